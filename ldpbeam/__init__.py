@@ -1,0 +1,28 @@
+"""Estimates from reports perturbed under local differential privacy.
+
+This package holds the statistics (numpy and scipy only); ``ldpbeam.schemas``, ``ldpbeam.transforms``,
+``ldpbeam.pipelines`` and ``ldpbeam.runners`` are the Beam pipeline around them.
+"""
+
+from ldpbeam.attributes import Attribute, ServiceVersion
+from ldpbeam.domains import Categories, Numeric
+from ldpbeam.estimators import ESTIMATORS, Estimate, estimate
+from ldpbeam.mechanisms import build_mechanism, mechanisms
+from ldpbeam.statistics import Answers, Statistic, empty, merge, tally
+
+__all__ = [
+    "ESTIMATORS",
+    "Answers",
+    "Attribute",
+    "Categories",
+    "Estimate",
+    "Numeric",
+    "ServiceVersion",
+    "Statistic",
+    "build_mechanism",
+    "empty",
+    "estimate",
+    "mechanisms",
+    "merge",
+    "tally",
+]

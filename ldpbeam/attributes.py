@@ -1,0 +1,135 @@
+"""An attribute as the statistics see it: its domain, and the mechanisms of the services asking it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from ldpbeam.channels import Channel, StackedChannel
+from ldpbeam.domains import Domain, Floats, Numeric
+from ldpbeam.mechanisms import Mechanism
+
+#: A joint histogram is solved as one dense table up to this many cells.
+MOST_JOINT_CELLS = 2**22
+
+
+@dataclass(frozen=True)
+class ServiceVersion:
+    """One channel of an attribute: a service, or one version of it where its epsilon changed.
+
+    Attributes:
+        service: the service's name.
+        version: the version's name, empty where there is only one.
+        mechanism: what its clients run.
+    """
+
+    service: str
+    version: str
+    mechanism: Mechanism
+
+    @property
+    def label(self) -> str:
+        """``service``, or ``service@version``."""
+        return f"{self.service}@{self.version}" if self.version else self.service
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One measured quantity and every channel its reports come through.
+
+    Attributes:
+        name: the attribute's name in the study.
+        domain: what true values are.
+        buckets: value buckets of an estimate, and report buckets of a service's histogram.
+        versions: the channels, services in the study's order, versions of one side by side.
+        joint_services: services whose reports are joined by user into a joint histogram; may be none.
+        joint_buckets: report buckets of each service in the joint histogram.
+        keep_duplicates: whether every report counts, so that users are neither grouped nor counted.
+
+    Raises:
+        ValueError: if the attribute has more than 62 channels, or the joint histogram more than
+            2^62 cells.
+    """
+
+    name: str
+    domain: Domain
+    buckets: int
+    versions: tuple[ServiceVersion, ...]
+    joint_services: tuple[str, ...] = ()
+    joint_buckets: int = 256
+    keep_duplicates: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.versions) > 62:
+            raise ValueError(f"{len(self.versions)} services and versions; at most 62 are joined")
+        if self.joint_services and float(np.prod([float(n) for n in self.joint_shape])) >= 2.0**62:
+            raise ValueError(
+                f"the joint histogram of {', '.join(self.joint_services)} with joint_buckets "
+                f"{self.joint_buckets} has more than 2^62 cells; lower joint_buckets"
+            )
+
+    @functools.cached_property
+    def value_buckets(self) -> int:
+        """The length of an estimated distribution."""
+        return self.buckets if isinstance(self.domain, Numeric) else self.domain.size
+
+    @functools.cached_property
+    def services(self) -> tuple[str, ...]:
+        """The services' names, each once, in the study's order."""
+        return tuple(dict.fromkeys(version.service for version in self.versions))
+
+    def versions_of(self, services: Sequence[str]) -> tuple[int, ...]:
+        """The indexes into ``versions`` of all versions of some services."""
+        return tuple(i for i, version in enumerate(self.versions) if version.service in services)
+
+    def channel(self, index: int) -> Channel:
+        """The channel of ``versions[index]`` at the histogram's resolution."""
+        return self.versions[index].mechanism.channel(self.value_buckets, self.buckets)
+
+    def stacked_channel(self, indexes: Sequence[int]) -> Channel:
+        """The channels of several versions, one below the other."""
+        channels = [self.channel(index) for index in indexes]
+        return channels[0] if len(channels) == 1 else StackedChannel(channels)
+
+    @functools.cached_property
+    def joint_shape(self) -> tuple[int, ...]:
+        """The joint histogram's axes, one a joined service: no report, then every version's cells."""
+        return tuple(
+            1
+            + sum(
+                self.versions[i].mechanism.cells(self.joint_buckets)
+                for i in self.versions_of([service])
+            )
+            for service in self.joint_services
+        )
+
+    def joint_likelihood(self, service: str) -> Floats:
+        """P(axis cell | value bucket) of one joined service, its first row (no report) all ones."""
+        rows = [np.ones((1, self.value_buckets))]
+        for index in self.versions_of([service]):
+            mechanism = self.versions[index].mechanism
+            rows.append(mechanism.channel(self.value_buckets, self.joint_buckets).dense())
+        return np.vstack(rows)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that two attributes share when their statistics may be merged.
+
+        It covers the domain, the resolutions, and every channel, so that an epsilon that changed is
+        never mixed into one channel.
+        """
+        description = {
+            "name": self.name,
+            "domain": {"type": type(self.domain).__name__, **asdict(self.domain)},
+            "buckets": self.value_buckets,
+            "channels": [[v.service, v.version, v.mechanism.parameters] for v in self.versions],
+            "joint": [list(self.joint_services), self.joint_buckets if self.joint_services else 0],
+            "keep_duplicates": self.keep_duplicates,
+        }
+        canonical = json.dumps(description, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:32]

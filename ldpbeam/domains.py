@@ -1,0 +1,87 @@
+"""What an attribute's true values are: a numeric range or a list of categories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A closed range [low, high] of numbers.
+
+    Mechanisms and channels see it as the unit interval: x = (value - low) / (high - low).
+
+    Raises:
+        ValueError: if the range is empty or not finite.
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
+            raise ValueError(f"a numeric domain needs low < high, found [{self.low}, {self.high}]")
+
+    @property
+    def width(self) -> float:
+        """The length of the range, in the attribute's own unit."""
+        return self.high - self.low
+
+    def to_unit(self, values: ArrayLike) -> Floats:
+        """Values mapped to [0, 1]; those outside the domain are clipped to its ends."""
+        unit = (np.asarray(values, dtype=np.float64) - self.low) / self.width
+        return np.clip(unit, 0.0, 1.0)
+
+    def from_unit(self, unit: ArrayLike) -> Floats:
+        """The inverse of :meth:`to_unit`."""
+        return self.low + np.asarray(unit, dtype=np.float64) * self.width
+
+    def edges(self, buckets: int) -> Floats:
+        """The ``buckets + 1`` edges of equal value buckets, in the attribute's unit."""
+        return self.from_unit(np.linspace(0.0, 1.0, buckets + 1))
+
+    def histogram(self, values: ArrayLike, buckets: int) -> Integers:
+        """How many values fall in each of ``buckets`` equal buckets, shape (buckets,)."""
+        index = np.minimum((self.to_unit(values) * buckets).astype(np.int64), buckets - 1)
+        return np.bincount(index, minlength=buckets).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Categories:
+    """A finite list of categories; a value is an index into ``names``.
+
+    Raises:
+        ValueError: if there are fewer than two, or two of one name.
+    """
+
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.names) < 2:
+            raise ValueError(f"a domain needs two categories or more, found {len(self.names)}")
+        if len(set(self.names)) != len(self.names):
+            twice = sorted({name for name in self.names if self.names.count(name) > 1})
+            raise ValueError(f"categories stand twice in the domain: {', '.join(twice[:5])}")
+
+    @property
+    def size(self) -> int:
+        """The number of categories."""
+        return len(self.names)
+
+    def histogram(self, values: ArrayLike) -> Integers:
+        """How many values (category indexes) fall in each category, shape (size,)."""
+        return np.bincount(np.asarray(values, dtype=np.int64), minlength=self.size).astype(np.int64)
+
+
+Domain = Numeric | Categories
+
+
+def bucket_midpoints(buckets: int) -> Floats:
+    """The midpoints of ``buckets`` equal buckets of [0, 1]."""
+    return (np.arange(buckets) + 0.5) / buckets

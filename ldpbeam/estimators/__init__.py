@@ -1,0 +1,109 @@
+"""Estimators: a statistic and its channels to an estimate. One file a method family."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.estimators.em import check_ems, em, ems
+from ldpbeam.estimators.estimate import Estimate, Estimator, Progress, Question
+from ldpbeam.estimators.frequencies import (
+    check_frequencies,
+    check_mle,
+    inversion,
+    mle,
+    norm_sub_estimate,
+)
+from ldpbeam.estimators.joint import check_ule, ule
+from ldpbeam.estimators.means import check_mean, check_uwa, ivw, ua, uwa
+from ldpbeam.statistics import Statistic
+
+__all__ = ["ESTIMATORS", "Estimate", "Estimator", "Progress", "Question", "check", "estimate"]
+
+
+def _anything(attribute: Attribute, services: Sequence[str]) -> None:
+    """Every channel will do."""
+
+
+_ITERATION = {"tolerance": None, "max_iterations": 10_000}
+
+ESTIMATORS: Mapping[str, Estimator] = {
+    estimator.name: estimator
+    for estimator in (
+        Estimator("em", "EM: maximum likelihood, stopped early", em, _anything, _ITERATION),
+        Estimator("ems", "EMS: EM with smoothing, for numbers", ems, check_ems, _ITERATION),
+        Estimator(
+            "ule",
+            "ULE: EMS over the joint likelihood of each user's services",
+            ule,
+            check_ule,
+            {"smooth": True, "tolerance": 1e-3, "max_iterations": 10_000},
+            joins=True,
+        ),
+        Estimator("ivw", "mean, services weighted by inverse variance", ivw, check_mean),
+        Estimator("ua", "UA: mean of each user's mean unbiased report", ua, check_mean),
+        Estimator(
+            "uwa", "UWA as published: weights by each user's posterior", uwa, check_uwa, joins=True
+        ),
+        Estimator("inversion", "unbiased frequencies", inversion, check_frequencies),
+        Estimator("norm_sub", "Norm-Sub frequencies", norm_sub_estimate, check_frequencies),
+        Estimator("mle", "GRR's exact maximum likelihood", mle, check_mle),
+    )
+}
+
+
+def check(name: str, attribute: Attribute, services: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Refuse what an estimator cannot answer.
+
+    Raises:
+        ValueError: for an unknown estimator or option, or one that does not fit the attribute.
+    """
+    if name not in ESTIMATORS:
+        raise ValueError(f"unknown estimator {name!r}; there are: {', '.join(ESTIMATORS)}")
+    estimator = ESTIMATORS[name]
+    for option in options:
+        if option not in estimator.defaults:
+            allowed = ", ".join(estimator.defaults) or "none"
+            raise ValueError(f"estimator {name!r} has no option {option!r}; it takes: {allowed}")
+    try:
+        estimator.check(attribute, services)
+    except ValueError as error:
+        raise ValueError(f"estimator {name!r} does not fit: {error}") from None
+
+
+def estimate(
+    name: str,
+    attribute: Attribute,
+    statistic: Statistic,
+    services: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Estimate:
+    """The answer of one estimator, from a statistic.
+
+    Args:
+        name: the estimator.
+        attribute: what was asked.
+        statistic: of that attribute's reports.
+        services: whose reports to use; all of them by default.
+        options: the estimator's own; see ``ESTIMATORS[name].defaults``.
+        progress: told of every iteration.
+
+    Raises:
+        ValueError: if the estimator does not fit, or the statistic is of other channels.
+    """
+    services = tuple(services) or attribute.services
+    check(name, attribute, services, options or {})
+    if statistic.fingerprint != attribute.fingerprint:
+        raise ValueError(
+            f"the statistic is of other channels ({statistic.fingerprint}) than attribute "
+            f"{attribute.name!r} has now ({attribute.fingerprint})"
+        )
+    question = Question(attribute, statistic, services, progress)
+    if not question.versions:
+        return Estimate(
+            name, services, 0, question.users, converged=False,
+            warnings=("no reports from these services",),
+        )
+    return ESTIMATORS[name].function(question, **(options or {}))

@@ -1,0 +1,137 @@
+"""What every estimator takes and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Domain, Floats, Numeric, bucket_midpoints
+from ldpbeam.statistics import Statistic
+
+#: Called after each iteration with the iteration's number and its log-likelihood.
+Progress = Callable[[int, float], None]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The answer of one estimator for one attribute, window and group.
+
+    Attributes:
+        estimator: its name.
+        services: whose reports it stands on.
+        reports: how many reports those are.
+        users: how many users sent them, None where users were not grouped.
+        distribution: share of each value bucket or category, shape (value buckets,); None where the
+            estimator gives a mean only. Frequencies by ``inversion`` may be negative.
+        mean: of the numeric values, in the attribute's unit.
+        standard_error: of the mean, from the perturbation alone: how far the mean of the people who
+            reported may be; None where it is not known.
+        variance: of the numeric values, in the attribute's unit squared.
+        converged: whether the stopping rule was met; true where there is no iteration.
+        n_iterations: 0 where there is no iteration.
+        log_likelihoods: after each iteration, summed over reports or users.
+        warnings: what a person should change, in plain sentences.
+        details: what else the estimator has to say, by name.
+    """
+
+    estimator: str
+    services: tuple[str, ...]
+    reports: int
+    users: int | None
+    distribution: Floats | None = None
+    mean: float | None = None
+    standard_error: float | None = None
+    variance: float | None = None
+    converged: bool = True
+    n_iterations: int = 0
+    log_likelihoods: Floats = field(default_factory=lambda: np.zeros(0))
+    warnings: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What an estimator is asked: a statistic, its attribute, and whose reports to use.
+
+    Attributes:
+        attribute: the attribute the statistic is of.
+        statistic: with one report or more from the services.
+        services: whose reports to use.
+        progress: told of every iteration, where given.
+    """
+
+    attribute: Attribute
+    statistic: Statistic
+    services: tuple[str, ...]
+    progress: Progress | None = None
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """The channels to use, as indexes into ``attribute.versions``; those without a report left out."""
+        return tuple(
+            index
+            for index in self.attribute.versions_of(self.services)
+            if self.statistic.histograms[index].any()
+        )
+
+    @property
+    def reports(self) -> int:
+        """How many reports the services have."""
+        return sum(int(self.statistic.histograms[index].sum()) for index in self.versions)
+
+    @property
+    def users(self) -> int | None:
+        """How many users sent them, None where users were not grouped."""
+        if self.statistic.users is None:
+            return None
+        used = sum(1 << index for index in self.versions)
+        return sum(m.users for mask, m in self.statistic.moments.items() if mask & used)
+
+    def answer(self, estimator: str, **parts: Any) -> Estimate:
+        """An estimate that names what it stands on."""
+        return Estimate(estimator, self.services, self.reports, self.users, **parts)
+
+    def answer_distribution(self, estimator: str, distribution: Floats, **parts: Any) -> Estimate:
+        """An estimate of a distribution, with the mean and variance it implies for numbers."""
+        mean, variance = distribution_moments(self.attribute.domain, distribution)
+        return self.answer(
+            estimator, distribution=distribution, mean=mean, variance=variance, **parts
+        )
+
+
+def distribution_moments(
+    domain: Domain, distribution: Floats
+) -> tuple[float | None, float | None]:
+    """(mean, variance) of a distribution uniform inside each bucket; None, None for categories."""
+    if not isinstance(domain, Numeric):
+        return None, None
+    x = bucket_midpoints(len(distribution))
+    mean = float(distribution @ x)
+    within = 1.0 / (12.0 * len(distribution) ** 2)
+    variance = float(distribution @ (x - mean) ** 2) + within
+    return float(domain.from_unit(mean)), variance * domain.width**2
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """An estimator as study files name it.
+
+    Attributes:
+        name: the name.
+        summary: one line on what it does.
+        function: question and options to estimate; pure.
+        defaults: its options and their defaults.
+        joins: whether it needs the joint histogram of a user's services.
+        check: raises ValueError, saying why, where it cannot answer for an attribute and services.
+    """
+
+    name: str
+    summary: str
+    function: Callable[..., Estimate]
+    check: Callable[[Attribute, Sequence[str]], None]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    joins: bool = False

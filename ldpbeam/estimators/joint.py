@@ -1,0 +1,212 @@
+"""ULE: the distribution from the joint likelihood of what each user sent to several services."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ldpbeam.attributes import MOST_JOINT_CELLS, Attribute
+from ldpbeam.domains import Floats, Integers, Numeric
+from ldpbeam.estimators.em import convergence_warnings, maximise
+from ldpbeam.estimators.estimate import Estimate, Question
+from ldpbeam.statistics import Statistic
+
+#: Up to this many entries the likelihoods of all kinds of users are one matrix (64 MB).
+MATRIX_ENTRIES = 2**23
+#: Beyond, and where no table is possible, they are made anew in blocks of this many entries.
+BLOCK_ENTRIES = 2**21
+
+
+class JointLikelihood:
+    """The likelihoods of every kind of user in a joint histogram, and products with them.
+
+    A kind of user is a joint cell: what each service received, or that it received nothing, which
+    multiplies by one. Products take one of three forms, chosen by size alone:
+
+    * few kinds: one matrix (kinds, value buckets);
+    * few cells: services are split in two sides, and the table of all cells is the product
+      ``(left * weights) @ right.T``, so that an iteration costs the table's size, not the users';
+    * else: blocks of rows, made anew in each product.
+
+    Rows are scaled to a largest entry of one, so that products over many services do not underflow.
+
+    Attributes:
+        counts: users of each kind, shape (kinds,).
+        digits: each kind's cell on each service's axis, shape (kinds, services); 0 is no report.
+        axes: P(axis cell | value bucket) of each service, its first row ones.
+    """
+
+    def __init__(self, question: Question) -> None:
+        attribute, statistic = question.attribute, question.statistic
+        self.services = question.services
+        self.digits, self.counts = marginal(attribute, statistic, question.services)
+        self.axes = [attribute.joint_likelihood(service) for service in question.services]
+        self.value_buckets = attribute.value_buckets
+        self._matrix: Floats | None = None
+        self._table: tuple[Floats, Floats, Integers, Integers] | None = None
+        if len(self.counts) * self.value_buckets <= MATRIX_ENTRIES:
+            self._matrix = self._rows(slice(None))
+        else:
+            self._table = self._split()
+
+    def _rows(self, chosen: slice) -> Floats:
+        """The scaled likelihoods of some kinds of users."""
+        rows = np.ones((len(self.counts[chosen]), self.value_buckets))
+        for axis, digit in zip(self.axes, self.digits[chosen].T, strict=True):
+            rows *= axis[digit]
+            rows /= rows.max(axis=1, keepdims=True)
+        return rows
+
+    def _split(self) -> tuple[Floats, Floats, Integers, Integers] | None:
+        """Two sides of services, each kind's row on both; None where their table is too large."""
+        sides = [np.ones((1, self.value_buckets)), np.ones((1, self.value_buckets))]
+        places = [np.zeros(len(self.counts), np.int64), np.zeros(len(self.counts), np.int64)]
+        used = [np.unique(digit, return_inverse=True) for digit in self.digits.T]
+        if np.prod([float(len(cells)) for cells, _ in used]) > MOST_JOINT_CELLS:
+            return None
+        order = sorted(range(len(used)), key=lambda a: (-len(used[a][0]), a))
+        for a in order:
+            cells, place = used[a]
+            side = 0 if len(sides[0]) <= len(sides[1]) else 1
+            places[side] = places[side] * len(cells) + place
+            product = sides[side][:, None, :] * self.axes[a][cells][None, :, :]
+            product = product.reshape(-1, self.value_buckets)
+            sides[side] = product / product.max(axis=1, keepdims=True)
+        return sides[0], sides[1], places[0], places[1]
+
+    def _blocks(self) -> Iterator[tuple[slice, Floats]]:
+        size = max(1, BLOCK_ENTRIES // self.value_buckets)
+        for start in range(0, len(self.counts), size):
+            chosen = slice(start, start + size)
+            yield chosen, self._rows(chosen)
+
+    def forward(self, weights: Floats) -> Floats:
+        """The (scaled) probability of each kind of user under a distribution, shape (kinds,)."""
+        if self._matrix is not None:
+            return self._matrix @ weights
+        if self._table is not None:
+            left, right, row, column = self._table
+            table: Floats = (left * weights) @ right.T
+            return table[row, column]
+        return np.concatenate([rows @ weights for _, rows in self._blocks()])
+
+    def backward(self, ratios: Floats) -> Floats:
+        """The transpose of :meth:`forward`, shape (value buckets,)."""
+        if self._matrix is not None:
+            return ratios @ self._matrix
+        if self._table is not None:
+            left, right, row, column = self._table
+            table = np.zeros((len(left), len(right)))
+            table[row, column] = ratios
+            total: Floats = np.einsum("ij,ij->j", table @ right, left)
+            return total
+        total = np.zeros(self.value_buckets)
+        for chosen, rows in self._blocks():
+            total += ratios[chosen] @ rows
+        return total
+
+
+def marginal(
+    attribute: Attribute, statistic: Statistic, services: Sequence[str]
+) -> tuple[Integers, Integers]:
+    """The joint histogram of some of the joined services.
+
+    Returns:
+        (digits, counts): each kind of user's cell a service, shape (kinds, services), and how many
+        users are of it, shape (kinds,). Users who answered none of the services are left out.
+    """
+    cells, counts = statistic.joint_cells, statistic.joint_counts
+    sizes, digits, rest = {}, {}, cells
+    for service, size in zip(attribute.joint_services, attribute.joint_shape, strict=True):
+        sizes[service], digits[service] = size, rest % size
+        rest = rest // size
+    chosen = np.zeros_like(cells)
+    for service in services:
+        chosen = chosen * sizes[service] + digits[service]
+    kinds, inverse = np.unique(chosen, return_inverse=True)
+    users = np.zeros(len(kinds), dtype=np.int64)
+    np.add.at(users, inverse, counts)
+    columns, rest = [], kinds
+    for service in reversed(services):
+        columns.append(rest % sizes[service])
+        rest = rest // sizes[service]
+    some = kinds > 0
+    return np.stack(columns[::-1], axis=1)[some], users[some]
+
+
+def information_kept(
+    attribute: Attribute, services: Sequence[str], weights: Floats
+) -> dict[str, float]:
+    """The share of each channel's information that the joint histogram's resolution keeps.
+
+    It is the mutual information of value and report bucket under the estimated distribution, at
+    ``joint_buckets`` over sixteen times as many.
+    """
+    kept = {}
+    for index in attribute.versions_of(services):
+        version = attribute.versions[index]
+        bits = []
+        for resolution in (attribute.joint_buckets, 16 * attribute.joint_buckets):
+            channel = version.mechanism.channel(attribute.value_buckets, resolution).dense()
+            marginal_of_report = channel @ weights
+            ratio = np.where(channel > 0, channel, 1.0) / marginal_of_report[:, None]
+            bits.append(float((channel * np.log(ratio)).sum(axis=0) @ weights))
+        kept[version.label] = min(1.0, bits[0] / bits[1]) if bits[1] > 0 else 1.0
+    return kept
+
+
+def ule(
+    question: Question,
+    *,
+    smooth: bool = True,
+    tolerance: float = 1e-3,
+    max_iterations: int = 10_000,
+) -> Estimate:
+    """User-level likelihood estimation (multi-service paper, Algorithm 3).
+
+    EM over users with the product of the likelihoods of all their reports; a user who answered only
+    some services multiplies only those. The paper prints plain EM while its code smooths; plain EM
+    is far worse on smooth populations, so smoothing is the default.
+
+    Args:
+        question: what to estimate.
+        smooth: smooth each update (EMS); false for the printed algorithm.
+        tolerance: on the gain of the summed log-likelihood.
+        max_iterations: give up here, with a warning.
+    """
+    likelihood = JointLikelihood(question)
+    buckets = question.attribute.value_buckets
+    smoothing = smooth and isinstance(question.attribute.domain, Numeric)
+    fit = maximise(
+        likelihood.forward,
+        likelihood.backward,
+        likelihood.counts.astype(np.float64),
+        np.full(buckets, 1.0 / buckets),
+        smoothing=smoothing,
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+        progress=question.progress,
+    )
+    details = {
+        "joint_buckets": question.attribute.joint_buckets,
+        "information_kept": information_kept(
+            question.attribute, question.services, fit.weights
+        ),
+        "tolerance_per_report": tolerance / question.reports,
+    }
+    return question.answer_distribution(
+        "ule",
+        fit.weights,
+        converged=fit.converged,
+        n_iterations=len(fit.log_likelihoods),
+        log_likelihoods=fit.log_likelihoods,
+        warnings=convergence_warnings(fit, tolerance),
+        details=details,
+    )
+
+
+def check_ule(attribute: Attribute, services: Sequence[str]) -> None:
+    """ULE joins by user, so users must be grouped."""
+    if attribute.keep_duplicates:
+        raise ValueError("it joins users' reports, and 'duplicates: keep' does not group users")

@@ -1,0 +1,151 @@
+"""The mean of several services' reports: UA, UWA, and inverse-variance weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Floats, Numeric, bucket_midpoints
+from ldpbeam.estimators.em import fit_channel
+from ldpbeam.estimators.estimate import Estimate, Question
+from ldpbeam.estimators.joint import JointLikelihood
+from ldpbeam.mechanisms import NumericMechanism
+
+
+def _mechanism(question: Question, index: int) -> NumericMechanism:
+    return cast(NumericMechanism, question.attribute.versions[index].mechanism)
+
+
+def _unbiased_sum(question: Question, mask: int, index: int) -> float:
+    """The sum of unbiased reports of one channel over the users who answered exactly ``mask``."""
+    moments = question.statistic.moments[mask]
+    mechanism = _mechanism(question, index)
+    slope, intercept = mechanism.unbiased_map
+    return slope * (moments.sums[index] * mechanism.fixed_point_step) + intercept * moments.users
+
+
+def _noise_variance(question: Question, index: int) -> float:
+    """A channel's variance, averaged over the distribution EMS finds in its own histogram."""
+    attribute = question.attribute
+    fit = fit_channel(
+        attribute.channel(index),
+        question.statistic.histograms[index],
+        smoothing=True,
+        tolerance=1e-3,
+        max_iterations=10_000,
+    )
+    variance = _mechanism(question, index).variance(bucket_midpoints(attribute.value_buckets))
+    return float(fit.weights @ variance)
+
+
+def _answer(question: Question, name: str, mean: float, variance: float, **details: object) -> Estimate:
+    domain = cast(Numeric, question.attribute.domain)
+    return question.answer(
+        name,
+        mean=float(domain.from_unit(mean)),
+        standard_error=float(np.sqrt(variance)) * domain.width,
+        details=details,
+    )
+
+
+def ua(question: Question) -> Estimate:
+    """Unbiased averaging (multi-service paper, section 4.1): a user's answers, then users.
+
+    The mean over users of the mean of each user's unbiased reports.
+    """
+    noise = {index: _noise_variance(question, index) for index in question.versions}
+    total, variance, users = 0.0, 0.0, 0
+    for mask in sorted(question.statistic.moments):
+        answered = [index for index in question.versions if mask >> index & 1]
+        if answered:
+            count = question.statistic.moments[mask].users
+            users += count
+            total += sum(_unbiased_sum(question, mask, i) for i in answered) / len(answered)
+            variance += count * sum(noise[i] for i in answered) / len(answered) ** 2
+    return _answer(question, "ua", total / users, variance / users**2)
+
+
+def ivw(question: Question) -> Estimate:
+    """Inverse-variance weights: one weight a channel, so only sums are needed.
+
+    Each channel's weight is one over its variance, averaged over the distribution that EMS finds in
+    its histogram. Reports are weighted, so a user who answered twice counts twice. It matches UWA
+    where UWA is good, and has none of its bias (FORMULAS in docs).
+    """
+    total, weight = 0.0, 0.0
+    weights = {}
+    for index in question.versions:
+        own = 1.0 / _noise_variance(question, index)
+        reports = int(question.statistic.histograms[index].sum())
+        masks = [m for m in sorted(question.statistic.moments) if m >> index & 1]
+        total += own * sum(_unbiased_sum(question, mask, index) for mask in masks)
+        weight += own * reports
+        weights[question.attribute.versions[index].label] = own
+    scale = sum(weights.values())
+    return _answer(
+        question,
+        "ivw",
+        total / weight,
+        1.0 / weight,
+        weights={label: own / scale for label, own in weights.items()},
+    )
+
+
+def uwa(question: Question) -> Estimate:
+    """User-level weighted averaging as published (multi-service paper, Algorithms 1 and 2).
+
+    Each user's unbiased reports are averaged with weights one over the channels' variances under
+    that user's own posterior (uniform prior). Weights and reports are then dependent, so the mean is
+    *biased*, and worse than UA from about epsilon 2 on; ``ivw`` is the default for a reason. Reports
+    are taken at the joint histogram's resolution, each as its cell's representative.
+    """
+    likelihood = JointLikelihood(question)
+    attribute = question.attribute
+    x = bucket_midpoints(attribute.value_buckets)
+    prior = np.full(len(x), 1.0 / len(x))
+    evidence = likelihood.forward(prior)
+    first = likelihood.forward(prior * x) / evidence
+    second = likelihood.forward(prior * x**2) / evidence
+    weighted, weights = np.zeros(len(evidence)), np.zeros(len(evidence))
+    for service, digit in zip(question.services, likelihood.digits.T, strict=True):
+        reports, polynomials = _axis(attribute, service)
+        c0, c1, c2 = polynomials[digit].T
+        # An axis' first cell is no report: infinite variance, so no weight.
+        own = 1.0 / (c0 + c1 * first + c2 * second)
+        weighted += own * reports[digit]
+        weights += own
+    users = likelihood.counts.sum()
+    mean = float(likelihood.counts @ (weighted / weights) / users)
+    variance = float(likelihood.counts @ (1.0 / weights) / users**2)
+    return _answer(question, "uwa", mean, variance, joint_buckets=attribute.joint_buckets)
+
+
+def _axis(attribute: Attribute, service: str) -> tuple[Floats, Floats]:
+    """Each axis cell's unbiased report and variance polynomial; the first is no report."""
+    reports, polynomials = [np.zeros(1)], [np.array([[np.inf, 0.0, 0.0]])]
+    for index in attribute.versions_of([service]):
+        mechanism = cast(NumericMechanism, attribute.versions[index].mechanism)
+        own = mechanism.unbiased(mechanism.representatives(attribute.joint_buckets))
+        reports.append(own)
+        polynomials.append(np.tile(mechanism.variance_polynomial, (len(own), 1)))
+    return np.concatenate(reports), np.concatenate(polynomials)
+
+
+def check_mean(attribute: Attribute, services: Sequence[str]) -> None:
+    """Means are of numbers."""
+    if not isinstance(attribute.domain, Numeric):
+        raise ValueError("it estimates the mean of numbers; for categories use mle, norm_sub or em")
+    for index in attribute.versions_of(services):
+        version = attribute.versions[index]
+        if not isinstance(version.mechanism, NumericMechanism):
+            raise ValueError(f"service {version.label} has no unbiased numbers; use em or ule")
+
+
+def check_uwa(attribute: Attribute, services: Sequence[str]) -> None:
+    """UWA joins users' numbers."""
+    check_mean(attribute, services)
+    if attribute.keep_duplicates:
+        raise ValueError("it joins users' reports, and 'duplicates: keep' does not group users")

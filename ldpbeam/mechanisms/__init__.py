@@ -1,0 +1,35 @@
+"""Mechanisms: one file a family. To add one, write its file and name it here, or ship it in a package
+of your own under the entry point group ``ldpbeam.mechanisms``.
+"""
+
+from ldpbeam.mechanisms.laplace import Laplace
+from ldpbeam.mechanisms.mechanism import (
+    CategoricalMechanism,
+    Mechanism,
+    NumericMechanism,
+    Uniforms,
+    build_mechanism,
+    mechanisms,
+    register,
+)
+from ldpbeam.mechanisms.piecewise import Piecewise
+from ldpbeam.mechanisms.randomised_response import RandomisedResponse
+from ldpbeam.mechanisms.secure import SecureUniforms
+from ldpbeam.mechanisms.square_wave import SquareWave
+from ldpbeam.mechanisms.stochastic_rounding import StochasticRounding
+
+__all__ = [
+    "CategoricalMechanism",
+    "Laplace",
+    "Mechanism",
+    "NumericMechanism",
+    "Piecewise",
+    "RandomisedResponse",
+    "SecureUniforms",
+    "SquareWave",
+    "StochasticRounding",
+    "Uniforms",
+    "build_mechanism",
+    "mechanisms",
+    "register",
+]

@@ -1,0 +1,244 @@
+"""What every mechanism says of itself, and the registry that study files name mechanisms by."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from abc import ABC, abstractmethod
+from importlib.metadata import entry_points
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from ldpbeam.channels import Channel
+from ldpbeam.domains import Categories, Domain, Floats, Integers, Numeric
+
+ENTRY_POINTS = "ldpbeam.mechanisms"
+
+#: Clients compute in their own language and precision: a report may stand this far (relative to the
+#: mechanism's range) outside of it, as a 32-bit float does, and is then taken for the nearest one.
+SLACK = 1e-6
+
+#: Sums of reports are exact integers on a grid of this many steps from zero to the largest report.
+FIXED_POINT_STEPS = 2**30
+
+
+class Uniforms(Protocol):
+    """A source of uniform draws in [0, 1): ``numpy.random.Generator`` or :class:`SecureUniforms`."""
+
+    def random(self, size: int) -> Floats:
+        """An array of ``size`` draws."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Mechanism(ABC):
+    """The randomised function a client runs before it sends anything.
+
+    Attributes:
+        epsilon: the privacy budget of one report, in (0, 50].
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    domain_type: ClassVar[type[Numeric] | type[Categories]]
+    payload_dtype: ClassVar[DTypeLike]
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.epsilon <= 50.0:
+            raise ValueError(f"epsilon must be above 0 and at most 50, found {self.epsilon}")
+
+    @classmethod
+    @abstractmethod
+    def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
+        """The mechanism for an attribute's domain, as a study file asks for it."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the channel depends on, for fingerprints and explanations."""
+        return {"mechanism": self.name, **dataclasses.asdict(self)}
+
+    @abstractmethod
+    def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
+        """One report a value, shape (n,) of ``payload_dtype``."""
+
+    @abstractmethod
+    def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which payloads this mechanism can have sent, within :data:`SLACK`. Never true for NaN."""
+
+    @abstractmethod
+    def cells(self, resolution: int) -> int:
+        """The number of report buckets at a resolution."""
+
+    @abstractmethod
+    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
+        """The report bucket of each payload, in 0 .. ``cells(resolution) - 1``."""
+
+    @abstractmethod
+    def channel(self, value_buckets: int, resolution: int) -> Channel:
+        """P(report bucket | value bucket), shape (``cells(resolution)``, ``value_buckets``)."""
+
+    @abstractmethod
+    def output(self) -> str:
+        """What a report's payload is, in words."""
+
+
+@dataclasses.dataclass(frozen=True)
+class NumericMechanism(Mechanism):
+    """A mechanism for values x in [0, 1] whose reports are numbers, unbiased after an affine map.
+
+    All of them share three facts that estimators of the mean use: ``slope * payload + intercept`` is
+    an unbiased estimate of x, its variance given x is a quadratic in x, and reports lie in
+    ``report_range``.
+    """
+
+    domain_type = Numeric
+    payload_dtype = np.float64
+
+    @classmethod
+    def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
+        """The mechanism, which sees values scaled to [0, 1] whatever their range."""
+        return cls(epsilon=epsilon, **options)
+
+    @property
+    @abstractmethod
+    def report_range(self) -> tuple[float, float]:
+        """The smallest and the largest report."""
+
+    @property
+    @abstractmethod
+    def unbiased_map(self) -> tuple[float, float]:
+        """(slope, intercept) such that E[slope * report + intercept | x] = x."""
+
+    @property
+    @abstractmethod
+    def variance_polynomial(self) -> tuple[float, float, float]:
+        """(c0, c1, c2): the unbiased report's variance given x is c0 + c1 x + c2 x^2."""
+
+    def unbiased(self, payloads: ArrayLike) -> Floats:
+        """An unbiased estimate of x from each report."""
+        slope, intercept = self.unbiased_map
+        return slope * np.asarray(payloads, dtype=np.float64) + intercept
+
+    def variance(self, x: ArrayLike) -> Floats:
+        """The variance of an unbiased report of a value x in [0, 1]."""
+        return np.polynomial.polynomial.polyval(x, self.variance_polynomial)
+
+    def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which payloads lie in the report range."""
+        low, high = self.report_range
+        slack = SLACK * (high - low)
+        return (payloads >= low - slack) & (payloads <= high + slack)
+
+    def cells(self, resolution: int) -> int:
+        """As many equal buckets of the report range as the resolution says."""
+        return resolution
+
+    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
+        """Equal buckets of the report range."""
+        low, high = self.report_range
+        position = (payloads - low) * (resolution / (high - low))
+        return np.clip(np.floor(position), 0, resolution - 1).astype(np.int64)
+
+    def representatives(self, resolution: int) -> Floats:
+        """One report that stands for each report bucket: its midpoint."""
+        low, high = self.report_range
+        return low + (np.arange(resolution) + 0.5) * ((high - low) / resolution)
+
+    @property
+    def fixed_point_step(self) -> float:
+        """The step of the grid on which reports are summed exactly."""
+        return max(abs(end) for end in self.report_range) / FIXED_POINT_STEPS
+
+    def fixed_point(self, payloads: NDArray[Any]) -> Integers:
+        """Reports as integers on the grid, within +-2^30."""
+        low, high = self.report_range
+        return np.rint(np.clip(payloads, low, high) / self.fixed_point_step).astype(np.int64)
+
+    def output(self) -> str:
+        """The report range."""
+        low, high = self.report_range
+        return f"a number in [{low:.6g}, {high:.6g}]"
+
+
+@dataclasses.dataclass(frozen=True)
+class CategoricalMechanism(Mechanism):
+    """A mechanism for the categories 0 .. size - 1.
+
+    Attributes:
+        size: the number of categories, two or more.
+    """
+
+    domain_type = Categories
+
+    size: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.size < 2:
+            raise ValueError(f"size must be two categories or more, found {self.size}")
+
+    @classmethod
+    def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
+        """The mechanism over the domain's categories."""
+        assert isinstance(domain, Categories)
+        return cls(epsilon=epsilon, size=domain.size, **options)
+
+    @abstractmethod
+    def unbiased_frequencies(self, histogram: Integers) -> Floats:
+        """Unbiased frequencies from report counts, shape (size,); they may be negative."""
+
+    @property
+    @abstractmethod
+    def frequency_variance(self) -> float:
+        """n times the variance of an unbiased frequency, for a rare category."""
+
+
+M = TypeVar("M", bound=type[Mechanism])
+_REGISTRY: dict[str, type[Mechanism]] = {}
+
+
+def register(mechanism: M) -> M:
+    """Class decorator: lets study files use the mechanism by its ``name``."""
+    if mechanism.name in _REGISTRY:
+        raise ValueError(f"two mechanisms are called {mechanism.name!r}")
+    _REGISTRY[mechanism.name] = mechanism
+    return mechanism
+
+
+@functools.cache
+def _load_plugins() -> None:
+    for entry_point in entry_points(group=ENTRY_POINTS):
+        plugin = entry_point.load()
+        if plugin.name not in _REGISTRY:
+            register(plugin)
+
+
+def mechanisms() -> dict[str, type[Mechanism]]:
+    """Every mechanism by name: ours, and those of the entry point group ``ldpbeam.mechanisms``."""
+    _load_plugins()
+    return dict(sorted(_REGISTRY.items()))
+
+
+def build_mechanism(name: str, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
+    """The mechanism a study file describes.
+
+    Raises:
+        ValueError: for an unknown name, a domain of the wrong kind, or options it does not take.
+    """
+    known = mechanisms()
+    if name not in known:
+        raise ValueError(f"unknown mechanism {name!r}; there are: {', '.join(known)}")
+    mechanism = known[name]
+    if not isinstance(domain, mechanism.domain_type):
+        kind = "numeric values" if mechanism.domain_type is Numeric else "categories"
+        raise ValueError(f"mechanism {name!r} is for {kind}")
+    own = {field.name for field in dataclasses.fields(mechanism)} - {"epsilon", "size"}
+    for option in options:
+        if option not in own:
+            allowed = f"it takes {', '.join(sorted(own))}" if own else "it takes none"
+            raise ValueError(f"mechanism {name!r} has no option {option!r}; {allowed}")
+    return mechanism.for_domain(domain, epsilon, **options)

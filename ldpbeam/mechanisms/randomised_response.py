@@ -1,0 +1,77 @@
+"""GRR, generalised randomised response (Wang et al., USENIX Security 2017)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpbeam.channels import Channel, DiagonalChannel
+from ldpbeam.domains import Floats, Integers
+from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms, register
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class RandomisedResponse(CategoricalMechanism):
+    """The category itself with probability p = E/(E+d-1), each other one with q = 1/(E+d-1).
+
+    Here d is the number of categories and E = exp(epsilon). The unbiased frequency is
+    (C/n - q)/(p - q); its variance is (d-2+E)/((E-1)^2 n) for a rare category.
+    """
+
+    name = "grr"
+    summary = "GRR: the category itself or any other; best for few categories"
+    payload_dtype = np.uint32
+
+    @property
+    def probabilities(self) -> tuple[float, float]:
+        """(p, q): of the category itself, and of each other one."""
+        growth = math.exp(self.epsilon)
+        other = 1.0 / (growth + self.size - 1.0)
+        return growth * other, other
+
+    def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
+        """Reports of category indexes."""
+        index = np.asarray(values, dtype=np.int64)
+        keep = uniforms.random(index.size) < self.probabilities[0]
+        draw = np.floor(uniforms.random(index.size) * (self.size - 1)).astype(np.int64)
+        other = draw + (draw >= index)
+        return np.where(keep, index, other).astype(np.uint32)
+
+    def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which payloads are the index of a category."""
+        within = (payloads >= 0) & (payloads < self.size)
+        if np.issubdtype(payloads.dtype, np.floating):
+            within &= payloads == np.floor(payloads)
+        return np.asarray(within, dtype=np.bool_)
+
+    def cells(self, resolution: int) -> int:
+        """One a category."""
+        return self.size
+
+    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
+        """The category's index."""
+        return payloads.astype(np.int64)
+
+    def channel(self, value_buckets: int, resolution: int) -> Channel:
+        """A multiple of the identity plus a constant."""
+        return DiagonalChannel(self.size, *self.probabilities)
+
+    def unbiased_frequencies(self, histogram: Integers) -> Floats:
+        """(C/n - q) / (p - q)."""
+        keep, other = self.probabilities
+        return (histogram / histogram.sum() - other) / (keep - other)
+
+    @property
+    def frequency_variance(self) -> float:
+        """(d - 2 + E) / (E - 1)^2."""
+        growth = math.exp(self.epsilon)
+        return (self.size - 2.0 + growth) / (growth - 1.0) ** 2
+
+    def output(self) -> str:
+        """The indexes."""
+        return f"the index of a category, 0 to {self.size - 1}"

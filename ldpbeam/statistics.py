@@ -1,0 +1,256 @@
+"""Mergeable statistics: all that is kept of reports, in exact integers.
+
+A :class:`Statistic` is closed under :func:`merge`, which is associative and commutative and has
+:func:`empty` as identity; nothing in it is a float, so no order of merging changes a bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Integers
+from ldpbeam.mechanisms import NumericMechanism
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Reports of one channel, each user's row beside its report.
+
+    Attributes:
+        version: the channel's index in ``attribute.versions``.
+        rows: which user each report is of, 0 .. users - 1, shape (n,); no user twice.
+        payloads: the reports, shape (n,), in the mechanism's own scale.
+    """
+
+    version: int
+    rows: Integers
+    payloads: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums over the users who answered exactly one set of channels.
+
+    Attributes:
+        users: how many they are; reports where users are not grouped.
+        sums: the sum of their reports a channel, in steps of the mechanism's fixed-point grid.
+        squares: the sum of the squares of those integers, a channel.
+    """
+
+    users: int
+    sums: tuple[int, ...]
+    squares: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Statistic:
+    """The sufficient statistic of an attribute's reports in one window and group.
+
+    Attributes:
+        fingerprint: of the attribute; statistics of different channels refuse to merge.
+        reports: the number of reports in it.
+        users: the number of users, None where users were not grouped.
+        histograms: report counts a channel, each of shape (cells,).
+        moments: sums by the set of channels a user answered, a bit a channel.
+        joint_cells: indexes of the joint histogram's cells that are not empty, ascending.
+        joint_counts: the users in each of them.
+    """
+
+    fingerprint: str
+    reports: int
+    users: int | None
+    histograms: tuple[Integers, ...]
+    moments: Mapping[int, Moments]
+    joint_cells: Integers
+    joint_counts: Integers
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Statistic):
+            return NotImplemented
+        return (
+            (self.fingerprint, self.reports, self.users, dict(self.moments))
+            == (other.fingerprint, other.reports, other.users, dict(other.moments))
+            and all(map(np.array_equal, self.histograms, other.histograms))
+            and np.array_equal(self.joint_cells, other.joint_cells)
+            and np.array_equal(self.joint_counts, other.joint_counts)
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of its arrays."""
+        return (
+            sum(histogram.nbytes for histogram in self.histograms)
+            + self.joint_cells.nbytes
+            + self.joint_counts.nbytes
+        )
+
+
+def empty(attribute: Attribute) -> Statistic:
+    """The statistic of no reports."""
+    return Statistic(
+        fingerprint=attribute.fingerprint,
+        reports=0,
+        users=None if attribute.keep_duplicates else 0,
+        histograms=tuple(
+            np.zeros(version.mechanism.cells(attribute.buckets), dtype=np.int64)
+            for version in attribute.versions
+        ),
+        moments={},
+        joint_cells=np.zeros(0, dtype=np.int64),
+        joint_counts=np.zeros(0, dtype=np.int64),
+    )
+
+
+def tally(attribute: Attribute, users: int, answers: Sequence[Answers]) -> Statistic:
+    """The statistic of a batch of users' reports.
+
+    Args:
+        attribute: what was asked.
+        users: how many users the batch has. Where duplicates are kept it is not looked at.
+        answers: their reports, at most one entry a channel, at most one report a user and service.
+    """
+    histograms = list(empty(attribute).histograms)
+    for answer in answers:
+        mechanism = attribute.versions[answer.version].mechanism
+        cells = mechanism.bucketise(answer.payloads, attribute.buckets)
+        histograms[answer.version] = np.bincount(
+            cells, minlength=mechanism.cells(attribute.buckets)
+        ).astype(np.int64)
+    joint_cells, joint_counts = _joint_histogram(attribute, users, answers)
+    return Statistic(
+        fingerprint=attribute.fingerprint,
+        reports=sum(len(answer.payloads) for answer in answers),
+        users=None if attribute.keep_duplicates else users,
+        histograms=tuple(histograms),
+        moments=_moments(attribute, users, answers),
+        joint_cells=joint_cells,
+        joint_counts=joint_counts,
+    )
+
+
+def _joint_histogram(
+    attribute: Attribute, users: int, answers: Sequence[Answers]
+) -> tuple[Integers, Integers]:
+    if not attribute.joint_services:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    cell_of_user = np.zeros(users, dtype=np.int64)
+    by_version = {answer.version: answer for answer in answers}
+    stride = 1
+    for service, size in zip(attribute.joint_services, attribute.joint_shape, strict=True):
+        first = 1
+        for index in attribute.versions_of([service]):
+            mechanism = attribute.versions[index].mechanism
+            if index in by_version:
+                answer = by_version[index]
+                bucket = mechanism.bucketise(answer.payloads, attribute.joint_buckets)
+                cell_of_user[answer.rows] += stride * (first + bucket)
+            first += mechanism.cells(attribute.joint_buckets)
+        stride *= size
+    # Users who answered none of the joined services say nothing to them: cell 0.
+    if stride <= 4 * users:
+        counts = np.bincount(cell_of_user, minlength=1)
+        counts[0] = 0
+        cells = np.flatnonzero(counts)
+        return cells.astype(np.int64), counts[cells].astype(np.int64)
+    cells, counts = np.unique(cell_of_user[cell_of_user > 0], return_counts=True)
+    return cells, counts.astype(np.int64)
+
+
+def _moments(
+    attribute: Attribute, users: int, answers: Sequence[Answers]
+) -> dict[int, Moments]:
+    width = len(attribute.versions)
+    if attribute.keep_duplicates:
+        # Every report is on its own: its set of channels is the one it came through.
+        return {
+            1 << answer.version: _moments_of(
+                attribute, {answer.version: answer.payloads}, len(answer.payloads), width
+            )
+            for answer in answers
+            if len(answer.payloads)
+        }
+    answered = np.zeros(users, dtype=np.int64)
+    for answer in answers:
+        answered[answer.rows] |= np.int64(1 << answer.version)
+    found = {}
+    for mask, count in zip(*np.unique(answered, return_counts=True), strict=True):
+        chosen = answered == mask
+        payloads = {
+            answer.version: answer.payloads[chosen[answer.rows]]
+            for answer in answers
+            if mask >> answer.version & 1
+        }
+        found[int(mask)] = _moments_of(attribute, payloads, int(count), width)
+    return found
+
+
+def _moments_of(
+    attribute: Attribute, payloads: Mapping[int, NDArray[Any]], users: int, width: int
+) -> Moments:
+    sums, squares = [0] * width, [0] * width
+    for index, reports in payloads.items():
+        mechanism = attribute.versions[index].mechanism
+        if isinstance(mechanism, NumericMechanism):
+            grid = mechanism.fixed_point(reports)
+            square = (grid * grid).astype(np.uint64)
+            # A square has up to 60 bits, so 64 overflow on the second handful: sum its halves.
+            high, low = square >> np.uint64(32), square & np.uint64(0xFFFFFFFF)
+            sums[index] = int(grid.sum())
+            squares[index] = (int(high.sum()) << 32) + int(low.sum())
+    return Moments(users, tuple(sums), tuple(squares))
+
+
+def merge(statistics: Iterable[Statistic]) -> Statistic:
+    """The statistic of all the reports of several, none of which share a report.
+
+    Raises:
+        ValueError: if there are none, or if their channels differ.
+    """
+    parts = list(statistics)
+    if not parts:
+        raise ValueError("there is nothing to merge; empty(attribute) is the identity")
+    first = parts[0]
+    for part in parts[1:]:
+        if part.fingerprint != first.fingerprint:
+            raise ValueError(
+                "these statistics are of different channels and must not be added: fingerprints "
+                f"{first.fingerprint} and {part.fingerprint} (another domain, resolution, "
+                "mechanism or epsilon)"
+            )
+    if len(parts) == 1:
+        return first
+    moments: dict[int, Moments] = {}
+    for part in parts:
+        for mask, other in part.moments.items():
+            own = moments.get(mask)
+            moments[mask] = other if own is None else _add_moments(own, other)
+    cells, inverse = np.unique(
+        np.concatenate([part.joint_cells for part in parts]), return_inverse=True
+    )
+    counts = np.zeros(len(cells), dtype=np.int64)
+    np.add.at(counts, inverse, np.concatenate([part.joint_counts for part in parts]))
+    return Statistic(
+        fingerprint=first.fingerprint,
+        reports=sum(part.reports for part in parts),
+        users=None if first.users is None else sum(part.users or 0 for part in parts),
+        histograms=tuple(
+            np.sum(columns, axis=0) for columns in zip(*(p.histograms for p in parts), strict=True)
+        ),
+        moments=moments,
+        joint_cells=cells,
+        joint_counts=counts,
+    )
+
+
+def _add_moments(one: Moments, other: Moments) -> Moments:
+    return Moments(
+        one.users + other.users,
+        tuple(map(sum, zip(one.sums, other.sums, strict=True))),
+        tuple(map(sum, zip(one.squares, other.squares, strict=True))),
+    )

@@ -1,0 +1,53 @@
+"""The installation: what Beam workers install too (``--setup_file``), so the dependencies are here.
+
+The folders ``schemas``, ``transforms``, ``pipelines`` and ``runners`` are installed below ``ldpbeam``:
+top-level packages with names that common would shadow a user's own.
+"""
+
+import pathlib
+
+from setuptools import setup
+
+FOLDERS = ("schemas", "transforms", "pipelines", "runners")
+HERE = pathlib.Path(__file__).parent
+
+setup(
+    name="ldpbeam",
+    version="0.1.0",
+    description="Estimates from reports perturbed under local differential privacy, on Apache Beam",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    python_requires=">=3.11",
+    packages=[
+        "ldpbeam",
+        "ldpbeam.mechanisms",
+        "ldpbeam.estimators",
+        *(f"ldpbeam.{folder}" for folder in FOLDERS),
+    ],
+    package_dir={"ldpbeam": "ldpbeam", **{f"ldpbeam.{folder}": folder for folder in FOLDERS}},
+    package_data={"ldpbeam": ["py.typed"], "ldpbeam.schemas": ["*.avsc"]},
+    install_requires=[
+        "apache-beam>=2.76",
+        "cramjam>=2.8",
+        "fastavro>=1.9",
+        "numpy>=1.26",
+        "pyarrow>=16",
+        "pydantic>=2.7",
+        "PyYAML>=6",
+        "rich>=13",
+        "scipy>=1.12",
+    ],
+    extras_require={
+        "gcp": ["apache-beam[gcp]>=2.76"],
+        "test": [
+            "hypothesis>=6.100",
+            "import-linter>=2.1",
+            "mypy>=1.11",
+            "pytest>=8",
+            "ruff>=0.6",
+            "scipy-stubs",
+            "types-PyYAML",
+        ],
+    },
+    entry_points={"console_scripts": ["ldpbeam = ldpbeam.pipelines.main:main"]},
+)
