@@ -1,0 +1,53 @@
+"""Parquet files, read as columns by pyarrow, a row group at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ldpbeam.schemas.reports import Columns, decoded
+
+MAGIC = b"PAR1"
+BATCH_REPORTS = 131_072
+
+
+def row_groups(stream: IO[bytes]) -> list[int]:
+    """The number of rows of each row group.
+
+    Raises:
+        ValueError: if this is no Parquet file.
+    """
+    try:
+        metadata = pq.ParquetFile(stream).metadata
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"no Parquet file: {error}") from None
+    return [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
+
+
+def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator[pa.RecordBatch]:
+    """Batches of reports from one row group.
+
+    Raises:
+        ValueError: if it does not decode.
+    """
+    try:
+        file = pq.ParquetFile(stream)
+        names = [name for name in file.schema_arrow.names if name in wanted.names]
+        table = file.read_row_group(index, columns=names, use_threads=False)
+        entries = (file.schema_arrow.metadata or {}).items()
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"it does not decode: {error}") from None
+    metadata = {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in entries}
+    for start in range(0, table.num_rows, BATCH_REPORTS):
+        part = table.slice(start, BATCH_REPORTS)
+        yield decoded(
+            {name: part.column(name) for name in names},
+            wanted,
+            metadata,
+            pa.array(np.full(part.num_rows, index)),
+            pa.array(np.arange(start, start + part.num_rows)),
+        )

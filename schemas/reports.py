@@ -1,0 +1,294 @@
+"""Reports as Arrow columns, whatever file they came from.
+
+The columns of a decoded batch, each of which may be null where the input had nothing usable:
+
+=============  ==========================================  ==============================================
+``user_id``    binary                                      the user key
+``attribute``  string                                      left out where the file's metadata says it
+``service``    string                                      left out likewise
+``event_time`` int64                                       milliseconds since 1970-01-01T00:00:00Z
+``report_id``  binary                                      left out where the file has none
+``payload``    float64, int64, uint32, or as it came       the mechanism's output
+others         string                                      the study's group and version fields
+``position``   int64                                       byte offset of the block or line, or row group
+``row``        int64                                       the record's place in it
+=============  ==========================================  ==============================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+#: Metadata keys of a report file that say what its records leave out.
+ATTRIBUTE_KEY = "ldpbeam.attribute"
+SERVICE_KEY = "ldpbeam.service"
+
+_RFC3339 = (
+    r"^(19|20|21)\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt ]"
+    r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?([Zz]|[+-]([01]\d|2[0-3]):?[0-5]\d)$"
+)
+_UUID = r"^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
+#: Event times outside of the years 1900 to 2199 are mistakes of unit: seconds, or microseconds.
+_EARLIEST, _LATEST = -2_208_988_800_000, 7_258_118_400_000
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a file matter.
+
+    Attributes:
+        attribute: the attribute of records that do not name one, and whose file does not either.
+        service: likewise.
+        extras: further fields the study looks at: its group field and version fields.
+    """
+
+    attribute: str | None = None
+    service: str | None = None
+    extras: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All fields that are read from a file."""
+        return ("user_id", "attribute", "service", "event_time", "report_id", "payload", *self.extras)
+
+
+def decoded(
+    columns: Mapping[str, pa.Array],
+    wanted: Columns,
+    metadata: Mapping[str, str],
+    position: pa.Array,
+    row: pa.Array,
+) -> pa.RecordBatch:
+    """A decoded batch from a file's own columns, each cast to its type here.
+
+    What cannot be cast becomes null, and so a dead letter later. A record's own attribute and service
+    come first, then the file's metadata, then ``wanted``.
+    """
+    length = len(position)
+    result: dict[str, pa.Array] = {}
+    for name in wanted.names:
+        if name in columns:
+            result[name] = _CASTS.get(name, _as_text)(columns[name])
+    for name in ("user_id", "payload"):
+        if name not in result:
+            result[name] = pa.nulls(length, pa.binary() if name == "user_id" else pa.float64())
+    if "event_time" not in result:
+        result["event_time"] = pa.nulls(length, pa.int64())
+    given = {
+        "attribute": metadata.get(ATTRIBUTE_KEY, wanted.attribute),
+        "service": metadata.get(SERVICE_KEY, wanted.service),
+    }
+    for name, value in given.items():
+        if name in result and value is not None and result[name].null_count:
+            result[name] = result[name].fill_null(value)
+        if name in result and result[name].null_count == length:
+            del result[name]
+    constants = {name: value for name, value in given.items() if value and name not in result}
+    result["position"], result["row"] = position, row
+    batch = pa.RecordBatch.from_pydict(result)
+    return batch.replace_schema_metadata(constants)
+
+
+def _unwrapped(array: pa.Array) -> pa.Array:
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    return array
+
+
+def _as_text(array: pa.Array) -> pa.Array:
+    array = _unwrapped(array)
+    kind = array.type
+    if pa.types.is_string(kind):
+        return array
+    if pa.types.is_fixed_size_binary(kind):
+        array = _unpadded(array)
+        kind = array.type
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return _cast_or_null(array, pa.string())
+    if pa.types.is_nested(kind):
+        return pa.nulls(len(array), pa.string())
+    return _cast_or_null(array, pa.string())
+
+
+def _cast_or_null(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A cast; where one value defeats it, halves are cast until that value alone is null."""
+    try:
+        return pc.cast(array, kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        if len(array) <= 1:
+            return pa.nulls(len(array), kind)
+        middle = len(array) // 2
+        parts = [_cast_or_null(array[:middle], kind), _cast_or_null(array[middle:], kind)]
+        return pa.concat_arrays(parts)
+
+
+def _unpadded(array: pa.Array) -> pa.Array:
+    """Fixed-width bytes as text padded with zero bytes at the end."""
+    width = array.type.byte_width
+    text = fixed_bytes(array).view(f"S{width}").ravel()
+    return pa.array(text, type=pa.binary(), mask=_null_mask(array))
+
+
+def fixed_bytes(array: pa.Array) -> np.ndarray:
+    """A fixed-size binary array as a NumPy array of bytes, shape (n, width), without a copy."""
+    width = array.type.byte_width
+    data = np.frombuffer(array.buffers()[1], dtype=np.uint8)
+    return data[array.offset * width : (array.offset + len(array)) * width].reshape(-1, width)
+
+
+def _null_mask(array: pa.Array) -> np.ndarray | None:
+    return array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+
+
+def binary_of_width(data: np.ndarray, valid: np.ndarray | None = None) -> pa.Array:
+    """Rows of bytes, shape (n, width), as an Arrow binary array over the same memory."""
+    rows, width = data.shape
+    offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(width)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
+    array = pa.Array.from_buffers(pa.binary(), rows, buffers)
+    return array if valid is None else pc.if_else(pa.array(valid), array, None)
+
+
+def _user_keys(array: pa.Array) -> pa.Array:
+    """User keys: UTF-8 of a string, 16 raw bytes as they are, the bytes of a UUID in text."""
+    array = _unwrapped(array)
+    kind = array.type
+    if pa.types.is_fixed_size_binary(kind):
+        if kind.byte_width == 16:
+            return pc.cast(array, pa.binary())
+        return _empty_to_null(_unpadded(array))
+    if pa.types.is_binary(kind):
+        return _empty_to_null(array)
+    text = _as_text(array)
+    return _empty_to_null(_uuids_to_bytes(text))
+
+
+def _empty_to_null(array: pa.Array) -> pa.Array:
+    empty = pc.equal(pc.binary_length(array), 0)
+    return pc.if_else(empty, None, array) if pc.any(empty).as_py() else array
+
+
+def _uuids_to_bytes(text: pa.Array) -> pa.Array:
+    keys = pc.cast(text, pa.binary())
+    candidates = pc.fill_null(pc.equal(pc.binary_length(text), 36), False)
+    if not pc.any(candidates).as_py():
+        return keys
+    uuids = pc.and_(candidates, pc.fill_null(pc.match_substring_regex(text, _UUID), False))
+    found = pc.replace_substring(text.filter(uuids), "-", "")
+    digits = np.frombuffer(pc.cast(found, pa.binary(32)).buffers()[1], dtype=np.uint8)
+    nibbles = np.where(digits >= ord("a"), digits - 87, np.where(digits >= ord("A"), digits - 55, digits - 48))
+    raw = ((nibbles[0::2] << 4) | nibbles[1::2]).astype(np.uint8).reshape(-1, 16)
+    if len(raw) == len(text):
+        return binary_of_width(raw)
+    return pc.replace_with_mask(keys, uuids, binary_of_width(raw))
+
+
+def _event_times(array: pa.Array) -> pa.Array:
+    """Milliseconds since the epoch from integers, doubles, timestamps or RFC 3339 text."""
+    array = _unwrapped(array)
+    kind = array.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        times = _parsed_times(array)
+    elif pa.types.is_timestamp(kind):
+        times = pc.cast(pc.cast(array, pa.timestamp("ms", kind.tz), safe=False), pa.int64())
+    elif pa.types.is_floating(kind):
+        whole = pc.floor(pc.cast(array, pa.float64()))
+        sane = pc.and_(pc.greater_equal(whole, _EARLIEST), pc.less(whole, _LATEST))
+        times = pc.cast(pc.if_else(sane, whole, None), pa.int64())
+    elif pa.types.is_integer(kind):
+        times = pc.cast(array, pa.int64(), safe=False)
+    else:
+        return pa.nulls(len(array), pa.int64())
+    sane = pc.and_(pc.greater_equal(times, _EARLIEST), pc.less(times, _LATEST))
+    return pc.if_else(sane, times, None) if not pc.all(sane).as_py() else times
+
+
+def _parsed_times(text: pa.Array) -> pa.Array:
+    shaped = pc.if_else(pc.match_substring_regex(text, _RFC3339), text, None)
+    stamps = _cast_or_null(shaped, pa.timestamp("ns", "UTC"))
+    return pc.cast(pc.cast(stamps, pa.timestamp("ms", "UTC"), safe=False), pa.int64())
+
+
+def _report_ids(array: pa.Array) -> pa.Array:
+    """Report ids as bytes; sixteen zero bytes and the empty string are none."""
+    array = _unwrapped(array)
+    if pa.types.is_fixed_size_binary(array.type) and array.type.byte_width == 16:
+        present = fixed_bytes(array).any(axis=1)
+        return pc.if_else(pa.array(present), pc.cast(array, pa.binary()), None)
+    return _user_keys(array)
+
+
+def _payloads(array: pa.Array) -> pa.Array:
+    """Numbers as float64, int64 or uint32; four fixed bytes as uint32; all else as it came."""
+    array = _unwrapped(array)
+    kind = array.type
+    if pa.types.is_fixed_size_binary(kind) and kind.byte_width == 4:
+        values = fixed_bytes(array).view("<u4").ravel()
+        return pa.array(values, mask=_null_mask(array))
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return pc.cast(array, pa.float64(), safe=False)
+    if kind == pa.uint32():
+        return array
+    if pa.types.is_integer(kind):
+        return pc.cast(array, pa.int64(), safe=False)
+    return array
+
+
+_CASTS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
+    "user_id": _user_keys,
+    "event_time": _event_times,
+    "report_id": _report_ids,
+    "payload": _payloads,
+}
+
+
+def columns_of(records: Sequence[Mapping[str, object]], names: Sequence[str]) -> dict[str, pa.Array]:
+    """Columns of records that were decoded one by one, mixed types within a column allowed."""
+    found: dict[str, pa.Array] = {}
+    for name in names:
+        values = [record.get(name) for record in records]
+        if all(value is None for value in values):
+            continue
+        try:
+            found[name] = pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            found[name] = _mixed(name, values)
+    return found
+
+
+def _mixed(name: str, values: Sequence[object]) -> pa.Array:
+    """A column of several types: each type cast by itself, as the whole column would be."""
+    kinds = np.array([_kind(value) for value in values])
+    cast = _CASTS.get(name, _as_text)
+    parts, places = [], []
+    for kind in np.unique(kinds):
+        chosen = np.flatnonzero(kinds == kind)
+        try:
+            part = cast(pa.array([values[i] for i in chosen]))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            continue
+        if name == "payload":
+            part = pc.cast(part, pa.float64(), safe=False) if _is_number(part.type) else None
+        if part is not None:
+            parts.append(part)
+            places.append(chosen)
+    if not parts:
+        return pa.nulls(len(values))
+    where = np.full(len(values), -1, dtype=np.int64)
+    where[np.concatenate(places)] = np.arange(sum(map(len, places)))
+    return pa.concat_arrays(parts).take(pa.array(where, mask=where < 0))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+
+
+def _kind(value: object) -> str:
+    return "number" if type(value) in (int, float) else type(value).__name__

@@ -1,0 +1,333 @@
+"""The study file: what is estimated and how. YAML, checked by pydantic."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
+
+from ldpbeam.attributes import Attribute, ServiceVersion
+from ldpbeam.domains import Categories, Domain, Numeric
+from ldpbeam.estimators import ESTIMATORS, check
+from ldpbeam.mechanisms import build_mechanism
+
+#: The joint histogram's default resolution is the finest whose table stays below this.
+DEFAULT_JOINT_CELLS = 2**20
+
+_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_DURATION = re.compile(r"\s*(\d+)\s*(ms|s|m|h|d|w)\s*")
+
+
+def _milliseconds(value: object) -> object:
+    if isinstance(value, str):
+        match = _DURATION.fullmatch(value)
+        if match is None:
+            raise ValueError("write a whole number and a unit: ms, s, m, h, d or w, as in 90s or 1h")
+        return int(match[1]) * _UNITS[match[2]]
+    if isinstance(value, int) and not isinstance(value, bool):
+        raise ValueError(f"add a unit: ms, s, m, h, d or w, as in {value}s")
+    return value
+
+
+def _epoch(value: object) -> object:
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError("write a time with its zone, as in 2026-11-20T10:00:00Z")
+        return int(value.astimezone(UTC).timestamp() * 1000)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise ValueError("write a time with its zone, as in 2026-11-20T10:00:00Z")
+
+
+def _safe_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", value):
+        raise ValueError("names have letters, digits, _ and -, at most 64, and start with a letter or digit")
+    return value
+
+
+def format_duration(milliseconds: int) -> str:
+    """A duration as study files write it, in the largest unit that divides it."""
+    for unit, size in sorted(_UNITS.items(), key=lambda pair: -pair[1]):
+        if milliseconds % size == 0:
+            return f"{milliseconds // size}{unit}"
+    raise AssertionError("every whole number of milliseconds has a unit")
+
+
+Duration = Annotated[
+    int,
+    BeforeValidator(_milliseconds),
+    PlainSerializer(format_duration),
+    WithJsonSchema({"type": "string", "pattern": _DURATION.pattern, "examples": ["1h", "90s"]}),
+]
+Time = Annotated[
+    int,
+    BeforeValidator(_epoch),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+Name = Annotated[str, AfterValidator(_safe_name)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DomainModel(_Model):
+    """What true values are: a range of numbers, or a list (or number) of categories."""
+
+    numeric: tuple[float, float] | None = Field(
+        None, description="[low, high]; clients clip values outside to the ends"
+    )
+    categories: list[str] | Annotated[int, Field(ge=2)] | None = Field(
+        None, description="names in the order of their indexes, or how many there are"
+    )
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> DomainModel:
+        if (self.numeric is None) == (self.categories is None):
+            raise ValueError("give either numeric: [low, high] or categories: [...]")
+        self.domain  # noqa: B018 - raises for an empty range or doubled names
+        return self
+
+    @property
+    def domain(self) -> Domain:
+        """The domain as the statistics see it."""
+        if self.numeric is not None:
+            return Numeric(*self.numeric)
+        if isinstance(self.categories, int):
+            return Categories(tuple(map(str, range(self.categories))))
+        return Categories(tuple(self.categories or ()))
+
+
+class VersionModel(_Model):
+    """A version of a service: what differs from the service, and how its reports are told apart."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    mechanism: str | None = None
+    epsilon: float | None = None
+    values: list[str] | None = Field(
+        None, description="values of the service's version_field; by default the version's name"
+    )
+    since: Time | None = Field(None, description="the first event time of this version")
+    until: Time | None = Field(None, description="the first event time after it")
+
+
+class ServiceModel(_Model):
+    """Who collects reports of the attribute, with which mechanism and epsilon.
+
+    Further keys are the mechanism's own options.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    mechanism: str | None = None
+    epsilon: float | None = Field(None, gt=0, le=50)
+    version_field: str | None = Field(
+        None, description="the field of the report that tells the versions apart"
+    )
+    versions: dict[Name, VersionModel] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _versions_told_apart(self) -> ServiceModel:
+        if self.version_field and not self.versions:
+            raise ValueError("version_field needs versions")
+        timed = [v for v in self.versions.values() if v.since is not None or v.until is not None]
+        if self.version_field:
+            if timed:
+                raise ValueError("versions are told apart by version_field or by time, not both")
+            named = [value for name, v in self.versions.items() for value in v.values or [name]]
+            if len(set(named)) != len(named):
+                raise ValueError("two versions have the same value of version_field")
+            return self
+        if len(timed) < len(self.versions):
+            raise ValueError(
+                "each version needs since and/or until, or the service a version_field: "
+                "otherwise reports of different epsilons could not be told apart"
+            )
+        spans = sorted((v.since or -(2**62), v.until or 2**62) for v in timed)
+        if any(start >= end for start, end in spans) or any(
+            one[1] > other[0] for one, other in zip(spans, spans[1:], strict=False)
+        ):
+            raise ValueError("the versions' times overlap or are empty")
+        return self
+
+
+class EstimateModel(_Model):
+    """What to solve for. Further keys are the estimator's own options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    estimator: str
+    services: list[str] | None = Field(None, description="whose reports to use; by default all")
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The estimator's own options."""
+        return self.model_extra or {}
+
+
+class AttributeModel(_Model):
+    """One measured quantity."""
+
+    domain: DomainModel
+    buckets: int = Field(256, ge=2, le=65536, description="value buckets of a numeric domain")
+    joint_buckets: int | None = Field(
+        None, ge=2, le=65536,
+        description="report buckets a service in the joint histogram; by default the finest "
+        "power of two, at most buckets, whose table has at most 2^20 cells",
+    )  # fmt: skip
+    services: dict[Name, ServiceModel] = Field(min_length=1)
+    estimates: dict[Name, EstimateModel] = Field(min_length=1)
+    quantiles: list[Annotated[float, Field(gt=0, lt=1)]] = [0.05, 0.25, 0.5, 0.75, 0.95]
+
+
+class WindowsModel(_Model):
+    """Event-time windows, aligned to 1970-01-01T00:00:00Z."""
+
+    size: Duration = Field(gt=0)
+    period: Duration | None = Field(None, description="sliding windows: one starts every period")
+    allowed_lateness: Duration = 0
+
+    @model_validator(mode="after")
+    def _period_divides(self) -> WindowsModel:
+        if self.period is not None and not 0 < self.period <= self.size:
+            raise ValueError("period must be above zero and at most size")
+        return self
+
+
+class GroupsModel(_Model):
+    """One estimate for each value of a field of the report."""
+
+    field: str = Field(description="the report's field, a column of the file")
+    at_most: int = Field(
+        100, ge=1, le=10_000,
+        description="groups with the most reports that get an estimate of their own; "
+        "the rest are added up and counted",
+    )  # fmt: skip
+
+
+class Study(_Model):
+    """What is being estimated and how."""
+
+    study: Name
+    attributes: dict[Name, AttributeModel] = Field(min_length=1)
+    windows: WindowsModel | None = Field(None, description="leave out for one window over everything")
+    groups: GroupsModel | None = None
+    duplicates: Literal["drop", "keep"] = Field(
+        "drop", description="keep: no report is compared with another, and users are not grouped"
+    )
+    repeats: Literal["first", "all"] = Field(
+        "first", description="whether a user's later reports in a window count too"
+    )
+    epsilon_cap: float | None = Field(
+        None, gt=0, description="users whose reports in a window spent more are counted in the ledger"
+    )
+
+    @property
+    def group_users(self) -> bool:
+        """Whether a user's reports are brought together."""
+        return self.duplicates == "drop" and self.repeats == "first"
+
+    @model_validator(mode="after")
+    def _compiles(self) -> Study:
+        for name, model in self.attributes.items():
+            attribute = self.attribute(name)
+            for key, wanted in model.estimates.items():
+                where = f"attributes.{name}.estimates.{key}: "
+                for service in wanted.services or ():
+                    if service not in model.services:
+                        raise ValueError(
+                            f"{where}unknown service {service!r}; there are: "
+                            f"{', '.join(model.services)}"
+                        )
+                try:
+                    check(
+                        wanted.estimator, attribute, wanted.services or attribute.services,
+                        wanted.options,
+                    )  # fmt: skip
+                except ValueError as error:
+                    raise ValueError(f"{where}{error}") from None
+        return self
+
+    def attribute(self, name: str) -> Attribute:
+        """An attribute as the statistics see it.
+
+        Raises:
+            ValueError: if a mechanism does not fit, or the joint histogram cannot be.
+        """
+        return self._compiled[name]
+
+    @functools.cached_property
+    def _compiled(self) -> dict[str, Attribute]:
+        return {name: _attribute(self, name, model) for name, model in self.attributes.items()}
+
+
+def _attribute(study: Study, name: str, model: AttributeModel) -> Attribute:
+    domain = model.domain.domain
+    versions = tuple(
+        ServiceVersion(service, version, mechanism)
+        for service, described in model.services.items()
+        for version, mechanism in _mechanisms(f"attributes.{name}.services.{service}", described, domain)
+    )
+    joined: dict[str, None] = {}
+    for wanted in model.estimates.values():
+        estimator = ESTIMATORS.get(wanted.estimator)
+        if estimator is not None and estimator.joins and study.group_users:
+            joined.update(dict.fromkeys(wanted.services or model.services))
+    ordered = tuple(service for service in model.services if service in joined)
+    return Attribute(
+        name=name,
+        domain=domain,
+        buckets=model.buckets,
+        versions=versions,
+        joint_services=ordered,
+        joint_buckets=model.joint_buckets or _default_joint_buckets(model.buckets, versions, ordered),
+        keep_duplicates=not study.group_users,
+    )
+
+
+def _mechanisms(where: str, service: ServiceModel, domain: Domain) -> list[tuple[str, Any]]:
+    described = service.versions or {"": VersionModel()}
+    built = []
+    for version, own in described.items():
+        place = f"{where}.versions.{version}" if version else where
+        name = own.mechanism or service.mechanism
+        epsilon = own.epsilon if own.epsilon is not None else service.epsilon
+        if name is None or epsilon is None:
+            raise ValueError(f"{place}: it needs a mechanism and an epsilon")
+        options = {**(service.model_extra or {}), **(own.model_extra or {})}
+        try:
+            built.append((version, build_mechanism(name, domain, epsilon, **options)))
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from None
+    return built
+
+
+def _default_joint_buckets(
+    buckets: int, versions: tuple[ServiceVersion, ...], services: tuple[str, ...]
+) -> int:
+    resolution = 2 ** min(8, buckets.bit_length() - 1)
+    while resolution > 16:
+        cells = 1.0
+        for service in services:
+            own = [v.mechanism.cells(resolution) for v in versions if v.service == service]
+            cells *= 1.0 + sum(own)
+        if cells <= DEFAULT_JOINT_CELLS:
+            break
+        resolution //= 2
+    return resolution

@@ -1,0 +1,127 @@
+"""The registry of mechanisms, and what a study file may ask it for."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import math
+from collections.abc import Iterator
+from types import ModuleType
+from typing import ClassVar
+
+import pytest
+
+from ldpbeam import Categories, Numeric, build_mechanism, mechanisms
+from ldpbeam.mechanisms import RandomisedResponse, SquareWave, register
+
+UNIT = Numeric(0.0, 1.0)
+COLOURS = Categories(("red", "green", "blue"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Widened(SquareWave):
+    """A mechanism as another package would ship it, with an option of its own."""
+
+    name: ClassVar[str] = "widened"
+    margin: float = 0.0
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The registry's module, its contents put back afterwards."""
+    module = importlib.import_module("ldpbeam.mechanisms.mechanism")
+    monkeypatch.setattr(module, "_REGISTRY", dict(module._REGISTRY))
+    module._load_plugins.cache_clear()
+    yield module
+    module._load_plugins.cache_clear()
+
+
+def test_our_mechanisms_are_registered_under_their_own_names() -> None:
+    known = mechanisms()
+    ours = {"grr", "laplace", "piecewise", "square_wave", "stochastic_rounding"}
+    assert ours <= set(known)
+    assert list(known) == sorted(known)
+    for name, mechanism in known.items():
+        assert mechanism.name == name
+        assert mechanism.summary
+
+
+def test_changing_the_returned_table_changes_nothing() -> None:
+    mechanisms().clear()
+    assert mechanisms()
+
+
+def test_two_mechanisms_of_one_name_are_refused(registry: ModuleType) -> None:
+    register(Widened)
+    with pytest.raises(ValueError, match="two mechanisms are called 'widened'"):
+        register(Widened)
+
+
+def test_a_package_can_ship_a_mechanism(
+    registry: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class EntryPoint:
+        def load(self) -> type[Widened]:
+            return Widened
+
+    def entry_points(*, group: str) -> list[EntryPoint]:
+        assert group == "ldpbeam.mechanisms"
+        return [EntryPoint()]
+
+    monkeypatch.setattr(registry, "entry_points", entry_points)
+    assert mechanisms()["widened"] is Widened
+    built = build_mechanism("widened", UNIT, 1.0, margin=0.5)
+    assert built == Widened(1.0, margin=0.5)
+    assert built.parameters == {"mechanism": "widened", "epsilon": 1.0, "margin": 0.5}
+    with pytest.raises(ValueError, match="no option 'width'; it takes margin"):
+        build_mechanism("widened", UNIT, 1.0, width=0.5)
+
+
+def test_build_gives_the_mechanism_for_the_domain() -> None:
+    assert build_mechanism("square_wave", Numeric(-40.0, 60.0), 0.5) == SquareWave(0.5)
+    assert build_mechanism("grr", COLOURS, 2.0) == RandomisedResponse(2.0, size=3)
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="unknown mechanism 'sw'; there are: grr, laplace"):
+        build_mechanism("sw", UNIT, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "domain", "kind"),
+    [("square_wave", COLOURS, "numeric values"), ("grr", UNIT, "categories")],
+)
+def test_a_domain_of_the_wrong_kind_is_refused(
+    name: str, domain: Numeric | Categories, kind: str
+) -> None:
+    with pytest.raises(ValueError, match=f"'{name}' is for {kind}"):
+        build_mechanism(name, domain, 1.0)
+
+
+def test_an_option_a_mechanism_does_not_take_is_refused() -> None:
+    with pytest.raises(ValueError, match="'laplace' has no option 'scale'; it takes none"):
+        build_mechanism("laplace", UNIT, 1.0, scale=2.0)
+    with pytest.raises(ValueError, match="'grr' has no option 'size'"):
+        build_mechanism("grr", COLOURS, 1.0, size=4)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 50.1])
+@pytest.mark.parametrize("name", list(mechanisms()))
+def test_an_epsilon_out_of_range_is_refused(name: str, epsilon: float) -> None:
+    domain = UNIT if mechanisms()[name].domain_type is Numeric else COLOURS
+    with pytest.raises(ValueError, match="epsilon must be above 0"):
+        build_mechanism(name, domain, epsilon)
+
+
+def test_one_category_is_refused() -> None:
+    with pytest.raises(ValueError, match="two categories or more"):
+        RandomisedResponse(1.0, size=1)
+
+
+@pytest.mark.parametrize("name", list(mechanisms()))
+def test_parameters_tell_two_epsilons_apart(name: str) -> None:
+    domain = UNIT if mechanisms()[name].domain_type is Numeric else COLOURS
+    one = build_mechanism(name, domain, 1.0)
+    assert one.parameters["mechanism"] == name
+    assert one.parameters != build_mechanism(name, domain, 1.0 + 1e-12).parameters
+    assert one.output()

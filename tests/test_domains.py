@@ -1,0 +1,75 @@
+"""Domains: their scale, their buckets, and what they refuse."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ldpbeam import Categories, Numeric
+from ldpbeam.domains import bucket_midpoints
+
+AGES = Numeric(18.0, 98.0)
+
+
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(
+    low=st.floats(-1e6, 1e6),
+    width=st.floats(1e-3, 1e6),
+    share=st.floats(0.0, 1.0),
+)
+def test_from_unit_is_the_inverse_of_to_unit(low: float, width: float, share: float) -> None:
+    domain = Numeric(low, low + width)
+    value = low + share * (domain.high - low)
+    # Sums round to one part in 2^53 of the larger end: a few such errors, over the width.
+    error = 4 * 2.0**-53 * max(abs(low), abs(low + width), 1.0)
+    assert abs(float(domain.from_unit(domain.to_unit(value))) - value) <= 2 * error
+    assert abs(float(domain.to_unit(value)) - share) <= 2 * error / domain.width + 1e-15
+
+
+def test_the_ends_are_zero_and_one_and_the_outside_is_clipped() -> None:
+    assert AGES.width == 80.0
+    assert AGES.to_unit([-50.0, 18.0, 38.0, 98.0, 1e9]).tolist() == [0.0, 0.0, 0.25, 1.0, 1.0]
+    assert AGES.from_unit([0.0, 0.25, 1.0]).tolist() == [18.0, 38.0, 98.0]
+
+
+def test_edges_are_equal_buckets_of_the_domain() -> None:
+    assert AGES.edges(4).tolist() == [18.0, 38.0, 58.0, 78.0, 98.0]
+    assert bucket_midpoints(4).tolist() == [0.125, 0.375, 0.625, 0.875]
+
+
+def test_a_histogram_counts_every_value_once_in_its_bucket() -> None:
+    values = [18.0, 37.9, 38.0, 77.9, 78.0, 98.0, 200.0, -3.0]
+    assert AGES.histogram(values, 4).tolist() == [3, 1, 1, 3]
+    rng = np.random.default_rng(1)
+    many = rng.uniform(18.0, 98.0, 5000)
+    expected, _ = np.histogram(many, AGES.edges(16))
+    np.testing.assert_array_equal(AGES.histogram(many, 16), expected)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(1.0, 1.0), (2.0, 1.0), (math.nan, 1.0), (0.0, math.inf), (-math.inf, 0.0)]
+)
+def test_an_empty_or_endless_range_is_refused(low: float, high: float) -> None:
+    with pytest.raises(ValueError, match="low < high"):
+        Numeric(low, high)
+
+
+def test_categories_count_indexes_and_keep_the_empty_ones() -> None:
+    domain = Categories(("red", "green", "blue"))
+    assert domain.size == 3
+    assert domain.histogram([1, 1, 0]).tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [(("red",), "two categories"), (("red", "green", "red", "blue"), "twice in the domain: red$")],
+)
+def test_categories_that_are_too_few_or_doubled_are_refused(
+    names: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        Categories(names)

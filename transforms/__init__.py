@@ -1,0 +1,4 @@
+"""Beam transforms, one file a stage of the stream, in the order data passes them:
+
+``files`` -> ``read`` -> ``validate`` -> ``repeats`` -> ``windows`` -> ``users`` -> ``aggregate`` -> ``write``.
+"""

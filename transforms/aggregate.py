@@ -1,0 +1,193 @@
+"""One CombineFn for all statistics of a study, and the statistics of a window together."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+
+import apache_beam as beam
+import fastavro
+from apache_beam.transforms.window import BoundedWindow
+
+from ldpbeam.schemas.snapshots import Snapshot, decode_statistic, encode_statistic
+from ldpbeam.schemas.study import Study
+from ldpbeam.statistics import Statistic, merge, tally
+from ldpbeam.transforms.joins import UserReports
+from ldpbeam.transforms.windows import window_bounds
+
+#: Partial statistics are kept side by side until this many are merged at once.
+SIDE_BY_SIDE = 16
+
+Accumulator = list[Statistic]
+
+
+class StatisticCoder(beam.coders.Coder):
+    """A statistic as one Avro datum."""
+
+    def encode(self, value: Statistic) -> bytes:
+        """The datum's bytes."""
+        return encode_statistic(value)
+
+    def decode(self, encoded: bytes) -> Statistic:
+        """The inverse."""
+        return decode_statistic(encoded)
+
+    def is_deterministic(self) -> bool:
+        """Equal statistics have equal bytes."""
+        return True
+
+
+class _AccumulatorCoder(beam.coders.Coder):
+    """Partial statistics, merged to at most one, as one Avro datum or none."""
+
+    def encode(self, value: Accumulator) -> bytes:
+        return encode_statistic(merge(value)) if value else b""
+
+    def decode(self, encoded: bytes) -> Accumulator:
+        return [decode_statistic(encoded)] if encoded else []
+
+    def is_deterministic(self) -> bool:
+        return True
+
+
+beam.coders.registry.register_coder(Statistic, StatisticCoder)
+
+
+class _GroupKeyCoder(beam.coders.Coder):
+    """(attribute, group) as Avro, so that no group's name can be taken for no group."""
+
+    _schema = fastavro.parse_schema(
+        {
+            "type": "record",
+            "name": "GroupKey",
+            "fields": [
+                {"name": "attribute", "type": "string"},
+                {"name": "group", "type": ["null", "string"]},
+            ],
+        }
+    )
+
+    def encode(self, value: tuple[str, str | None]) -> bytes:
+        stream = io.BytesIO()
+        record = {"attribute": value[0], "group": value[1]}
+        fastavro.schemaless_writer(stream, self._schema, record)
+        return stream.getvalue()
+
+    def decode(self, encoded: bytes) -> tuple[str, str | None]:
+        record: dict[str, str] = fastavro.schemaless_reader(  # type: ignore[assignment]
+            io.BytesIO(encoded), self._schema, None
+        )
+        return record["attribute"], record["group"]
+
+    def is_deterministic(self) -> bool:
+        return True
+
+
+class GroupKey(tuple[str, str | None]):
+    """(attribute, group); a type of its own so that Beam finds its coder."""
+
+
+beam.coders.registry.register_coder(GroupKey, _GroupKeyCoder)
+
+
+class CombineStatistics(beam.CombineFn):
+    """Rows of users to the statistic of all of them.
+
+    Adding a batch is one ``tally``; merging is exact integer addition, so the result does not depend
+    on how batches were cut, ordered or merged.
+    """
+
+    def __init__(self, study: Study) -> None:
+        super().__init__()
+        self.study = study
+
+    def create_accumulator(self) -> Accumulator:
+        """No partial statistics."""
+        return []
+
+    def add_input(self, accumulator: Accumulator, users: UserReports) -> Accumulator:
+        """Add the batch's statistic; merge when there are many."""
+        attribute = self.study.attribute(users.attribute)
+        accumulator.append(tally(attribute, users.users, users.answers))
+        return self.compact(accumulator) if len(accumulator) >= SIDE_BY_SIDE else accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[Accumulator]) -> Accumulator:
+        """All partial statistics, merged."""
+        return self.compact([part for parts in accumulators for part in parts])
+
+    def compact(self, accumulator: Accumulator) -> Accumulator:
+        """At most one statistic."""
+        return [merge(accumulator)] if accumulator else []
+
+    def extract_output(self, accumulator: Accumulator) -> Statistic:
+        """The statistic; Beam asks only for keys that had an input."""
+        return merge(accumulator)
+
+    def get_accumulator_coder(self) -> beam.coders.Coder:
+        """Avro, where Beam would pickle."""
+        return _AccumulatorCoder()
+
+
+class Aggregate(beam.PTransform):
+    """Rows of users to (attribute, snapshots of one window), the groups beyond the cap added up."""
+
+    def __init__(self, study: Study) -> None:
+        super().__init__()
+        self.study = study
+
+    def expand(self, users: beam.PCollection) -> beam.PCollection:
+        """Wire the stages."""
+        return (
+            users
+            | "KeyByGroup" >> beam.Map(_typed_key).with_output_types(tuple[GroupKey, UserReports])
+            | "Combine" >> beam.CombinePerKey(CombineStatistics(self.study))
+            | "KeyByAttribute" >> beam.Map(_by_attribute)
+            | "GroupsOfWindow" >> beam.GroupByKey()
+            | "CapGroups" >> beam.ParDo(_CapGroups(self.study))
+        )
+
+
+def _typed_key(
+    element: tuple[tuple[str, str | None], UserReports],
+) -> tuple[GroupKey, UserReports]:
+    return GroupKey(element[0]), element[1]
+
+
+def _by_attribute(
+    element: tuple[tuple[str, str | None], Statistic],
+) -> tuple[str, tuple[str | None, Statistic]]:
+    (attribute, group), statistic = element
+    return attribute, (group, statistic)
+
+
+class _CapGroups(beam.DoFn):
+    def __init__(self, study: Study) -> None:
+        self.study = study
+
+    def process(
+        self,
+        element: tuple[str, Iterable[tuple[str | None, Statistic]]],
+        bounds: BoundedWindow = beam.DoFn.WindowParam,
+    ) -> Iterator[tuple[str, list[Snapshot]]]:
+        attribute, groups = element
+        limit = self.study.groups.at_most if self.study.groups else 1
+        yield attribute, capped(attribute, window_bounds(bounds), list(groups), limit)
+
+
+def capped(
+    attribute: str,
+    window: tuple[int, int] | None,
+    groups: list[tuple[str | None, Statistic]],
+    limit: int,
+) -> list[Snapshot]:
+    """A snapshot each for the groups with the most reports, by name, and one for all the rest.
+
+    Reports without a group come under the group None, and count as one of the limit.
+    """
+    ranked = sorted(groups, key=lambda entry: (-entry[1].reports, entry[0] is not None, entry[0] or ""))
+    own = sorted(ranked[:limit], key=lambda entry: (entry[0] is not None, entry[0] or ""))
+    snapshots = [Snapshot(attribute, window, group, 0, statistic) for group, statistic in own]
+    rest = [statistic for _, statistic in ranked[limit:]]
+    if rest:
+        snapshots.append(Snapshot(attribute, window, None, len(rest), merge(rest)))
+    return snapshots

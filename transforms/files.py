@@ -1,0 +1,125 @@
+"""Which files are read, what they are, and where they can be split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, NamedTuple, cast
+
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.schemas import avro, parquet
+
+GZIP_MAGIC = b"\x1f\x8b"
+#: Files are read in ranges of about this many bytes.
+RANGE_BYTES = 16 * 2**20
+
+
+class ReportFile(NamedTuple):
+    """A file of reports.
+
+    Attributes:
+        path: where it is, on any file system Beam knows.
+        size: its length in bytes.
+        format: avro, parquet, jsonl or jsonl.gz, by its first bytes.
+    """
+
+    path: str
+    size: int
+    format: str
+
+
+class FileRange(NamedTuple):
+    """A part of a file that one worker reads.
+
+    Attributes:
+        path: the file.
+        format: as in :class:`ReportFile`.
+        start: the first byte (Avro, JSON lines) or row group (Parquet).
+        stop: the first one that is not of the range.
+    """
+
+    path: str
+    format: str
+    start: int
+    stop: int
+
+
+class BadFile(NamedTuple):
+    """A file that cannot be read as reports, and why."""
+
+    path: str
+    problem: str
+
+
+def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
+    """(path, size) of the files that some patterns name, each once, sorted.
+
+    Raises:
+        FileNotFoundError: naming the first pattern that names no file.
+    """
+    try:
+        results = FileSystems.match(list(patterns))
+    except (BeamIOError, ValueError) as error:
+        raise FileNotFoundError(f"--input: {error}") from None
+    found = {}
+    for pattern, result in zip(patterns, results, strict=True):
+        if not result.metadata_list:
+            raise FileNotFoundError(f"--input {pattern}: no file has this name")
+        found.update({entry.path: entry.size_in_bytes for entry in result.metadata_list})
+    return sorted(found.items())
+
+
+def open_raw(path: str) -> IO[bytes]:
+    """A file's own bytes, whatever its name says of compression."""
+    return cast(
+        "IO[bytes]", FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+    )
+
+
+def sniff(path: str, size: int) -> ReportFile | BadFile:
+    """What a file is, by its first bytes. An empty file is JSON lines with no line."""
+    try:
+        with open_raw(path) as stream:
+            start = stream.read(512)
+    except (BeamIOError, OSError) as error:
+        return BadFile(path, f"it cannot be opened: {error}")
+    if start.startswith(avro.MAGIC):
+        return ReportFile(path, size, "avro")
+    if start.startswith(parquet.MAGIC):
+        return ReportFile(path, size, "parquet")
+    if start.startswith(GZIP_MAGIC):
+        return ReportFile(path, size, "jsonl.gz")
+    if not start.strip() or start.lstrip().startswith(b"{"):
+        return ReportFile(path, size, "jsonl")
+    return BadFile(path, "its first bytes are neither Avro, Parquet, gzip, nor a line of JSON")
+
+
+def sniff_all(files: Iterable[tuple[str, int]]) -> tuple[list[ReportFile], list[BadFile]]:
+    """The files that can be read, and those that cannot."""
+    with ThreadPoolExecutor(16) as pool:
+        kinds = list(pool.map(lambda entry: sniff(*entry), files))
+    return (
+        [kind for kind in kinds if isinstance(kind, ReportFile)],
+        [kind for kind in kinds if isinstance(kind, BadFile)],
+    )
+
+
+def split(file: ReportFile) -> Iterator[FileRange]:
+    """The ranges of a file; compressed text is never split.
+
+    Raises:
+        ValueError: if it is a Parquet file without a readable footer.
+    """
+    if file.format == "jsonl.gz":
+        yield FileRange(file.path, file.format, 0, file.size)
+        return
+    if file.format == "parquet":
+        with open_raw(file.path) as stream:
+            groups = len(parquet.row_groups(stream))
+        for index in range(groups):
+            yield FileRange(file.path, file.format, index, index + 1)
+        return
+    for start in range(0, file.size, RANGE_BYTES):
+        yield FileRange(file.path, file.format, start, min(start + RANGE_BYTES, file.size))

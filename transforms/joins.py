@@ -1,0 +1,216 @@
+"""The exact join: which reports stand, and which rows are one user's. Pure functions over batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.statistics import Answers
+from ldpbeam.transforms.batches import version_index
+
+
+class UserReports(NamedTuple):
+    """Reports of some users of one attribute and group, one row a user.
+
+    Attributes:
+        attribute: the attribute's name.
+        group: the value of the study's group field, None without.
+        users: how many users they are; 0 where users are not grouped.
+        answers: their reports, a channel each.
+    """
+
+    attribute: str
+    group: str | None
+    users: int
+    answers: tuple[Answers, ...]
+
+
+class Reports(NamedTuple):
+    """Batches of several channels as parallel columns, one row a report."""
+
+    versions: NDArray[np.int64]
+    users: pa.Array
+    times: NDArray[np.int64]
+    report_ids: pa.Array
+    groups: pa.Array
+    payloads: dict[int, NDArray[Any]]
+    places: NDArray[np.int64]
+
+
+def gathered(batches: Sequence[pa.RecordBatch]) -> Reports:
+    """The reports of some batches; ``places`` are rows of ``payloads`` of the report's own channel."""
+    by_version: dict[int, list[pa.RecordBatch]] = {}
+    for batch in batches:
+        by_version.setdefault(version_index(batch), []).append(batch)
+    ordered = [batch for version in sorted(by_version) for batch in by_version[version]]
+    payloads = {
+        version: np.concatenate([b.column("payload").to_numpy(zero_copy_only=False) for b in parts])
+        for version, parts in by_version.items()
+    }
+    versions = sorted(payloads)
+    return Reports(
+        versions=np.repeat(versions, [len(payloads[version]) for version in versions]),
+        users=pa.concat_arrays([batch.column("user") for batch in ordered]),
+        times=np.concatenate([batch.column("event_time").to_numpy() for batch in ordered]),
+        report_ids=_column_or_nulls(ordered, "report_id", pa.binary()),
+        groups=_column_or_nulls(ordered, "group", pa.string()),
+        payloads=payloads,
+        places=np.concatenate([np.arange(len(payloads[version])) for version in versions]),
+    )
+
+
+def _column_or_nulls(batches: Sequence[pa.RecordBatch], name: str, kind: pa.DataType) -> pa.Array:
+    return pa.concat_arrays(
+        [
+            batch.column(name) if name in batch.schema.names else pa.nulls(batch.num_rows, kind)
+            for batch in batches
+        ]
+    )
+
+
+def codes_of(array: pa.Array) -> tuple[NDArray[np.int64], int]:
+    """Each value's number among the distinct ones, compared exactly, and how many there are."""
+    encoded = array.dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+
+
+def standing(reports: Reports, same: NDArray[np.int64], rivals: pa.Array) -> NDArray[np.bool_]:
+    """Which reports stand: of those with the same number, the one that comes first.
+
+    The order is by event time, then report id (none first), then payload, then ``rivals``; so it
+    never matters in which order reports arrive.
+    """
+    stands = np.ones(len(same), dtype=np.bool_)
+    repeated = np.flatnonzero(np.bincount(same)[same] > 1)
+    if not len(repeated):
+        return stands
+    keys = (
+        _ranks(rivals.take(pa.array(repeated))),
+        reports.versions[repeated],
+        _payload_ranks(reports, repeated),
+        _ranks(reports.report_ids.take(pa.array(repeated))),
+        reports.times[repeated],
+        same[repeated],
+    )
+    order = np.lexsort(keys)
+    ordered = same[repeated][order]
+    first = np.concatenate(([True], ordered[1:] != ordered[:-1]))
+    stands[repeated[order[~first]]] = False
+    return stands
+
+
+def _ranks(array: pa.Array) -> NDArray[np.int64]:
+    """Each value's rank, nulls first, ties alike."""
+    ranks = pc.rank(array, sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
+    return ranks.to_numpy().astype(np.int64)
+
+
+def _payload_ranks(reports: Reports, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Payloads of some rows in an order; those of different channels are told apart elsewhere."""
+    ranks = np.zeros(len(rows))
+    for version, payloads in reports.payloads.items():
+        own = reports.versions[rows] == version
+        ranks[own] = payloads[reports.places[rows[own]]]
+    return ranks
+
+
+def join(attribute: Attribute, batches: Sequence[pa.RecordBatch]) -> tuple[list[UserReports], int]:
+    """All reports of some users in one window to one row a user, and how many were duplicates.
+
+    A duplicate is a second report of the same user and service. Groups split a user's reports; those
+    of one group are joined with each other.
+
+    Args:
+        attribute: what was asked.
+        batches: every report of these users in the window, in any order.
+    """
+    reports = gathered(batches)
+    users, _ = codes_of(reports.users)
+    services = {service: code for code, service in enumerate(attribute.services)}
+    service_of_version = np.array([services[version.service] for version in attribute.versions])
+    same = users * len(services) + service_of_version[reports.versions]
+    stands = standing(reports, _dense(same), reports.users)
+    groups, _ = codes_of(reports.groups)
+    names = reports.groups.dictionary_encode(null_encoding="encode").dictionary.to_pylist()
+    joined = [
+        _user_reports(attribute, names[code], reports, users, rows)
+        for code, rows in _rows_of_codes(groups, stands)
+    ]
+    return joined, int(len(stands) - stands.sum())
+
+
+def _dense(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Codes as they are where they are few, else renumbered."""
+    if codes.max(initial=0) <= 8 * len(codes):
+        return codes
+    return np.unique(codes, return_inverse=True)[1].astype(np.int64)
+
+
+def _rows_of_codes(
+    codes: NDArray[np.int64], stands: NDArray[np.bool_]
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    rows = np.flatnonzero(stands)
+    own = codes[rows]
+    if len(own) and (own == own[0]).all():
+        yield int(own[0]), rows
+        return
+    order = np.argsort(own, kind="stable")
+    bounds = np.flatnonzero(np.diff(own[order])) + 1
+    for part in np.split(rows[order], bounds):
+        yield int(codes[part[0]]), part
+
+
+def _user_reports(
+    attribute: Attribute,
+    group: str | None,
+    reports: Reports,
+    users: NDArray[np.int64],
+    rows: NDArray[np.int64],
+) -> UserReports:
+    present = np.zeros(int(users.max(initial=-1)) + 1, dtype=np.bool_)
+    present[users[rows]] = True
+    numbers = np.cumsum(present) - 1
+    answers = []
+    for version in sorted(reports.payloads):
+        own = rows[reports.versions[rows] == version]
+        if len(own):
+            payloads = reports.payloads[version][reports.places[own]]
+            answers.append(Answers(version, numbers[users[own]], payloads))
+    return UserReports(attribute.name, group, int(present.sum()), tuple(answers))
+
+
+def without_join(batch: pa.RecordBatch, attribute: str) -> Iterator[UserReports]:
+    """A batch's reports, each on its own, split by group."""
+    groups = _column_or_nulls([batch], "group", pa.string())
+    codes, _ = codes_of(groups)
+    names = groups.dictionary_encode(null_encoding="encode").dictionary.to_pylist()
+    payloads = batch.column("payload").to_numpy(zero_copy_only=False)
+    for code, rows in _rows_of_codes(codes, np.ones(len(codes), dtype=np.bool_)):
+        answers = Answers(version_index(batch), np.zeros(len(rows), dtype=np.int64), payloads[rows])
+        yield UserReports(attribute, names[code], 0, (answers,))
+
+
+def first_of_report_ids(
+    attribute: Attribute, batches: Sequence[pa.RecordBatch]
+) -> tuple[list[pa.RecordBatch], int]:
+    """Batches without the repeats of a report id within a service, and how many those were."""
+    ordered = sorted(batches, key=version_index)
+    reports = gathered(ordered)
+    ids, _ = codes_of(reports.report_ids)
+    services = {service: code for code, service in enumerate(attribute.services)}
+    service_of_version = np.array([services[version.service] for version in attribute.versions])
+    same = ids * len(services) + service_of_version[reports.versions]
+    stands = standing(reports, _dense(same), reports.users)
+    kept, start = [], 0
+    for batch in ordered:
+        own = stands[start : start + batch.num_rows]
+        start += batch.num_rows
+        if own.any():
+            kept.append(batch if own.all() else batch.filter(pa.array(own)))
+    return kept, int(len(stands) - stands.sum())

@@ -1,0 +1,77 @@
+"""The same report twice: of reports with one report id within attribute and service, one stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+
+from ldpbeam.schemas.study import Study
+from ldpbeam.transforms.counts import COUNTS, DUPLICATES, count
+from ldpbeam.transforms.joins import first_of_report_ids
+from ldpbeam.transforms.windows import SplitByStepAndKey
+
+_IDENTIFIED = "identified"
+
+
+class DropRepeats(beam.PTransform):
+    """Batches without repeats of a report id, whatever their users and windows.
+
+    Reports without an id pass by; only those with one are shuffled, by partition of their ids.
+
+    Outputs: the main one of batches, and counts.
+    """
+
+    def __init__(self, study: Study, partitions: int) -> None:
+        super().__init__()
+        self.study = study
+        self.partitions = partitions
+
+    def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+        """Wire the stages."""
+        sorted_out = (
+            reports
+            | "ByReportId"
+            >> beam.FlatMap(_by_report_id)
+            .with_outputs(_IDENTIFIED, main="plain")
+            .with_output_types(pa.RecordBatch)
+        )
+        first = (
+            sorted_out[_IDENTIFIED]
+            | "SplitByReportId"
+            >> beam.ParDo(
+                SplitByStepAndKey(None, "report_id", self.partitions)
+            ).with_output_types(tuple[str, pa.RecordBatch])
+            | "GroupReportIds" >> beam.GroupByKey()
+            | "FirstOfReportIds"
+            >> beam.ParDo(_FirstOfReportIds(self.study))
+            .with_outputs(COUNTS, main="first")
+            .with_output_types(pa.RecordBatch)
+        )
+        return (sorted_out.plain, first.first) | "Unrepeated" >> beam.Flatten(), first[COUNTS]
+
+
+def _by_report_id(batch: pa.RecordBatch) -> Iterable[Any]:
+    if "report_id" not in batch.schema.names:
+        yield batch
+        return
+    has_id = batch.column("report_id").is_valid()
+    identified = batch.filter(has_id)
+    yield beam.pvalue.TaggedOutput(_IDENTIFIED, identified)
+    if identified.num_rows < batch.num_rows:
+        yield batch.filter(batch.column("report_id").is_null())
+
+
+class _FirstOfReportIds(beam.DoFn):
+    def __init__(self, study: Study) -> None:
+        self.study = study
+
+    def process(self, element: tuple[str, Iterable[pa.RecordBatch]]) -> Iterable[Any]:
+        key, batches = element
+        attribute = self.study.attribute(key.rpartition("/")[0])
+        kept, duplicates = first_of_report_ids(attribute, list(batches))
+        yield from kept
+        if duplicates:
+            yield count(DUPLICATES, duplicates)

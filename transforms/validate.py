@@ -1,0 +1,276 @@
+"""Decoded batches to batches of one channel; what cannot be a report becomes a dead letter."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.mechanisms import Mechanism
+from ldpbeam.schemas.reports import Columns, binary_of_width
+from ldpbeam.schemas.study import ServiceModel, Study
+from ldpbeam.transforms.batches import tagged
+from ldpbeam.transforms.counts import COUNTS, OUT_OF_RANGE, count
+from ldpbeam.transforms.dead_letters import DEAD, DeadLetter, emit, record_bytes
+
+#: Longer user ids are no user ids: one of a megabyte would make its whole batch as wide.
+LONGEST_USER_ID = 256
+
+#: Why a record is a dead letter; the first that applies is the reason.
+REASONS = (
+    "",
+    "no_user_id",
+    "user_id_too_long",
+    "no_attribute",
+    "unknown_attribute",
+    "no_service",
+    "unknown_service",
+    "no_event_time",
+    "unknown_version",
+    "no_payload",
+    "payload_not_a_number",
+    "payload_outside_mechanism",
+)
+_RowsBy = list[tuple[str | None, NDArray[np.bool_]]]
+_CODE = {reason: code for code, reason in enumerate(REASONS)}
+
+
+def wanted_columns(study: Study, attribute: str | None, service: str | None) -> Columns:
+    """The columns a study needs of a file."""
+    fields = [study.groups.field] if study.groups else []
+    for model in study.attributes.values():
+        fields += [own.version_field for own in model.services.values() if own.version_field]
+    return Columns(attribute, service, tuple(dict.fromkeys(fields)))
+
+
+class ValidateReports(beam.PTransform):
+    """Batches of one channel from decoded ones.
+
+    Outputs: the main one of channel batches, dead letters (``DEAD``), and counts.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        *,
+        start: int | None = None,
+        stop: int | None = None,
+        keep_bad_records: bool = False,
+        user_id_key: bytes | None = None,
+    ) -> None:
+        super().__init__()
+        self.function = _Validate(study, start, stop, keep_bad_records, user_id_key)
+
+    def expand(self, decoded: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+        """Wire the stage."""
+        return decoded | "Validate" >> beam.ParDo(self.function).with_outputs(
+            DEAD, COUNTS, main="reports"
+        ).with_output_types(pa.RecordBatch)
+
+
+class _Validate(beam.DoFn):
+    def __init__(
+        self, study: Study, start: int | None, stop: int | None, keep: bool, key: bytes | None
+    ) -> None:
+        self.study = study
+        self.start, self.stop = start, stop
+        self.keep = keep
+        self.key = key
+        times = [
+            version.since or version.until
+            for model in study.attributes.values()
+            for service in model.services.values()
+            for version in service.versions.values()
+        ]
+        self.needs_time = bool(
+            study.windows or start is not None or stop is not None or any(t is not None for t in times)
+        )
+
+    def process(self, batch: pa.RecordBatch) -> Iterable[Any]:
+        by_attribute, by_service = _rows_by(batch, "attribute"), _rows_by(batch, "service")
+        reasons = self._common_reasons(batch, by_attribute, by_service)
+        out_of_range = 0
+        for name, in_attribute in by_attribute:
+            if name is None or name not in self.study.attributes:
+                continue
+            attribute = self.study.attribute(name)
+            for service, in_service in by_service:
+                model = self.study.attributes[name].services.get(service or "")
+                if service is None or model is None:
+                    continue
+                unclaimed = in_attribute & in_service & (reasons == 0)
+                for index, rows in _by_version(attribute, service, model, batch, unclaimed):
+                    unclaimed[rows] = False
+                    mechanism = attribute.versions[index].mechanism
+                    payloads, problems = checked_payloads(mechanism, batch, rows)
+                    reasons[rows] = problems
+                    good = problems == 0
+                    inside = good & ~self._outside(batch, rows)
+                    out_of_range += int(good.sum() - inside.sum())
+                    if inside.any():
+                        reports = self._reports(batch, rows[inside], payloads[inside])
+                        yield tagged(reports, name, index)
+                reasons[unclaimed] = _CODE["unknown_version"]
+        if out_of_range:
+            yield count(OUT_OF_RANGE, out_of_range)
+        yield from self._dead_letters(batch, reasons)
+
+    def _common_reasons(
+        self, batch: pa.RecordBatch, by_attribute: _RowsBy, by_service: _RowsBy
+    ) -> NDArray[np.int8]:
+        """Each row's reason, as far as its mechanism has no say."""
+        reasons = np.zeros(batch.num_rows, dtype=np.int8)
+
+        def refuse(rows: NDArray[np.bool_], reason: str) -> None:
+            reasons[rows & (reasons == 0)] = _CODE[reason]
+
+        users = batch.column("user_id")
+        refuse(_is_null(users), "no_user_id")
+        lengths = pc.fill_null(pc.binary_length(users), 0).to_numpy(zero_copy_only=False)
+        refuse(lengths > LONGEST_USER_ID, "user_id_too_long")
+        for name, in_attribute in by_attribute:
+            model = self.study.attributes.get(name) if name is not None else None
+            if model is None:
+                refuse(in_attribute, "no_attribute" if name is None else "unknown_attribute")
+                continue
+            for service, in_service in by_service:
+                if service is None or service not in model.services:
+                    reason = "no_service" if service is None else "unknown_service"
+                    refuse(in_attribute & in_service, reason)
+        if self.needs_time:
+            refuse(_is_null(batch.column("event_time")), "no_event_time")
+        return reasons
+
+    def _outside(self, batch: pa.RecordBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of some good rows lie outside ``--from`` and ``--to``."""
+        outside = np.zeros(len(rows), dtype=np.bool_)
+        if self.start is not None or self.stop is not None:
+            times = batch.column("event_time").to_numpy(zero_copy_only=False)[rows]
+            if self.start is not None:
+                outside |= times < self.start
+            if self.stop is not None:
+                outside |= times >= self.stop
+        return outside
+
+    def _reports(
+        self, batch: pa.RecordBatch, rows: NDArray[np.int64], payloads: NDArray[Any]
+    ) -> pa.RecordBatch:
+        every = len(rows) == batch.num_rows
+        chosen = pa.array(rows)
+
+        def column(name: str) -> pa.Array:
+            return batch.column(name) if every else batch.column(name).take(chosen)
+
+        users = column("user_id")
+        columns = {
+            "user": users if self.key is None else _keyed(users, self.key),
+            "event_time": pc.fill_null(column("event_time"), 0),
+            "payload": pa.array(payloads),
+        }
+        if "report_id" in batch.schema.names:
+            ids = column("report_id")
+            if ids.null_count < len(ids):
+                columns["report_id"] = ids
+        if self.study.groups and self.study.groups.field in batch.schema.names:
+            columns["group"] = column(self.study.groups.field)
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _dead_letters(self, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> Iterator[Any]:
+        bad = np.flatnonzero(reasons)
+        if not len(bad):
+            return
+        constants = {
+            key.decode(): value.decode() for key, value in (batch.schema.metadata or {}).items()
+        }
+        file = constants.pop("file", "")
+        letters = []
+        for record, code in zip(batch.take(pa.array(bad)).to_pylist(), reasons[bad], strict=True):
+            position, row = record.pop("position"), record.pop("row")
+            reason = REASONS[code]
+            text = record_bytes({**constants, **record})
+            letters.append(DeadLetter(file, position, row, reason, "", 1, text))
+        yield from emit(letters, self.keep)
+
+
+def _is_null(array: pa.Array) -> NDArray[np.bool_]:
+    nulls: NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
+    return nulls
+
+
+def _rows_by(batch: pa.RecordBatch, name: str) -> _RowsBy:
+    """The values of a column (or of the constant in its place), and which rows have each."""
+    if name not in batch.schema.names:
+        constant = (batch.schema.metadata or {}).get(name.encode())
+        every = np.ones(batch.num_rows, dtype=np.bool_)
+        return [(constant.decode() if constant else None, every)]
+    encoded = batch.column(name).dictionary_encode(null_encoding="encode")
+    codes = encoded.indices.to_numpy()
+    return [(value, codes == code) for code, value in enumerate(encoded.dictionary.to_pylist())]
+
+
+def _by_version(
+    attribute: Attribute,
+    service: str,
+    model: ServiceModel,
+    batch: pa.RecordBatch,
+    chosen: NDArray[np.bool_],
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Each version of a service, and which of the chosen rows are its."""
+    indexes = attribute.versions_of([service])
+    if not model.versions:
+        yield indexes[0], np.flatnonzero(chosen)
+        return
+    for index in indexes:
+        version = model.versions[attribute.versions[index].version]
+        if model.version_field:
+            names = version.values or [attribute.versions[index].version]
+            own = _is_in(batch, model.version_field, names)
+        else:
+            times = batch.column("event_time").to_numpy(zero_copy_only=False)
+            own = (times >= (version.since or -(2**62))) & (times < (version.until or 2**62))
+        yield index, np.flatnonzero(chosen & own)
+
+
+def _is_in(batch: pa.RecordBatch, field: str, names: list[str]) -> NDArray[np.bool_]:
+    if field not in batch.schema.names:
+        return np.zeros(batch.num_rows, dtype=np.bool_)
+    found = pc.is_in(batch.column(field), value_set=pa.array(names))
+    result: NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
+    return result
+
+
+def checked_payloads(
+    mechanism: Mechanism, batch: pa.RecordBatch, rows: NDArray[np.int64]
+) -> tuple[NDArray[Any], NDArray[np.int8]]:
+    """Some rows' payloads in the mechanism's type, and each one's reason, 0 where it is a report."""
+    column = batch.column("payload")
+    problems = np.zeros(len(rows), dtype=np.int8)
+    payloads = np.zeros(len(rows), dtype=mechanism.payload_dtype)
+    missing = _is_null(column)[rows]
+    problems[missing] = _CODE["no_payload"]
+    if pa.types.is_null(column.type):
+        return payloads, problems
+    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+        problems[~missing] = _CODE["payload_not_a_number"]
+        return payloads, problems
+    values = column.to_numpy(zero_copy_only=False)[rows]
+    possible = mechanism.is_report(np.where(missing, 0, values) if missing.any() else values)
+    problems[~possible & ~missing] = _CODE["payload_outside_mechanism"]
+    good = problems == 0
+    payloads[good] = values[good].astype(mechanism.payload_dtype)
+    return payloads, problems
+
+
+def _keyed(users: pa.Array, key: bytes) -> pa.Array:
+    """User keys replaced by the first 128 bits of their HMAC-SHA256."""
+    encoded = users.dictionary_encode()
+    digests = [hmac.digest(key, user, "sha256")[:16] for user in encoded.dictionary.to_pylist()]
+    table = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, 16)
+    return binary_of_width(table[encoded.indices.to_numpy()])
