@@ -148,7 +148,6 @@ class WriteAccounting(beam.PTransform):
         """Wire the stages."""
         return (
             counts
-            | "Global" >> beam.WindowInto(beam.window.GlobalWindows())
             | "AddUp" >> beam.CombinePerKey(sum)
             | "ToOne" >> beam.Map(lambda pair: ("", pair))
             | "Together" >> beam.GroupByKey()

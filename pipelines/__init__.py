@@ -1,0 +1,1 @@
+"""What a person starts: ``estimate``, ``perturb``, ``explain``, ``schema``, and lists of what there is."""

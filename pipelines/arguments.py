@@ -1,0 +1,107 @@
+"""Command lines: our options with dashes (underscores accepted), Beam's as Beam writes them."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Sequence
+from typing import NoReturn
+
+from ldpbeam.pipelines.errors import UserError
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose mistakes are one message, and which takes an option in full only."""
+
+    def __init__(self, prog: str, description: str) -> None:
+        super().__init__(prog=prog, description=description, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        """A mistake of the person who wrote the command line."""
+        raise UserError(f"{message}\nSee {self.prog} --help")
+
+    @property
+    def options(self) -> list[str]:
+        """Every option's name."""
+        return list(self._option_string_actions)
+
+    def dashed(self, arguments: Sequence[str]) -> list[str]:
+        """Arguments with our own options written with dashes."""
+        result = []
+        for argument in arguments:
+            name, equals, value = argument.partition("=")
+            dashed = name.replace("_", "-")
+            ours = argument.startswith("--") and dashed in self._option_string_actions
+            result.append(f"{dashed}{equals}{value}" if ours else argument)
+        return result
+
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """The options, none of which may be unknown.
+
+        Raises:
+            UserError: naming what is wrong.
+        """
+        found, unknown = self.parse_known_args(self.dashed(arguments))
+        refuse(unknown, self.options)
+        return found
+
+    def parse_with_beam(self, arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+        """Our options, and those that Beam knows.
+
+        Raises:
+            UserError: for an option that neither we nor Beam know, with the nearest name; Beam alone
+                would only warn.
+        """
+        found, rest = self.parse_known_args(self.dashed(arguments))
+        if rest:
+            known = _beam_parser()
+            _, unknown = known.parse_known_args(rest)
+            refuse(unknown, [*self.options, *known.options])
+        return found, rest
+
+
+def _beam_parser() -> Parser:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    parser = Parser("beam", "")
+    for options in PipelineOptions.__subclasses__():
+        if hasattr(options, "_add_argparse_args"):
+            options._add_argparse_args(_Tolerant(parser))
+    return parser
+
+
+class _Tolerant:
+    """Adds options to a parser; Beam's own classes declare some of them twice."""
+
+    def __init__(self, parser: Parser) -> None:
+        self._parser = parser
+
+    def add_argument(self, *names: str, **settings: object) -> None:
+        if not any(name in self._parser.options for name in names):
+            settings.pop("required", None)
+            self._parser.add_argument(*names, **settings)  # type: ignore[arg-type]
+
+    def add_value_provider_argument(self, *names: str, **settings: object) -> None:
+        self.add_argument(*names, **settings)
+
+    def add_mutually_exclusive_group(self, **_: object) -> _Tolerant:
+        return self
+
+    def add_argument_group(self, *_: object, **__: object) -> _Tolerant:
+        return self
+
+
+def refuse(unknown: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse arguments that nobody knows.
+
+    Raises:
+        UserError: for the first of them, with the nearest known name.
+    """
+    if not unknown:
+        return
+    name = unknown[0].partition("=")[0]
+    if not name.startswith("-"):
+        raise UserError(f"unexpected argument {name!r}")
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise UserError(f"unknown option {name}{hint}")

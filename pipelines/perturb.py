@@ -1,0 +1,254 @@
+"""``ldpbeam perturb``: what clients would send, as files of reports."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Numeric
+from ldpbeam.mechanisms import SecureUniforms, Uniforms
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.people import People
+from ldpbeam.schemas import avro
+from ldpbeam.schemas.estimates import rfc3339
+from ldpbeam.schemas.reports import ATTRIBUTE_KEY, SERVICE_KEY
+from ldpbeam.schemas.study import ServiceModel, Study
+
+#: A file has at most this many reports.
+FILE_REPORTS = 2**22
+
+
+@dataclass(frozen=True)
+class SentReports:
+    """What the clients of one service send.
+
+    Attributes:
+        attribute: the attribute's name.
+        service: the service's name.
+        users: user keys, ``fixed`` bytes: 16 raw ones, or text padded with zeros; shape (n,).
+        times: epoch milliseconds, shape (n,).
+        payloads: the mechanism's outputs, shape (n,).
+        extras: the study's group and version fields, padded text, shape (n,) each.
+    """
+
+    attribute: str
+    service: str
+    users: NDArray[np.bytes_]
+    times: NDArray[np.int64]
+    payloads: NDArray[Any]
+    extras: Mapping[str, NDArray[np.bytes_]]
+
+
+def uniforms_for(seed: int | None, purpose: str) -> Uniforms:
+    """The secure source, or for tests a generator that a seed and a purpose fix."""
+    if seed is None:
+        return SecureUniforms()
+    words = np.frombuffer(hashlib.sha256(purpose.encode()).digest(), dtype="<u4")
+    return cast(Uniforms, np.random.default_rng([seed, *words.tolist()]))
+
+
+def user_keys(people: People, seed: int | None) -> NDArray[np.bytes_]:
+    """User keys of fixed width: the file's ids, or 16 random bytes a person."""
+    if people.users is None:
+        draws = uniforms_for(seed, "users").random(3 * len(people.values))
+        words = (draws.reshape(-1, 3) * 2**48).astype("<u8").view("<u2").reshape(-1, 12)
+        # 48 random bits a draw: three draws fill 16 bytes.
+        kept = words[:, [0, 1, 2, 4, 5, 6, 8, 9]]
+        return np.ascontiguousarray(kept).view("V16").ravel()  # type: ignore[return-value]
+    return padded(people.users, "user ids")
+
+
+def padded(text: pa.Array, what: str) -> NDArray[np.bytes_]:
+    """Text as UTF-8 padded with zero bytes, never 16 wide: 16 bytes are raw keys."""
+    encoded = np.array([value.encode() for value in text.to_pylist()])
+    if len(encoded) and encoded.dtype.itemsize > 256:
+        raise UserError(f"{what} are longer than 256 bytes")
+    width = encoded.dtype.itemsize + (encoded.dtype.itemsize == 16)
+    return encoded.astype(f"S{max(width, 1)}")
+
+
+def simulate(
+    study: Study,
+    attribute: Attribute,
+    people: People,
+    *,
+    services: Sequence[str],
+    versions: Mapping[str, str],
+    start: int,
+    spread: int,
+    seed: int | None,
+) -> Iterator[SentReports]:
+    """What the people's clients send to each service.
+
+    Args:
+        study: the study.
+        attribute: the attribute of ``people.values``.
+        people: who they are, with their true values.
+        services: which services they answer.
+        versions: which version a service's clients have, where its versions are told apart by a field.
+        start: the first event time, where the people have none.
+        spread: how many milliseconds the event times are spread over, evenly at random.
+        seed: for tests only; None draws from the operating system's secure source.
+    """
+    users = user_keys(people, seed)
+    model = study.attributes[attribute.name]
+    values = (
+        attribute.domain.to_unit(people.values)
+        if isinstance(attribute.domain, Numeric)
+        else people.values
+    )
+    extras: dict[str, NDArray[np.bytes_]] = {}
+    if study.groups is not None and people.groups is not None:
+        extras[study.groups.field] = padded(people.groups.fill_null(""), "groups")
+    for service in services:
+        uniforms = uniforms_for(seed, f"{attribute.name}/{service}")
+        if people.times is not None:
+            times = people.times
+        else:
+            draws = uniforms.random(len(values))
+            times = start + np.floor(draws * spread).astype(np.int64)
+        described = model.services[service]
+        own_extras = dict(extras)
+        chosen = _versions(attribute, service, described, versions.get(service), times, own_extras)
+        dtype = attribute.versions[attribute.versions_of([service])[0]].mechanism.payload_dtype
+        payloads = np.zeros(len(values), dtype=dtype)
+        for index, rows in chosen:
+            mechanism = attribute.versions[index].mechanism
+            payloads[rows] = mechanism.perturb(values[rows], uniforms)
+        sent = np.concatenate([rows for _, rows in chosen])
+        sent.sort()
+        yield SentReports(
+            attribute.name,
+            service,
+            users[sent],
+            times[sent],
+            payloads[sent],
+            {name: column[sent] for name, column in own_extras.items()},
+        )
+
+
+def _versions(
+    attribute: Attribute,
+    service: str,
+    model: ServiceModel,
+    wanted: str | None,
+    times: NDArray[np.int64],
+    extras: dict[str, NDArray[np.bytes_]],
+) -> list[tuple[int, NDArray[np.int64]]]:
+    """Each version's index and which people's clients have it."""
+    indexes = attribute.versions_of([service])
+    everyone = np.arange(len(times))
+    if not model.versions:
+        return [(indexes[0], everyone)]
+    if model.version_field is None:
+        return [
+            (index, np.flatnonzero((times >= (own.since or -(2**62))) & (times < (own.until or 2**62))))
+            for index in indexes
+            for own in (model.versions[attribute.versions[index].version],)
+        ]
+    names = {attribute.versions[index].version: index for index in indexes}
+    version = wanted or next(iter(names))
+    if version not in names:
+        raise UserError(f"--versions {service}={version}: there are {', '.join(names)}")
+    value = (model.versions[version].values or [version])[0]
+    column = np.array([value.encode()])
+    width = column.dtype.itemsize + (column.dtype.itemsize == 16)
+    extras[model.version_field] = np.repeat(column.astype(f"S{width}"), len(times))
+    return [(names[version], everyone)]
+
+
+def write_reports(folder: Path, sent: SentReports, kind: str) -> list[Path]:
+    """Files of at most :data:`FILE_REPORTS` reports in one format: avro, parquet or jsonl."""
+    count = max(1, -(-len(sent.payloads) // FILE_REPORTS))
+    paths = []
+    for index in range(count):
+        rows = slice(index * FILE_REPORTS, (index + 1) * FILE_REPORTS)
+        part = SentReports(
+            sent.attribute, sent.service, sent.users[rows], sent.times[rows], sent.payloads[rows],
+            {name: column[rows] for name, column in sent.extras.items()},
+        )  # fmt: skip
+        name = f"{sent.attribute}-{sent.service}-{index:05d}-of-{count:05d}.{kind}"
+        path = folder / name
+        temporary = path.with_name(f".{name}")
+        _WRITERS[kind](temporary, part)
+        temporary.replace(path)
+        paths.append(path)
+    return paths
+
+
+def _metadata(sent: SentReports) -> dict[str, str]:
+    return {ATTRIBUTE_KEY: sent.attribute, SERVICE_KEY: sent.service}
+
+
+def _write_avro(path: Path, sent: SentReports) -> None:
+    widths = {"user_id": sent.users.dtype.itemsize}
+    if sent.payloads.dtype != np.float64:
+        widths["payload"] = sent.payloads.dtype.itemsize
+    widths |= {name: column.dtype.itemsize for name, column in sent.extras.items()}
+    schema = avro.fixed_report_schema(widths)
+    dtype = avro.fixed_dtype(schema)
+    assert dtype is not None
+    records = np.zeros(len(sent.payloads), dtype=dtype)
+    columns = {"user_id": sent.users, "event_time": sent.times, "payload": sent.payloads}
+    for name, column in {**columns, **sent.extras}.items():
+        target = dtype[name]
+        raw = column if target.kind == "f" else np.ascontiguousarray(column).view(target)
+        records[name] = raw
+    # The sync marker only has to be unlikely in the data, and the same reports give the same bytes.
+    sync = hashlib.sha256(records.tobytes()[: 2**20] + path.name.encode()).digest()[: avro.SYNC_SIZE]
+    with path.open("wb") as stream:
+        avro.write_fixed(stream, records, schema, _metadata(sent), sync)
+
+
+def _write_parquet(path: Path, sent: SentReports) -> None:
+    users: Any = sent.users
+    if users.dtype.kind == "V":
+        ids = pa.array(users.tolist(), type=pa.binary(16))
+    else:
+        ids = pa.array(np.char.decode(users, "utf-8"), type=pa.string())
+    columns = {
+        "user_id": ids,
+        "event_time": pa.array(sent.times).cast(pa.timestamp("ms", "UTC")),
+        "payload": pa.array(sent.payloads),
+        **{name: pa.array(np.char.decode(column, "utf-8")) for name, column in sent.extras.items()},
+    }
+    table = pa.table(columns).replace_schema_metadata(_metadata(sent))
+    pq.write_table(table, path, row_group_size=2**18)
+
+
+def _write_json_lines(path: Path, sent: SentReports) -> None:
+    if sent.users.dtype.kind == "V":
+        users = [_uuid(raw.tobytes().hex()) for raw in sent.users]
+    else:
+        users = np.char.decode(sent.users, "utf-8").tolist()
+    extras = {name: np.char.decode(column, "utf-8").tolist() for name, column in sent.extras.items()}
+    with path.open("w", encoding="utf-8") as stream:
+        for row, (user, time, payload) in enumerate(
+            zip(users, sent.times.tolist(), sent.payloads.tolist(), strict=True)
+        ):
+            record = {
+                "user_id": user,
+                "attribute": sent.attribute,
+                "service": sent.service,
+                "event_time": rfc3339(time),
+                "payload": payload,
+                **{name: column[row] for name, column in extras.items()},
+            }
+            stream.write(json.dumps(record) + "\n")
+
+
+def _uuid(digits: str) -> str:
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+_WRITERS = {"avro": _write_avro, "parquet": _write_parquet, "jsonl": _write_json_lines}

@@ -1,0 +1,140 @@
+"""The stream, wired: from files to snapshots, dead letters and counts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.pipelines.solve import solve, sort_key
+from ldpbeam.schemas.snapshots import Snapshot
+from ldpbeam.schemas.study import Study
+from ldpbeam.transforms.aggregate import Aggregate
+from ldpbeam.transforms.counts import COUNTS
+from ldpbeam.transforms.dead_letters import DEAD
+from ldpbeam.transforms.files import BadFile, ReportFile
+from ldpbeam.transforms.read import ReadReports
+from ldpbeam.transforms.repeats import DropRepeats
+from ldpbeam.transforms.users import GroupUsers
+from ldpbeam.transforms.validate import ValidateReports, wanted_columns
+from ldpbeam.transforms.write import (
+    WriteAccounting,
+    WriteDeadLetters,
+    WriteSnapshots,
+    write_bytes,
+)
+
+STATISTICS = "statistics"
+DEAD_LETTERS = "dead_letters"
+ACCOUNTING = "accounting.json"
+WORKER_ESTIMATES = ".estimates.from_workers.jsonl"
+
+#: A partition of users holds about this many bytes of input.
+PARTITION_BYTES = 24 * 2**20
+FEWEST_PARTITIONS, MOST_PARTITIONS = 8, 4096
+
+
+@dataclass(frozen=True)
+class BatchJob:
+    """What one bounded run reads, keeps and writes.
+
+    Attributes:
+        study: what is estimated.
+        files: the input.
+        bad_files: files that are none, where the person asked to skip them.
+        output: the folder of the outputs.
+        run: the run's name, in every snapshot.
+        attribute: of reports that do not name one.
+        service: likewise.
+        start: reports before this event time are out of range.
+        stop: reports from this event time on are out of range.
+        keep_bad_records: whether dead letters have the whole record.
+        user_id_key: HMAC key for user keys, None to take them as they are.
+        partitions: how many partitions of users; by default as many as the input's size needs.
+        estimate_on: driver or worker.
+    """
+
+    study: Study
+    files: tuple[ReportFile, ...]
+    bad_files: tuple[BadFile, ...]
+    output: str
+    run: str
+    attribute: str | None = None
+    service: str | None = None
+    start: int | None = None
+    stop: int | None = None
+    keep_bad_records: bool = False
+    user_id_key: bytes | None = None
+    partitions: int | None = None
+    estimate_on: str = "driver"
+
+    @property
+    def user_partitions(self) -> int:
+        """The number of partitions; the result does not depend on it."""
+        if self.partitions is not None:
+            return self.partitions
+        size = sum(file.size for file in self.files)
+        return max(FEWEST_PARTITIONS, min(MOST_PARTITIONS, -(-size // PARTITION_BYTES)))
+
+    def path(self, name: str) -> str:
+        """A path below the output folder."""
+        return str(FileSystems.join(self.output, name))
+
+
+def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
+    """Wire the whole stream into a pipeline."""
+    study = job.study
+    columns = wanted_columns(study, job.attribute, job.service)
+    read = pipeline | "Read" >> ReadReports(
+        list(job.files), list(job.bad_files), columns, job.keep_bad_records
+    )
+    validated = read.decoded | "Validate" >> ValidateReports(
+        study,
+        start=job.start,
+        stop=job.stop,
+        keep_bad_records=job.keep_bad_records,
+        user_id_key=job.user_id_key,
+    )
+    counts = [read[COUNTS], validated[COUNTS]]
+    reports = validated.reports
+    if study.duplicates == "drop":
+        reports, repeats = reports | "DropRepeats" >> DropRepeats(study, job.user_partitions)
+        counts.append(repeats)
+    users = reports | "GroupUsers" >> GroupUsers(study, job.user_partitions)
+    counts.append(users[COUNTS])
+    snapshots = users.users | "Aggregate" >> Aggregate(study)
+    _ = snapshots | "WriteStatistics" >> WriteSnapshots(study, job.path(STATISTICS), job.run)
+    if job.estimate_on == "worker":
+        _ = (
+            snapshots
+            | "Estimate" >> beam.FlatMap(_solved, study)
+            | "Unwindow" >> beam.WindowInto(beam.window.GlobalWindows())
+            | "ToOne" >> beam.Map(lambda record: ("", record))
+            | "Together" >> beam.GroupByKey()
+            | "WriteEstimates" >> beam.Map(_write_estimates, study, job.path(WORKER_ESTIMATES))
+        )
+    _ = (
+        (read[DEAD], validated[DEAD])
+        | "DeadLetters" >> beam.Flatten()
+        | "WriteDeadLetters" >> WriteDeadLetters(job.path(DEAD_LETTERS))
+    )
+    _ = (
+        tuple(
+            part | f"Unwindow{place}" >> beam.WindowInto(beam.window.GlobalWindows())
+            for place, part in enumerate(counts)
+        )
+        | "Counts" >> beam.Flatten()
+        | "WriteAccounting" >> WriteAccounting(job.path(ACCOUNTING))
+    )
+
+
+def _solved(element: tuple[str, list[Snapshot]], study: Study) -> list[str]:
+    return [json.dumps(record) for snapshot in element[1] for record in solve(study, snapshot)]
+
+
+def _write_estimates(element: tuple[str, Any], study: Study, path: str) -> None:
+    records = sorted(map(json.loads, element[1]), key=lambda record: sort_key(study, record))
+    write_bytes(path, b"".join(json.dumps(record).encode() + b"\n" for record in records))

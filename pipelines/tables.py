@@ -1,0 +1,96 @@
+"""What a run prints: one table of estimates, and the accounting line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+#: Longer tables show their start and end; the files have everything.
+MOST_ROWS = 60
+
+_ERRORS = {
+    "wasserstein": "W1",
+    "kolmogorov_smirnov": "KS",
+    "jensen_shannon": "JS",
+    "mean_absolute_error": "MAE",
+    "uniform_guess": "MAE of uniform",
+    "mean": "mean - truth",
+}
+
+
+def print_estimates(
+    console: Console,
+    records: Sequence[Mapping[str, Any]],
+    errors: Sequence[Mapping[str, float]] | None,
+) -> None:
+    """One row an estimate; columns that no row fills are left out."""
+    rows = [_row(record) for record in records]
+    if errors is not None:
+        for row, found in zip(rows, errors, strict=True):
+            row |= {_ERRORS[name]: f"{value:.4g}" for name, value in found.items()}
+    names = [name for name in _COLUMNS if any(row.get(name) for row in rows)]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in names:
+        right = name not in ("attribute", "window", "group", "estimate", "estimator", "notes")
+        table.add_column(name, justify="right" if right else "left", no_wrap=name != "notes")
+    shown = rows if len(rows) <= MOST_ROWS else rows[: MOST_ROWS // 2] + rows[-MOST_ROWS // 2 :]
+    for place, row in enumerate(shown):
+        if len(shown) < len(rows) and place == MOST_ROWS // 2:
+            table.add_row(*("..." for _ in names))
+        table.add_row(*(row.get(name, "") for name in names))
+    wide = Console(width=max(console.width, 200), soft_wrap=True) if not console.is_terminal else console
+    wide.print(table)
+
+
+_COLUMNS = (
+    "attribute", "window", "group", "estimate", "estimator", "reports", "users", "mean", "± se",
+    "5%", "median", "95%", "most frequent", *_ERRORS.values(), "iterations", "notes",
+)  # fmt: skip
+
+
+def _row(record: Mapping[str, Any]) -> dict[str, str]:
+    row = {
+        "attribute": record["attribute"],
+        "window": record["window_start"] or "",
+        "group": record["group"] or (f"({record['other_groups']} more)" if record["other_groups"] else ""),
+        "estimate": record["name"],
+        "estimator": record["estimator"],
+        "reports": f"{record['reports']:,}",
+        "users": "" if record["users"] is None else f"{record['users']:,}",
+        "iterations": str(record["n_iterations"] or ""),
+        "notes": "; ".join(record.get("warnings", ())),
+    }
+    if record.get("mean") is not None:
+        row["mean"] = f"{record['mean']:.6g}"
+    if record.get("standard_error") is not None:
+        row["± se"] = f"{record['standard_error']:.2g}"
+    quantiles = record.get("quantiles") or {}
+    for level, name in (("0.05", "5%"), ("0.5", "median"), ("0.95", "95%")):
+        if level in quantiles:
+            row[name] = f"{quantiles[level]:.5g}"
+    if record.get("frequencies") is not None:
+        pairs = sorted(zip(record["frequencies"], record["categories"], strict=True), reverse=True)
+        row["most frequent"] = ", ".join(f"{name} {share:.3f}" for share, name in pairs[:3])
+    return row
+
+
+def accounting_line(found: Mapping[str, Any]) -> str:
+    """The identity that every run must satisfy, with its numbers."""
+    parts = ("used", "duplicates", "late", "out_of_range", "dead_letters")
+    total = sum(found[part] for part in parts)
+    sign = "=" if total == found["in"] else "is NOT"
+    terms = " + ".join(f"{found[part]:,} {part.replace('_', ' ')}" for part in parts)
+    return f"{found['in']:,} reports in {sign} {terms}"
+
+
+def print_reasons(console: Console, found: Mapping[str, Any]) -> None:
+    """Why dead letters are dead."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("dead letters")
+    table.add_column("reports", justify="right")
+    for reason, reports in found["dead_letters_by_reason"].items():
+        table.add_row(reason.replace("_", " "), f"{reports:,}")
+    console.print(table)

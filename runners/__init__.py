@@ -1,0 +1,1 @@
+"""Where the pipeline runs. Each file says what it sets and why."""

@@ -1,0 +1,288 @@
+"""EM and EMS against loops, on planted truths, and the contract every estimator keeps."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import math
+from collections.abc import Sequence
+from types import ModuleType
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from ldpbeam import (
+    ESTIMATORS,
+    Attribute,
+    Categories,
+    Numeric,
+    ServiceVersion,
+    Statistic,
+    build_mechanism,
+    empty,
+    estimate,
+)
+from ldpbeam.channels import Channel, StackedChannel
+from ldpbeam.estimators.em import fit_channel, maximise, smooth
+from ldpbeam.estimators.estimate import distribution_moments
+from ldpbeam.mechanisms import Laplace, RandomisedResponse, SquareWave, StochasticRounding
+from ldpbeam.metrics import wasserstein
+
+UNIT = Numeric(0.0, 1.0)
+Floats = NDArray[np.float64]
+
+
+def one_service(name: str, epsilons: Sequence[float], buckets: int) -> Attribute:
+    versions = tuple(
+        ServiceVersion("s", f"v{i}", build_mechanism(name, UNIT, epsilon))
+        for i, epsilon in enumerate(epsilons)
+    )
+    return Attribute("x", UNIT, buckets, versions)
+
+
+def expected_statistic(attribute: Attribute, truth: Floats, n: float) -> Statistic:
+    """What n users of a distribution send on average, to each channel, rounded to integers."""
+    histograms = tuple(
+        np.rint(n * attribute.channel(index).dense() @ truth).astype(np.int64)
+        for index in range(len(attribute.versions))
+    )
+    return dataclasses.replace(empty(attribute), histograms=histograms)
+
+
+def beta(buckets: int) -> Floats:
+    return np.diff(stats.beta(2, 5).cdf(np.linspace(0.0, 1.0, buckets + 1)))
+
+
+def brute_force(
+    matrix: Floats, counts: Sequence[int], iterations: int, smoothing: bool
+) -> tuple[list[float], list[float]]:
+    """(weights, log-likelihood before each update), as Algorithm 1 of the SW paper prints them."""
+    rows, columns = matrix.shape
+    weights = [1.0 / columns] * columns
+    trace = []
+    for _ in range(iterations):
+        likelihood, updated = 0.0, [0.0] * columns
+        for j in range(rows):
+            probability = sum(matrix[j, i] * weights[i] for i in range(columns))
+            likelihood += counts[j] * math.log(probability)
+            for i in range(columns):
+                updated[i] += counts[j] * weights[i] * matrix[j, i] / probability
+        trace.append(likelihood)
+        if smoothing:
+            first = (2 * updated[0] + updated[1]) / 3
+            last = (updated[-2] + 2 * updated[-1]) / 3
+            inner = [
+                (updated[i - 1] + 2 * updated[i] + updated[i + 1]) / 4
+                for i in range(1, columns - 1)
+            ]
+            updated = [first, *inner, last]
+        weights = [weight / sum(updated) for weight in updated]
+    return weights, trace
+
+
+CHANNELS = {
+    "square wave": SquareWave(1.0).channel(6, 9),
+    "laplace": Laplace(2.0).channel(6, 5),
+    "stochastic rounding": StochasticRounding(1.0).channel(6, 2),
+    "two versions": StackedChannel([SquareWave(0.5).channel(6, 7), SquareWave(3.0).channel(6, 8)]),
+}
+
+
+@pytest.mark.parametrize("entries", ["dense", "structured"])
+@pytest.mark.parametrize("smoothing", [False, True])
+@pytest.mark.parametrize("name", CHANNELS)
+def test_iterates_equal_those_of_loops(
+    name: str, smoothing: bool, entries: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel = CHANNELS[name]
+    matrix = channel.dense()
+    if entries == "structured":
+        use_structured_products(monkeypatch, channel)
+    rng = np.random.default_rng(1)
+    counts = rng.integers(0, 30, channel.shape[0])
+    counts[0] = 0  # a report bucket nobody hit
+    fit = fit_channel(
+        channel, counts, smoothing=smoothing, tolerance=-math.inf, max_iterations=12
+    )
+    weights, trace = brute_force(matrix, counts.tolist(), 12, smoothing)
+    np.testing.assert_allclose(fit.weights, weights, atol=1e-12)
+    np.testing.assert_allclose(fit.log_likelihoods, trace, rtol=1e-12)
+
+
+def use_structured_products(monkeypatch: pytest.MonkeyPatch, channel: Channel) -> ModuleType:
+    module = importlib.import_module("ldpbeam.estimators.em")
+    monkeypatch.setattr(module, "DENSE_ENTRIES", 0)
+
+    def dense(self: Channel) -> Floats:
+        raise AssertionError("the dense matrix was asked for")
+
+    monkeypatch.setattr(type(channel), "dense", dense)
+    return module
+
+
+@pytest.mark.parametrize("name", ["square_wave", "piecewise", "laplace"])
+def test_dense_and_structured_products_stop_at_the_same_estimate(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attribute = one_service(name, [1.0], 64)
+    statistic = expected_statistic(attribute, beta(64), 1e5)
+    dense = estimate("ems", attribute, statistic)
+    use_structured_products(monkeypatch, attribute.channel(0))
+    structured = estimate("ems", attribute, statistic)
+    assert structured.n_iterations == dense.n_iterations > 50
+    np.testing.assert_allclose(structured.distribution, dense.distribution, atol=1e-10)
+
+
+def test_smoothing_weighs_neighbours_and_treats_both_ends_alike() -> None:
+    weights = np.array([0.5, 0.1, 0.0, 0.1, 0.3])
+    expected = np.array([1.1 / 3, 0.7 / 4, 0.2 / 4, 0.5 / 4, 0.7 / 3])
+    np.testing.assert_allclose(smooth(weights), expected / expected.sum(), atol=1e-15)
+    np.testing.assert_allclose(smooth(weights[::-1]), smooth(weights)[::-1], atol=1e-15)
+    uniform = np.full(7, 1 / 7)
+    np.testing.assert_allclose(smooth(uniform), uniform, atol=1e-15)
+    assert smooth(np.array([0.9, 0.1])).tolist() == [0.9, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("likelihoods", "iterations"),
+    [([-9, -5, -2, -1.5, -1.4], 4), ([-9, -5, -7, -1], 3), ([-9, -5, -5, -1], 3)],
+)
+def test_a_gain_below_the_tolerance_or_a_fall_stops(
+    likelihoods: list[float], iterations: int
+) -> None:
+    planned = iter(likelihoods)
+    fit = maximise(
+        lambda weights: np.array([math.exp(next(planned))]),
+        lambda ratios: np.array([1.0, 1.0]),
+        np.array([1.0]),
+        np.array([0.5, 0.5]),
+        smoothing=False,
+        tolerance=0.75,
+        max_iterations=100,
+    )
+    assert fit.converged
+    np.testing.assert_allclose(fit.log_likelihoods, likelihoods[:iterations])
+
+
+def test_plain_em_never_loses_likelihood_and_stops_at_the_first_small_gain() -> None:
+    attribute = one_service("square_wave", [1.0], 32)
+    found = estimate("em", attribute, expected_statistic(attribute, beta(32), 1e5))
+    gains = np.diff(found.log_likelihoods)
+    tolerance = 1e-3 * math.e
+    assert found.converged
+    assert not found.warnings
+    assert found.n_iterations == len(found.log_likelihoods)
+    assert (gains[:-1] >= tolerance).all()
+    assert 0.0 <= gains[-1] < tolerance
+    assert found.details["tolerance"] == pytest.approx(tolerance)
+    assert found.details["tolerance_per_report"] == pytest.approx(tolerance / found.reports)
+
+
+def test_running_out_of_iterations_is_said() -> None:
+    attribute = one_service("square_wave", [1.0], 32)
+    seen: list[tuple[int, float]] = []
+    found = estimate(
+        "ems",
+        attribute,
+        expected_statistic(attribute, beta(32), 1e5),
+        options={"max_iterations": 3},
+        progress=lambda iteration, likelihood: seen.append((iteration, likelihood)),
+    )
+    assert not found.converged
+    assert found.n_iterations == 3
+    assert "not converged after 3 iterations" in found.warnings[0]
+    assert seen == list(enumerate(found.log_likelihoods.tolist(), start=1))
+    assert found.details["tolerance"] == 1e-3
+
+
+# EMS smooths over neighbours at its fixed point too, so its error falls with the buckets' width.
+@pytest.mark.parametrize(("method", "sizes"), [("em", (32, 32, 32)), ("ems", (32, 128, 256))])
+@pytest.mark.parametrize("name", ["square_wave", "piecewise", "laplace"])
+def test_the_planted_truth_is_recovered_as_users_grow(
+    name: str, method: str, sizes: tuple[int, ...]
+) -> None:
+    errors = []
+    for n, buckets in zip((1e3, 1e5, 1e7), sizes, strict=True):
+        attribute, truth = one_service(name, [1.0], buckets), beta(buckets)
+        found = estimate(method, attribute, expected_statistic(attribute, truth, n))
+        assert found.distribution is not None
+        assert found.mean is not None
+        assert found.converged
+        assert found.distribution.min() >= 0.0
+        assert found.distribution.sum() == pytest.approx(1.0, abs=1e-12)
+        errors.append(wasserstein(found.distribution, truth))
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 0.25 * errors[0]
+    # W1 bounds the error of the mean, but for values uniform inside buckets 2/7 is not met exactly.
+    assert abs(found.mean - 2 / 7) < min(errors[2], 0.001)
+
+
+@pytest.mark.parametrize("method", ["em", "ems"])
+def test_versions_of_a_service_are_one_population(method: str) -> None:
+    attribute, truth = one_service("square_wave", [0.5, 2.0], 128), beta(128)
+    statistic = expected_statistic(attribute, truth, 1e6)
+    found = estimate(method, attribute, statistic)
+    noisy = one_service("square_wave", [0.5], 128)
+    alone = estimate(method, noisy, expected_statistic(noisy, truth, 1e6))
+    assert found.distribution is not None
+    assert alone.distribution is not None
+    # The version of little noise decides: within half a bucket, and half the other's error.
+    error = wasserstein(found.distribution, truth)
+    assert error < 0.5 * wasserstein(alone.distribution, truth)
+    assert error < 0.5 / 128
+    assert found.reports == sum(int(histogram.sum()) for histogram in statistic.histograms)
+    assert "likelihood" not in found.details
+
+
+def test_several_services_are_called_a_composite_likelihood() -> None:
+    versions = tuple(ServiceVersion(name, "", SquareWave(1.0)) for name in ("a", "b"))
+    attribute = Attribute("x", UNIT, 16, versions)
+    statistic = expected_statistic(attribute, beta(16), 1e4)
+    assert "composite" in estimate("ems", attribute, statistic).details["likelihood"]
+    assert "likelihood" not in estimate("ems", attribute, statistic, ["b"]).details
+
+
+def test_grr_recovers_the_planted_frequencies() -> None:
+    names = Categories(("a", "b", "c", "d"))
+    mechanism = RandomisedResponse(1.0, size=4)
+    attribute = Attribute("c", names, 0, (ServiceVersion("s", "", mechanism),))
+    truth = np.array([0.6, 0.3, 0.1, 0.0])
+    found = estimate("em", attribute, expected_statistic(attribute, truth, 1e7))
+    np.testing.assert_allclose(found.distribution, truth, atol=1e-3)
+    assert (found.mean, found.variance) == (None, None)
+
+
+def test_moments_of_a_distribution_are_those_of_uniform_buckets() -> None:
+    # A uniform distribution on [10, 50]: mean 30, variance 40^2 / 12, whatever the buckets.
+    assert distribution_moments(Numeric(10, 50), np.full(3, 1 / 3)) == pytest.approx((30, 400 / 3))
+    two = np.array([0.25, 0.75])
+    expected = 0.25 * (5**2 / 3) + 0.75 * (10**3 - 5**3) / 15 - 6.25**2
+    assert distribution_moments(Numeric(0, 10), two) == pytest.approx((6.25, expected))
+
+
+def test_what_an_estimator_cannot_answer_is_refused() -> None:
+    attribute = one_service("square_wave", [1.0], 8)
+    statistic = expected_statistic(attribute, beta(8), 100)
+    grr = ServiceVersion("s", "", RandomisedResponse(1.0, size=2))
+    colours = Attribute("c", Categories(("a", "b")), 0, (grr,))
+    other = one_service("square_wave", [1.1], 8)
+    with pytest.raises(ValueError, match="unknown estimator 'me'; there are: em, ems"):
+        estimate("me", attribute, statistic)
+    with pytest.raises(ValueError, match="no option 'tol'; it takes: tolerance, max_iterations"):
+        estimate("em", attribute, statistic, options={"tol": 1})
+    with pytest.raises(ValueError, match="'ems' does not fit: smoothing needs a numeric domain"):
+        estimate("ems", colours, empty(colours))
+    with pytest.raises(ValueError, match="of other channels"):
+        estimate("em", other, statistic)
+
+
+@pytest.mark.parametrize("name", ["em", "ems", "ule", "ivw", "ua", "uwa"])
+def test_no_reports_are_answered_with_a_warning(name: str) -> None:
+    attribute = dataclasses.replace(one_service("laplace", [1.0], 8), joint_services=("s",))
+    found = estimate(name, attribute, empty(attribute))
+    assert (found.estimator, found.reports, found.users) == (name, 0, 0)
+    assert not found.converged
+    assert found.warnings == ("no reports from these services",)
+    assert ESTIMATORS[name].name == name

@@ -1,0 +1,219 @@
+"""Frequencies of categories: GRR's exact maximum likelihood, Norm-Sub, and inversion."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ldpbeam import (
+    Answers,
+    Attribute,
+    Categories,
+    Numeric,
+    ServiceVersion,
+    Statistic,
+    empty,
+    estimate,
+    tally,
+)
+from ldpbeam.estimators.em import fit_channel
+from ldpbeam.estimators.frequencies import grr_maximum_likelihood, norm_sub
+from ldpbeam.mechanisms import Piecewise, RandomisedResponse
+
+Floats = NDArray[np.float64]
+COLOURS = Categories(("red", "green", "blue", "grey", "black"))
+TRUTH = np.array([0.5, 0.3, 0.15, 0.05, 0.0])
+reproducibly = settings(derandomize=True, deadline=None, max_examples=100)
+
+
+def asked(*epsilons: float) -> Attribute:
+    versions = tuple(
+        ServiceVersion(f"s{i}", "", RandomisedResponse(epsilon, size=5))
+        for i, epsilon in enumerate(epsilons)
+    )
+    return Attribute("colour", COLOURS, 0, versions)
+
+
+def reported(attribute: Attribute, users: int, seed: int) -> tuple[Statistic, Floats]:
+    """The statistic of users who answer every service, and their true frequencies."""
+    rng = np.random.default_rng(seed)
+    values = rng.choice(5, users, p=TRUTH)
+    answers = [
+        Answers(index, np.arange(users), version.mechanism.perturb(values, rng))
+        for index, version in enumerate(attribute.versions)
+    ]
+    return tally(attribute, users, answers), COLOURS.histogram(values) / users
+
+
+def log_likelihood(frequencies: Floats, counts: Floats, mechanism: RandomisedResponse) -> float:
+    E, d = math.exp(mechanism.epsilon), mechanism.size
+    p, q = E / (E + d - 1), 1 / (E + d - 1)
+    return float(counts @ np.log(q + (p - q) * frequencies))
+
+
+counts_of_reports = st.lists(st.integers(0, 1000), min_size=2, max_size=12)
+
+
+@reproducibly
+@given(
+    reports=counts_of_reports,
+    epsilon=st.floats(0.1, 6.0),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_no_feasible_direction_improves_grr_maximum_likelihood(
+    reports: list[int], epsilon: float, seed: int
+) -> None:
+    assume(sum(reports) > 0)
+    counts = np.array(reports, dtype=float)
+    mechanism = RandomisedResponse(epsilon, size=len(counts))
+    best = grr_maximum_likelihood(counts, mechanism)
+    assert best.min() >= 0.0
+    assert best.sum() == pytest.approx(1.0, abs=1e-12)
+    top = log_likelihood(best, counts, mechanism)
+    rng = np.random.default_rng(seed)
+    corners = np.eye(len(counts))
+    for other in (*corners, *rng.dirichlet(np.full(len(counts), 0.5), 10)):
+        for step in (1e-4, 1e-2, 0.5, 1.0):
+            moved = log_likelihood((1 - step) * best + step * other, counts, mechanism)
+            # Rounding of a sum of len(counts) terms of the likelihood's size.
+            assert moved <= top + 1e-13 * abs(top)
+
+
+@reproducibly
+@given(reports=counts_of_reports, epsilon=st.floats(0.1, 6.0))
+def test_grr_maximum_likelihood_meets_the_conditions_of_a_maximum(
+    reports: list[int], epsilon: float
+) -> None:
+    """The likelihood's slope is one constant where f is above zero, and no larger elsewhere."""
+    assume(sum(reports) > 0)
+    counts = np.array(reports, dtype=float)
+    mechanism = RandomisedResponse(epsilon, size=len(counts))
+    keep, other = mechanism.probabilities
+    best = grr_maximum_likelihood(counts, mechanism)
+    slope = counts / (other + (keep - other) * best)
+    inside = best > 0.0
+    np.testing.assert_allclose(slope[inside], slope.max(), rtol=1e-9)
+    assert (slope[~inside] <= slope.max() * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize(
+    ("counts", "zeros"), [([400, 300, 250, 220, 215], 0), ([500, 300, 250, 100, 60], 2)]
+)
+def test_grr_maximum_likelihood_is_where_em_ends(counts: list[int], zeros: int) -> None:
+    mechanism = RandomisedResponse(1.0, size=5)
+    best = grr_maximum_likelihood(counts, mechanism)
+    assert (best == 0.0).sum() == zeros
+    fit = fit_channel(
+        mechanism.channel(5, 5), counts, smoothing=False, tolerance=1e-12, max_iterations=50_000
+    )
+    assert fit.converged
+    np.testing.assert_allclose(fit.weights, best, atol=1e-6)
+
+
+def test_grr_maximum_likelihood_is_inversion_where_no_frequency_is_negative() -> None:
+    mechanism = RandomisedResponse(1.0, size=5)
+    counts = np.array([400, 300, 250, 220, 215])
+    expected = mechanism.unbiased_frequencies(counts)
+    assert expected.min() > 0.0
+    np.testing.assert_allclose(grr_maximum_likelihood(counts, mechanism), expected, atol=1e-12)
+
+
+def iterative_norm_sub(frequencies: list[float]) -> list[float]:
+    """Norm-Sub as the square-wave paper words it (section 4.1)."""
+    estimates = [max(value, 0.0) for value in frequencies]
+    while True:
+        positive = [i for i, value in enumerate(estimates) if value > 0.0]
+        surplus = (math.fsum(estimates) - 1.0) / len(positive)
+        for i in positive:
+            estimates[i] -= surplus
+        if min(estimates) >= 0.0:
+            return estimates
+        estimates = [max(value, 0.0) for value in estimates]
+
+
+@reproducibly
+@given(seed=st.integers(0, 2**32 - 1), size=st.integers(2, 40), noise=st.floats(0.001, 10.0))
+def test_norm_sub_equals_the_papers_iteration(seed: int, size: int, noise: float) -> None:
+    rng = np.random.default_rng(seed)
+    raw = rng.dirichlet(np.full(size, 0.3)) + rng.normal(0.0, noise, size)
+    raw += (1.0 - raw.sum()) / size  # unbiased frequencies of GRR sum to one
+    found = norm_sub(raw)
+    np.testing.assert_allclose(found, iterative_norm_sub(raw.tolist()), atol=1e-12)
+    assert found.min() >= 0.0
+    assert found.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_norm_sub_leaves_a_distribution_as_it_is() -> None:
+    np.testing.assert_allclose(norm_sub(TRUTH), TRUTH, atol=1e-15)
+    np.testing.assert_allclose(norm_sub([1.4, -0.1, -0.3]), [1.0, 0.0, 0.0], atol=1e-15)
+    np.testing.assert_allclose(norm_sub([0.9, 0.5, -0.4]), [0.7, 0.3, 0.0], atol=1e-15)
+
+
+@pytest.mark.parametrize("epsilons", [(1.0,), (0.5, 2.0)])
+def test_inversion_is_unbiased(epsilons: tuple[float, ...]) -> None:
+    attribute, users, seeds = asked(*epsilons), 500, 200
+    errors = []
+    for seed in range(seeds):
+        statistic, truth = reported(attribute, users, seed)
+        found = estimate("inversion", attribute, statistic)
+        assert found.distribution is not None
+        assert found.distribution.sum() == pytest.approx(1.0)
+        errors.append(found.distribution - truth)
+    # Five means at once, each within 4 of its standard errors, measured over the seeds.
+    deviation = np.std(errors, axis=0, ddof=1) / math.sqrt(seeds)
+    assert (np.abs(np.mean(errors, axis=0)) < 4 * deviation).all()
+
+
+def test_services_are_averaged_by_reports_over_variance() -> None:
+    attribute = asked(0.5, 2.0)
+    statistic, _ = reported(attribute, 1000, 1)
+    total, weight = np.zeros(5), 0.0
+    for version, histogram in zip(attribute.versions, statistic.histograms, strict=True):
+        E = math.exp(version.mechanism.epsilon)
+        own = histogram.sum() * (E - 1) ** 2 / (5 - 2 + E)
+        p, q = E / (E + 4), 1 / (E + 4)
+        total += own * (histogram / histogram.sum() - q) / (p - q)
+        weight += own
+    found = estimate("inversion", attribute, statistic)
+    np.testing.assert_allclose(found.distribution, total / weight, atol=1e-12)
+    repaired = estimate("norm_sub", attribute, statistic)
+    np.testing.assert_allclose(repaired.distribution, norm_sub(total / weight), atol=1e-12)
+    assert (found.mean, found.variance) == (None, None)
+
+
+def test_mle_and_norm_sub_are_nearer_the_truth_than_inversion() -> None:
+    # 40 seeds in pairs: the sum over seeds of differences of squared errors against its own error.
+    attribute = asked(0.5)
+    squares: dict[str, list[float]] = {"inversion": [], "norm_sub": [], "mle": []}
+    for seed in range(40):
+        statistic, truth = reported(attribute, 500, seed)
+        for name, errors in squares.items():
+            distribution = estimate(name, attribute, statistic).distribution
+            assert distribution is not None
+            errors.append(float(np.square(distribution - truth).sum()))
+    for name in ("norm_sub", "mle"):
+        gain = np.subtract(squares["inversion"], squares[name])
+        assert gain.mean() > 4 * gain.std(ddof=1) / math.sqrt(40)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    numeric = Attribute("x", Numeric(0.0, 1.0), 8, (ServiceVersion("s", "", Piecewise(1.0)),))
+    for name in ("inversion", "norm_sub", "mle"):
+        with pytest.raises(ValueError, match="it is for categories"):
+            estimate(name, numeric, empty(numeric))
+    two = asked(0.5, 2.0)
+    with pytest.raises(ValueError, match="one service with mechanism grr and one epsilon, found s0, s1"):
+        estimate("mle", two, empty(two))
+    statistic, _ = reported(two, 1000, 2)
+    found = estimate("mle", two, statistic, ["s1"])
+    alone = asked(2.0)
+    copy = dataclasses.replace(empty(alone), histograms=(statistic.histograms[1],))
+    np.testing.assert_array_equal(
+        found.distribution, estimate("mle", alone, copy).distribution
+    )

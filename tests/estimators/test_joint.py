@@ -1,0 +1,280 @@
+"""ULE against a loop over users, in all its forms, and at its limits."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import special
+
+from ldpbeam import (
+    Answers,
+    Attribute,
+    Categories,
+    Estimate,
+    Numeric,
+    ServiceVersion,
+    Statistic,
+    estimate,
+    tally,
+)
+from ldpbeam.estimators import Question
+from ldpbeam.estimators.joint import JointLikelihood, information_kept
+from ldpbeam.mechanisms import (
+    Laplace,
+    Mechanism,
+    Piecewise,
+    RandomisedResponse,
+    SquareWave,
+    StochasticRounding,
+)
+from ldpbeam.metrics import wasserstein
+
+Floats = NDArray[np.float64]
+BUCKETS = 8
+UNIT = Numeric(0.0, 1.0)
+FOUR = Attribute(
+    "x",
+    UNIT,
+    buckets=BUCKETS,
+    versions=(
+        ServiceVersion("sr", "", StochasticRounding(1.0)),
+        ServiceVersion("laplace", "", Laplace(2.0)),
+        ServiceVersion("pm", "old", Piecewise(1.0)),
+        ServiceVersion("pm", "new", Piecewise(3.0)),
+        ServiceVersion("sw", "", SquareWave(1.5)),
+    ),
+    joint_services=("sr", "laplace", "pm", "sw"),
+    joint_buckets=5,
+)
+
+
+def ask(attribute: Attribute, users: int, seed: int, answering: float = 0.6) -> list[Answers]:
+    """Users of Beta(2, 5), each answering any subset of services, one version of each."""
+    rng = np.random.default_rng(seed)
+    values = rng.beta(2, 5, users)
+    answers = []
+    for service in attribute.services:
+        indexes = attribute.versions_of([service])
+        answered = rng.random(users) < answering
+        version = rng.choice(indexes, users)
+        for index in indexes:
+            rows = np.flatnonzero(answered & (version == index))
+            mechanism = attribute.versions[index].mechanism
+            answers.append(Answers(index, rows, mechanism.perturb(values[rows], rng)))
+    return answers
+
+
+def brute_force(
+    attribute: Attribute,
+    users: int,
+    answers: Sequence[Answers],
+    services: Sequence[str],
+    iterations: int,
+    smoothing: bool,
+) -> tuple[Floats, list[float]]:
+    """(weights, log-likelihood before each update) by a loop over users, one likelihood row each."""
+    likelihoods = np.ones((users, attribute.value_buckets))
+    answered = np.zeros(users, dtype=bool)
+    for answer in answers:
+        version = attribute.versions[answer.version]
+        if version.service not in services:
+            continue
+        channel = version.mechanism.channel(attribute.value_buckets, attribute.joint_buckets)
+        matrix = channel.dense()
+        buckets = version.mechanism.bucketise(answer.payloads, attribute.joint_buckets)
+        for row, bucket in zip(answer.rows, buckets, strict=True):
+            likelihoods[row] *= matrix[bucket]
+            answered[row] = True
+    weights = np.full(attribute.value_buckets, 1 / attribute.value_buckets)
+    trace = []
+    for _ in range(iterations):
+        updated, total = np.zeros_like(weights), 0.0
+        for user in np.flatnonzero(answered):
+            posterior = likelihoods[user] * weights
+            total += math.log(posterior.sum())
+            updated += posterior / posterior.sum()
+        trace.append(total)
+        if smoothing:
+            padded = np.concatenate((updated[:1], updated, updated[-1:]))
+            kernel = (padded[:-2] + 2 * padded[1:-1] + padded[2:]) / 4
+            kernel[0] = (2 * updated[0] + updated[1]) / 3
+            kernel[-1] = (2 * updated[-1] + updated[-2]) / 3
+            updated = kernel
+        weights = updated / updated.sum()
+    return weights, trace
+
+
+def ule(
+    attribute: Attribute,
+    statistic: Statistic,
+    services: Sequence[str] = (),
+    *,
+    iterations: int,
+    smoothing: bool = True,
+) -> Estimate:
+    """ULE stopped after exactly so many iterations."""
+    options = {"max_iterations": iterations, "tolerance": -math.inf, "smooth": smoothing}
+    return estimate("ule", attribute, statistic, services, options)
+
+
+@pytest.mark.parametrize("smoothing", [False, True])
+@pytest.mark.parametrize(
+    "services",
+    [("sr", "laplace", "pm", "sw"), ("pm", "sr"), ("sw", "laplace"), ("laplace",)],
+    ids="+".join,
+)
+def test_ule_equals_a_loop_over_users(services: tuple[str, ...], smoothing: bool) -> None:
+    users = 80
+    answers = ask(FOUR, users, 1)
+    found = ule(FOUR, tally(FOUR, users, answers), services, iterations=15, smoothing=smoothing)
+    weights, _ = brute_force(FOUR, users, answers, services, 15, smoothing)
+    np.testing.assert_allclose(found.distribution, weights, atol=1e-12)
+    asked = [FOUR.versions[answer.version].service in services for answer in answers]
+    rows = [answer.rows for answer, one in zip(answers, asked, strict=True) if one]
+    assert found.users == len(np.unique(np.concatenate(rows)))
+    assert found.reports == sum(map(len, rows))
+
+
+def test_log_likelihoods_are_summed_over_users() -> None:
+    users = 80
+    answers = ask(FOUR, users, 1)
+    found = ule(FOUR, tally(FOUR, users, answers), iterations=5)
+    _, trace = brute_force(FOUR, users, answers, FOUR.services, 5, True)
+    # The gains first: they decide when to stop.
+    np.testing.assert_allclose(np.diff(found.log_likelihoods), np.diff(trace), rtol=1e-9)
+    np.testing.assert_allclose(found.log_likelihoods, trace, rtol=1e-9)
+
+
+FORMS = {
+    "matrix": {},
+    "table": {"MATRIX_ENTRIES": 0},
+    # Blocks of seven kinds of users each.
+    "blocks": {"MATRIX_ENTRIES": 0, "MOST_JOINT_CELLS": 0, "BLOCK_ENTRIES": 7 * BUCKETS},
+}
+
+
+@pytest.mark.parametrize("services", [("sr", "laplace", "pm", "sw"), ("laplace",)], ids=len)
+@pytest.mark.parametrize("form", FORMS)
+def test_all_forms_of_the_product_agree(
+    form: str, services: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = 300
+    answers = ask(FOUR, users, 2)
+    statistic = tally(FOUR, users, answers)
+    module = importlib.import_module("ldpbeam.estimators.joint")
+    for name, value in FORMS[form].items():
+        monkeypatch.setattr(module, name, value)
+    likelihood = JointLikelihood(Question(FOUR, statistic, services))
+    assert (likelihood._matrix is not None) == (form == "matrix")
+    assert (likelihood._table is not None) == (form == "table")
+    found = ule(FOUR, statistic, services, iterations=20)
+    weights, _ = brute_force(FOUR, users, answers, services, 20, True)
+    np.testing.assert_allclose(found.distribution, weights, atol=1e-10)
+    # The backward product is the transpose of the forward one.
+    rng = np.random.default_rng(3)
+    values, ratios = rng.random(BUCKETS), rng.random(len(likelihood.counts))
+    there, back = ratios @ likelihood.forward(values), likelihood.backward(ratios) @ values
+    assert there == pytest.approx(back, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [SquareWave(1.0), Piecewise(1.0), Laplace(1.0), StochasticRounding(1.0)]
+)
+def test_one_service_at_the_same_resolution_is_ems(mechanism: Mechanism) -> None:
+    versions = (ServiceVersion("s", "", mechanism),)
+    attribute = Attribute("x", UNIT, 16, versions, joint_services=("s",), joint_buckets=16)
+    statistic = tally(attribute, 5000, ask(attribute, 5000, 4, answering=0.9))
+    alone, joined = (estimate(name, attribute, statistic) for name in ("ems", "ule"))
+    np.testing.assert_allclose(joined.distribution, alone.distribution, atol=1e-10)
+    assert joined.n_iterations == alone.n_iterations > 2
+    assert (joined.users, joined.reports) == (alone.users, alone.reports)
+    assert joined.users is not None
+    assert 0 < joined.users < 5000
+
+
+def test_joining_laplace_helps_the_others_and_them() -> None:
+    # Squared W1 over 100 seeds in pairs: the mean gain against its own standard error.
+    attribute = dataclasses.replace(FOUR, buckets=32, joint_buckets=16)
+    truth = np.diff(special.betainc(2, 5, np.linspace(0, 1, 33)))
+    choices = (("sw",), ("laplace",), ("sw", "laplace"))
+    errors: list[list[float]] = []
+    for seed in range(100):
+        statistic = tally(attribute, 500, ask(attribute, 500, seed, answering=1.0))
+        found = [estimate("ule", attribute, statistic, one).distribution for one in choices]
+        errors.append([wasserstein(distribution, truth) ** 2 for distribution in found])
+    for alone in (0, 1):
+        gains = np.array(errors)[:, alone] - np.array(errors)[:, 2]
+        assert gains.mean() > 2.5 * gains.std(ddof=1) / math.sqrt(100)
+
+
+def contradicting(order: Sequence[int]) -> tuple[Attribute, Statistic]:
+    """One user who told 39 services, at epsilon 40, now one category and now the other."""
+    names = tuple(f"s{i}" for i in range(39))  # 3^39 is just below the 2^62 cells allowed
+    versions = tuple(ServiceVersion(name, "", RandomisedResponse(40.0, size=2)) for name in names)
+    attribute = Attribute("c", Categories(("a", "b")), 0, versions, joint_services=names)
+    row = np.zeros(1, dtype=np.int64)
+    answers = [Answers(i, row, np.array([category])) for i, category in enumerate(order)]
+    return attribute, tally(attribute, 1, answers)
+
+
+@pytest.mark.parametrize(
+    "order", [[0, 1] * 19 + [1], [0] * 19 + [1] * 20], ids=["alternating", "one after the other"]
+)
+def test_products_over_39_services_do_not_underflow(order: list[int]) -> None:
+    attribute, statistic = contradicting(order)
+    own = [attribute.joint_likelihood(name)[1 + c] for name, c in zip(attribute.services, order)]
+    assert np.prod(own, axis=0).tolist() == [0.0, 0.0]
+    # In logs: 19 answers "a" against 20 answers "b", so b is exp(40) times likelier.
+    log_a, log_b = 20 * -40.0, 19 * -40.0
+    found = ule(attribute, statistic, iterations=1)
+    expected = special.softmax([log_a, log_b])
+    np.testing.assert_allclose(found.distribution, expected, atol=1e-12)
+
+
+def test_39_services_answered_by_subsets_equal_a_loop() -> None:
+    names = tuple(f"s{i}" for i in range(39))
+    versions = tuple(ServiceVersion(name, "", StochasticRounding(1.0)) for name in names)
+    attribute = Attribute("x", UNIT, BUCKETS, versions, joint_services=names)
+    answers = ask(attribute, 50, 5, answering=0.8)
+    found = ule(attribute, tally(attribute, 50, answers), iterations=10)
+    weights, _ = brute_force(attribute, 50, answers, names, 10, True)
+    np.testing.assert_allclose(found.distribution, weights, atol=1e-12)
+
+
+def test_information_kept_rises_with_the_resolution() -> None:
+    weights = np.diff(special.betainc(2, 5, np.linspace(0, 1, 33)))
+    shares = []
+    for joint_buckets in (2, 4, 8, 16, 32):
+        attribute = dataclasses.replace(FOUR, buckets=32, joint_buckets=joint_buckets)
+        shares.append(information_kept(attribute, attribute.services, weights))
+    assert list(shares[0]) == ["sr", "laplace", "pm@old", "pm@new", "sw"]
+    for label in shares[0]:
+        kept = [share[label] for share in shares]
+        assert min(kept) > 0.0
+        assert max(kept) <= 1.0
+        if label == "sr":  # two reports at any resolution
+            assert kept == pytest.approx([1.0] * 5)
+        else:
+            assert (np.diff(kept) > 0.0).all()
+            assert kept[0] < 0.85 < 0.95 < kept[-1]
+    statistic = tally(FOUR, 80, ask(FOUR, 80, 1))
+    found = estimate("ule", FOUR, statistic, ["sw", "laplace"])
+    assert set(found.details["information_kept"]) == {"sw", "laplace"}
+
+
+def test_what_cannot_be_joined_is_refused() -> None:
+    kept = dataclasses.replace(FOUR, joint_services=(), keep_duplicates=True)
+    statistic = tally(kept, 80, ask(kept, 80, 1))
+    with pytest.raises(ValueError, match="'ule' does not fit: it joins users' reports"):
+        estimate("ule", kept, statistic)
+    some = dataclasses.replace(FOUR, joint_services=("sr", "pm"))
+    statistic = tally(some, 80, ask(some, 80, 1))
+    for name in ("ule", "uwa"):
+        with pytest.raises(ValueError, match="laplace"):  # says which service is not joined
+            estimate(name, some, statistic, ["sr", "laplace"])
