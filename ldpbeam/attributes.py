@@ -100,11 +100,7 @@ class Attribute:
     def joint_shape(self) -> tuple[int, ...]:
         """The joint histogram's axes, one a joined service: no report, then every version's cells."""
         return tuple(
-            1
-            + sum(
-                self.versions[i].mechanism.cells(self.joint_buckets)
-                for i in self.versions_of([service])
-            )
+            1 + sum(self.versions[i].mechanism.cells(self.joint_buckets) for i in self.versions_of([service]))
             for service in self.joint_services
         )
 

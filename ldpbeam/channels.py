@@ -23,7 +23,7 @@ class Channel(LinearOperator):
     """P(report bucket | value bucket), shape (report buckets, value buckets)."""
 
     def __init__(self, report_buckets: int, value_buckets: int) -> None:
-        super().__init__(dtype=np.dtype(np.float64), shape=(report_buckets, value_buckets))
+        super().__init__(np.dtype(np.float64), (report_buckets, value_buckets))  # type: ignore[call-arg]
 
     @abstractmethod
     def dense(self) -> Floats:
@@ -61,14 +61,16 @@ class BandChannel(Channel):
     def _matvec(self, x: Floats) -> Floats:
         weights = np.ravel(x)
         band = _band_integrals(weights, self.centre_edges, self.report_edges, self.half_width)
-        return self.floor * weights.sum() + self.step * band
+        product: Floats = self.floor * weights.sum() + self.step * band
+        return product
 
     def _rmatvec(self, x: Floats) -> Floats:
         weights = np.ravel(x)
         value_width = self.centre_edges[1] - self.centre_edges[0]
         report_width = self.report_edges[1] - self.report_edges[0]
         band = _band_integrals(weights, self.report_edges, self.centre_edges, self.half_width)
-        return self.floor * weights.sum() + self.step * band * (report_width / value_width)
+        product: Floats = self.floor * weights.sum() + self.step * band * (report_width / value_width)
+        return product
 
     def dense(self) -> Floats:
         """Each entry from the area of the band inside its rectangle of (report, centre)."""
@@ -102,9 +104,7 @@ def _band_integrals(weights: Floats, source: Floats, target: Floats, half_width:
         inside = np.clip(position - index, 0.0, 1.0)
         beyond = np.maximum(points - source[-1], 0.0)
         result: Floats = (
-            second[index]
-            + width * inside * (mass[index] + 0.5 * inside * weights[index])
-            + mass[-1] * beyond
+            second[index] + width * inside * (mass[index] + 0.5 * inside * weights[index]) + mass[-1] * beyond
         )
         return result
 
@@ -126,7 +126,8 @@ class LinearChannel(Channel):
 
     def _matvec(self, x: Floats) -> Floats:
         weights = np.ravel(x)
-        return self.intercepts * weights.sum() + self.slopes * (self.midpoints @ weights)
+        product: Floats = self.intercepts * weights.sum() + self.slopes * (self.midpoints @ weights)
+        return product
 
     def _rmatvec(self, x: Floats) -> Floats:
         weights = np.ravel(x)
@@ -148,7 +149,8 @@ class DiagonalChannel(Channel):
 
     def _matvec(self, x: Floats) -> Floats:
         weights = np.ravel(x)
-        return (self.keep - self.other) * weights + self.other * weights.sum()
+        product: Floats = (self.keep - self.other) * weights + self.other * weights.sum()
+        return product
 
     _rmatvec = _matvec
 
@@ -201,7 +203,8 @@ class LaplaceChannel(Channel):
         per_cell = self.fine // (self.shape[0] - 2)
         fine = self._spread(np.repeat(weights[1:-1], per_cell))
         fine += weights[0] * self.below + weights[-1] * self.below[::-1]
-        return fine.reshape(self.shape[1], -1).mean(axis=1)
+        product: Floats = fine.reshape(self.shape[1], -1).mean(axis=1)
+        return product
 
     def dense(self) -> Floats:
         """Each entry from differences of the second antiderivative of the Laplace density."""

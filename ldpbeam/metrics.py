@@ -18,9 +18,7 @@ def wasserstein(estimate: ArrayLike, truth: ArrayLike, width: float = 1.0) -> fl
 
 def kolmogorov_smirnov(estimate: ArrayLike, truth: ArrayLike) -> float:
     """The largest gap between the two distribution functions."""
-    return float(
-        np.abs(np.cumsum(np.asarray(estimate, dtype=float) - np.asarray(truth, dtype=float))).max()
-    )
+    return float(np.abs(np.cumsum(np.asarray(estimate, dtype=float) - np.asarray(truth, dtype=float))).max())
 
 
 def jensen_shannon(estimate: ArrayLike, truth: ArrayLike) -> float:

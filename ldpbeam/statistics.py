@@ -119,9 +119,9 @@ def tally(attribute: Attribute, users: int, answers: Sequence[Answers]) -> Stati
     for answer in answers:
         mechanism = attribute.versions[answer.version].mechanism
         cells = mechanism.bucketise(answer.payloads, attribute.buckets)
-        histograms[answer.version] = np.bincount(
-            cells, minlength=mechanism.cells(attribute.buckets)
-        ).astype(np.int64)
+        histograms[answer.version] = np.bincount(cells, minlength=mechanism.cells(attribute.buckets)).astype(
+            np.int64
+        )
     joint_cells, joint_counts = _joint_histogram(attribute, users, answers)
     return Statistic(
         fingerprint=attribute.fingerprint,
@@ -162,9 +162,7 @@ def _joint_histogram(
     return cells, counts.astype(np.int64)
 
 
-def _moments(
-    attribute: Attribute, users: int, answers: Sequence[Answers]
-) -> dict[int, Moments]:
+def _moments(attribute: Attribute, users: int, answers: Sequence[Answers]) -> dict[int, Moments]:
     width = len(attribute.versions)
     if attribute.keep_duplicates:
         # Every report is on its own: its set of channels is the one it came through.
@@ -230,9 +228,7 @@ def merge(statistics: Iterable[Statistic]) -> Statistic:
         for mask, other in part.moments.items():
             own = moments.get(mask)
             moments[mask] = other if own is None else _add_moments(own, other)
-    cells, inverse = np.unique(
-        np.concatenate([part.joint_cells for part in parts]), return_inverse=True
-    )
+    cells, inverse = np.unique(np.concatenate([part.joint_cells for part in parts]), return_inverse=True)
     counts = np.zeros(len(cells), dtype=np.int64)
     np.add.at(counts, inverse, np.concatenate([part.joint_counts for part in parts]))
     return Statistic(

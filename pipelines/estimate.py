@@ -106,9 +106,7 @@ def run_stream(job: BatchJob, runner: str, beam_arguments: Sequence[str], consol
     if runner != direct.NAME:
         arguments.append(f"--runner={runner}")
     options = PipelineOptions(arguments)
-    pipeline = beam.Pipeline(
-        runner=direct.runner() if runner == direct.NAME else None, options=options
-    )
+    pipeline = beam.Pipeline(runner=direct.runner() if runner == direct.NAME else None, options=options)
     build(pipeline, job)
     with _reading_progress(console):
         pipeline.run().wait_until_finish()
@@ -156,10 +154,7 @@ def snapshots_of(job: BatchJob) -> Iterator[Snapshot]:
 
 def estimate_all(job: BatchJob, console: Console) -> list[dict[str, Any]]:
     """Every estimate of the run, written to ``estimates.jsonl`` and ``estimates.avro``."""
-    if job.estimate_on == "worker":
-        records = _from_workers(job)
-    else:
-        records = _on_driver(job, console)
+    records = _from_workers(job) if job.estimate_on == "worker" else _on_driver(job, console)
     records.sort(key=lambda record: sort_key(job.study, record))
     for record in records:
         record["run"] = job.run

@@ -10,6 +10,7 @@ import numpy as np
 from ldpbeam.attributes import MOST_JOINT_CELLS, Attribute
 from ldpbeam.domains import Numeric
 from ldpbeam.estimators import ESTIMATORS
+from ldpbeam.schemas.estimates import rfc3339
 from ldpbeam.schemas.study import AttributeModel, ServiceModel, Study, format_duration
 
 
@@ -65,8 +66,6 @@ def _told_apart(service: ServiceModel, version: str) -> str:
         values = service.versions[version].values or [version]
         return f"; told by {service.version_field!r} being {' or '.join(values)}"
     own = service.versions[version]
-    from ldpbeam.schemas.estimates import rfc3339
-
     since = f" from {rfc3339(own.since)} on" if own.since is not None else ""
     until = f" before {rfc3339(own.until)}" if own.until is not None else ""
     return f"; told by an event time{since}{' and' if since and until else ''}{until}"
@@ -133,9 +132,7 @@ def _privacy(study: Study) -> Iterator[str]:
     for name in study.attributes:
         attribute = study.attribute(name)
         worst = {
-            service: max(
-                attribute.versions[i].mechanism.epsilon for i in attribute.versions_of([service])
-            )
+            service: max(attribute.versions[i].mechanism.epsilon for i in attribute.versions_of([service]))
             for service in attribute.services
         }
         total = float(np.sum(list(worst.values())))

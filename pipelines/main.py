@@ -36,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\nldpbeam COMMAND --help tells a command's options.")
         return DONE if given else WRONG
     name, *rest = given
+    # Beam and what it imports say much that is nobody's concern here.
+    logging.getLogger().setLevel(logging.ERROR)
     try:
         if name not in commands:
             from ldpbeam.pipelines.arguments import refuse
@@ -163,9 +165,7 @@ def _estimate(parser: Parser, arguments: list[str]) -> int:
     parser.add_argument("--to", dest="stop", help="leave out reports from this event time on")
     parser.add_argument("--runner", default="direct", help="direct, or a runner Beam knows")
     parser.add_argument("--on-bad-file", choices=("stop", "skip"), default="stop")
-    parser.add_argument(
-        "--keep-bad-records", action="store_true", help="dead letters have the whole record"
-    )
+    parser.add_argument("--keep-bad-records", action="store_true", help="dead letters have the whole record")
     parser.add_argument("--max-bad-fraction", type=float, default=0.01, help="more: exit code 3")
     parser.add_argument("--overwrite", action="store_true", help="replace another run's outputs")
     parser.add_argument("--user-id-key-file", help="replace user keys by their HMAC with this key")
@@ -192,7 +192,6 @@ def estimate_command(options: Any, beam_arguments: list[str]) -> int:
     from ldpbeam.pipelines.stream import BatchJob
     from ldpbeam.transforms.windows import beam_windows
 
-    logging.getLogger("apache_beam").setLevel(logging.ERROR)
     console = Console()
     try:
         beam_windows(study.windows)
@@ -204,7 +203,11 @@ def estimate_command(options: Any, beam_arguments: list[str]) -> int:
             raise UserError("--truth needs --attribute: the study has several")
         truth_of = options.attribute or next(iter(study.attributes))
         columns = PeopleColumns(
-            options.value_column, None, options.time_column, options.weight_column, options.group_column
+            options.value_column,
+            None,
+            options.time_column,
+            options.weight_column,
+            options.group_column,
         )
         people = read_people(options.truth, columns, study.attribute(truth_of).domain)
     span = _time("--from", options.start), _time("--to", options.stop)
@@ -231,9 +234,7 @@ def estimate_command(options: Any, beam_arguments: list[str]) -> int:
     ledger = stages.write_ledger(job)
     errors = None
     if people is not None:
-        errors = [
-            compare.errors_of(r, study, people) if r["attribute"] == truth_of else {} for r in records
-        ]
+        errors = [compare.errors_of(r, study, people) if r["attribute"] == truth_of else {} for r in records]
     tables.print_estimates(console, records, errors)
     over = sum(entry["users_over_cap"] for entry in ledger)
     if over:

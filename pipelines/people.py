@@ -99,7 +99,11 @@ def read_people(path: str, columns: PeopleColumns, domain: Domain) -> People:
 def _values(text: pa.Array, domain: Domain, path: str) -> tuple[NDArray[Any], int, int]:
     """(values, rows that have none, rows clipped); NaN or -1 where a row has none."""
     if isinstance(domain, Numeric):
-        shaped = pc.if_else(pc.match_substring_regex(text, r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"), text, None)
+        shaped = pc.if_else(
+            pc.match_substring_regex(text, r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"),
+            text,
+            None,
+        )
         numbers = pc.cast(pc.utf8_trim_whitespace(shaped), pa.float64())
         values = numbers.to_numpy(zero_copy_only=False).astype(np.float64)
         missing = int(np.isnan(values).sum())
@@ -111,9 +115,7 @@ def _values(text: pa.Array, domain: Domain, path: str) -> tuple[NDArray[Any], in
     values = pc.fill_null(index, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     missing = int((values < 0).sum())
     if missing == len(values):
-        raise UserError(
-            f"{path}: no row's value is a category of the study, such as {domain.names[0]!r}"
-        )
+        raise UserError(f"{path}: no row's value is a category of the study, such as {domain.names[0]!r}")
     return values, missing, 0
 
 
@@ -139,7 +141,9 @@ def _times(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]:
     return np.asarray(times.to_numpy(), dtype=np.int64)
 
 
-def true_histogram(people: People, chosen: NDArray[np.bool_], domain: Domain, buckets: int) -> NDArray[np.int64]:
+def true_histogram(
+    people: People, chosen: NDArray[np.bool_], domain: Domain, buckets: int
+) -> NDArray[np.int64]:
     """How many of the chosen people have a value in each bucket or category."""
     values = people.values[chosen]
     if isinstance(domain, Categories):

@@ -64,7 +64,7 @@ def user_keys(people: People, seed: int | None) -> NDArray[np.bytes_]:
         words = (draws.reshape(-1, 3) * 2**48).astype("<u8").view("<u2").reshape(-1, 12)
         # 48 random bits a draw: three draws fill 16 bytes.
         kept = words[:, [0, 1, 2, 4, 5, 6, 8, 9]]
-        return np.ascontiguousarray(kept).view("V16").ravel()  # type: ignore[return-value]
+        return np.ascontiguousarray(kept).view("V16").ravel()
     return padded(people.users, "user ids")
 
 
@@ -103,20 +103,18 @@ def simulate(
     users = user_keys(people, seed)
     model = study.attributes[attribute.name]
     values = (
-        attribute.domain.to_unit(people.values)
-        if isinstance(attribute.domain, Numeric)
-        else people.values
+        attribute.domain.to_unit(people.values) if isinstance(attribute.domain, Numeric) else people.values
     )
     extras: dict[str, NDArray[np.bytes_]] = {}
     if study.groups is not None and people.groups is not None:
         extras[study.groups.field] = padded(people.groups.fill_null(""), "groups")
+    times = people.times
+    if times is None:
+        # A person answers all services at one time, so that windows do not part what is to be joined.
+        draws = uniforms_for(seed, f"{attribute.name}/times").random(len(values))
+        times = start + np.floor(draws * spread).astype(np.int64)
     for service in services:
         uniforms = uniforms_for(seed, f"{attribute.name}/{service}")
-        if people.times is not None:
-            times = people.times
-        else:
-            draws = uniforms.random(len(values))
-            times = start + np.floor(draws * spread).astype(np.int64)
         described = model.services[service]
         own_extras = dict(extras)
         chosen = _versions(attribute, service, described, versions.get(service), times, own_extras)
@@ -152,7 +150,10 @@ def _versions(
         return [(indexes[0], everyone)]
     if model.version_field is None:
         return [
-            (index, np.flatnonzero((times >= (own.since or -(2**62))) & (times < (own.until or 2**62))))
+            (
+                index,
+                np.flatnonzero((times >= (own.since or -(2**62))) & (times < (own.until or 2**62))),
+            )
             for index in indexes
             for own in (model.versions[attribute.versions[index].version],)
         ]

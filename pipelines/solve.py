@@ -28,9 +28,7 @@ def solve(study: Study, snapshot: Snapshot, watch: Watch | None = None) -> list[
             wanted.options,
             watch(f"{snapshot.attribute}.{name}") if watch else None,
         )
-        records.append(
-            estimate_record(study.study, name, attribute, snapshot, answer, model.quantiles)
-        )
+        records.append(estimate_record(study.study, name, attribute, snapshot, answer, model.quantiles))
     return records
 
 

@@ -154,9 +154,7 @@ def read_blocks(stream: IO[bytes], header: Header, start: int, stop: int) -> Ite
         at = after
 
 
-def _next_block(
-    stream: IO[bytes], window: bytes, at: int, sync: bytes
-) -> tuple[Block | None, int, bytes]:
+def _next_block(stream: IO[bytes], window: bytes, at: int, sync: bytes) -> tuple[Block | None, int, bytes]:
     """(block, where the next one starts, the window with what had to be read for them)."""
     if len(window) - at < 20:
         window += stream.read(64 * 1024)
@@ -267,7 +265,10 @@ def decode_blocks(
 
 
 def _fixed_batch(
-    rows: Sequence[NDArray[Any]], starts: Sequence[int], metadata: Mapping[str, str], wanted: Columns
+    rows: Sequence[NDArray[Any]],
+    starts: Sequence[int],
+    metadata: Mapping[str, str],
+    wanted: Columns,
 ) -> pa.RecordBatch:
     lengths = [len(part) for part in rows]
     records = rows[0] if len(rows) == 1 else np.concatenate(rows)

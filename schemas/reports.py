@@ -54,7 +54,15 @@ class Columns:
     @property
     def names(self) -> tuple[str, ...]:
         """All fields that are read from a file."""
-        return ("user_id", "attribute", "service", "event_time", "report_id", "payload", *self.extras)
+        return (
+            "user_id",
+            "attribute",
+            "service",
+            "event_time",
+            "report_id",
+            "payload",
+            *self.extras,
+        )
 
 
 def decoded(
@@ -183,7 +191,9 @@ def _uuids_to_bytes(text: pa.Array) -> pa.Array:
     uuids = pc.and_(candidates, pc.fill_null(pc.match_substring_regex(text, _UUID), False))
     found = pc.replace_substring(text.filter(uuids), "-", "")
     digits = np.frombuffer(pc.cast(found, pa.binary(32)).buffers()[1], dtype=np.uint8)
-    nibbles = np.where(digits >= ord("a"), digits - 87, np.where(digits >= ord("A"), digits - 55, digits - 48))
+    nibbles = np.where(
+        digits >= ord("a"), digits - 87, np.where(digits >= ord("A"), digits - 55, digits - 48)
+    )
     raw = ((nibbles[0::2] << 4) | nibbles[1::2]).astype(np.uint8).reshape(-1, 16)
     if len(raw) == len(text):
         return binary_of_width(raw)
@@ -271,7 +281,7 @@ def _mixed(name: str, values: Sequence[object]) -> pa.Array:
     for kind in np.unique(kinds):
         chosen = np.flatnonzero(kinds == kind)
         try:
-            part = cast(pa.array([values[i] for i in chosen]))
+            part = cast(pa.array([values[i] for i in chosen.tolist()]))
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             continue
         if name == "payload":
@@ -287,7 +297,7 @@ def _mixed(name: str, values: Sequence[object]) -> pa.Array:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _kind(value: object) -> str:

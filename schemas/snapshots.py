@@ -88,7 +88,15 @@ def statistic_of(fields: Mapping[str, Any]) -> Statistic:
 
 def _own_fields() -> dict[str, Any]:
     whole = schema("statistic")
-    own = ("fingerprint", "reports", "users", "histograms", "moments", "joint_cells", "joint_counts")
+    own = (
+        "fingerprint",
+        "reports",
+        "users",
+        "histograms",
+        "moments",
+        "joint_cells",
+        "joint_counts",
+    )
     return {**whole, "fields": [field for field in whole["fields"] if field["name"] in own]}
 
 
@@ -104,7 +112,7 @@ def encode_statistic(statistic: Statistic) -> bytes:
 
 def decode_statistic(data: bytes) -> Statistic:
     """The inverse of :func:`encode_statistic`."""
-    return statistic_of(fastavro.schemaless_reader(io.BytesIO(data), _WIRE, None))  # type: ignore[arg-type]
+    return statistic_of(fastavro.schemaless_reader(io.BytesIO(data), _WIRE, None))
 
 
 def write_snapshots(

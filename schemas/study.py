@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -161,7 +162,7 @@ class ServiceModel(_Model):
             )
         spans = sorted((v.since or -(2**62), v.until or 2**62) for v in timed)
         if any(start >= end for start, end in spans) or any(
-            one[1] > other[0] for one, other in zip(spans, spans[1:], strict=False)
+            one[1] > other[0] for one, other in itertools.pairwise(spans)
         ):
             raise ValueError("the versions' times overlap or are empty")
         return self
@@ -235,7 +236,9 @@ class Study(_Model):
         "first", description="whether a user's later reports in a window count too"
     )
     epsilon_cap: float | None = Field(
-        None, gt=0, description="users whose reports in a window spent more are counted in the ledger"
+        None,
+        gt=0,
+        description="users whose reports in a window spent more are counted in the ledger",
     )
 
     @property
@@ -252,8 +255,7 @@ class Study(_Model):
                 for service in wanted.services or ():
                     if service not in model.services:
                         raise ValueError(
-                            f"{where}unknown service {service!r}; there are: "
-                            f"{', '.join(model.services)}"
+                            f"{where}unknown service {service!r}; there are: {', '.join(model.services)}"
                         )
                 try:
                     check(
@@ -321,7 +323,7 @@ def _mechanisms(where: str, service: ServiceModel, domain: Domain) -> list[tuple
 def _default_joint_buckets(
     buckets: int, versions: tuple[ServiceVersion, ...], services: tuple[str, ...]
 ) -> int:
-    resolution = 2 ** min(8, buckets.bit_length() - 1)
+    resolution: int = 2 ** min(8, buckets.bit_length() - 1)
     while resolution > 16:
         cells = 1.0
         for service in services:

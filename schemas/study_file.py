@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import re
 from pathlib import Path
@@ -10,7 +11,28 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from ldpbeam.schemas.study import Study
+from ldpbeam.schemas.study import (
+    AttributeModel,
+    DomainModel,
+    EstimateModel,
+    GroupsModel,
+    ServiceModel,
+    Study,
+    VersionModel,
+    WindowsModel,
+)
+
+_MODELS = (
+    Study,
+    AttributeModel,
+    DomainModel,
+    ServiceModel,
+    VersionModel,
+    EstimateModel,
+    WindowsModel,
+    GroupsModel,
+)
+_KEYS = sorted({key for model in _MODELS for key in model.model_fields})
 
 
 class StudyError(ValueError):
@@ -83,6 +105,9 @@ def _message(problem: Any, root: yaml.Node, name: str) -> str:
         place, text = inner[1].split("."), text[inner.end() :]
     found = problem.get("input")
     shown = ""
+    if problem["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(place[-1]), _KEYS, n=1)
+        text, found = f"unknown key{f'; did you mean {near[0]!r}?' if near else ''}", {}
     if not isinstance(found, dict | Study) and problem["type"] != "missing":
         shown = f", found {found!r}"
     where = ".".join(map(str, place))

@@ -121,7 +121,7 @@ def band(
     return matrix
 
 
-# ``quad`` is asked for 1e-13 absolute, times at most 4 value buckets; 1e-11 leaves room for rounding.
+# ``quad`` is asked for 1e-13 absolute, times 4 value buckets at most; 1e-11 is room for rounding.
 @pytest.mark.parametrize("shape", [(5, 3), (3, 4)])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_square_wave_equals_numeric_integration(epsilon: float, shape: tuple[int, int]) -> None:

@@ -68,8 +68,6 @@ def test_categories_count_indexes_and_keep_the_empty_ones() -> None:
     ("names", "message"),
     [(("red",), "two categories"), (("red", "green", "red", "blue"), "twice in the domain: red$")],
 )
-def test_categories_that_are_too_few_or_doubled_are_refused(
-    names: tuple[str, ...], message: str
-) -> None:
+def test_categories_that_are_too_few_or_doubled_are_refused(names: tuple[str, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Categories(names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import apache_beam as beam
 import fastavro
@@ -74,9 +75,7 @@ class _GroupKeyCoder(beam.coders.Coder):
         return stream.getvalue()
 
     def decode(self, encoded: bytes) -> tuple[str, str | None]:
-        record: dict[str, str] = fastavro.schemaless_reader(  # type: ignore[assignment]
-            io.BytesIO(encoded), self._schema, None
-        )
+        record: Any = fastavro.schemaless_reader(io.BytesIO(encoded), self._schema, None)
         return record["attribute"], record["group"]
 
     def is_deterministic(self) -> bool:

@@ -73,9 +73,7 @@ def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
 
 def open_raw(path: str) -> IO[bytes]:
     """A file's own bytes, whatever its name says of compression."""
-    return cast(
-        "IO[bytes]", FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
-    )
+    return cast("IO[bytes]", FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
 
 
 def sniff(path: str, size: int) -> ReportFile | BadFile:

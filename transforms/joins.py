@@ -108,7 +108,8 @@ def standing(reports: Reports, same: NDArray[np.int64], rivals: pa.Array) -> NDA
 def _ranks(array: pa.Array) -> NDArray[np.int64]:
     """Each value's rank, nulls first, ties alike."""
     ranks = pc.rank(array, sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
-    return ranks.to_numpy().astype(np.int64)
+    numbers: NDArray[np.int64] = ranks.to_numpy().astype(np.int64)
+    return numbers
 
 
 def _payload_ranks(reports: Reports, rows: NDArray[np.int64]) -> NDArray[np.float64]:

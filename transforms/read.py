@@ -54,9 +54,7 @@ class ReadReports(beam.PTransform):
             | "SplitFiles" >> beam.FlatMap(_split_or_keep)
             | "SpreadRanges" >> beam.Reshuffle()
             | "ReadRanges"
-            >> beam.ParDo(_ReadRange(self.columns, self.keep)).with_outputs(
-                DEAD, COUNTS, main="decoded"
-            )
+            >> beam.ParDo(_ReadRange(self.columns, self.keep)).with_outputs(DEAD, COUNTS, main="decoded")
         )
 
 
@@ -115,7 +113,13 @@ def _read_avro(part: FileRange, columns: Columns) -> Iterator[pa.RecordBatch | D
         for item in avro.decode_blocks(header, blocks, columns):
             if isinstance(item, avro.Block):
                 yield DeadLetter(
-                    part.path, item.position, None, CORRUPT_BLOCK, item.problem, item.reports, item.data
+                    part.path,
+                    item.position,
+                    None,
+                    CORRUPT_BLOCK,
+                    item.problem,
+                    item.reports,
+                    item.data,
                 )
             else:
                 yield item
@@ -129,9 +133,7 @@ def _read_parquet(part: FileRange, columns: Columns) -> Iterator[pa.RecordBatch 
             except ValueError as error:
                 reports = parquet.row_groups(stream)[index]
                 place = f"{part.path} row group {index}".encode()
-                yield DeadLetter(
-                    part.path, index, None, CORRUPT_BLOCK, str(error), max(1, reports), place
-                )
+                yield DeadLetter(part.path, index, None, CORRUPT_BLOCK, str(error), max(1, reports), place)
 
 
 def _read_lines(part: FileRange, columns: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:
@@ -147,8 +149,6 @@ def _read_lines(part: FileRange, columns: Columns) -> Iterator[pa.RecordBatch | 
         for position, text in json_lines.read_chunks(stream, part.start, stop):
             for item in json_lines.decode_lines(position, text, columns):
                 if isinstance(item, json_lines.BadLine):
-                    yield DeadLetter(
-                        part.path, item.position, 0, NOT_JSON, item.problem, 1, item.data
-                    )
+                    yield DeadLetter(part.path, item.position, 0, NOT_JSON, item.problem, 1, item.data)
                 else:
                     yield item

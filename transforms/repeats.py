@@ -31,19 +31,15 @@ class DropRepeats(beam.PTransform):
 
     def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
         """Wire the stages."""
-        sorted_out = (
-            reports
-            | "ByReportId"
-            >> beam.FlatMap(_by_report_id)
-            .with_outputs(_IDENTIFIED, main="plain")
-            .with_output_types(pa.RecordBatch)
-        )
+        sorted_out = reports | "ByReportId" >> beam.FlatMap(_by_report_id).with_outputs(
+            _IDENTIFIED, main="plain"
+        ).with_output_types(pa.RecordBatch)
         first = (
             sorted_out[_IDENTIFIED]
             | "SplitByReportId"
-            >> beam.ParDo(
-                SplitByStepAndKey(None, "report_id", self.partitions)
-            ).with_output_types(tuple[str, pa.RecordBatch])
+            >> beam.ParDo(SplitByStepAndKey(None, "report_id", self.partitions)).with_output_types(
+                tuple[str, pa.RecordBatch]
+            )
             | "GroupReportIds" >> beam.GroupByKey()
             | "FirstOfReportIds"
             >> beam.ParDo(_FirstOfReportIds(self.study))

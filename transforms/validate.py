@@ -186,9 +186,7 @@ class _Validate(beam.DoFn):
         bad = np.flatnonzero(reasons)
         if not len(bad):
             return
-        constants = {
-            key.decode(): value.decode() for key, value in (batch.schema.metadata or {}).items()
-        }
+        constants = {key.decode(): value.decode() for key, value in (batch.schema.metadata or {}).items()}
         file = constants.pop("file", "")
         letters = []
         for record, code in zip(batch.take(pa.array(bad)).to_pylist(), reasons[bad], strict=True):

@@ -20,7 +20,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from numpy.typing import NDArray
 
-from ldpbeam.schemas.study import Study, WindowsModel
+from ldpbeam.schemas.study import WindowsModel
 from ldpbeam.transforms.batches import attribute_name, version_index
 from ldpbeam.transforms.partitions import partition, split_by
 
@@ -88,13 +88,13 @@ class SplitByStepAndKey(beam.DoFn):
         """Gather the batch's pieces; hand all on when there are many."""
         attribute = attribute_name(batch)
         for at, piece in self._by_step(batch):
-            for place, part in split_by(piece, partition(piece.column(self.column), self.partitions)):
-                key = (at, f"{attribute}/{place}", version_index(batch), batch.schema)
+            for code, part in split_by(piece, partition(piece.column(self.column), self.partitions)):
+                key = (at, f"{attribute}/{code}", version_index(batch), batch.schema)
                 self._gathered[key].append(part)
         self._reports += batch.num_rows
         if self._reports >= GATHERED_REPORTS:
-            for time, key, piece in self._pieces():
-                yield window.TimestampedValue((key, piece), time)
+            for time, place, piece in self._pieces():
+                yield window.TimestampedValue((place, piece), time)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         """Hand on what is left."""

@@ -35,9 +35,7 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
     """A stream to a temporary file that becomes ``path`` at the end, or nothing if there is an error."""
     folder, name = FileSystems.split(path)
     temporary = FileSystems.join(folder, f".{name}.{uuid.uuid4().hex}")
-    stream = cast(
-        "IO[bytes]", FileSystems.create(temporary, compression_type=CompressionTypes.UNCOMPRESSED)
-    )
+    stream = cast("IO[bytes]", FileSystems.create(temporary, compression_type=CompressionTypes.UNCOMPRESSED))
     try:
         with stream:
             yield stream

@@ -43,9 +43,7 @@ ESTIMATORS: Mapping[str, Estimator] = {
         ),
         Estimator("ivw", "mean, services weighted by inverse variance", ivw, check_mean),
         Estimator("ua", "UA: mean of each user's mean unbiased report", ua, check_mean),
-        Estimator(
-            "uwa", "UWA as published: weights by each user's posterior", uwa, check_uwa, joins=True
-        ),
+        Estimator("uwa", "UWA as published: weights by each user's posterior", uwa, check_uwa, joins=True),
         Estimator("inversion", "unbiased frequencies", inversion, check_frequencies),
         Estimator("norm_sub", "Norm-Sub frequencies", norm_sub_estimate, check_frequencies),
         Estimator("mle", "GRR's exact maximum likelihood", mle, check_mle),
@@ -66,10 +64,23 @@ def check(name: str, attribute: Attribute, services: Sequence[str], options: Map
         if option not in estimator.defaults:
             allowed = ", ".join(estimator.defaults) or "none"
             raise ValueError(f"estimator {name!r} has no option {option!r}; it takes: {allowed}")
+        problem = _option_problem(option, options[option])
+        if problem:
+            raise ValueError(f"option {option!r} {problem}, found {options[option]!r}")
     try:
         estimator.check(attribute, services)
     except ValueError as error:
         raise ValueError(f"estimator {name!r} does not fit: {error}") from None
+
+
+def _option_problem(option: str, value: object) -> str:
+    """What is wrong with an option's value; empty where nothing is."""
+    if option == "smooth":
+        return "" if isinstance(value, bool) else "is true or false"
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if option == "max_iterations":
+        return "" if isinstance(value, int) and number and value >= 1 else "is a whole number from 1"
+    return "" if number and float(value) > 0 else "is a number above 0"  # type: ignore[arg-type]
 
 
 def estimate(
@@ -103,7 +114,11 @@ def estimate(
     question = Question(attribute, statistic, services, progress)
     if not question.versions:
         return Estimate(
-            name, services, 0, question.users, converged=False,
+            name,
+            services,
+            0,
+            question.users,
+            converged=False,
             warnings=("no reports from these services",),
         )
     return ESTIMATORS[name].function(question, **(options or {}))

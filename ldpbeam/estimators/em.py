@@ -181,9 +181,7 @@ def _estimate(
     )
 
 
-def em(
-    question: Question, *, tolerance: float | None = None, max_iterations: int = 10_000
-) -> Estimate:
+def em(question: Question, *, tolerance: float | None = None, max_iterations: int = 10_000) -> Estimate:
     """The maximum-likelihood distribution of reports, by EM (square-wave paper, Algorithm 1).
 
     Several services, or versions of one, are stacked as independent reports of one population; for
@@ -198,9 +196,7 @@ def em(
     return _estimate("em", question, False, tolerance, max_iterations)
 
 
-def ems(
-    question: Question, *, tolerance: float | None = None, max_iterations: int = 10_000
-) -> Estimate:
+def ems(question: Question, *, tolerance: float | None = None, max_iterations: int = 10_000) -> Estimate:
     """EM with a smoothing step after each update (square-wave paper, section 5.5).
 
     Args:

@@ -98,14 +98,10 @@ class Question:
     def answer_distribution(self, estimator: str, distribution: Floats, **parts: Any) -> Estimate:
         """An estimate of a distribution, with the mean and variance it implies for numbers."""
         mean, variance = distribution_moments(self.attribute.domain, distribution)
-        return self.answer(
-            estimator, distribution=distribution, mean=mean, variance=variance, **parts
-        )
+        return self.answer(estimator, distribution=distribution, mean=mean, variance=variance, **parts)
 
 
-def distribution_moments(
-    domain: Domain, distribution: Floats
-) -> tuple[float | None, float | None]:
+def distribution_moments(domain: Domain, distribution: Floats) -> tuple[float | None, float | None]:
     """(mean, variance) of a distribution uniform inside each bucket; None, None for categories."""
     if not isinstance(domain, Numeric):
         return None, None

@@ -24,7 +24,8 @@ def norm_sub(frequencies: ArrayLike) -> Floats:
     descending = np.sort(values)[::-1]
     excess = (np.cumsum(descending) - 1.0) / np.arange(1, len(values) + 1)
     kept = np.flatnonzero(descending > excess)[-1]
-    return np.maximum(values - excess[kept], 0.0)
+    projected: Floats = np.maximum(values - excess[kept], 0.0)
+    return projected
 
 
 def grr_maximum_likelihood(histogram: ArrayLike, mechanism: RandomisedResponse) -> Floats:
@@ -96,9 +97,7 @@ def check_mle(attribute: Attribute, services: Sequence[str]) -> None:
     """The closed form is for one GRR channel."""
     check_frequencies(attribute, services)
     versions = attribute.versions_of(services)
-    if len(versions) != 1 or not isinstance(
-        attribute.versions[versions[0]].mechanism, RandomisedResponse
-    ):
+    if len(versions) != 1 or not isinstance(attribute.versions[versions[0]].mechanism, RandomisedResponse):
         labels = ", ".join(attribute.versions[index].label for index in versions)
         raise ValueError(
             f"the closed form is for one service with mechanism grr and one epsilon, found {labels}; "

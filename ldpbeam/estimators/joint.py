@@ -135,9 +135,7 @@ def marginal(
     return np.stack(columns[::-1], axis=1)[some], users[some]
 
 
-def information_kept(
-    attribute: Attribute, services: Sequence[str], weights: Floats
-) -> dict[str, float]:
+def information_kept(attribute: Attribute, services: Sequence[str], weights: Floats) -> dict[str, float]:
     """The share of each channel's information that the joint histogram's resolution keeps.
 
     It is the mutual information of value and report bucket under the estimated distribution, at
@@ -190,9 +188,7 @@ def ule(
     )
     details = {
         "joint_buckets": question.attribute.joint_buckets,
-        "information_kept": information_kept(
-            question.attribute, question.services, fit.weights
-        ),
+        "information_kept": information_kept(question.attribute, question.services, fit.weights),
         "tolerance_per_report": tolerance / question.reports,
     }
     return question.answer_distribution(

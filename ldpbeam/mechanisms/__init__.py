@@ -1,5 +1,7 @@
-"""Mechanisms: one file a family. To add one, write its file and name it here, or ship it in a package
-of your own under the entry point group ``ldpbeam.mechanisms``.
+"""Mechanisms: one file a family.
+
+To add one, write its file and name it here, or ship it in a package of your own under the entry point group
+``ldpbeam.mechanisms``.
 """
 
 from ldpbeam.mechanisms.laplace import Laplace

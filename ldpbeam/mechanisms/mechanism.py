@@ -125,7 +125,9 @@ class NumericMechanism(Mechanism):
 
     def variance(self, x: ArrayLike) -> Floats:
         """The variance of an unbiased report of a value x in [0, 1]."""
-        return np.polynomial.polynomial.polyval(x, self.variance_polynomial)
+        values = np.asarray(x, dtype=np.float64)
+        c0, c1, c2 = self.variance_polynomial
+        return c0 + values * (c1 + values * c2)
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         """Which payloads lie in the report range."""
@@ -146,7 +148,8 @@ class NumericMechanism(Mechanism):
     def representatives(self, resolution: int) -> Floats:
         """One report that stands for each report bucket: its midpoint."""
         low, high = self.report_range
-        return low + (np.arange(resolution) + 0.5) * ((high - low) / resolution)
+        middles = low + (np.arange(resolution) + 0.5) * ((high - low) / resolution)
+        return np.asarray(middles, dtype=np.float64)
 
     @property
     def fixed_point_step(self) -> float:
@@ -156,7 +159,8 @@ class NumericMechanism(Mechanism):
     def fixed_point(self, payloads: NDArray[Any]) -> Integers:
         """Reports as integers on the grid, within +-2^30."""
         low, high = self.report_range
-        return np.rint(np.clip(payloads, low, high) / self.fixed_point_step).astype(np.int64)
+        steps: Integers = np.rint(np.clip(payloads, low, high) / self.fixed_point_step).astype(np.int64)
+        return steps
 
     def output(self) -> str:
         """The report range."""
@@ -194,7 +198,7 @@ class CategoricalMechanism(Mechanism):
     @property
     @abstractmethod
     def frequency_variance(self) -> float:
-        """n times the variance of an unbiased frequency, for a rare category."""
+        """N times the variance of an unbiased frequency, for a rare category."""
 
 
 M = TypeVar("M", bound=type[Mechanism])

@@ -64,7 +64,8 @@ class RandomisedResponse(CategoricalMechanism):
     def unbiased_frequencies(self, histogram: Integers) -> Floats:
         """(C/n - q) / (p - q)."""
         keep, other = self.probabilities
-        return (histogram / histogram.sum() - other) / (keep - other)
+        frequencies: Floats = (histogram / histogram.sum() - other) / (keep - other)
+        return frequencies
 
     @property
     def frequency_variance(self) -> float:

@@ -38,7 +38,7 @@ class StochasticRounding(NumericMechanism):
 
     @property
     def unbiased_map(self) -> tuple[float, float]:
-        """x' = (y + 1) / 2."""
+        """X' = (y + 1) / 2."""
         return 0.5, 0.5
 
     @property
@@ -54,7 +54,8 @@ class StochasticRounding(NumericMechanism):
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         """Which payloads are +B or -B."""
-        return np.abs(np.abs(payloads) - self.bound) <= 2.0 * SLACK * self.bound
+        gap = np.abs(np.abs(payloads) - self.bound)
+        return np.asarray(gap <= 2.0 * SLACK * self.bound, dtype=np.bool_)
 
     def cells(self, resolution: int) -> int:
         """Two, whatever the resolution."""

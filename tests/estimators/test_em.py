@@ -13,22 +13,19 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from ldpbeam import (
-    ESTIMATORS,
-    Attribute,
-    Categories,
-    Numeric,
-    ServiceVersion,
-    Statistic,
-    build_mechanism,
-    empty,
-    estimate,
-)
+from ldpbeam import ESTIMATORS, Attribute, Categories, Numeric, ServiceVersion, estimate
 from ldpbeam.channels import Channel, StackedChannel
 from ldpbeam.estimators.em import fit_channel, maximise, smooth
 from ldpbeam.estimators.estimate import distribution_moments
-from ldpbeam.mechanisms import Laplace, RandomisedResponse, SquareWave, StochasticRounding
+from ldpbeam.mechanisms import (
+    Laplace,
+    RandomisedResponse,
+    SquareWave,
+    StochasticRounding,
+    build_mechanism,
+)
 from ldpbeam.metrics import wasserstein
+from ldpbeam.statistics import Statistic, empty
 
 UNIT = Numeric(0.0, 1.0)
 Floats = NDArray[np.float64]
@@ -73,10 +70,7 @@ def brute_force(
         if smoothing:
             first = (2 * updated[0] + updated[1]) / 3
             last = (updated[-2] + 2 * updated[-1]) / 3
-            inner = [
-                (updated[i - 1] + 2 * updated[i] + updated[i + 1]) / 4
-                for i in range(1, columns - 1)
-            ]
+            inner = [(updated[i - 1] + 2 * updated[i] + updated[i + 1]) / 4 for i in range(1, columns - 1)]
             updated = [first, *inner, last]
         weights = [weight / sum(updated) for weight in updated]
     return weights, trace
@@ -103,9 +97,7 @@ def test_iterates_equal_those_of_loops(
     rng = np.random.default_rng(1)
     counts = rng.integers(0, 30, channel.shape[0])
     counts[0] = 0  # a report bucket nobody hit
-    fit = fit_channel(
-        channel, counts, smoothing=smoothing, tolerance=-math.inf, max_iterations=12
-    )
+    fit = fit_channel(channel, counts, smoothing=smoothing, tolerance=-math.inf, max_iterations=12)
     weights, trace = brute_force(matrix, counts.tolist(), 12, smoothing)
     np.testing.assert_allclose(fit.weights, weights, atol=1e-12)
     np.testing.assert_allclose(fit.log_likelihoods, trace, rtol=1e-12)
@@ -149,9 +141,7 @@ def test_smoothing_weighs_neighbours_and_treats_both_ends_alike() -> None:
     ("likelihoods", "iterations"),
     [([-9, -5, -2, -1.5, -1.4], 4), ([-9, -5, -7, -1], 3), ([-9, -5, -5, -1], 3)],
 )
-def test_a_gain_below_the_tolerance_or_a_fall_stops(
-    likelihoods: list[float], iterations: int
-) -> None:
+def test_a_gain_below_the_tolerance_or_a_fall_stops(likelihoods: list[float], iterations: int) -> None:
     planned = iter(likelihoods)
     fit = maximise(
         lambda weights: np.array([math.exp(next(planned))]),
@@ -200,9 +190,7 @@ def test_running_out_of_iterations_is_said() -> None:
 # EMS smooths over neighbours at its fixed point too, so its error falls with the buckets' width.
 @pytest.mark.parametrize(("method", "sizes"), [("em", (32, 32, 32)), ("ems", (32, 128, 256))])
 @pytest.mark.parametrize("name", ["square_wave", "piecewise", "laplace"])
-def test_the_planted_truth_is_recovered_as_users_grow(
-    name: str, method: str, sizes: tuple[int, ...]
-) -> None:
+def test_the_planted_truth_is_recovered_as_users_grow(name: str, method: str, sizes: tuple[int, ...]) -> None:
     errors = []
     for n, buckets in zip((1e3, 1e5, 1e7), sizes, strict=True):
         attribute, truth = one_service(name, [1.0], buckets), beta(buckets)

@@ -11,20 +11,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ldpbeam import (
-    Answers,
-    Attribute,
-    Categories,
-    Numeric,
-    ServiceVersion,
-    Statistic,
-    empty,
-    estimate,
-    tally,
-)
+from ldpbeam import Attribute, Categories, Numeric, ServiceVersion, estimate
 from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.frequencies import grr_maximum_likelihood, norm_sub
 from ldpbeam.mechanisms import Piecewise, RandomisedResponse
+from ldpbeam.statistics import Answers, Statistic, empty, tally
 
 Floats = NDArray[np.float64]
 COLOURS = Categories(("red", "green", "blue", "grey", "black"))
@@ -34,8 +25,7 @@ reproducibly = settings(derandomize=True, deadline=None, max_examples=100)
 
 def asked(*epsilons: float) -> Attribute:
     versions = tuple(
-        ServiceVersion(f"s{i}", "", RandomisedResponse(epsilon, size=5))
-        for i, epsilon in enumerate(epsilons)
+        ServiceVersion(f"s{i}", "", RandomisedResponse(epsilon, size=5)) for i, epsilon in enumerate(epsilons)
     )
     return Attribute("colour", COLOURS, 0, versions)
 
@@ -87,9 +77,7 @@ def test_no_feasible_direction_improves_grr_maximum_likelihood(
 
 @reproducibly
 @given(reports=counts_of_reports, epsilon=st.floats(0.1, 6.0))
-def test_grr_maximum_likelihood_meets_the_conditions_of_a_maximum(
-    reports: list[int], epsilon: float
-) -> None:
+def test_grr_maximum_likelihood_meets_the_conditions_of_a_maximum(reports: list[int], epsilon: float) -> None:
     """The likelihood's slope is one constant where f is above zero, and no larger elsewhere."""
     assume(sum(reports) > 0)
     counts = np.array(reports, dtype=float)
@@ -102,9 +90,7 @@ def test_grr_maximum_likelihood_meets_the_conditions_of_a_maximum(
     assert (slope[~inside] <= slope.max() * (1 + 1e-9)).all()
 
 
-@pytest.mark.parametrize(
-    ("counts", "zeros"), [([400, 300, 250, 220, 215], 0), ([500, 300, 250, 100, 60], 2)]
-)
+@pytest.mark.parametrize(("counts", "zeros"), [([400, 300, 250, 220, 215], 0), ([500, 300, 250, 100, 60], 2)])
 def test_grr_maximum_likelihood_is_where_em_ends(counts: list[int], zeros: int) -> None:
     mechanism = RandomisedResponse(1.0, size=5)
     best = grr_maximum_likelihood(counts, mechanism)
@@ -214,6 +200,4 @@ def test_what_does_not_fit_is_refused() -> None:
     found = estimate("mle", two, statistic, ["s1"])
     alone = asked(2.0)
     copy = dataclasses.replace(empty(alone), histograms=(statistic.histograms[1],))
-    np.testing.assert_array_equal(
-        found.distribution, estimate("mle", alone, copy).distribution
-    )
+    np.testing.assert_array_equal(found.distribution, estimate("mle", alone, copy).distribution)

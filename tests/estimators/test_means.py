@@ -11,16 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from ldpbeam import (
-    Answers,
-    Attribute,
-    Categories,
-    Numeric,
-    ServiceVersion,
-    empty,
-    estimate,
-    tally,
-)
+from ldpbeam import Attribute, Categories, Numeric, ServiceVersion, estimate
 from ldpbeam.mechanisms import (
     Laplace,
     NumericMechanism,
@@ -29,6 +20,7 @@ from ldpbeam.mechanisms import (
     SquareWave,
     StochasticRounding,
 )
+from ldpbeam.statistics import Answers, empty, tally
 
 Floats = NDArray[np.float64]
 DOMAIN = Numeric(-10.0, 30.0)
@@ -62,7 +54,7 @@ def mechanism_of(attribute: Attribute, index: int) -> NumericMechanism:
 
 
 def ask(attribute: Attribute, x: Floats, seed: int, answering: float = 1.0) -> list[Answers]:
-    """Reports of users with values x, each answering any subset of services, one version of each."""
+    """Reports of users of values x, each answering any services, one version of each."""
     rng = np.random.default_rng(seed)
     answers = []
     for service in attribute.services:

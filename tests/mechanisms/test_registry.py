@@ -57,9 +57,7 @@ def test_two_mechanisms_of_one_name_are_refused(registry: ModuleType) -> None:
         register(Widened)
 
 
-def test_a_package_can_ship_a_mechanism(
-    registry: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_package_can_ship_a_mechanism(registry: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     class EntryPoint:
         def load(self) -> type[Widened]:
             return Widened
@@ -91,9 +89,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     ("name", "domain", "kind"),
     [("square_wave", COLOURS, "numeric values"), ("grr", UNIT, "categories")],
 )
-def test_a_domain_of_the_wrong_kind_is_refused(
-    name: str, domain: Numeric | Categories, kind: str
-) -> None:
+def test_a_domain_of_the_wrong_kind_is_refused(name: str, domain: Numeric | Categories, kind: str) -> None:
     with pytest.raises(ValueError, match=f"'{name}' is for {kind}"):
         build_mechanism(name, domain, 1.0)
 

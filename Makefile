@@ -1,0 +1,57 @@
+# Two commands do everything on a machine with Python 3.11: make demo, make test.
+
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+FOLDERS := schemas transforms pipelines runners
+# mypy and import-linter do not follow setup.py's package_dir, so they read a tree of links.
+TREE   := build/tree
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test fast lint format benchmarks clean
+
+help:
+	@echo "make demo        simulate people at three services, run the pipeline, compare with the truth"
+	@echo "make test        lint, then every test"
+	@echo "make fast        the tests that take seconds"
+	@echo "make lint        ruff, mypy, import-linter"
+	@echo "make benchmarks  throughput, beside a per-record pipeline and a bare script"
+
+$(VENV)/.installed: setup.py
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip setuptools
+	$(BIN)/pip install --quiet --editable '.[test]'
+	@touch $@
+
+install: $(VENV)/.installed
+
+demo: install
+	$(BIN)/python examples/commute/demo.py
+
+$(TREE): $(VENV)/.installed
+	@rm -rf $@ && mkdir -p $@/ldpbeam
+	@for entry in ldpbeam/*; do ln -s "$(CURDIR)/$$entry" $@/ldpbeam/; done
+	@for folder in $(FOLDERS); do ln -s "$(CURDIR)/$$folder" $@/ldpbeam/; done
+
+lint: install
+	@rm -rf $(TREE) && $(MAKE) --no-print-directory $(TREE)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	cd $(TREE) && ../../$(BIN)/mypy --config-file ../../pyproject.toml -p ldpbeam
+	cd $(TREE) && PYTHONPATH=. ../../$(BIN)/lint-imports --config ../../pyproject.toml
+
+format: install
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: lint
+	$(BIN)/python -m pytest
+
+fast: install
+	$(BIN)/python -m pytest -m "not slow"
+
+benchmarks: install
+	$(BIN)/python -m benchmarks.throughput
+
+clean:
+	rm -rf build $(VENV) demo
