@@ -12,9 +12,12 @@ from ldpbeam.estimators.em import convergence_warnings, maximise
 from ldpbeam.estimators.estimate import Estimate, Question
 from ldpbeam.statistics import Statistic
 
-#: Up to this many entries the likelihoods of all kinds of users are one matrix (64 MB).
+#: Up to this many entries the likelihoods of all kinds of users may be one matrix (64 MB).
 MATRIX_ENTRIES = 2**23
-#: Beyond, and where no table is possible, they are made anew in blocks of this many entries.
+#: A table of all cells is preferred to that matrix up to this many cells a kind: its products are
+#: matrix times matrix, and measured twenty times faster an entry than matrix times vector.
+TABLE_CELLS_PER_KIND = 16
+#: Where neither is possible, likelihoods are made anew in blocks of this many entries.
 BLOCK_ENTRIES = 2**21
 
 
@@ -24,10 +27,10 @@ class JointLikelihood:
     A kind of user is a joint cell: what each service received, or that it received nothing, which
     multiplies by one. Products take one of three forms, chosen by size alone:
 
-    * few kinds: one matrix (kinds, value buckets);
-    * few cells: services are split in two sides, and the table of all cells is the product
-      ``(left * weights) @ right.T``, so that an iteration costs the table's size, not the users';
-    * else: blocks of rows, made anew in each product.
+    * one matrix (kinds, value buckets), where the kinds are few;
+    * the table of all cells as ``(left * weights) @ right.T``, the services split in two sides, so that
+      an iteration costs the table's size and not the users';
+    * blocks of rows, made anew in each product.
 
     Rows are scaled to a largest entry of one, so that products over many services do not underflow.
 
@@ -35,51 +38,66 @@ class JointLikelihood:
         counts: users of each kind, shape (kinds,).
         digits: each kind's cell on each service's axis, shape (kinds, services); 0 is no report.
         axes: P(axis cell | value bucket) of each service, its first row ones.
+        log_scale: the logarithm of what the rows were divided by, summed over users.
     """
 
     def __init__(self, question: Question) -> None:
         attribute, statistic = question.attribute, question.statistic
-        self.services = question.services
         self.digits, self.counts = marginal(attribute, statistic, question.services)
         self.axes = [attribute.joint_likelihood(service) for service in question.services]
         self.value_buckets = attribute.value_buckets
+        self.log_scale = 0.0
         self._matrix: Floats | None = None
         self._table: tuple[Floats, Floats, Integers, Integers] | None = None
-        if len(self.counts) * self.value_buckets <= MATRIX_ENTRIES:
-            self._matrix = self._rows(slice(None))
+        used = [np.unique(digit, return_inverse=True) for digit in self.digits.T]
+        cells = float(np.prod([float(len(values)) for values, _ in used]))
+        kinds = len(self.counts)
+        small = kinds * self.value_buckets <= MATRIX_ENTRIES
+        if cells <= MOST_JOINT_CELLS and not (small and cells > TABLE_CELLS_PER_KIND * kinds):
+            self._table = self._split(used)
+        elif small:
+            self._matrix, logs = self._rows(slice(None))
+            self.log_scale = float(self.counts @ logs)
         else:
-            self._table = self._split()
+            self.log_scale = sum(float(self.counts[c] @ logs) for c, _, logs in self._blocks())
 
-    def _rows(self, chosen: slice) -> Floats:
-        """The scaled likelihoods of some kinds of users."""
+    def _rows(self, chosen: slice) -> tuple[Floats, Floats]:
+        """The scaled likelihoods of some kinds of users, and the logarithms of the scales."""
         rows = np.ones((len(self.counts[chosen]), self.value_buckets))
+        logs = np.zeros(len(rows))
         for axis, digit in zip(self.axes, self.digits[chosen].T, strict=True):
             rows *= axis[digit]
-            rows /= rows.max(axis=1, keepdims=True)
-        return rows
+            largest = rows.max(axis=1)
+            rows /= largest[:, None]
+            logs += np.log(largest)
+        return rows, logs
 
-    def _split(self) -> tuple[Floats, Floats, Integers, Integers] | None:
-        """Two sides of services, each kind's row on both; None where their table is too large."""
+    def _split(self, used: Sequence[tuple[Integers, Integers]]) -> tuple[Floats, Floats, Integers, Integers]:
+        """Two sides of services, and each kind's row on both.
+
+        ``used`` has each axis' cells that some kind has, and each kind's place among them.
+        """
         sides = [np.ones((1, self.value_buckets)), np.ones((1, self.value_buckets))]
         places = [np.zeros(len(self.counts), np.int64), np.zeros(len(self.counts), np.int64)]
-        used = [np.unique(digit, return_inverse=True) for digit in self.digits.T]
-        if np.prod([float(len(cells)) for cells, _ in used]) > MOST_JOINT_CELLS:
-            return None
-        order = sorted(range(len(used)), key=lambda a: (-len(used[a][0]), a))
-        for a in order:
+        logs = [np.zeros(1), np.zeros(1)]
+        for a in sorted(range(len(used)), key=lambda a: (-len(used[a][0]), a)):
             cells, place = used[a]
             side = 0 if len(sides[0]) <= len(sides[1]) else 1
             places[side] = places[side] * len(cells) + place
-            product = sides[side][:, None, :] * self.axes[a][cells][None, :, :]
-            product = product.reshape(-1, self.value_buckets)
-            sides[side] = product / product.max(axis=1, keepdims=True)
+            product = (sides[side][:, None, :] * self.axes[a][cells][None, :, :]).reshape(
+                -1, self.value_buckets
+            )
+            largest = product.max(axis=1)
+            sides[side] = product / largest[:, None]
+            logs[side] = np.repeat(logs[side], len(cells)) + np.log(largest)
+        self.log_scale = float(self.counts @ (logs[0][places[0]] + logs[1][places[1]]))
         return sides[0], sides[1], places[0], places[1]
 
-    def _blocks(self) -> Iterator[tuple[slice, Floats]]:
+    def _blocks(self) -> Iterator[tuple[slice, Floats, Floats]]:
         size = max(1, BLOCK_ENTRIES // self.value_buckets)
         for start in range(0, len(self.counts), size):
             chosen = slice(start, start + size)
-            yield chosen, self._rows(chosen)
+            yield chosen, *self._rows(chosen)
 
     def forward(self, weights: Floats) -> Floats:
         """The (scaled) probability of each kind of user under a distribution, shape (kinds,)."""
@@ -89,7 +107,7 @@ class JointLikelihood:
             left, right, row, column = self._table
             table: Floats = (left * weights) @ right.T
             return table[row, column]
-        return np.concatenate([rows @ weights for _, rows in self._blocks()])
+        return np.concatenate([rows @ weights for _, rows, _ in self._blocks()])
 
     def backward(self, ratios: Floats) -> Floats:
         """The transpose of :meth:`forward`, shape (value buckets,)."""
@@ -102,7 +120,7 @@ class JointLikelihood:
             total: Floats = np.einsum("ij,ij->j", table @ right, left)
             return total
         total = np.zeros(self.value_buckets)
-        for chosen, rows in self._blocks():
+        for chosen, rows, _ in self._blocks():
             total += ratios[chosen] @ rows
         return total
 
@@ -196,7 +214,7 @@ def ule(
         fit.weights,
         converged=fit.converged,
         n_iterations=len(fit.log_likelihoods),
-        log_likelihoods=fit.log_likelihoods,
+        log_likelihoods=fit.log_likelihoods + likelihood.log_scale,
         warnings=convergence_warnings(fit, tolerance),
         details=details,
     )

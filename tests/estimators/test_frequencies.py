@@ -108,6 +108,10 @@ def test_grr_maximum_likelihood_is_inversion_where_no_frequency_is_negative() ->
     expected = mechanism.unbiased_frequencies(counts)
     assert expected.min() > 0.0
     np.testing.assert_allclose(grr_maximum_likelihood(counts, mechanism), expected, atol=1e-12)
+    # Just above zero is above zero.
+    rare = np.array([0.5, 0.3, 0.19989, 1e-4, 1e-5])
+    exact = 1e6 * mechanism.channel(5, 5).dense() @ rare
+    np.testing.assert_allclose(grr_maximum_likelihood(exact, mechanism), rare, atol=1e-12)
 
 
 def iterative_norm_sub(frequencies: list[float]) -> list[float]:

@@ -189,7 +189,7 @@ def test_what_no_client_can_send_is_refused(name: str, epsilon: float) -> None:
         low, high = mechanism.report_range
         wrong += [low - 0.001 * (high - low), high + 0.001 * (high - low)]
         if name == "stochastic_rounding":
-            wrong += [0.0, 0.99 * high]
+            wrong += [0.0, 0.999 * high, 0.999 * low]
         assert mechanism.is_report(np.array([low, high])).all()
         within_float32 = np.array([low, high]) * (1.0 + 1e-7)
         assert mechanism.is_report(within_float32).all()
