@@ -260,6 +260,9 @@ def test_what_an_estimator_cannot_answer_is_refused() -> None:
         estimate("me", attribute, statistic)
     with pytest.raises(ValueError, match="no option 'tol'; it takes: tolerance, max_iterations"):
         estimate("em", attribute, statistic, options={"tol": 1})
+    for option, value in (("tolerance", 0.0), ("tolerance", math.nan), ("max_iterations", 0)):
+        with pytest.raises(ValueError, match=f"option '{option}' is a .*number .*found {value}"):
+            estimate("em", attribute, statistic, options={option: value})
     with pytest.raises(ValueError, match="'ems' does not fit: smoothing needs a numeric domain"):
         estimate("ems", colours, empty(colours))
     with pytest.raises(ValueError, match="of other channels"):

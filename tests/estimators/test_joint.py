@@ -14,7 +14,7 @@ from scipy import special
 
 from ldpbeam import Attribute, Categories, Estimate, Numeric, ServiceVersion, estimate
 from ldpbeam.estimators import Question
-from ldpbeam.estimators.joint import JointLikelihood, information_kept
+from ldpbeam.estimators.joint import JointLikelihood, information_kept, ule
 from ldpbeam.mechanisms import (
     Laplace,
     Mechanism,
@@ -101,17 +101,16 @@ def brute_force(
     return weights, trace
 
 
-def ule(
+def iterate(
     attribute: Attribute,
     statistic: Statistic,
-    services: Sequence[str] = (),
-    *,
+    services: Sequence[str],
     iterations: int,
     smoothing: bool = True,
 ) -> Estimate:
     """ULE stopped after exactly so many iterations."""
-    options = {"max_iterations": iterations, "tolerance": -math.inf, "smooth": smoothing}
-    return estimate("ule", attribute, statistic, services, options)
+    question = Question(attribute, statistic, tuple(services))
+    return ule(question, smooth=smoothing, tolerance=-math.inf, max_iterations=iterations)
 
 
 @pytest.mark.parametrize("smoothing", [False, True])
@@ -123,7 +122,7 @@ def ule(
 def test_ule_equals_a_loop_over_users(services: tuple[str, ...], smoothing: bool) -> None:
     users = 80
     answers = ask(FOUR, users, 1)
-    found = ule(FOUR, tally(FOUR, users, answers), services, iterations=15, smoothing=smoothing)
+    found = iterate(FOUR, tally(FOUR, users, answers), services, 15, smoothing)
     weights, _ = brute_force(FOUR, users, answers, services, 15, smoothing)
     np.testing.assert_allclose(found.distribution, weights, atol=1e-12)
     asked = [FOUR.versions[answer.version].service in services for answer in answers]
@@ -132,22 +131,18 @@ def test_ule_equals_a_loop_over_users(services: tuple[str, ...], smoothing: bool
     assert found.reports == sum(map(len, rows))
 
 
-def test_log_likelihoods_are_summed_over_users() -> None:
-    users = 80
-    answers = ask(FOUR, users, 1)
-    found = ule(FOUR, tally(FOUR, users, answers), iterations=5)
-    _, trace = brute_force(FOUR, users, answers, FOUR.services, 5, True)
-    # The gains first: they decide when to stop.
-    np.testing.assert_allclose(np.diff(found.log_likelihoods), np.diff(trace), rtol=1e-9)
-    np.testing.assert_allclose(found.log_likelihoods, trace, rtol=1e-9)
-
-
 FORMS = {
-    "matrix": {},
-    "table": {"MATRIX_ENTRIES": 0},
+    "matrix": {"TABLE_CELLS_PER_KIND": 0},
+    "table": {"TABLE_CELLS_PER_KIND": math.inf},
     # Blocks of seven kinds of users each.
     "blocks": {"MATRIX_ENTRIES": 0, "MOST_JOINT_CELLS": 0, "BLOCK_ENTRIES": 7 * BUCKETS},
 }
+
+
+def take_form(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("ldpbeam.estimators.joint")
+    for name, value in FORMS[form].items():
+        monkeypatch.setattr(module, name, value)
 
 
 @pytest.mark.parametrize("services", [("sr", "laplace", "pm", "sw"), ("laplace",)], ids=len)
@@ -158,15 +153,14 @@ def test_all_forms_of_the_product_agree(
     users = 300
     answers = ask(FOUR, users, 2)
     statistic = tally(FOUR, users, answers)
-    module = importlib.import_module("ldpbeam.estimators.joint")
-    for name, value in FORMS[form].items():
-        monkeypatch.setattr(module, name, value)
+    take_form(form, monkeypatch)
     likelihood = JointLikelihood(Question(FOUR, statistic, services))
     assert (likelihood._matrix is not None) == (form == "matrix")
     assert (likelihood._table is not None) == (form == "table")
-    found = ule(FOUR, statistic, services, iterations=20)
-    weights, _ = brute_force(FOUR, users, answers, services, 20, True)
+    found = iterate(FOUR, statistic, services, 20)
+    weights, trace = brute_force(FOUR, users, answers, services, 20, True)
     np.testing.assert_allclose(found.distribution, weights, atol=1e-10)
+    np.testing.assert_allclose(found.log_likelihoods, trace, rtol=1e-10)
     # The backward product is the transpose of the forward one.
     rng = np.random.default_rng(3)
     values, ratios = rng.random(BUCKETS), rng.random(len(likelihood.counts))
@@ -183,6 +177,7 @@ def test_one_service_at_the_same_resolution_is_ems(mechanism: Mechanism) -> None
     statistic = tally(attribute, 5000, ask(attribute, 5000, 4, answering=0.9))
     alone, joined = (estimate(name, attribute, statistic) for name in ("ems", "ule"))
     np.testing.assert_allclose(joined.distribution, alone.distribution, atol=1e-10)
+    np.testing.assert_allclose(joined.log_likelihoods, alone.log_likelihoods, rtol=1e-12)
     assert joined.n_iterations == alone.n_iterations > 2
     assert (joined.users, joined.reports) == (alone.users, alone.reports)
     assert joined.users is not None
@@ -207,13 +202,15 @@ def test_joining_laplace_helps_the_others_and_them() -> None:
 @pytest.mark.parametrize(
     "order", [[0, 1] * 19 + [1], [0] * 19 + [1] * 20], ids=["alternating", "one after the other"]
 )
+@pytest.mark.parametrize("form", FORMS)
 def test_products_over_39_services_do_not_underflow(
-    order: list[int], monkeypatch: pytest.MonkeyPatch
+    order: list[int], form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One user who told 39 services, all nearly without noise, now one category and now the other.
 
     39 are the most that can be joined: 3^39 is just below the 2^62 cells allowed.
     """
+    take_form(form, monkeypatch)
     log_other = -40.0
     rows = np.exp([[0.0, 0.0], [0.0, log_other], [log_other, 0.0]])
     monkeypatch.setattr(Attribute, "joint_likelihood", lambda self, service: rows)
@@ -223,7 +220,7 @@ def test_products_over_39_services_do_not_underflow(
     row = np.zeros(1, dtype=np.int64)
     answers = [Answers(i, row, np.array([category])) for i, category in enumerate(order)]
     assert np.prod(rows[1:][order], axis=0).tolist() == [0.0, 0.0]
-    found = ule(attribute, tally(attribute, 1, answers), iterations=1)
+    found = iterate(attribute, tally(attribute, 1, answers), names, 1)
     # 19 answers "a" against 20 answers "b", so b is exp(40) times likelier.
     expected = special.softmax([20 * log_other, 19 * log_other])
     np.testing.assert_allclose(found.distribution, expected, atol=1e-12)
@@ -234,7 +231,7 @@ def test_39_services_answered_by_subsets_equal_a_loop() -> None:
     versions = tuple(ServiceVersion(name, "", StochasticRounding(1.0)) for name in names)
     attribute = Attribute("x", UNIT, BUCKETS, versions, joint_services=names)
     answers = ask(attribute, 50, 5, answering=0.8)
-    found = ule(attribute, tally(attribute, 50, answers), iterations=10)
+    found = iterate(attribute, tally(attribute, 50, answers), names, 10)
     weights, _ = brute_force(attribute, 50, answers, names, 10, True)
     np.testing.assert_allclose(found.distribution, weights, atol=1e-12)
 

@@ -1,0 +1,1 @@
+"""Measurements against peers and limits; never a timed test."""

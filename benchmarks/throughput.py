@@ -1,0 +1,241 @@
+"""Reports a second, from fixed-width Avro to the joint statistic, beside two peers.
+
+    python -m benchmarks.throughput [--users 1000000] [--sample 50000] [--large]
+
+The peers are a plain per-record pipeline (one element a record, CoGroupByKey by user; over a sample of the
+same reports, as it is slow) and a bare script (block reads, sort join, no Beam). Every contender runs in a
+process of its own; its time starts after the imports. All three must count the same cells.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import logging
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Integers
+from ldpbeam.schemas import avro
+from ldpbeam.schemas.study import Study
+from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.statistics import Answers, tally
+
+STUDY = """
+study: throughput
+attributes:
+  minutes:
+    domain: {numeric: [0, 180]}
+    services:
+      maps:   {mechanism: square_wave, epsilon: 1.0}
+      taxi:   {mechanism: piecewise, epsilon: 0.5}
+      survey: {mechanism: stochastic_rounding, epsilon: 0.8}
+    estimates:
+      together: {estimator: ule}
+windows: {size: 1h}
+"""
+
+
+def study_and_attribute() -> tuple[Study, Attribute]:
+    """What is counted."""
+    study = parse_study(STUDY)
+    return study, study.attribute("minutes")
+
+
+def write_inputs(folder: Path, users: int) -> None:
+    """Reports of ``users`` people to three services."""
+    from ldpbeam.pipelines.people import People
+    from ldpbeam.pipelines.perturb import simulate, write_reports
+
+    study, attribute = study_and_attribute()
+    values = 180 * np.random.default_rng(0).beta(2, 5, users)
+    people = People(values, None, None, None, 0, 0)
+    folder.mkdir(parents=True)
+    for sent in simulate(
+        study, attribute, people, services=attribute.services, versions={}, start=0, spread=3_600_000, seed=0
+    ):
+        write_reports(folder, sent, "avro")
+
+
+def digest(cells: Integers, counts: Integers) -> str:
+    """A short name of a joint histogram."""
+    return hashlib.sha256(cells.astype("<i8").tobytes() + counts.astype("<i8").tobytes()).hexdigest()[:12]
+
+
+def run_ldpbeam(folder: Path) -> str:
+    """The stream of ``ldpbeam estimate``, up to the snapshot."""
+    from rich.console import Console
+
+    from ldpbeam.pipelines import estimate, stream
+
+    study, _ = study_and_attribute()
+    files, _ = estimate.find_input([f"{folder}/*.avro"], "stop")
+    with tempfile.TemporaryDirectory() as output:
+        job = stream.BatchJob(study, files, (), output, "benchmark")
+        estimate.run_stream(job, "direct", [], Console())
+        (snapshot,) = estimate.snapshots_of(job)
+    return digest(snapshot.statistic.joint_cells, snapshot.statistic.joint_counts)
+
+
+def run_bare(folder: Path) -> str:
+    """Block reads and a sort join in one process, without Beam."""
+    _, attribute = study_and_attribute()
+    keys, payloads = [], []
+    for service in attribute.services:
+        parts = []
+        for path in sorted(folder.glob(f"minutes-{service}-*.avro")):
+            with path.open("rb") as file:
+                header = avro.read_header(file)
+                dtype = avro.fixed_dtype(header.writer_schema)
+                assert dtype is not None
+                blocks = avro.read_blocks(file, header, 0, path.stat().st_size)
+                parts += [np.frombuffer(block.data, dtype=dtype) for block in blocks]
+        records = np.concatenate(parts)
+        keys.append(np.ascontiguousarray(records["user_id"]).view("<u8").reshape(-1, 2))
+        payloads.append(records["payload"].copy())
+    every = np.concatenate(keys)
+    order = np.lexsort((every[:, 1], every[:, 0]))
+    ordered = every[order]
+    new = np.concatenate(([True], (ordered[1:] != ordered[:-1]).any(axis=1)))
+    rows = np.empty(len(every), dtype=np.int64)
+    rows[order] = np.cumsum(new) - 1
+    ends = np.cumsum([len(part) for part in payloads])
+    answers = [
+        Answers(version, rows[end - len(part) : end], part)
+        for version, (end, part) in enumerate(zip(ends, payloads, strict=True))
+    ]
+    statistic = tally(attribute, int(rows.max()) + 1, answers)
+    return digest(statistic.joint_cells, statistic.joint_counts)
+
+
+def run_per_record(folder: Path) -> str:
+    """One element a record: what a Beam pipeline is when it is written the plain way."""
+    import apache_beam as beam
+
+    from ldpbeam.runners import direct
+
+    study, attribute = study_and_attribute()
+    assert study.windows is not None
+    strides = np.concatenate(([1], np.cumprod(attribute.joint_shape)))[:-1].tolist()
+    mechanisms = dict(zip(attribute.services, (v.mechanism for v in attribute.versions), strict=True))
+
+    def report(record: dict[str, Any], service: str) -> Iterator[Any]:
+        if mechanisms[service].is_report(np.float64(record["payload"])):
+            keyed = record["user_id"], (record["event_time"], record["payload"])
+            yield beam.window.TimestampedValue(keyed, record["event_time"] / 1000)
+
+    def cell(element: tuple[bytes, dict[str, list[tuple[float, float]]]]) -> tuple[int, int]:
+        total = 0
+        for (service, mechanism), stride in zip(mechanisms.items(), strides, strict=True):
+            reports = sorted(element[1][service])
+            if reports:
+                bucket = mechanism.bucketise(np.array([reports[0][1]]), attribute.joint_buckets)
+                total += stride * (1 + int(bucket[0]))
+        return total, 1
+
+    with tempfile.TemporaryDirectory() as output:
+        with beam.Pipeline(runner=direct.runner()) as pipeline:
+            by_service = {
+                service: pipeline
+                | f"Read {service}" >> beam.io.ReadFromAvro(f"{folder}/minutes-{service}-*.avro")
+                | f"Report {service}" >> beam.FlatMap(report, service)
+                | f"Window {service}" >> beam.WindowInto(beam.window.FixedWindows(study.windows.size / 1000))
+                for service in attribute.services
+            }
+            _ = (
+                by_service
+                | beam.CoGroupByKey()
+                | "Cell" >> beam.Map(cell)
+                | beam.CombinePerKey(sum)
+                | "Text" >> beam.Map(lambda pair: f"{pair[0]} {pair[1]}")
+                | beam.io.WriteToText(f"{output}/cells", num_shards=1, shard_name_template="")
+            )
+        counted = np.loadtxt(f"{output}/cells", dtype=np.int64)
+    counted = counted[np.argsort(counted[:, 0])]
+    return digest(counted[:, 0], counted[:, 1])
+
+
+CONTENDERS: dict[str, Callable[[Path], str]] = {
+    "ldpbeam": run_ldpbeam,
+    "bare script": run_bare,
+    "per record": run_per_record,
+}
+
+
+def contend(name: str, folder: Path) -> None:
+    """Run one contender in this process; print what was measured as JSON."""
+    import apache_beam  # noqa: F401 - its import is not what is measured
+
+    logging.getLogger().setLevel(logging.ERROR)
+    started = time.perf_counter()
+    cells = CONTENDERS[name](folder)
+    seconds = time.perf_counter() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"seconds": seconds, "peak_mb": peak, "cells": cells}))
+
+
+def measure(name: str, folder: Path, reports: int, runs: int = 3) -> dict[str, Any]:
+    """The best of some runs of a contender, each in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.throughput", "--contend", name, "--folder", str(folder)]
+    results = []
+    for _ in range(runs):
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        results.append(json.loads(done.stdout.splitlines()[-1]))
+    best: dict[str, Any] = min(results, key=lambda result: result["seconds"])
+    best["peak_mb"] = max(result["peak_mb"] for result in results)
+    best["rate"] = reports / best["seconds"]
+    print(
+        f"{name:<12}{reports:>12,} reports{best['seconds']:>9.2f} s{best['rate']:>14,.0f} reports/s"
+        f"{best['peak_mb']:>9,.0f} MB   cells {best['cells']}",
+        flush=True,
+    )
+    return best
+
+
+def compare(users: int, sample: int, folder: Path) -> Iterator[str]:
+    """Measure all contenders; the ratios, in sentences."""
+    write_inputs(folder / "all", users)
+    write_inputs(folder / "sample", sample)
+    ours = measure("ldpbeam", folder / "all", 3 * users)
+    bare = measure("bare script", folder / "all", 3 * users)
+    small = measure("ldpbeam", folder / "sample", 3 * sample, runs=1)
+    records = measure("per record", folder / "sample", 3 * sample, runs=1)
+    assert ours["cells"] == bare["cells"], "ldpbeam and the bare script count different cells"
+    assert small["cells"] == records["cells"], "ldpbeam and the per-record pipeline count different cells"
+    yield f"{ours['rate'] / records['rate']:.0f} times the reports a second of the per-record pipeline"
+    yield f"{ours['seconds'] / bare['seconds']:.2f} times the time of the bare script"
+    yield f"{ours['peak_mb']:,.0f} MB at most"
+
+
+def main() -> None:
+    """Measure, or be measured."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--users", type=int, default=1_000_000)
+    parser.add_argument("--sample", type=int, default=50_000)
+    parser.add_argument("--large", action="store_true", help="10,000,000 users too, ldpbeam alone")
+    parser.add_argument("--contend", choices=CONTENDERS, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.contend:
+        contend(options.contend, options.folder)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for sentence in compare(options.users, options.sample, Path(folder)):
+            print(sentence)
+        if options.large:
+            write_inputs(Path(folder) / "large", 10_000_000)
+            measure("ldpbeam", Path(folder) / "large", 30_000_000, runs=1)
+
+
+if __name__ == "__main__":
+    main()

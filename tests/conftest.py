@@ -1,0 +1,230 @@
+"""What the tests of the stream and of the commands share: a study, runs of commands, and their outputs."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ldpbeam.pipelines import perturb
+from ldpbeam.pipelines.main import main
+from ldpbeam.pipelines.people import People
+from ldpbeam.schemas.snapshots import Snapshot, read_snapshots
+from ldpbeam.schemas.study import Study
+from ldpbeam.schemas.study_file import parse_study
+
+# The study of issue 3, as it stands.
+COMMUTE = """\
+study: commute
+attributes:
+  minutes:
+    domain: {numeric: [0, 180]}        # or {categories: [car, bus, bike]} or {categories: 222}
+    buckets: 256
+    services:
+      maps:   {mechanism: square_wave, epsilon: 1.0}
+      taxi:   {mechanism: piecewise, epsilon: 0.5}
+      survey: {mechanism: stochastic_rounding, epsilon: 0.8}
+    estimates:
+      together: {estimator: ule}
+      maps_only: {estimator: ems, services: [maps]}
+      mean: {estimator: ivw}
+windows: {size: 1h, allowed_lateness: 10m}     # leave out: one window over everything
+"""
+# Two services and a cheap estimator: what most runs of the command need.
+SMALL = """\
+study: small
+attributes:
+  x:
+    domain: {numeric: [0, 1]}
+    buckets: 8
+    services:
+      a: {mechanism: piecewise, epsilon: 1.0}
+      b: {mechanism: laplace, epsilon: 2.0}
+    estimates:
+      mean: {estimator: ivw}
+      both: {estimator: ule}
+"""
+
+
+class Ran(NamedTuple):
+    """A command that has ended: its exit code and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of ``ldpbeam estimate`` and what it left in its output folder."""
+
+    code: int
+    out: str
+    err: str
+    path: Path
+
+    def json(self, name: str) -> Any:
+        return json.loads((self.path / name).read_text())
+
+    @property
+    def accounting(self) -> dict[str, Any]:
+        return self.json("accounting.json")
+
+    @property
+    def estimates(self) -> list[dict[str, Any]]:
+        """The lines of ``estimates.jsonl``, without the run's name."""
+        lines = (self.path / "estimates.jsonl").read_text().splitlines()
+        return [{k: v for k, v in json.loads(line).items() if k != "run"} for line in lines]
+
+    @property
+    def snapshots(self) -> list[Snapshot]:
+        found = []
+        for path in sorted((self.path / "statistics").glob("*.avro")):
+            with path.open("rb") as stream:
+                found += list(read_snapshots(stream))
+        return found
+
+    @property
+    def dead_letters(self) -> list[dict[str, Any]]:
+        """In the order of file, position and row."""
+        found: list[Any] = []
+        for path in (self.path / "dead_letters").glob("*.avro"):
+            with path.open("rb") as stream:
+                found += list(fastavro.reader(stream))
+        return sorted(found, key=lambda d: (d["file"], d["position"] or 0, d["row"] or 0))
+
+
+def _command(*arguments: object) -> Ran:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([str(argument) for argument in arguments])
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
+def _run_estimate(folder: Path, study: str, inputs: Sequence[Path | str], *options: object) -> Run:
+    folder.mkdir(parents=True, exist_ok=True)
+    path, output = folder / "study.yaml", folder / "output"
+    path.write_text(study)
+    ran = _command("estimate", "--study", path, "--output", output, "--input", *inputs, *options)
+    return Run(*ran, output)
+
+
+def _write_lines(path: Path, records: Sequence[Mapping[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def _make_people(path: Path, values: Sequence[Any], **columns: Sequence[Any]) -> Path:
+    """A CSV file of people: ``value`` and any other columns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = zip(values, *columns.values(), strict=True)
+    lines = [",".join(map(str, row)) for row in rows]
+    path.write_text("\n".join([",".join(("value", *columns)), *lines]) + "\n")
+    return path
+
+
+def _simulate(
+    study: Study,
+    name: str,
+    values: Sequence[Any] | np.ndarray,
+    *,
+    seed: int = 0,
+    users: Sequence[str] | None = None,
+    times: Sequence[int] | None = None,
+    groups: Sequence[str] | None = None,
+    services: Sequence[str] | None = None,
+    versions: Mapping[str, str] | None = None,
+    start: int = 0,
+    spread: int = 1,
+) -> list[perturb.SentReports]:
+    """What clients of those values send, a service each; the same for the same seed."""
+    attribute = study.attribute(name)
+    people = People(
+        values=np.asarray(values),
+        users=None if users is None else pa.array(users),
+        times=None if times is None else np.asarray(times, dtype=np.int64),
+        groups=None if groups is None else pa.array(groups),
+        skipped=0,
+        clipped=0,
+    )
+    return list(
+        perturb.simulate(
+            study,
+            attribute,
+            people,
+            services=services or attribute.services,
+            versions=versions or {},
+            start=start,
+            spread=spread,
+            seed=seed,
+        )
+    )
+
+
+def _write_reports(folder: Path, sent: Sequence[perturb.SentReports], kind: str = "avro") -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    return [path for part in sent for path in perturb.write_reports(folder, part, kind)]
+
+
+@pytest.fixture(scope="session")
+def commute_text() -> str:
+    """The study file of issue 3."""
+    return COMMUTE
+
+
+@pytest.fixture(scope="session")
+def commute() -> Study:
+    """The study of issue 3."""
+    return parse_study(COMMUTE)
+
+
+@pytest.fixture(scope="session")
+def small_text() -> str:
+    """A study file of two services, without windows."""
+    return SMALL
+
+
+@pytest.fixture(scope="session")
+def command() -> Callable[..., Ran]:
+    """Runs ``ldpbeam`` in this process."""
+    return _command
+
+
+@pytest.fixture(scope="session")
+def run_estimate() -> Callable[..., Run]:
+    """Runs ``ldpbeam estimate``: (folder, study text, inputs, options)."""
+    return _run_estimate
+
+
+@pytest.fixture(scope="session")
+def write_lines() -> Callable[..., Path]:
+    """Writes records as JSON lines: (path, records)."""
+    return _write_lines
+
+
+@pytest.fixture(scope="session")
+def make_people() -> Callable[..., Path]:
+    """Writes a CSV file of people: (path, values, further columns)."""
+    return _make_people
+
+
+@pytest.fixture(scope="session")
+def simulate() -> Callable[..., list[perturb.SentReports]]:
+    """What clients send: (study, attribute, values, seed and columns)."""
+    return _simulate
+
+
+@pytest.fixture(scope="session")
+def write_reports() -> Callable[..., list[Path]]:
+    """Writes what clients sent: (folder, sent, format)."""
+    return _write_reports
