@@ -7,7 +7,7 @@ This package holds the statistics (numpy and scipy only); ``ldpbeam.schemas``, `
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, Numeric
 from ldpbeam.estimators import ESTIMATORS, Estimate, estimate
-from ldpbeam.mechanisms import build_mechanism, mechanisms
+from ldpbeam.mechanisms import build_mechanism, registered_mechanisms
 from ldpbeam.statistics import Answers, Statistic, empty, merge, tally
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "build_mechanism",
     "empty",
     "estimate",
-    "mechanisms",
     "merge",
+    "registered_mechanisms",
     "tally",
 ]

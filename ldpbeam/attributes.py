@@ -49,11 +49,12 @@ class Attribute:
         versions: the channels, services in the study's order, versions of one side by side.
         joint_services: services whose reports are joined by user into a joint histogram; may be none.
         joint_buckets: report buckets of each service in the joint histogram.
-        keep_duplicates: whether every report counts, so that users are neither grouped nor counted.
+        group_users: whether a user's reports are brought together; else every report stands on its own,
+            and users are not counted.
 
     Raises:
-        ValueError: if the attribute has more than 62 channels, or the joint histogram more than
-            2^62 cells.
+        ValueError: if the attribute has more than 62 channels, the joint histogram more than 2^62 cells, or
+            services are to be joined without grouping users.
     """
 
     name: str
@@ -62,11 +63,13 @@ class Attribute:
     versions: tuple[ServiceVersion, ...]
     joint_services: tuple[str, ...] = ()
     joint_buckets: int = 256
-    keep_duplicates: bool = False
+    group_users: bool = True
 
     def __post_init__(self) -> None:
         if len(self.versions) > 62:
             raise ValueError(f"{len(self.versions)} services and versions; at most 62 are joined")
+        if self.joint_services and not self.group_users:
+            raise ValueError("services can only be joined where users are grouped")
         if self.joint_services and float(np.prod([float(n) for n in self.joint_shape])) >= 2.0**62:
             raise ValueError(
                 f"the joint histogram of {', '.join(self.joint_services)} with joint_buckets "
@@ -125,7 +128,7 @@ class Attribute:
             "buckets": self.value_buckets,
             "channels": [[v.service, v.version, v.mechanism.parameters] for v in self.versions],
             "joint": [list(self.joint_services), self.joint_buckets if self.joint_services else 0],
-            "keep_duplicates": self.keep_duplicates,
+            "group_users": self.group_users,
         }
         canonical = json.dumps(description, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:32]

@@ -66,8 +66,7 @@ class BandChannel(Channel):
 
     def _rmatvec(self, x: Floats) -> Floats:
         weights = np.ravel(x)
-        value_width = self.centre_edges[1] - self.centre_edges[0]
-        report_width = self.report_edges[1] - self.report_edges[0]
+        value_width, report_width = _width(self.centre_edges), _width(self.report_edges)
         band = _band_integrals(weights, self.report_edges, self.centre_edges, self.half_width)
         product: Floats = self.floor * weights.sum() + self.step * band * (report_width / value_width)
         return product
@@ -81,10 +80,15 @@ class BandChannel(Channel):
             ramp = 0.5 * np.square(np.maximum(shift - corners, 0.0))
             return ramp[:-1, 1:] - ramp[1:, 1:] - ramp[:-1, :-1] + ramp[1:, :-1]
 
-        width = self.centre_edges[1] - self.centre_edges[0]
+        width = _width(self.centre_edges)
         area = area_below(self.half_width) - area_below(-self.half_width)
         matrix: Floats = self.floor + self.step * area / width
         return matrix
+
+
+def _width(edges: Floats) -> float:
+    """The width of equal buckets; the difference of two edges would carry their rounding."""
+    return float(edges[-1] - edges[0]) / (len(edges) - 1)
 
 
 def _band_integrals(weights: Floats, source: Floats, target: Floats, half_width: float) -> Floats:
@@ -94,7 +98,7 @@ def _band_integrals(weights: Floats, source: Floats, target: Floats, half_width:
     edges of equal buckets on one axis. With D the second antiderivative of the mass's density, a
     target bucket [s, t] gets D(t + h) - D(s + h) - D(t - h) + D(s - h).
     """
-    width = source[1] - source[0]
+    width = _width(source)
     mass = np.concatenate(([0.0], np.cumsum(weights)))
     second = np.concatenate(([0.0], np.cumsum(width * (mass[:-1] + 0.5 * weights))))
 
@@ -212,7 +216,8 @@ class LaplaceChannel(Channel):
         edges = np.linspace(0.0, 1.0, self.shape[1] + 1)
         gap = cells[:, None] - edges[None, :]
         # The integral over x of the distribution function at y is an antiderivative in y - x.
-        second = np.maximum(gap, 0.0) + 0.5 * self.scale * np.exp(-np.abs(gap) / self.scale)
+        # (expm1, as a constant drops out of the differences and would cost their digits at a large scale).
+        second = np.maximum(gap, 0.0) + 0.5 * self.scale * np.expm1(-np.abs(gap) / self.scale)
         below = (second[:, :-1] - second[:, 1:]) * self.shape[1]
         return np.vstack([below[:1], np.diff(below, axis=0), 1.0 - below[-1:]])
 

@@ -96,7 +96,7 @@ def empty(attribute: Attribute) -> Statistic:
     return Statistic(
         fingerprint=attribute.fingerprint,
         reports=0,
-        users=None if attribute.keep_duplicates else 0,
+        users=0 if attribute.group_users else None,
         histograms=tuple(
             np.zeros(version.mechanism.cells(attribute.buckets), dtype=np.int64)
             for version in attribute.versions
@@ -112,7 +112,7 @@ def tally(attribute: Attribute, users: int, answers: Sequence[Answers]) -> Stati
 
     Args:
         attribute: what was asked.
-        users: how many users the batch has. Where duplicates are kept it is not looked at.
+        users: how many users the batch has. Where users are not grouped it is not looked at.
         answers: their reports, at most one entry a channel, at most one report a user and service.
     """
     histograms = list(empty(attribute).histograms)
@@ -126,7 +126,7 @@ def tally(attribute: Attribute, users: int, answers: Sequence[Answers]) -> Stati
     return Statistic(
         fingerprint=attribute.fingerprint,
         reports=sum(len(answer.payloads) for answer in answers),
-        users=None if attribute.keep_duplicates else users,
+        users=users if attribute.group_users else None,
         histograms=tuple(histograms),
         moments=_moments(attribute, users, answers),
         joint_cells=joint_cells,
@@ -164,7 +164,7 @@ def _joint_histogram(
 
 def _moments(attribute: Attribute, users: int, answers: Sequence[Answers]) -> dict[int, Moments]:
     width = len(attribute.versions)
-    if attribute.keep_duplicates:
+    if not attribute.group_users:
         # Every report is on its own: its set of channels is the one it came through.
         return {
             1 << answer.version: _moments_of(

@@ -271,9 +271,9 @@ def _schema(parser: Parser, arguments: list[str]) -> int:
 
 def _mechanisms(parser: Parser, arguments: list[str]) -> int:
     parser.parse(arguments)
-    from ldpbeam.mechanisms import mechanisms
+    from ldpbeam.mechanisms import registered_mechanisms
 
-    for name, mechanism in mechanisms().items():
+    for name, mechanism in registered_mechanisms().items():
         print(f"{name:<22}{mechanism.domain_type.__name__.lower():<12}{mechanism.summary}")
     return DONE
 

@@ -24,6 +24,7 @@ from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, Domain, Numeric
 from ldpbeam.estimators import ESTIMATORS, check
 from ldpbeam.mechanisms import build_mechanism
+from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
 
 #: The joint histogram's default resolution is the finest whose table stays below this.
 DEFAULT_JOINT_CELLS = 2**20
@@ -137,7 +138,7 @@ class ServiceModel(_Model):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     mechanism: str | None = None
-    epsilon: float | None = Field(None, gt=0, le=50)
+    epsilon: float | None = Field(None, gt=0, le=LARGEST_EPSILON)
     version_field: str | None = Field(
         None, description="the field of the report that tells the versions apart"
     )
@@ -299,7 +300,7 @@ def _attribute(study: Study, name: str, model: AttributeModel) -> Attribute:
         versions=versions,
         joint_services=ordered,
         joint_buckets=model.joint_buckets or _default_joint_buckets(model.buckets, versions, ordered),
-        keep_duplicates=not study.group_users,
+        group_users=study.group_users,
     )
 
 

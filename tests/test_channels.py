@@ -22,12 +22,12 @@ from ldpbeam.channels import (
 )
 from ldpbeam.mechanisms import Laplace, Piecewise, SquareWave
 
-NAMES = tuple(ldpbeam.mechanisms())
+NAMES = tuple(ldpbeam.registered_mechanisms())
 SIZES = ((1, 1), (7, 12), (12, 7), (64, 48), (48, 64))
 
 
 def make(name: str, epsilon: float, value_buckets: int, resolution: int) -> Channel:
-    numeric = ldpbeam.mechanisms()[name].domain_type is Numeric
+    numeric = ldpbeam.registered_mechanisms()[name].domain_type is Numeric
     categories = tuple(map(str, range(max(2, value_buckets))))
     domain = Numeric(0.0, 1.0) if numeric else Categories(categories)
     return build_mechanism(name, domain, epsilon).channel(value_buckets, resolution)

@@ -90,14 +90,14 @@ reproducibly = settings(derandomize=True, deadline=None, max_examples=60)
 
 
 @pytest.mark.parametrize("attribute", [INCOME, COLOUR], ids=lambda attribute: attribute.name)
-@pytest.mark.parametrize("keep_duplicates", [False, True])
+@pytest.mark.parametrize("group_users", [True, False])
 @reproducibly
 @given(split=splits, seed=st.integers(0, 2**32 - 1))
 def test_merge_order_does_not_matter(
-    attribute: Attribute, keep_duplicates: bool, split: list[int], seed: int
+    attribute: Attribute, group_users: bool, split: list[int], seed: int
 ) -> None:
-    if keep_duplicates:
-        attribute = dataclasses.replace(attribute, joint_services=(), keep_duplicates=True)
+    if not group_users:
+        attribute = dataclasses.replace(attribute, joint_services=(), group_users=False)
     rng = np.random.default_rng(seed)
     answers = ask(attribute, USERS, seed)
     whole = tally(attribute, USERS, answers)
@@ -224,7 +224,7 @@ def test_versions_of_a_service_stay_separate() -> None:
 
 
 def test_kept_duplicates_count_every_report_and_no_user() -> None:
-    attribute = dataclasses.replace(INCOME, joint_services=(), keep_duplicates=True)
+    attribute = dataclasses.replace(INCOME, joint_services=(), group_users=False)
     payloads = Laplace(0.7).perturb(np.full(10, 0.5), np.random.default_rng(8))
     # Six reports of user 0: rows are not looked at.
     found = tally(attribute, 3, [Answers(2, np.array([0] * 6 + [1, 1, 2, 2]), payloads)])

@@ -15,7 +15,7 @@ from ldpbeam.estimators.frequencies import (
     mle,
     norm_sub_estimate,
 )
-from ldpbeam.estimators.joint import check_ule, ule
+from ldpbeam.estimators.joint import check_joined, ule
 from ldpbeam.estimators.means import check_mean, check_uwa, ivw, ua, uwa
 from ldpbeam.statistics import Statistic
 
@@ -37,7 +37,7 @@ ESTIMATORS: Mapping[str, Estimator] = {
             "ule",
             "ULE: EMS over the joint likelihood of each user's services",
             ule,
-            check_ule,
+            check_joined,
             {"smooth": True, "tolerance": 1e-3, "max_iterations": 10_000},
             joins=True,
         ),
@@ -64,9 +64,14 @@ def check(name: str, attribute: Attribute, services: Sequence[str], options: Map
         if option not in estimator.defaults:
             allowed = ", ".join(estimator.defaults) or "none"
             raise ValueError(f"estimator {name!r} has no option {option!r}; it takes: {allowed}")
+        if options[option] == estimator.defaults[option]:
+            continue
         problem = _option_problem(option, options[option])
         if problem:
             raise ValueError(f"option {option!r} {problem}, found {options[option]!r}")
+    for service in services:
+        if service not in attribute.services:
+            raise ValueError(f"unknown service {service!r}; there are: {', '.join(attribute.services)}")
     try:
         estimator.check(attribute, services)
     except ValueError as error:

@@ -37,14 +37,15 @@ class JointLikelihood:
     Attributes:
         counts: users of each kind, shape (kinds,).
         digits: each kind's cell on each service's axis, shape (kinds, services); 0 is no report.
-        axes: P(axis cell | value bucket) of each service, its first row ones.
+        log_axes: log P(axis cell | value bucket) of each service, its first row zeros.
         log_scale: the logarithm of what the rows were divided by, summed over users.
     """
 
     def __init__(self, question: Question) -> None:
         attribute, statistic = question.attribute, question.statistic
         self.digits, self.counts = marginal(attribute, statistic, question.services)
-        self.axes = [attribute.joint_likelihood(service) for service in question.services]
+        axes = [attribute.joint_likelihood(service) for service in question.services]
+        self.log_axes = [np.log(np.maximum(axis, np.finfo(np.float64).tiny)) for axis in axes]
         self.value_buckets = attribute.value_buckets
         self.log_scale = 0.0
         self._matrix: Floats | None = None
@@ -63,35 +64,27 @@ class JointLikelihood:
 
     def _rows(self, chosen: slice) -> tuple[Floats, Floats]:
         """The scaled likelihoods of some kinds of users, and the logarithms of the scales."""
-        rows = np.ones((len(self.counts[chosen]), self.value_buckets))
-        logs = np.zeros(len(rows))
-        for axis, digit in zip(self.axes, self.digits[chosen].T, strict=True):
-            rows *= axis[digit]
-            largest = rows.max(axis=1)
-            rows /= largest[:, None]
-            logs += np.log(largest)
-        return rows, logs
+        logs = np.zeros((len(self.counts[chosen]), self.value_buckets))
+        for axis, digit in zip(self.log_axes, self.digits[chosen].T, strict=True):
+            logs += axis[digit]
+        return _scaled(logs)
 
     def _split(self, used: Sequence[tuple[Integers, Integers]]) -> tuple[Floats, Floats, Integers, Integers]:
         """Two sides of services, and each kind's row on both.
 
         ``used`` has each axis' cells that some kind has, and each kind's place among them.
         """
-        sides = [np.ones((1, self.value_buckets)), np.ones((1, self.value_buckets))]
+        sides = [np.zeros((1, self.value_buckets)), np.zeros((1, self.value_buckets))]
         places = [np.zeros(len(self.counts), np.int64), np.zeros(len(self.counts), np.int64)]
-        logs = [np.zeros(1), np.zeros(1)]
         for a in sorted(range(len(used)), key=lambda a: (-len(used[a][0]), a)):
             cells, place = used[a]
             side = 0 if len(sides[0]) <= len(sides[1]) else 1
             places[side] = places[side] * len(cells) + place
-            product = (sides[side][:, None, :] * self.axes[a][cells][None, :, :]).reshape(
-                -1, self.value_buckets
-            )
-            largest = product.max(axis=1)
-            sides[side] = product / largest[:, None]
-            logs[side] = np.repeat(logs[side], len(cells)) + np.log(largest)
-        self.log_scale = float(self.counts @ (logs[0][places[0]] + logs[1][places[1]]))
-        return sides[0], sides[1], places[0], places[1]
+            total = sides[side][:, None, :] + self.log_axes[a][cells][None, :, :]
+            sides[side] = total.reshape(-1, self.value_buckets)
+        (left, left_logs), (right, right_logs) = map(_scaled, sides)
+        self.log_scale = float(self.counts @ (left_logs[places[0]] + right_logs[places[1]]))
+        return left, right, places[0], places[1]
 
     def _blocks(self) -> Iterator[tuple[slice, Floats, Floats]]:
         size = max(1, BLOCK_ENTRIES // self.value_buckets)
@@ -123,6 +116,12 @@ class JointLikelihood:
         for chosen, rows, _ in self._blocks():
             total += ratios[chosen] @ rows
         return total
+
+
+def _scaled(logs: Floats) -> tuple[Floats, Floats]:
+    """Rows from their logarithms, divided by their largest entry, and the logarithm of that."""
+    largest = logs.max(axis=1)
+    return np.exp(logs - largest[:, None]), largest
 
 
 def marginal(
@@ -220,7 +219,10 @@ def ule(
     )
 
 
-def check_ule(attribute: Attribute, services: Sequence[str]) -> None:
-    """ULE joins by user, so users must be grouped."""
-    if attribute.keep_duplicates:
-        raise ValueError("it joins users' reports, and 'duplicates: keep' does not group users")
+def check_joined(attribute: Attribute, services: Sequence[str]) -> None:
+    """Whoever reads the joint histogram needs users grouped, and these services joined."""
+    if not attribute.group_users:
+        raise ValueError("it joins users' reports, and this study does not group users")
+    apart = [service for service in services if service not in attribute.joint_services]
+    if apart:
+        raise ValueError(f"{', '.join(apart)} is not among the joined services of the statistic")

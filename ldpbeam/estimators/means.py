@@ -11,7 +11,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.estimate import Estimate, Question
-from ldpbeam.estimators.joint import JointLikelihood
+from ldpbeam.estimators.joint import JointLikelihood, check_joined
 from ldpbeam.mechanisms import NumericMechanism
 
 
@@ -147,5 +147,4 @@ def check_mean(attribute: Attribute, services: Sequence[str]) -> None:
 def check_uwa(attribute: Attribute, services: Sequence[str]) -> None:
     """UWA joins users' numbers."""
     check_mean(attribute, services)
-    if attribute.keep_duplicates:
-        raise ValueError("it joins users' reports, and 'duplicates: keep' does not group users")
+    check_joined(attribute, services)

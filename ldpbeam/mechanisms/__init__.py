@@ -11,8 +11,8 @@ from ldpbeam.mechanisms.mechanism import (
     NumericMechanism,
     Uniforms,
     build_mechanism,
-    mechanisms,
     register,
+    registered_mechanisms,
 )
 from ldpbeam.mechanisms.piecewise import Piecewise
 from ldpbeam.mechanisms.randomised_response import RandomisedResponse
@@ -32,6 +32,6 @@ __all__ = [
     "StochasticRounding",
     "Uniforms",
     "build_mechanism",
-    "mechanisms",
     "register",
+    "registered_mechanisms",
 ]

@@ -20,6 +20,9 @@ ENTRY_POINTS = "ldpbeam.mechanisms"
 #: mechanism's range) outside of it, as a 32-bit float does, and is then taken for the nearest one.
 SLACK = 1e-6
 
+#: Beyond, a report protects nothing, and differences of densities have no digits left in doubles.
+LARGEST_EPSILON = 20.0
+
 #: Sums of reports are exact integers on a grid of this many steps from zero to the largest report.
 FIXED_POINT_STEPS = 2**30
 
@@ -37,7 +40,7 @@ class Mechanism(ABC):
     """The randomised function a client runs before it sends anything.
 
     Attributes:
-        epsilon: the privacy budget of one report, in (0, 50].
+        epsilon: the privacy budget of one report, in (0, 20].
     """
 
     name: ClassVar[str]
@@ -48,8 +51,8 @@ class Mechanism(ABC):
     epsilon: float
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.epsilon <= 50.0:
-            raise ValueError(f"epsilon must be above 0 and at most 50, found {self.epsilon}")
+        if not 0.0 < self.epsilon <= LARGEST_EPSILON:
+            raise ValueError(f"epsilon must be above 0 and at most {LARGEST_EPSILON:g}, found {self.epsilon}")
 
     @classmethod
     @abstractmethod
@@ -198,7 +201,7 @@ class CategoricalMechanism(Mechanism):
     @property
     @abstractmethod
     def frequency_variance(self) -> float:
-        """N times the variance of an unbiased frequency, for a rare category."""
+        """The number of reports times the variance of an unbiased frequency, for a rare category."""
 
 
 M = TypeVar("M", bound=type[Mechanism])
@@ -221,7 +224,7 @@ def _load_plugins() -> None:
             register(plugin)
 
 
-def mechanisms() -> dict[str, type[Mechanism]]:
+def registered_mechanisms() -> dict[str, type[Mechanism]]:
     """Every mechanism by name: ours, and those of the entry point group ``ldpbeam.mechanisms``."""
     _load_plugins()
     return dict(sorted(_REGISTRY.items()))
@@ -233,7 +236,7 @@ def build_mechanism(name: str, domain: Domain, epsilon: float, **options: Any) -
     Raises:
         ValueError: for an unknown name, a domain of the wrong kind, or options it does not take.
     """
-    known = mechanisms()
+    known = registered_mechanisms()
     if name not in known:
         raise ValueError(f"unknown mechanism {name!r}; there are: {', '.join(known)}")
     mechanism = known[name]

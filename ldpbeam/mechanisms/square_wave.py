@@ -58,7 +58,7 @@ class SquareWave(NumericMechanism):
 
     @property
     def unbiased_map(self) -> tuple[float, float]:
-        """X' = (y - q/2 - qb) / (2b(p - q))."""
+        """The map x' = (y - q/2 - qb) / (2b(p - q))."""
         b, (_, q) = self.half_width, self.densities
         return 1.0 / self._gain, -(q / 2.0 + q * b) / self._gain
 

@@ -38,7 +38,7 @@ class StochasticRounding(NumericMechanism):
 
     @property
     def unbiased_map(self) -> tuple[float, float]:
-        """X' = (y + 1) / 2."""
+        """The map x' = (y + 1) / 2."""
         return 0.5, 0.5
 
     @property

@@ -258,7 +258,7 @@ def test_information_kept_rises_with_the_resolution() -> None:
 
 
 def test_what_cannot_be_joined_is_refused() -> None:
-    kept = dataclasses.replace(FOUR, joint_services=(), keep_duplicates=True)
+    kept = dataclasses.replace(FOUR, joint_services=(), group_users=False)
     statistic = tally(kept, 80, ask(kept, 80, 1))
     with pytest.raises(ValueError, match="'ule' does not fit: it joins users' reports"):
         estimate("ule", kept, statistic)

@@ -216,14 +216,14 @@ def test_what_has_no_mean_is_refused() -> None:
     for name in ("ua", "ivw", "uwa"):
         with pytest.raises(ValueError, match=f"'{name}' does not fit: it estimates the mean of num"):
             estimate(name, colours, empty(colours))
-    kept = dataclasses.replace(PARTIAL, joint_services=(), keep_duplicates=True)
+    kept = dataclasses.replace(PARTIAL, joint_services=(), group_users=False)
     with pytest.raises(ValueError, match="'uwa' does not fit: it joins"):
         estimate("uwa", kept, empty(kept))
 
 
 def test_kept_duplicates_make_every_report_a_user_of_its_own() -> None:
     kept = dataclasses.replace(four_services((1.0, 1.0, 1.0, 1.0)), joint_services=())
-    kept = dataclasses.replace(kept, keep_duplicates=True)
+    kept = dataclasses.replace(kept, group_users=False)
     answers = ask(kept, np.random.default_rng(1).beta(2, 5, 200), 2, answering=0.5)
     found = estimate("ua", kept, tally(kept, 200, answers))
     own = [mechanism_of(kept, a.version).unbiased(a.payloads) for a in answers]

@@ -16,14 +16,14 @@ import ldpbeam
 from ldpbeam import Categories, Numeric, build_mechanism
 from ldpbeam.mechanisms import Mechanism, NumericMechanism, SecureUniforms, SquareWave
 
-NAMES = tuple(ldpbeam.mechanisms())
-NUMERIC = tuple(name for name, kind in ldpbeam.mechanisms().items() if kind.domain_type is Numeric)
+NAMES = tuple(ldpbeam.registered_mechanisms())
+NUMERIC = tuple(name for name, kind in ldpbeam.registered_mechanisms().items() if kind.domain_type is Numeric)
 EPSILONS = (0.01, 0.5, 1.0, 5.0)
 N = 20_000
 
 
 def make(name: str, epsilon: float, size: int = 6) -> Mechanism:
-    numeric = ldpbeam.mechanisms()[name].domain_type is Numeric
+    numeric = ldpbeam.registered_mechanisms()[name].domain_type is Numeric
     domain = Numeric(-3.0, 7.0) if numeric else Categories(tuple(f"c{i}" for i in range(size)))
     return build_mechanism(name, domain, epsilon)
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import pytest
 
-from ldpbeam import Categories, Numeric, build_mechanism, mechanisms
+from ldpbeam import Categories, Numeric, build_mechanism, registered_mechanisms
 from ldpbeam.mechanisms import RandomisedResponse, SquareWave, register
 
 UNIT = Numeric(0.0, 1.0)
@@ -37,7 +37,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 
 def test_our_mechanisms_are_registered_under_their_own_names() -> None:
-    known = mechanisms()
+    known = registered_mechanisms()
     ours = {"grr", "laplace", "piecewise", "square_wave", "stochastic_rounding"}
     assert ours <= set(known)
     assert list(known) == sorted(known)
@@ -47,8 +47,8 @@ def test_our_mechanisms_are_registered_under_their_own_names() -> None:
 
 
 def test_changing_the_returned_table_changes_nothing() -> None:
-    mechanisms().clear()
-    assert mechanisms()
+    registered_mechanisms().clear()
+    assert registered_mechanisms()
 
 
 def test_two_mechanisms_of_one_name_are_refused(registry: ModuleType) -> None:
@@ -67,7 +67,7 @@ def test_a_package_can_ship_a_mechanism(registry: ModuleType, monkeypatch: pytes
         return [EntryPoint()]
 
     monkeypatch.setattr(registry, "entry_points", entry_points)
-    assert mechanisms()["widened"] is Widened
+    assert registered_mechanisms()["widened"] is Widened
     built = build_mechanism("widened", UNIT, 1.0, margin=0.5)
     assert built == Widened(1.0, margin=0.5)
     assert built.parameters == {"mechanism": "widened", "epsilon": 1.0, "margin": 0.5}
@@ -102,9 +102,9 @@ def test_an_option_a_mechanism_does_not_take_is_refused() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 50.1])
-@pytest.mark.parametrize("name", list(mechanisms()))
+@pytest.mark.parametrize("name", list(registered_mechanisms()))
 def test_an_epsilon_out_of_range_is_refused(name: str, epsilon: float) -> None:
-    domain = UNIT if mechanisms()[name].domain_type is Numeric else COLOURS
+    domain = UNIT if registered_mechanisms()[name].domain_type is Numeric else COLOURS
     with pytest.raises(ValueError, match="epsilon must be above 0"):
         build_mechanism(name, domain, epsilon)
 
@@ -114,9 +114,9 @@ def test_one_category_is_refused() -> None:
         RandomisedResponse(1.0, size=1)
 
 
-@pytest.mark.parametrize("name", list(mechanisms()))
+@pytest.mark.parametrize("name", list(registered_mechanisms()))
 def test_parameters_tell_two_epsilons_apart(name: str) -> None:
-    domain = UNIT if mechanisms()[name].domain_type is Numeric else COLOURS
+    domain = UNIT if registered_mechanisms()[name].domain_type is Numeric else COLOURS
     one = build_mechanism(name, domain, 1.0)
     assert one.parameters["mechanism"] == name
     assert one.parameters != build_mechanism(name, domain, 1.0 + 1e-12).parameters
