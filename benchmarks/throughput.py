@@ -1,10 +1,11 @@
 """Reports a second, from fixed-width Avro to the joint statistic, beside two peers.
 
-    python -m benchmarks.throughput [--users 1000000] [--sample 50000] [--large]
+    python -m benchmarks.throughput [--users 1000000] [--sample 50000] [--large] [--write docs/speed.md]
 
-The peers are a plain per-record pipeline (one element a record, CoGroupByKey by user; over a sample of the
-same reports, as it is slow) and a bare script (block reads, sort join, no Beam). Every contender runs in a
-process of its own; its time starts after the imports. All three must count the same cells.
+The peers are a plain per-record pipeline that does the same work (one element a record: validate, stamp with
+its event time, window, CoGroupByKey by user; over a sample of the same reports, as it is slow), the same one
+without validation and windows, and a bare script (block reads, sort join, no Beam). Every contender runs in a
+process of its own; its time starts after the imports. All must count the same cells.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def run_bare(folder: Path) -> str:
     return digest(statistic.joint_cells, statistic.joint_counts)
 
 
-def run_per_record(folder: Path) -> str:
+def run_per_record(folder: Path, windows: bool = True) -> str:
     """One element a record: what a Beam pipeline is when it is written the plain way."""
     import apache_beam as beam
 
@@ -128,10 +129,13 @@ def run_per_record(folder: Path) -> str:
     assert study.windows is not None
     strides = np.concatenate(([1], np.cumprod(attribute.joint_shape)))[:-1].tolist()
     mechanisms = dict(zip(attribute.services, (v.mechanism for v in attribute.versions), strict=True))
+    hour = beam.window.FixedWindows(study.windows.size / 1000)
 
     def report(record: dict[str, Any], service: str) -> Iterator[Any]:
-        if mechanisms[service].is_report(np.float64(record["payload"])):
-            keyed = record["user_id"], (record["event_time"], record["payload"])
+        keyed = record["user_id"], (record["event_time"], record["payload"])
+        if not windows:
+            yield keyed
+        elif mechanisms[service].is_report(np.float64(record["payload"])):
             yield beam.window.TimestampedValue(keyed, record["event_time"] / 1000)
 
     def cell(element: tuple[bytes, dict[str, list[tuple[float, float]]]]) -> tuple[int, int]:
@@ -149,7 +153,7 @@ def run_per_record(folder: Path) -> str:
                 service: pipeline
                 | f"Read {service}" >> beam.io.ReadFromAvro(f"{folder}/minutes-{service}-*.avro")
                 | f"Report {service}" >> beam.FlatMap(report, service)
-                | f"Window {service}" >> beam.WindowInto(beam.window.FixedWindows(study.windows.size / 1000))
+                | f"Window {service}" >> beam.WindowInto(hour if windows else beam.window.GlobalWindows())
                 for service in attribute.services
             }
             _ = (
@@ -169,6 +173,7 @@ CONTENDERS: dict[str, Callable[[Path], str]] = {
     "ldpbeam": run_ldpbeam,
     "bare script": run_bare,
     "per record": run_per_record,
+    "per record, no windows": lambda folder: run_per_record(folder, windows=False),
 }
 
 
@@ -184,8 +189,8 @@ def contend(name: str, folder: Path) -> None:
     print(json.dumps({"seconds": seconds, "peak_mb": peak, "cells": cells}))
 
 
-def measure(name: str, folder: Path, reports: int, runs: int = 3) -> dict[str, Any]:
-    """The best of some runs of a contender, each in a process of its own."""
+def measure(name: str, folder: Path, reports: int, runs: int = 3) -> tuple[dict[str, Any], str]:
+    """The best of some runs of a contender, each in a process of its own, and a table's row of it."""
     command = [sys.executable, "-m", "benchmarks.throughput", "--contend", name, "--folder", str(folder)]
     results = []
     for _ in range(runs):
@@ -194,27 +199,45 @@ def measure(name: str, folder: Path, reports: int, runs: int = 3) -> dict[str, A
     best: dict[str, Any] = min(results, key=lambda result: result["seconds"])
     best["peak_mb"] = max(result["peak_mb"] for result in results)
     best["rate"] = reports / best["seconds"]
-    print(
-        f"{name:<12}{reports:>12,} reports{best['seconds']:>9.2f} s{best['rate']:>14,.0f} reports/s"
-        f"{best['peak_mb']:>9,.0f} MB   cells {best['cells']}",
-        flush=True,
+    row = (
+        f"| {name} | {reports:,} | {best['seconds']:.2f} | {best['rate']:,.0f} | {best['peak_mb']:,.0f} "
+        f"| {best['cells']} |"
     )
-    return best
+    return best, row
 
 
-def compare(users: int, sample: int, folder: Path) -> Iterator[str]:
-    """Measure all contenders; the ratios, in sentences."""
+def compare(users: int, sample: int, large: int, folder: Path) -> Iterator[str]:
+    """Measure all contenders; the page, line by line."""
     write_inputs(folder / "all", users)
     write_inputs(folder / "sample", sample)
-    ours = measure("ldpbeam", folder / "all", 3 * users)
-    bare = measure("bare script", folder / "all", 3 * users)
-    small = measure("ldpbeam", folder / "sample", 3 * sample, runs=1)
-    records = measure("per record", folder / "sample", 3 * sample, runs=1)
+    yield "# Speed"
+    yield ""
+    yield "Made by `python -m benchmarks.throughput --large --write docs/speed.md`. " + " ".join(
+        (__doc__ or "").split("\n\n")[2].split()
+    )
+    yield ""
+    yield "| | reports | seconds | reports a second | peak MB | cells |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    ours, row = measure("ldpbeam", folder / "all", 3 * users)
+    yield row
+    bare, row = measure("bare script", folder / "all", 3 * users)
+    yield row
+    small, row = measure("ldpbeam", folder / "sample", 3 * sample)
+    yield row
+    records, row = measure("per record", folder / "sample", 3 * sample, runs=1)
+    yield row
+    plain, row = measure("per record, no windows", folder / "sample", 3 * sample, runs=1)
+    yield row
+    if large:
+        write_inputs(folder / "large", large)
+        yield measure("ldpbeam", folder / "large", 3 * large, runs=1)[1]
     assert ours["cells"] == bare["cells"], "ldpbeam and the bare script count different cells"
-    assert small["cells"] == records["cells"], "ldpbeam and the per-record pipeline count different cells"
-    yield f"{ours['rate'] / records['rate']:.0f} times the reports a second of the per-record pipeline"
-    yield f"{ours['seconds'] / bare['seconds']:.2f} times the time of the bare script"
-    yield f"{ours['peak_mb']:,.0f} MB at most"
+    assert small["cells"] == records["cells"] == plain["cells"], "the per-record pipelines differ"
+    yield ""
+    yield f"- {ours['rate'] / records['rate']:.0f} times the reports a second of the per-record pipeline;"
+    yield f"  {ours['rate'] / plain['rate']:.0f} times those of the one without validation and windows"
+    yield f"- {ours['seconds'] / bare['seconds']:.2f} times the time of the bare script"
+    yield f"- {ours['peak_mb']:,.0f} MB at most for {3 * users:,} reports"
 
 
 def main() -> None:
@@ -223,18 +246,21 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=1_000_000)
     parser.add_argument("--sample", type=int, default=50_000)
     parser.add_argument("--large", action="store_true", help="10,000,000 users too, ldpbeam alone")
+    parser.add_argument("--write", type=Path, help="write the page here too")
     parser.add_argument("--contend", choices=CONTENDERS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.contend:
         contend(options.contend, options.folder)
         return
+    lines = []
     with tempfile.TemporaryDirectory() as folder:
-        for sentence in compare(options.users, options.sample, Path(folder)):
-            print(sentence)
-        if options.large:
-            write_inputs(Path(folder) / "large", 10_000_000)
-            measure("ldpbeam", Path(folder) / "large", 30_000_000, runs=1)
+        large = 10_000_000 if options.large else 0
+        for line in compare(options.users, options.sample, large, Path(folder)):
+            print(line, flush=True)
+            lines.append(line)
+    if options.write:
+        options.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
