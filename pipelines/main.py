@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import logging
 import sys
@@ -40,9 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.getLogger().setLevel(logging.ERROR)
     try:
         if name not in commands:
-            from ldpbeam.pipelines.arguments import refuse
-
-            refuse([f"--{name}"], [f"--{known}" for known in commands])
+            near = difflib.get_close_matches(name, commands, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(commands)}"
+            raise UserError(f"unknown command {name!r}; {hint}")
         function, summary = commands[name]
         return function(Parser(f"ldpbeam {name}", summary), rest)
     except (UserError, StudyError) as error:

@@ -81,7 +81,7 @@ def decoded(
     result: dict[str, pa.Array] = {}
     for name in wanted.names:
         if name in columns:
-            result[name] = _CASTS.get(name, _as_text)(columns[name])
+            result[name] = _CASTS.get(name, _names)(columns[name])
     for name in ("user_id", "payload"):
         if name not in result:
             result[name] = pa.nulls(length, pa.binary() if name == "user_id" else pa.float64())
@@ -110,11 +110,16 @@ def _unwrapped(array: pa.Array) -> pa.Array:
     return array
 
 
+def _names(array: pa.Array) -> pa.Array:
+    """Text; the empty one is none, as in fields of fixed width."""
+    return _empty_to_null(_as_text(array))
+
+
 def _as_text(array: pa.Array) -> pa.Array:
     array = _unwrapped(array)
     kind = array.type
-    if pa.types.is_string(kind):
-        return array
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return pc.cast(array, pa.string())
     if pa.types.is_fixed_size_binary(kind):
         array = _unpadded(array)
         kind = array.type
@@ -172,8 +177,8 @@ def _user_keys(array: pa.Array) -> pa.Array:
         if kind.byte_width == 16:
             return pc.cast(array, pa.binary())
         return _empty_to_null(_unpadded(array))
-    if pa.types.is_binary(kind):
-        return _empty_to_null(array)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return _empty_to_null(pc.cast(array, pa.binary()))
     text = _as_text(array)
     return _empty_to_null(_uuids_to_bytes(text))
 
@@ -276,7 +281,7 @@ def columns_of(records: Sequence[Mapping[str, object]], names: Sequence[str]) ->
 def _mixed(name: str, values: Sequence[object]) -> pa.Array:
     """A column of several types: each type cast by itself, as the whole column would be."""
     kinds = np.array([_kind(value) for value in values])
-    cast = _CASTS.get(name, _as_text)
+    cast = _CASTS.get(name, _names)
     parts, places = [], []
     for kind in np.unique(kinds):
         chosen = np.flatnonzero(kinds == kind)

@@ -80,7 +80,9 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
     """What a file is, by its first bytes. An empty file is JSON lines with no line."""
     try:
         with open_raw(path) as stream:
-            start = stream.read(512)
+            start = stream.read(4096)
+    except IsADirectoryError:
+        return BadFile(path, "it is a folder; to read the files in it, add /*")
     except (BeamIOError, OSError) as error:
         return BadFile(path, f"it cannot be opened: {error}")
     if start.startswith(avro.MAGIC):
@@ -89,9 +91,9 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
         return ReportFile(path, size, "parquet")
     if start.startswith(GZIP_MAGIC):
         return ReportFile(path, size, "jsonl.gz")
-    if not start.strip() or start.lstrip().startswith(b"{"):
+    if not start.strip() or any(line.lstrip().startswith(b"{") for line in start.split(b"\n")):
         return ReportFile(path, size, "jsonl")
-    return BadFile(path, "its first bytes are neither Avro, Parquet, gzip, nor a line of JSON")
+    return BadFile(path, "it starts neither like Avro, Parquet or gzip, nor with lines of JSON objects")
 
 
 def sniff_all(files: Iterable[tuple[str, int]]) -> tuple[list[ReportFile], list[BadFile]]:
