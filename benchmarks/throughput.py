@@ -28,6 +28,7 @@ import numpy as np
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
 from ldpbeam.schemas import avro
+from ldpbeam.schemas.containers import read_blocks, read_header
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import parse_study
 from ldpbeam.statistics import Answers, tally
@@ -83,7 +84,7 @@ def run_ldpbeam(folder: Path) -> str:
     files, _ = estimate.find_input([f"{folder}/*.avro"], "stop")
     with tempfile.TemporaryDirectory() as output:
         job = stream.BatchJob(study, files, (), output, "benchmark")
-        estimate.run_stream(job, "direct", [], Console())
+        estimate.run_stream(job, estimate.engine("direct"), [], Console())
         (snapshot,) = estimate.snapshots_of(job)
     return digest(snapshot.statistic.joint_cells, snapshot.statistic.joint_counts)
 
@@ -96,10 +97,10 @@ def run_bare(folder: Path) -> str:
         parts = []
         for path in sorted(folder.glob(f"minutes-{service}-*.avro")):
             with path.open("rb") as file:
-                header = avro.read_header(file)
+                header = read_header(file)
                 dtype = avro.fixed_dtype(header.writer_schema)
                 assert dtype is not None
-                blocks = avro.read_blocks(file, header, 0, path.stat().st_size)
+                blocks = read_blocks(file, header, 0, path.stat().st_size)
                 parts += [np.frombuffer(block.data, dtype=dtype) for block in blocks]
         records = np.concatenate(parts)
         keys.append(np.ascontiguousarray(records["user_id"]).view("<u8").reshape(-1, 2))

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam import metrics
 from ldpbeam.domains import Numeric
 from ldpbeam.pipelines.people import People, true_histogram
-from ldpbeam.schemas.estimates import rfc3339
+from ldpbeam.schemas.estimates import milliseconds
 from ldpbeam.schemas.study import Study
 
 
@@ -19,7 +20,7 @@ def errors_of(record: Mapping[str, Any], study: Study, people: People) -> dict[s
     """How far an estimate is from the people it is about.
 
     People are those of the estimate's window and group, where the file says when and where they
-    answered; else all of them.
+    answered; else all of them. The groups beyond the cap are not told apart, so not compared.
 
     Returns:
         ``wasserstein`` (in the attribute's unit), ``kolmogorov_smirnov``, ``jensen_shannon`` or, for
@@ -27,8 +28,8 @@ def errors_of(record: Mapping[str, Any], study: Study, people: People) -> dict[s
         error of the mean. Empty where nobody is left to compare with.
     """
     attribute = study.attribute(record["attribute"])
-    chosen = _chosen(record, people)
-    if not chosen.any():
+    chosen = _chosen(record, study, people)
+    if record["other_groups"] or not chosen.any():
         return {}
     truth = true_histogram(people, chosen, attribute.domain, attribute.buckets)
     truth = truth / truth.sum()
@@ -47,13 +48,12 @@ def errors_of(record: Mapping[str, Any], study: Study, people: People) -> dict[s
     return found
 
 
-def _chosen(record: Mapping[str, Any], people: People) -> NDArray[np.bool_]:
+def _chosen(record: Mapping[str, Any], study: Study, people: People) -> NDArray[np.bool_]:
     chosen = np.ones(len(people.values), dtype=np.bool_)
     if people.times is not None and record["window_start"] is not None:
-        starts, inverse = np.unique(people.times, return_inverse=True)
-        texts = np.array([record["window_start"] <= rfc3339(t) < record["window_end"] for t in starts])
-        chosen &= texts[inverse]
-    if people.groups is not None and record["group"] is not None:
-        same = np.array([group == record["group"] for group in people.groups.to_pylist()])
-        chosen &= same
+        chosen &= people.times >= milliseconds(record["window_start"])
+        chosen &= people.times < milliseconds(record["window_end"])
+    if people.groups is not None and study.groups is not None:
+        own = pc.equal(pc.fill_null(people.groups, ""), record["group"] or "")
+        chosen &= own.to_numpy(zero_copy_only=False)
     return chosen

@@ -13,6 +13,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.runner import PipelineRunner, create_runner
 from rich.console import Console
 
 from ldpbeam.pipelines.errors import UserError
@@ -73,6 +74,8 @@ def prepare_output(job: BatchJob, inputs: Sequence[str], overwrite: bool) -> Non
     Raises:
         UserError: if it holds another run's outputs, or files that no run wrote.
     """
+    if Path(job.output).is_file():
+        raise UserError(f"--output {job.output}: this is a file, and a folder is needed")
     marker = job.path(RUN)
     entries = FileSystems.match([job.path("*")])[0].metadata_list
     if FileSystems.exists(marker):
@@ -100,13 +103,25 @@ def prepare_output(job: BatchJob, inputs: Sequence[str], overwrite: bool) -> Non
     write_bytes(marker, json.dumps({**about, "input": list(inputs)}, indent=2).encode() + b"\n")
 
 
-def run_stream(job: BatchJob, runner: str, beam_arguments: Sequence[str], console: Console) -> None:
+def engine(name: str) -> PipelineRunner:
+    """The engine of a name.
+
+    Raises:
+        UserError: if there is none.
+    """
+    if name == direct.NAME:
+        return direct.runner()
+    try:
+        return create_runner(name)
+    except (ValueError, ImportError, AttributeError) as error:
+        raise UserError(f"--runner {name}: {error}") from None
+
+
+def run_stream(
+    job: BatchJob, runner: PipelineRunner, beam_arguments: Sequence[str], console: Console
+) -> None:
     """Run the stream to its end."""
-    arguments = list(beam_arguments)
-    if runner != direct.NAME:
-        arguments.append(f"--runner={runner}")
-    options = PipelineOptions(arguments)
-    pipeline = beam.Pipeline(runner=direct.runner() if runner == direct.NAME else None, options=options)
+    pipeline = beam.Pipeline(runner=runner, options=PipelineOptions(list(beam_arguments)))
     build(pipeline, job)
     with _reading_progress(console):
         pipeline.run().wait_until_finish()

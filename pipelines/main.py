@@ -118,6 +118,8 @@ def _perturb(parser: Parser, arguments: list[str]) -> int:
         raise UserError("--value-column is missing: which column has the true values?")
     if options.weight_column and options.user_column:
         raise UserError("a weight makes several people of a row: leave out --user-column")
+    if options.seed is not None and options.seed < 0:
+        raise UserError(f"--seed {options.seed}: from 0 up")
     services = options.services or list(attribute.services)
     for service in services:
         if service not in attribute.services:
@@ -133,7 +135,10 @@ def _perturb(parser: Parser, arguments: list[str]) -> int:
     )  # fmt: skip
     people = read_people(options.input, columns, attribute.domain)
     folder = Path(options.output)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--output: {error}") from None
     if options.seed is not None:
         print("drawn from a seed: for tests only, these reports protect nobody")
     for sent in simulate(
@@ -228,8 +233,9 @@ def estimate_command(options: Any, beam_arguments: list[str]) -> int:
         partitions=options.partitions,
         estimate_on=options.estimate_on,
     )
+    runner = stages.engine(options.runner)
     stages.prepare_output(job, options.input, options.overwrite)
-    stages.run_stream(job, options.runner, beam_arguments, console)
+    stages.run_stream(job, runner, beam_arguments, console)
     found = stages.read_accounting(job)
     records = stages.estimate_all(job, console)
     ledger = stages.write_ledger(job)
@@ -239,9 +245,9 @@ def estimate_command(options: Any, beam_arguments: list[str]) -> int:
     tables.print_estimates(console, records, errors)
     over = sum(entry["users_over_cap"] for entry in ledger)
     if over:
-        console.print(f"{over:,} users spent more than the study's epsilon_cap of {study.epsilon_cap:g}")
-    console.print(tables.accounting_line(found), soft_wrap=True)
-    console.print(f"estimates, statistics and accounting are in {options.output}", soft_wrap=True)
+        print(f"{over:,} users spent more than the study's epsilon_cap of {study.epsilon_cap:g}")
+    print(tables.accounting_line(found))
+    print(f"estimates, statistics and accounting are in {options.output}")
     if found["dead_letters"]:
         tables.print_reasons(console, found)
     if found["in"] and found["dead_letters"] > options.max_bad_fraction * found["in"]:

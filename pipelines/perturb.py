@@ -20,6 +20,7 @@ from ldpbeam.mechanisms import SecureUniforms, Uniforms
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.people import People
 from ldpbeam.schemas import avro
+from ldpbeam.schemas.containers import SYNC_SIZE
 from ldpbeam.schemas.estimates import rfc3339
 from ldpbeam.schemas.reports import ATTRIBUTE_KEY, SERVICE_KEY
 from ldpbeam.schemas.study import ServiceModel, Study
@@ -150,10 +151,7 @@ def _versions(
         return [(indexes[0], everyone)]
     if model.version_field is None:
         return [
-            (
-                index,
-                np.flatnonzero((times >= (own.since or -(2**62))) & (times < (own.until or 2**62))),
-            )
+            (index, np.flatnonzero((times >= own.span[0]) & (times < own.span[1])))
             for index in indexes
             for own in (model.versions[attribute.versions[index].version],)
         ]
@@ -206,7 +204,7 @@ def _write_avro(path: Path, sent: SentReports) -> None:
         raw = column if target.kind == "f" else np.ascontiguousarray(column).view(target)
         records[name] = raw
     # The sync marker only has to be unlikely in the data, and the same reports give the same bytes.
-    sync = hashlib.sha256(records.tobytes()[: 2**20] + path.name.encode()).digest()[: avro.SYNC_SIZE]
+    sync = hashlib.sha256(records.tobytes()[: 2**20] + path.name.encode()).digest()[:SYNC_SIZE]
     with path.open("wb") as stream:
         avro.write_fixed(stream, records, schema, _metadata(sent), sync)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 #: Longer tables show their start and end; the files have everything.
 MOST_ROWS = 60
@@ -40,9 +41,10 @@ def print_estimates(
     for place, row in enumerate(shown):
         if len(shown) < len(rows) and place == MOST_ROWS // 2:
             table.add_row(*("..." for _ in names))
-        table.add_row(*(row.get(name, "") for name in names))
-    wide = Console(width=max(console.width, 200), soft_wrap=True) if not console.is_terminal else console
-    wide.print(table)
+        # Text, as names from reports may look like markup.
+        table.add_row(*(Text(row.get(name, "")) for name in names))
+    # As wide as it needs to be: a terminal folds long lines, and numbers are not cut.
+    Console(width=10_000, force_terminal=console.is_terminal).print(table)
 
 
 _COLUMNS = (
@@ -83,7 +85,10 @@ def accounting_line(found: Mapping[str, Any]) -> str:
     total = sum(found[part] for part in parts)
     sign = "=" if total == found["in"] else "is NOT"
     terms = " + ".join(f"{found[part]:,} {part.replace('_', ' ')}" for part in parts)
-    return f"{found['in']:,} reports in {sign} {terms}"
+    line = f"{found['in']:,} reports in {sign} {terms}"
+    if "used_in_windows" in found:
+        line += f"\n{found['used_in_windows']:,} report-windows used: windows slide, and share reports"
+    return line
 
 
 def print_reasons(console: Console, found: Mapping[str, Any]) -> None:

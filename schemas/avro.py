@@ -1,16 +1,14 @@
-"""Avro container files, by block: a block of fixed-width fields is a NumPy array as it stands.
-
-Framing (header, block counts, sync markers) is read here, so that files can be split and a corrupt
-block passed over; records that are not fixed-width are decoded by fastavro.
-"""
+"""Reports in Avro: blocks of fixed-width fields are NumPy arrays as they stand, fastavro reads the others."""
 
 from __future__ import annotations
 
+import bz2
+import contextlib
 import io
 import json
+import lzma
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import IO, Any
 
@@ -18,21 +16,12 @@ import cramjam
 import fastavro
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ldpbeam.schemas.containers import Block, Header, write_block, write_header
 from ldpbeam.schemas.reports import Columns, columns_of, decoded
 
-MAGIC = b"Obj\x01"
-SYNC_SIZE = 16
-_HEADER = {
-    "type": "record",
-    "name": "Header",
-    "fields": [
-        {"name": "magic", "type": {"type": "fixed", "name": "Magic", "size": 4}},
-        {"name": "meta", "type": {"type": "map", "values": "bytes"}},
-        {"name": "sync", "type": {"type": "fixed", "name": "Sync", "size": SYNC_SIZE}},
-    ],
-}
 _WIDTHS = {"double": "<f8", "float": "<f4"}
 #: Blocks are gathered into batches of about this many reports.
 BATCH_REPORTS = 65_536
@@ -45,166 +34,11 @@ def schema(name: str) -> dict[str, Any]:
     return parsed
 
 
-@dataclass(frozen=True)
-class Header:
-    """What the start of a container file says.
-
-    Attributes:
-        text: the header's own bytes.
-        writer_schema: the schema its records were written with.
-        codec: null, deflate, snappy, ...
-        metadata: its text entries besides Avro's own.
-        sync: the marker after the header and each block.
-    """
-
-    text: bytes
-    writer_schema: Any
-    codec: str
-    metadata: Mapping[str, str]
-    sync: bytes
-
-
-def read_header(stream: IO[bytes]) -> Header:
-    """The header at the start of a stream, which is left behind it.
-
-    Raises:
-        ValueError: if there is none.
-    """
-    recorded = _Recorder(stream)
-    try:
-        found: Any = fastavro.schemaless_reader(recorded, _HEADER, None)
-        writer_schema = json.loads(found["meta"]["avro.schema"])
-        fastavro.parse_schema(writer_schema, expand=False)
-    except (EOFError, KeyError, ValueError, IndexError, StopIteration, TypeError) as error:
-        raise ValueError(f"no Avro header: {error!r}") from None
-    except Exception as error:  # fastavro has many exceptions of its own
-        raise ValueError(f"no valid Avro schema: {error}") from None
-    if found["magic"] != MAGIC:
-        raise ValueError("no Avro header")
-    meta = found["meta"]
-    return Header(
-        text=recorded.taken(),
-        writer_schema=writer_schema,
-        codec=meta.get("avro.codec", b"null").decode(),
-        metadata={
-            key: value.decode("utf-8", "replace")
-            for key, value in meta.items()
-            if not key.startswith("avro.")
-        },
-        sync=found["sync"],
-    )
-
-
-class _Recorder:
-    """A stream that remembers what was read from it."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-        self._parts: list[bytes] = []
-
-    def read(self, size: int) -> bytes:
-        part = self._stream.read(size)
-        self._parts.append(part)
-        return part
-
-    def taken(self) -> bytes:
-        return b"".join(self._parts)
-
-
-@dataclass(frozen=True)
-class Block:
-    """A block of a container file, or a stretch of it that is none.
-
-    Attributes:
-        position: where it starts in the file.
-        reports: how many records it says it has; 1 where that is not known.
-        data: its bytes, as the codec left them; the whole stretch where it is corrupt.
-        problem: why it is no block, else empty.
-    """
-
-    position: int
-    reports: int
-    data: bytes
-    problem: str = ""
-
-
-def read_blocks(stream: IO[bytes], header: Header, start: int, stop: int) -> Iterator[Block]:
-    """The blocks that begin in [start, stop) of a seekable stream, corrupt stretches among them."""
-    data_start = len(header.text)
-    if start <= data_start:
-        position, window_start = data_start, data_start
-    else:
-        position, window_start = -1, start - SYNC_SIZE
-    stream.seek(window_start)
-    window = stream.read(stop - window_start) if stop > window_start else b""
-    if position < 0:
-        found = window.find(header.sync)
-        if found < 0:
-            window += stream.read(SYNC_SIZE)
-            found = window.find(header.sync)
-        if found < 0:
-            return
-        position = window_start + found + SYNC_SIZE
-    at = position - window_start
-    while window_start + at < stop:
-        block, after, window = _next_block(stream, window, at, header.sync)
-        if block is None:
-            return
-        yield Block(window_start + at, block.reports, block.data, block.problem)
-        at = after
-
-
-def _next_block(stream: IO[bytes], window: bytes, at: int, sync: bytes) -> tuple[Block | None, int, bytes]:
-    """(block, where the next one starts, the window with what had to be read for them)."""
-    if len(window) - at < 20:
-        window += stream.read(64 * 1024)
-    if at >= len(window):
-        return None, at, window
-    count, size, data_at = 0, -1, at
-    try:
-        count, after_count = _read_long(window, at)
-        size, data_at = _read_long(window, after_count)
-    except IndexError:
-        pass
-    end = data_at + size
-    if count >= 0 and size >= 0:
-        # A corrupt size may claim the rest of the disk: ask for a block's worth at a time.
-        while len(window) < end + SYNC_SIZE:
-            more = stream.read(min(end + SYNC_SIZE - len(window), 1 << 26))
-            if not more:
-                break
-            window += more
-        if window[end : end + SYNC_SIZE] == sync:
-            return Block(0, count, window[data_at:end]), end + SYNC_SIZE, window
-    found = window.find(sync, at)
-    while found < 0:
-        more = stream.read(1 << 20)
-        if not more:
-            cut = Block(0, 1, window[at:], "the file ends inside a block, or its last block is corrupt")
-            return cut, len(window), window
-        searched = max(at, len(window) - SYNC_SIZE)
-        window += more
-        found = window.find(sync, searched)
-    corrupt = Block(0, 1, window[at:found], "not followed by the file's sync marker")
-    return corrupt, found + SYNC_SIZE, window
-
-
-def _read_long(data: bytes, at: int) -> tuple[int, int]:
-    """Avro's zigzag integer at a place of some bytes, and where it ends."""
-    value, shift = 0, 0
-    while shift < 64:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if not byte & 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-    raise IndexError("an integer of more than 64 bits")
-
-
 def fixed_dtype(writer_schema: Any) -> np.dtype[Any] | None:
     """The NumPy dtype of a record schema of fixed-width fields only, else None."""
     if not isinstance(writer_schema, dict) or writer_schema.get("type") != "record":
+        return None
+    if not writer_schema["fields"]:
         return None
     fields: list[tuple[str, str]] = []
     named: dict[str, int] = {}
@@ -221,15 +55,28 @@ def fixed_dtype(writer_schema: Any) -> np.dtype[Any] | None:
     return np.dtype(fields)
 
 
-def _uncompressed(codec: str, data: bytes) -> bytes | None:
-    """A block's bytes for the codecs that every platform has, None for others."""
+def _uncompressed(codec: str, data: bytes) -> bytes:
+    """A block's bytes.
+
+    Raises:
+        ValueError: if the codec is not known, or the data is not what it wrote.
+    """
     if codec == "null":
         return data
     if codec == "deflate":
         return zlib.decompress(data, -15)
     if codec == "snappy":
-        return bytes(cramjam.snappy.decompress_raw(data[:-4]))
-    return None
+        plain = bytes(cramjam.snappy.decompress_raw(data[:-4]))
+        if zlib.crc32(plain) != int.from_bytes(data[-4:], "big"):
+            raise ValueError("its checksum does not fit")
+        return plain
+    if codec == "bzip2":
+        return bz2.decompress(data)
+    if codec == "xz":
+        return lzma.decompress(data)
+    if codec == "zstandard":
+        return bytes(cramjam.zstd.decompress(data))
+    raise ValueError(f"codec {codec!r} is not one of null, deflate, snappy, bzip2, xz, zstandard")
 
 
 def decode_blocks(
@@ -237,6 +84,7 @@ def decode_blocks(
 ) -> Iterator[pa.RecordBatch | Block]:
     """Batches of reports from blocks; a block that cannot be decoded comes back with its problem."""
     dtype = fixed_dtype(header.writer_schema)
+    plain = fastavro.parse_schema(_without_logical_types(header.writer_schema))
     rows: list[NDArray[Any]] = []
     starts: list[int] = []
     for block in blocks:
@@ -244,16 +92,19 @@ def decode_blocks(
             yield block
             continue
         try:
-            data = _uncompressed(header.codec, block.data) if dtype is not None else None
-            if dtype is None or data is None:
-                yield _decode_records(header, block, wanted)
+            data = _uncompressed(header.codec, block.data)
+            if dtype is None:
+                yield _decode_records(header, plain, block, data, wanted)
                 continue
             if len(data) != block.reports * dtype.itemsize:
                 raise ValueError(
                     f"{block.reports} records of {dtype.itemsize} bytes are not {len(data)} bytes"
                 )
         except Exception as error:  # every codec and fastavro raise their own
-            yield Block(block.position, max(1, block.reports), block.data, f"it does not decode: {error}")
+            reports = block.reports if 0 < block.reports <= len(block.data) else 1
+            if reports < block.reports and dtype is not None and header.codec == "null":
+                reports = max(1, len(block.data) // dtype.itemsize)
+            yield Block(block.position, reports, block.data, f"it does not decode: {error}")
             continue
         rows.append(np.frombuffer(data, dtype=dtype))
         starts.append(block.position)
@@ -288,22 +139,73 @@ def _fixed_batch(
     return decoded(columns, wanted, metadata, pa.array(position), pa.array(row))
 
 
-def _decode_records(header: Header, block: Block, wanted: Columns) -> pa.RecordBatch:
-    """One block of any schema: a container of this block alone, read by fastavro."""
-    framing = io.BytesIO()
-    fastavro.schemaless_writer(framing, "long", block.reports)
-    fastavro.schemaless_writer(framing, "long", len(block.data))
-    container = header.text + framing.getvalue() + block.data + header.sync
-    records: list[Any] = list(fastavro.reader(io.BytesIO(container)))
-    if records and not isinstance(records[0], Mapping):
+def _decode_records(header: Header, plain: Any, block: Block, data: bytes, wanted: Columns) -> pa.RecordBatch:
+    """One block of any record schema, read by fastavro, and its columns as their types say."""
+    if header.writer_schema.get("type") != "record":
         raise ValueError("its schema is no record")
+    if block.reports > max(len(data), BATCH_REPORTS):
+        raise ValueError(f"{len(data)} bytes are not {block.reports} records")
+    stream = io.BytesIO(data)
+    records: list[Any] = [fastavro.schemaless_reader(stream, plain, None) for _ in range(block.reports)]
+    if stream.tell() != len(data):
+        raise ValueError(f"bytes are left after its {block.reports} records")
+    kinds = {field["name"]: field["type"] for field in header.writer_schema["fields"]}
+    if "event_time" in kinds:
+        _in_milliseconds(records, kinds["event_time"])
+    columns = {
+        name: _as_declared(column, kinds[name]) for name, column in columns_of(records, wanted.names).items()
+    }
     return decoded(
-        columns_of(records, wanted.names),
+        columns,
         wanted,
         header.metadata,
         pa.array(np.full(len(records), block.position)),
         pa.array(np.arange(len(records))),
     )
+
+
+def _without_logical_types(part: Any) -> Any:
+    """A schema whose values are what was written: conversions would fail a whole block for one value."""
+    if isinstance(part, dict):
+        return {k: _without_logical_types(v) for k, v in part.items() if k != "logicalType"}
+    if isinstance(part, list):
+        return [_without_logical_types(entry) for entry in part]
+    return part
+
+
+#: How many of a logical type's units are a millisecond; 0 for times that are no moment.
+_UNITS = {
+    "timestamp-micros": 1_000,
+    "timestamp-nanos": 1_000_000,
+    "date": 0,
+    "time-millis": 0,
+    "time-micros": 0,
+}
+
+
+def _branches(kind: Any) -> list[dict[str, Any]]:
+    """The types of a field, or of its union's branches, that are more than a name."""
+    return [branch for branch in (kind if isinstance(kind, list) else [kind]) if isinstance(branch, dict)]
+
+
+def _in_milliseconds(records: list[Any], kind: Any) -> None:
+    """Event times that were written as integers of another unit, in milliseconds."""
+    for branch in _branches(kind):
+        unit = _UNITS.get(branch.get("logicalType", "").removeprefix("local-"))
+        if unit is not None:
+            for record in records:
+                if isinstance(record["event_time"], int):
+                    record["event_time"] = record["event_time"] // unit if unit else None
+
+
+def _as_declared(column: pa.Array, kind: Any) -> pa.Array:
+    """A column of bytes that were written with a fixed width, as such."""
+    for branch in _branches(kind):
+        if branch.get("type") == "fixed" and pa.types.is_binary(column.type):
+            # In a union with text or bytes, values have widths of their own.
+            with contextlib.suppress(pa.ArrowInvalid):
+                column = pc.cast(column, pa.binary(branch["size"]))
+    return column
 
 
 def fixed_report_schema(widths: Mapping[str, int]) -> dict[str, Any]:
@@ -328,13 +230,7 @@ def write_fixed(
     block_records: int = 16_384,
 ) -> None:
     """A whole container file of fixed-width records, a structured array of ``fixed_dtype``."""
-    meta = {"avro.schema": json.dumps(writer_schema).encode(), "avro.codec": b"null"}
-    meta |= {key: value.encode() for key, value in metadata.items()}
-    fastavro.schemaless_writer(stream, _HEADER, {"magic": MAGIC, "meta": meta, "sync": sync})
+    write_header(stream, writer_schema, metadata, sync)
     for start in range(0, len(records), block_records):
-        block = records[start : start + block_records].tobytes()
-        count = min(block_records, len(records) - start)
-        fastavro.schemaless_writer(stream, "long", count)
-        fastavro.schemaless_writer(stream, "long", len(block))
-        stream.write(block)
-        stream.write(sync)
+        block = records[start : start + block_records]
+        write_block(stream, len(block), block.tobytes(), sync)

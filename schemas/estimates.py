@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import IO, Any
 
 import fastavro
@@ -17,11 +17,17 @@ from ldpbeam.schemas.avro import schema
 from ldpbeam.schemas.snapshots import Snapshot
 
 
-def rfc3339(milliseconds: int) -> str:
-    """A time as RFC 3339 text in UTC, with milliseconds only where there are some."""
-    moment = datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
-    timespec = "milliseconds" if milliseconds % 1000 else "seconds"
+def rfc3339(time: int) -> str:
+    """A time in epoch milliseconds as RFC 3339 text in UTC, with milliseconds only where there are some."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time)
+    timespec = "milliseconds" if time % 1000 else "seconds"
     return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
+def milliseconds(text: str) -> int:
+    """The inverse of :func:`rfc3339`."""
+    elapsed = datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=UTC)
+    return elapsed // timedelta(milliseconds=1)
 
 
 def estimate_record(

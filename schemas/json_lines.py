@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any
@@ -20,6 +22,7 @@ CHUNK_BYTES = 8 * 2**20
 #: Stretches of this many lines that pyarrow does not take as a whole are read one by one.
 FEW_LINES = 64
 _BLANK = b" \t\r"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -37,22 +40,21 @@ class BadLine:
     problem: str
 
 
-def read_chunks(stream: IO[bytes], start: int, stop: int | None) -> Iterator[tuple[int, bytes]]:
+def read_chunks(stream: IO[bytes], start: int, stop: int) -> Iterator[tuple[int, bytes]]:
     """(offset, text) of the lines that begin in [start, stop), in chunks of whole lines.
 
     Args:
-        stream: seekable, unless start is 0.
+        stream: seekable.
         start: lines that begin before it are left to another range.
-        stop: likewise; None for the end of the stream.
+        stop: likewise those that begin from here on.
     """
     position = start
     if start > 0:
         stream.seek(start - 1)
         skipped = stream.readline()
         position = start - 1 + len(skipped)
-    while stop is None or position < stop:
-        size = CHUNK_BYTES if stop is None else min(CHUNK_BYTES, stop - position)
-        text = stream.read(size)
+    while position < stop:
+        text = stream.read(min(CHUNK_BYTES, stop - position))
         if not text:
             return
         if not text.endswith(b"\n"):
@@ -61,9 +63,36 @@ def read_chunks(stream: IO[bytes], start: int, stop: int | None) -> Iterator[tup
         position += len(text)
 
 
+def read_gzip_chunks(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """(offset, text) of all lines of a compressed stream; offsets are those of the plain text.
+
+    Raises:
+        EOFError: if the stream was cut short, after the lines up to there.
+        OSError: if it is damaged, likewise.
+    """
+    position, text, problem = 0, b"", None
+    plain = gzip.GzipFile(fileobj=stream)
+    while problem is None:
+        try:
+            part = plain.read1(CHUNK_BYTES)
+        except (EOFError, OSError, zlib.error) as error:
+            part, problem = b"", error
+        text += part
+        whole = len(text) if not part else text.rfind(b"\n") + 1 if len(text) >= CHUNK_BYTES else 0
+        if whole:
+            yield position, text[:whole]
+            position, text = position + whole, text[whole:]
+        if not part:
+            break
+    if problem is not None:
+        raise problem
+
+
 def decode_lines(position: int, text: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | BadLine]:
     """Batches of reports from whole lines; lines that are no JSON object come back as bad ones."""
     starts, ends = _lines(text)
+    if position == 0 and text.startswith(BYTE_ORDER_MARK) and len(starts):
+        starts[0] += len(BYTE_ORDER_MARK)
     yield from _decode(text, position, starts, ends, wanted)
 
 
@@ -72,7 +101,7 @@ def _lines(text: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     breaks = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n"))
     ends = np.append(breaks, len(text)) if not text.endswith(b"\n") else breaks
     starts = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
-    # A line of one or two characters can be blank ("\r"); only short ones are looked at.
+    # Most blank lines are short ones ("\r"); a long one is found where lines are read one by one.
     short = np.flatnonzero(ends - starts < 8)
     blank = [i for i in short if not text[starts[i] : ends[i]].strip(_BLANK)]
     return np.delete(starts, blank).astype(np.int64), np.delete(ends, blank).astype(np.int64)
@@ -87,7 +116,7 @@ def _decode(
 ) -> Iterator[pa.RecordBatch | BadLine]:
     if not len(starts):
         return
-    columns = _columns(text[starts[0] : ends[-1]], len(starts), wanted)
+    columns = _columns(text, starts, ends, wanted)
     if columns is not None:
         yield _batch(columns, position, starts, wanted)
     elif len(starts) > FEW_LINES:
@@ -105,35 +134,42 @@ def _batch(
     return decoded(columns, wanted, {}, pa.array(starts + position), rows)
 
 
-def _columns(text: bytes, lines: int, wanted: Columns) -> dict[str, pa.Array] | None:
-    """The wanted columns of some lines, None unless pyarrow takes them all alike.
+def _columns(
+    text: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], wanted: Columns
+) -> dict[str, pa.Array] | None:
+    """The wanted columns of some lines, None unless every line is an object and pyarrow takes them all.
 
     The first line says what types the lines have: left to itself pyarrow would take ids that look
     like times for times.
     """
-    try:
-        first = json.loads(text[: text.find(b"\n")] if b"\n" in text else text)
-    except ValueError:
+    characters = np.frombuffer(text, dtype=np.uint8)
+    last = characters[ends - 1]
+    last = np.where((last == ord("\r")) & (ends - starts > 1), characters[ends - 2], last)
+    if not ((characters[starts] == ord("{")).all() and (last == ord("}")).all()):
         return None
-    if not isinstance(first, dict):
+    part = text[starts[0] : ends[-1]]
+    try:
+        part.decode("utf-8")
+        first = json.loads(text[starts[0] : ends[0]])
+    except (ValueError, RecursionError):
         return None
     fields = [pa.field(name, _type_of(name, first.get(name))) for name in wanted.names]
     try:
         table = pyarrow.json.read_json(
-            io.BytesIO(text),
-            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1),
+            io.BytesIO(part),
+            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(part) + 1),
             parse_options=pyarrow.json.ParseOptions(
                 explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore"
             ),
         )
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
-    if table.num_rows != lines:
+    if table.num_rows != len(starts):
         return None
     return {
         name: table.column(name).combine_chunks()
         for name in wanted.names
-        if table.column(name).null_count < lines
+        if table.column(name).null_count < len(starts)
     }
 
 
@@ -144,7 +180,7 @@ def _type_of(name: str, value: object) -> pa.DataType:
         return pa.float64()
     if isinstance(value, int):
         return pa.int64()
-    if isinstance(value, float):
+    if isinstance(value, float) and name == "event_time":
         return pa.float64()
     return pa.string()
 
@@ -160,8 +196,10 @@ def _decode_few(
     places: list[int] = []
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         line = text[start:end]
+        if not line.strip(_BLANK):
+            continue
         try:
-            record = json.loads(line)
+            record = json.loads(line.decode("utf-8"))
         except (ValueError, RecursionError) as error:
             yield BadLine(position + start, line, f"not JSON: {error}")
             continue

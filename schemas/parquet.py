@@ -37,17 +37,23 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
     try:
         file = pq.ParquetFile(stream)
         names = [name for name in file.schema_arrow.names if name in wanted.names]
+        if len(set(names)) < len(names):
+            raise ValueError(f"columns stand twice: {', '.join(sorted(names))}")
+        if index >= file.metadata.num_row_groups:
+            raise ValueError(f"it does not decode: there is no row group {index}")
+        rows = file.metadata.row_group(index).num_rows
         table = file.read_row_group(index, columns=names, use_threads=False)
         entries = (file.schema_arrow.metadata or {}).items()
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"it does not decode: {error}") from None
     metadata = {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in entries}
-    for start in range(0, table.num_rows, BATCH_REPORTS):
-        part = table.slice(start, BATCH_REPORTS)
+    for start in range(0, rows, BATCH_REPORTS):
+        count = min(BATCH_REPORTS, rows - start)
+        part = table.slice(start, count)
         yield decoded(
             {name: part.column(name) for name in names},
             wanted,
             metadata,
-            pa.array(np.full(part.num_rows, index)),
-            pa.array(np.arange(start, start + part.num_rows)),
+            pa.array(np.full(count, index)),
+            pa.array(np.arange(start, start + count)),
         )

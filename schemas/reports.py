@@ -103,10 +103,18 @@ def decoded(
 
 
 def _unwrapped(array: pa.Array) -> pa.Array:
+    """The plain array inside chunks, dictionaries, extensions and views."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    kind = array.type
+    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
+        return pc.cast(array, pa.string())
+    if pa.types.is_binary_view(kind) or pa.types.is_large_binary(kind):
+        return pc.cast(array, pa.binary())
     return array
 
 
@@ -118,14 +126,11 @@ def _names(array: pa.Array) -> pa.Array:
 def _as_text(array: pa.Array) -> pa.Array:
     array = _unwrapped(array)
     kind = array.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return pc.cast(array, pa.string())
+    if pa.types.is_string(kind):
+        return array
     if pa.types.is_fixed_size_binary(kind):
         array = _unpadded(array)
-        kind = array.type
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return _cast_or_null(array, pa.string())
-    if pa.types.is_nested(kind):
+    elif pa.types.is_nested(kind):
         return pa.nulls(len(array), pa.string())
     return _cast_or_null(array, pa.string())
 
@@ -144,9 +149,15 @@ def _cast_or_null(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _unpadded(array: pa.Array) -> pa.Array:
     """Fixed-width bytes as text padded with zero bytes at the end."""
-    width = array.type.byte_width
-    text = fixed_bytes(array).view(f"S{width}").ravel()
-    return pa.array(text, type=pa.binary(), mask=_null_mask(array))
+    data = fixed_bytes(array)
+    width = data.shape[1]
+    padding = np.argmax(data[:, ::-1] != 0, axis=1)
+    lengths = np.where(data.any(axis=1), width - padding, 0)
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    text = data[np.arange(width) < lengths[:, None]]
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(text))]
+    plain = pa.Array.from_buffers(pa.binary(), len(data), buffers)
+    return pc.if_else(array.is_valid(), plain, None) if array.null_count else plain
 
 
 def fixed_bytes(array: pa.Array) -> np.ndarray:
@@ -176,11 +187,12 @@ def _user_keys(array: pa.Array) -> pa.Array:
     if pa.types.is_fixed_size_binary(kind):
         if kind.byte_width == 16:
             return pc.cast(array, pa.binary())
-        return _empty_to_null(_unpadded(array))
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return _empty_to_null(pc.cast(array, pa.binary()))
-    text = _as_text(array)
-    return _empty_to_null(_uuids_to_bytes(text))
+        plain = _unpadded(array)
+        text = _cast_or_null(plain, pa.string())
+        return _empty_to_null(plain if text.null_count > plain.null_count else _uuids_to_bytes(text))
+    if pa.types.is_binary(kind):
+        return _empty_to_null(array)
+    return _empty_to_null(_uuids_to_bytes(_as_text(array)))
 
 
 def _empty_to_null(array: pa.Array) -> pa.Array:
@@ -209,35 +221,30 @@ def _event_times(array: pa.Array) -> pa.Array:
     """Milliseconds since the epoch from integers, doubles, timestamps or RFC 3339 text."""
     array = _unwrapped(array)
     kind = array.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if pa.types.is_string(kind):
         times = _parsed_times(array)
     elif pa.types.is_timestamp(kind):
         times = pc.cast(pc.cast(array, pa.timestamp("ms", kind.tz), safe=False), pa.int64())
-    elif pa.types.is_floating(kind):
-        whole = pc.floor(pc.cast(array, pa.float64()))
-        sane = pc.and_(pc.greater_equal(whole, _EARLIEST), pc.less(whole, _LATEST))
-        times = pc.cast(pc.if_else(sane, whole, None), pa.int64())
-    elif pa.types.is_integer(kind):
-        times = pc.cast(array, pa.int64(), safe=False)
+    elif _is_number(kind):
+        # Compared as doubles: in their own type the largest would wrap into the sane range.
+        times = pc.floor(pc.cast(array, pa.float64(), safe=False))
     else:
         return pa.nulls(len(array), pa.int64())
     sane = pc.and_(pc.greater_equal(times, _EARLIEST), pc.less(times, _LATEST))
-    return pc.if_else(sane, times, None) if not pc.all(sane).as_py() else times
+    return pc.cast(pc.if_else(sane, times, None), pa.int64())
 
 
 def _parsed_times(text: pa.Array) -> pa.Array:
-    shaped = pc.if_else(pc.match_substring_regex(text, _RFC3339), text, None)
+    shaped = pc.if_else(pc.match_substring_regex(text, _RFC3339), pc.utf8_upper(text), None)
     stamps = _cast_or_null(shaped, pa.timestamp("ns", "UTC"))
     return pc.cast(pc.cast(stamps, pa.timestamp("ms", "UTC"), safe=False), pa.int64())
 
 
 def _report_ids(array: pa.Array) -> pa.Array:
     """Report ids as bytes; sixteen zero bytes and the empty string are none."""
-    array = _unwrapped(array)
-    if pa.types.is_fixed_size_binary(array.type) and array.type.byte_width == 16:
-        present = fixed_bytes(array).any(axis=1)
-        return pc.if_else(pa.array(present), pc.cast(array, pa.binary()), None)
-    return _user_keys(array)
+    ids = _user_keys(array)
+    absent = pc.fill_null(pc.equal(ids, pa.scalar(bytes(16), pa.binary())), False)
+    return pc.if_else(absent, None, ids) if pc.any(absent).as_py() else ids
 
 
 def _payloads(array: pa.Array) -> pa.Array:
@@ -269,29 +276,36 @@ def columns_of(records: Sequence[Mapping[str, object]], names: Sequence[str]) ->
     found: dict[str, pa.Array] = {}
     for name in names:
         values = [record.get(name) for record in records]
-        if all(value is None for value in values):
-            continue
-        try:
-            found[name] = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            found[name] = _mixed(name, values)
+        kinds = set(map(type, values)) - {type(None)}
+        if kinds:
+            found[name] = (_of_one_type(values) if len(kinds) == 1 else None) or _mixed(name, values)
     return found
 
 
+def _of_one_type(values: Sequence[object]) -> pa.Array | None:
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError, ValueError):
+        return None
+
+
 def _mixed(name: str, values: Sequence[object]) -> pa.Array:
-    """A column of several types: each type cast by itself, as the whole column would be."""
-    kinds = np.array([_kind(value) for value in values])
+    """A column of several types: the values of each are cast by themselves, as a whole column would be."""
+    kinds = np.array([type(value).__name__ for value in values])
     cast = _CASTS.get(name, _names)
     parts, places = [], []
     for kind in np.unique(kinds):
         chosen = np.flatnonzero(kinds == kind)
-        try:
-            part = cast(pa.array([values[i] for i in chosen.tolist()]))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        prepared = [_prepared(name, values[place]) for place in chosen.tolist()]
+        part = _of_one_type(prepared)
+        if part is None:
             continue
-        if name == "payload":
-            part = pc.cast(part, pa.float64(), safe=False) if _is_number(part.type) else None
-        if part is not None:
+        part = cast(part)
+        if name == "payload" and not pa.types.is_null(part.type):
+            # Beside numbers, what is none is NaN, so that it is not taken for missing.
+            number = _is_number(part.type)
+            part = pc.cast(part, pa.float64(), safe=False) if number else pa.array([np.nan] * len(part))
+        if not pa.types.is_null(part.type):
             parts.append(part)
             places.append(chosen)
     if not parts:
@@ -301,9 +315,18 @@ def _mixed(name: str, values: Sequence[object]) -> pa.Array:
     return pa.concat_arrays(parts).take(pa.array(where, mask=where < 0))
 
 
+def _prepared(name: str, value: object) -> object:
+    """A value that Arrow can hold: integers of any size, text that UTF-8 can say."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if name == "payload":
+            return float(value) if abs(value) < 10**300 else None
+        if name == "event_time":
+            return value if abs(value) < 2**62 else None
+        return str(value)
+    if isinstance(value, str):
+        return value if value.isascii() or value == value.encode("utf-8", "replace").decode() else None
+    return value
+
+
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-
-
-def _kind(value: object) -> str:
-    return "number" if type(value) in (int, float) else type(value).__name__

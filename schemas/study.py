@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import itertools
 import re
@@ -30,6 +31,8 @@ from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
 DEFAULT_JOINT_CELLS = 2**20
 
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_WRITE_DURATION = "write a whole number and a unit: ms, s, m, h, d or w, as in 90s or 1h"
+_LONGEST = 365_000 * _UNITS["d"]
 _DURATION = re.compile(r"\s*(\d+)\s*(ms|s|m|h|d|w)\s*")
 
 
@@ -37,11 +40,14 @@ def _milliseconds(value: object) -> object:
     if isinstance(value, str):
         match = _DURATION.fullmatch(value)
         if match is None:
-            raise ValueError("write a whole number and a unit: ms, s, m, h, d or w, as in 90s or 1h")
-        return int(match[1]) * _UNITS[match[2]]
+            raise ValueError(_WRITE_DURATION)
+        milliseconds = int(match[1]) * _UNITS[match[2]]
+        if milliseconds > _LONGEST:
+            raise ValueError(f"the longest duration is {format_duration(_LONGEST)}")
+        return milliseconds
     if isinstance(value, int) and not isinstance(value, bool):
         raise ValueError(f"add a unit: ms, s, m, h, d or w, as in {value}s")
-    return value
+    raise ValueError(_WRITE_DURATION)
 
 
 def _epoch(value: object) -> object:
@@ -64,6 +70,8 @@ def _safe_name(value: str) -> str:
 
 def format_duration(milliseconds: int) -> str:
     """A duration as study files write it, in the largest unit that divides it."""
+    if milliseconds == 0:
+        return "0s"
     for unit, size in sorted(_UNITS.items(), key=lambda pair: -pair[1]):
         if milliseconds % size == 0:
             return f"{milliseconds // size}{unit}"
@@ -81,6 +89,8 @@ Time = Annotated[
     BeforeValidator(_epoch),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
+#: A number, and not a word such as yes that YAML takes for one.
+Number = Annotated[float, Field(strict=True)]
 Name = Annotated[str, AfterValidator(_safe_name)]
 
 
@@ -91,7 +101,7 @@ class _Model(BaseModel):
 class DomainModel(_Model):
     """What true values are: a range of numbers, or a list (or number) of categories."""
 
-    numeric: tuple[float, float] | None = Field(
+    numeric: tuple[Number, Number] | None = Field(
         None, description="[low, high]; clients clip values outside to the ends"
     )
     categories: list[str] | Annotated[int, Field(ge=2)] | None = Field(
@@ -115,18 +125,32 @@ class DomainModel(_Model):
         return Categories(tuple(self.categories or ()))
 
 
+def _each_once(names: list[str] | None) -> list[str] | None:
+    if names is not None and (not names or len(set(names)) != len(names)):
+        raise ValueError("name one service or more, each once")
+    return names
+
+
 class VersionModel(_Model):
     """A version of a service: what differs from the service, and how its reports are told apart."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     mechanism: str | None = None
-    epsilon: float | None = None
+    epsilon: Number | None = None
     values: list[str] | None = Field(
         None, description="values of the service's version_field; by default the version's name"
     )
     since: Time | None = Field(None, description="the first event time of this version")
     until: Time | None = Field(None, description="the first event time after it")
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The event times [since, until) in epoch milliseconds, open ends far away."""
+        return (
+            -(2**62) if self.since is None else self.since,
+            2**62 if self.until is None else self.until,
+        )
 
 
 class ServiceModel(_Model):
@@ -138,7 +162,7 @@ class ServiceModel(_Model):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     mechanism: str | None = None
-    epsilon: float | None = Field(None, gt=0, le=LARGEST_EPSILON)
+    epsilon: Number | None = Field(None, gt=0, le=LARGEST_EPSILON)
     version_field: str | None = Field(
         None, description="the field of the report that tells the versions apart"
     )
@@ -161,7 +185,7 @@ class ServiceModel(_Model):
                 "each version needs since and/or until, or the service a version_field: "
                 "otherwise reports of different epsilons could not be told apart"
             )
-        spans = sorted((v.since or -(2**62), v.until or 2**62) for v in timed)
+        spans = sorted(version.span for version in timed)
         if any(start >= end for start, end in spans) or any(
             one[1] > other[0] for one, other in itertools.pairwise(spans)
         ):
@@ -175,7 +199,9 @@ class EstimateModel(_Model):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     estimator: str
-    services: list[str] | None = Field(None, description="whose reports to use; by default all")
+    services: Annotated[list[str] | None, AfterValidator(_each_once)] = Field(
+        None, description="whose reports to use; by default all"
+    )
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -195,7 +221,7 @@ class AttributeModel(_Model):
     )  # fmt: skip
     services: dict[Name, ServiceModel] = Field(min_length=1)
     estimates: dict[Name, EstimateModel] = Field(min_length=1)
-    quantiles: list[Annotated[float, Field(gt=0, lt=1)]] = [0.05, 0.25, 0.5, 0.75, 0.95]
+    quantiles: list[Annotated[Number, Field(gt=0, lt=1)]] = [0.05, 0.25, 0.5, 0.75, 0.95]
 
 
 class WindowsModel(_Model):
@@ -236,7 +262,7 @@ class Study(_Model):
     repeats: Literal["first", "all"] = Field(
         "first", description="whether a user's later reports in a window count too"
     )
-    epsilon_cap: float | None = Field(
+    epsilon_cap: Number | None = Field(
         None,
         gt=0,
         description="users whose reports in a window spent more are counted in the ledger",
@@ -311,9 +337,9 @@ def _mechanisms(where: str, service: ServiceModel, domain: Domain) -> list[tuple
         place = f"{where}.versions.{version}" if version else where
         name = own.mechanism or service.mechanism
         epsilon = own.epsilon if own.epsilon is not None else service.epsilon
-        if name is None or epsilon is None:
-            raise ValueError(f"{place}: it needs a mechanism and an epsilon")
         options = {**(service.model_extra or {}), **(own.model_extra or {})}
+        if name is None or epsilon is None:
+            raise ValueError(f"{place}: it needs a mechanism and an epsilon{_found_instead(options)}")
         try:
             built.append((version, build_mechanism(name, domain, epsilon, **options)))
         except ValueError as error:
@@ -321,11 +347,20 @@ def _mechanisms(where: str, service: ServiceModel, domain: Domain) -> list[tuple
     return built
 
 
+def _found_instead(options: Mapping[str, Any]) -> str:
+    """Keys that may be misspelt ones."""
+    found = []
+    for option in options:
+        near = difflib.get_close_matches(option, ("mechanism", "epsilon"), n=1)
+        found.append(f"{option!r}{f' (did you mean {near[0]!r}?)' if near else ''}")
+    return f"; found {', '.join(found)}" if found else ""
+
+
 def _default_joint_buckets(
     buckets: int, versions: tuple[ServiceVersion, ...], services: tuple[str, ...]
 ) -> int:
     resolution: int = 2 ** min(8, buckets.bit_length() - 1)
-    while resolution > 16:
+    while resolution > 2:
         cells = 1.0
         for service in services:
             own = [v.mechanism.cells(resolution) for v in versions if v.service == service]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,20 +60,38 @@ def parse_study(text: str, name: str = "study") -> Study:
         StudyError: if it is no valid study.
     """
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node, data = _load(text, name)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or str(error)
+        problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
         raise StudyError(f"{name}{line}: this is not YAML: {problem}") from None
-    if not isinstance(node, yaml.MappingNode):
-        raise StudyError(f"{name}: a study is a mapping that starts with 'study: NAME'")
-    _refuse_twice(node, name)
-    data = yaml.safe_load(text)
     try:
         return Study.model_validate(data)
     except ValidationError as error:
-        raise StudyError("\n".join(_message(problem, node, name) for problem in error.errors())) from None
+        problems = _one_a_place(error.errors(), node)
+        raise StudyError("\n".join(_message(problem, node, name) for problem in problems)) from None
+
+
+def _load(text: str, name: str) -> tuple[yaml.Node, Any]:
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if not isinstance(node, yaml.MappingNode):
+            raise StudyError(f"{name}: a study is a mapping that starts with 'study: NAME'")
+        _check_nodes(loader, node, name, ())
+        return node, loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML's safe loader, but times stay text: the study says where one is wrong, YAML would not."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - declared so by PyYAML
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
 
 def fingerprint(study: Study) -> str:
@@ -80,25 +99,79 @@ def fingerprint(study: Study) -> str:
     return hashlib.sha256(study.model_dump_json().encode()).hexdigest()[:32]
 
 
-def _refuse_twice(node: yaml.Node, name: str) -> None:
-    """YAML's reader keeps the last of two equal keys: two epsilons would silently become one."""
-    if isinstance(node, yaml.MappingNode):
-        seen: dict[str, int] = {}
-        for key, value in node.value:
-            line = key.start_mark.line + 1
-            if key.value in seen:
-                raise StudyError(
-                    f"{name}:{line}: {key.value!r} stands twice (first on line {seen[key.value]})"
-                )
-            seen[key.value] = line
-            _refuse_twice(value, name)
+# YAML 1.1 wants a point and a sign in a number with an exponent; people write 1e-4.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+0123456789.")
+)
+
+
+def _check_nodes(loader: _Loader, node: yaml.Node, name: str, above: tuple[int, ...]) -> None:
+    """Refuse what YAML would accept, or fail on without a place.
+
+    Of two equal keys YAML keeps the last: two epsilons would silently become one.
+    """
+    line = node.start_mark.line + 1
+    if id(node) in above:
+        raise StudyError(f"{name}:{line}: this refers to itself")
+    above = (*above, id(node))
+    if isinstance(node, yaml.ScalarNode):
+        try:
+            loader.construct_object(node)
+        except ValueError:
+            raise StudyError(f"{name}:{line}: {node.value!r} is not what its tag says") from None
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
-            _refuse_twice(value, name)
+            _check_nodes(loader, value, name, above)
+    elif isinstance(node, yaml.MappingNode):
+        seen: dict[str, int] = {}
+        for key, value in node.value:
+            place = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                raise StudyError(f"{name}:{place}: a key is a word, found a list or a mapping")
+            if key.value in seen:
+                raise StudyError(
+                    f"{name}:{place}: {key.value!r} stands twice (first on line {seen[key.value]})"
+                )
+            seen[key.value] = place
+            _check_nodes(loader, value, name, above)
+
+
+def _one_a_place(problems: Sequence[Any], root: yaml.Node) -> list[Any]:
+    """Of the problems of a value that may be of two types, the first of the type it is meant to be of."""
+    rivals: dict[tuple[Any, ...], list[Any]] = {}
+    for problem in problems:
+        place = _place(problem["loc"], root)
+        common = problem["loc"][: len(place)]
+        tagged = next((i for i, (p, q) in enumerate(zip(place, common, strict=True)) if p != q), len(place))
+        union = len(place) < len(problem["loc"])
+        rivals.setdefault(tuple(place[:tagged]) if union else (id(problem),), []).append(problem)
+    kept = []
+    for where, several in rivals.items():
+        meant = [
+            p for p in several if not (p["type"].endswith("_type") and _place(p["loc"], root) == [*where])
+        ]
+        kept += (meant or several)[:1]
+    return kept
+
+
+def _place(parts: Sequence[Any], root: yaml.Node) -> list[Any]:
+    """The keys and indexes of a place, without the names pydantic gives to the types of a union."""
+    node: yaml.Node | None = root
+    place = []
+    for part in parts:
+        if isinstance(node, yaml.MappingNode):
+            place.append(part)
+            node = next((value for key, value in node.value if key.value == str(part)), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            place.append(part)
+            node = node.value[part] if part < len(node.value) else None
+        elif node is None:
+            place.append(part)
+    return place
 
 
 def _message(problem: Any, root: yaml.Node, name: str) -> str:
-    place = [part for part in problem["loc"] if not _is_union_tag(part)]
+    place = _place(problem["loc"], root)
     text = re.sub(r"^(Value error|Assertion failed), ", "", problem["msg"])
     if not place and (inner := re.match(r"(attributes\.[^:]+): ", text)):
         # Checks over the whole study name the place themselves.
@@ -112,10 +185,6 @@ def _message(problem: Any, root: yaml.Node, name: str) -> str:
         shown = f", found {found!r}"
     where = ".".join(map(str, place))
     return f"{name}:{_line(root, place)}: {where or 'study'}: {text}{shown}"
-
-
-def _is_union_tag(part: object) -> bool:
-    return isinstance(part, str) and re.fullmatch(r"(list|dict|int|str|constrained).*", part) is not None
 
 
 def _line(node: yaml.Node, place: list[Any]) -> int:

@@ -9,7 +9,7 @@ from typing import IO, NamedTuple, cast
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.schemas import avro, parquet
+from ldpbeam.schemas import containers, json_lines, parquet
 
 GZIP_MAGIC = b"\x1f\x8b"
 #: Files are read in ranges of about this many bytes.
@@ -77,21 +77,27 @@ def open_raw(path: str) -> IO[bytes]:
 
 
 def sniff(path: str, size: int) -> ReportFile | BadFile:
-    """What a file is, by its first bytes. An empty file is JSON lines with no line."""
+    """What a file is, by its start (and a Parquet file's end). An empty file is JSON lines with no line."""
     try:
         with open_raw(path) as stream:
             start = stream.read(4096)
+            stream.seek(0)
+            if start.startswith(containers.MAGIC):
+                containers.read_header(stream)
+                return ReportFile(path, size, "avro")
+            if start.startswith(parquet.MAGIC):
+                parquet.row_groups(stream)
+                return ReportFile(path, size, "parquet")
+    except ValueError as error:
+        return BadFile(path, str(error))
     except IsADirectoryError:
         return BadFile(path, "it is a folder; to read the files in it, add /*")
     except (BeamIOError, OSError) as error:
         return BadFile(path, f"it cannot be opened: {error}")
-    if start.startswith(avro.MAGIC):
-        return ReportFile(path, size, "avro")
-    if start.startswith(parquet.MAGIC):
-        return ReportFile(path, size, "parquet")
     if start.startswith(GZIP_MAGIC):
         return ReportFile(path, size, "jsonl.gz")
-    if not start.strip() or any(line.lstrip().startswith(b"{") for line in start.split(b"\n")):
+    lines = start.removeprefix(json_lines.BYTE_ORDER_MARK).split(b"\n")
+    if not start.strip() or any(line.lstrip().startswith(b"{") for line in lines):
         return ReportFile(path, size, "jsonl")
     return BadFile(path, "it starts neither like Avro, Parquet or gzip, nor with lines of JSON objects")
 

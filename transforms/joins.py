@@ -30,6 +30,25 @@ class UserReports(NamedTuple):
     users: int
     answers: tuple[Answers, ...]
 
+    @property
+    def reports(self) -> int:
+        """How many reports they have."""
+        return sum(len(answer.payloads) for answer in self.answers)
+
+
+class Joined(NamedTuple):
+    """What became of the reports of some users in one window.
+
+    Attributes:
+        users: one row a user, a batch a group.
+        used: how many reports stand.
+        duplicates: how many do not.
+    """
+
+    users: list[UserReports]
+    used: int
+    duplicates: int
+
 
 class Reports(NamedTuple):
     """Batches of several channels as parallel columns, one row a report."""
@@ -80,21 +99,22 @@ def codes_of(array: pa.Array) -> tuple[NDArray[np.int64], int]:
     return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
 
 
-def standing(reports: Reports, same: NDArray[np.int64], rivals: pa.Array) -> NDArray[np.bool_]:
+def standing(reports: Reports, same: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which reports stand: of those with the same number, the one that comes first.
 
-    The order is by event time, then report id (none first), then payload, then ``rivals``; so it
-    never matters in which order reports arrive.
+    The order is by event time, then report id (none first), then payload, then everything else a report
+    has, so it never matters in which order reports arrive.
     """
     stands = np.ones(len(same), dtype=np.bool_)
     repeated = np.flatnonzero(np.bincount(same)[same] > 1)
     if not len(repeated):
         return stands
     keys = (
-        _ranks(rivals.take(pa.array(repeated))),
+        _ranks(reports.users, repeated),
+        _ranks(reports.groups, repeated),
         reports.versions[repeated],
         _payload_ranks(reports, repeated),
-        _ranks(reports.report_ids.take(pa.array(repeated))),
+        _ranks(reports.report_ids, repeated),
         reports.times[repeated],
         same[repeated],
     )
@@ -105,11 +125,11 @@ def standing(reports: Reports, same: NDArray[np.int64], rivals: pa.Array) -> NDA
     return stands
 
 
-def _ranks(array: pa.Array) -> NDArray[np.int64]:
-    """Each value's rank, nulls first, ties alike."""
-    ranks = pc.rank(array, sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
-    numbers: NDArray[np.int64] = ranks.to_numpy().astype(np.int64)
-    return numbers
+def _ranks(column: pa.Array, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The ranks of some rows' values (text or bytes), nulls first, ties alike."""
+    values = pc.fill_null(pc.cast(column.take(pa.array(rows)), pa.binary()), b"")
+    ranks: NDArray[np.int64] = pc.rank(values, tiebreaker="dense").to_numpy().astype(np.int64)
+    return ranks
 
 
 def _payload_ranks(reports: Reports, rows: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -121,8 +141,8 @@ def _payload_ranks(reports: Reports, rows: NDArray[np.int64]) -> NDArray[np.floa
     return ranks
 
 
-def join(attribute: Attribute, batches: Sequence[pa.RecordBatch]) -> tuple[list[UserReports], int]:
-    """All reports of some users in one window to one row a user, and how many were duplicates.
+def join(attribute: Attribute, batches: Sequence[pa.RecordBatch], counted_until: int = 2**62) -> Joined:
+    """All reports of some users in one window to one row a user.
 
     A duplicate is a second report of the same user and service. Groups split a user's reports; those
     of one group are joined with each other.
@@ -130,20 +150,22 @@ def join(attribute: Attribute, batches: Sequence[pa.RecordBatch]) -> tuple[list[
     Args:
         attribute: what was asked.
         batches: every report of these users in the window, in any order.
+        counted_until: reports from this event time on are joined, but not counted here.
     """
     reports = gathered(batches)
     users, _ = codes_of(reports.users)
     services = {service: code for code, service in enumerate(attribute.services)}
     service_of_version = np.array([services[version.service] for version in attribute.versions])
     same = users * len(services) + service_of_version[reports.versions]
-    stands = standing(reports, _dense(same), reports.users)
+    stands = standing(reports, _dense(same))
     groups, _ = codes_of(reports.groups)
     names = reports.groups.dictionary_encode(null_encoding="encode").dictionary.to_pylist()
     joined = [
         _user_reports(attribute, names[code], reports, users, rows)
         for code, rows in _rows_of_codes(groups, stands)
     ]
-    return joined, int(len(stands) - stands.sum())
+    counted = stands[reports.times < counted_until]
+    return Joined(joined, int(counted.sum()), int((~counted).sum()))
 
 
 def _dense(codes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -207,7 +229,7 @@ def first_of_report_ids(
     services = {service: code for code, service in enumerate(attribute.services)}
     service_of_version = np.array([services[version.service] for version in attribute.versions])
     same = ids * len(services) + service_of_version[reports.versions]
-    stands = standing(reports, _dense(same), reports.users)
+    stands = standing(reports, _dense(same))
     kept, start = [], 0
     for batch in ordered:
         own = stands[start : start + batch.num_rows]

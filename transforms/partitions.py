@@ -24,7 +24,7 @@ def partition(keys: pa.Array, partitions: int) -> NDArray[np.uint16]:
     offsets = np.frombuffer(keys.buffers()[1], dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1]
     data = np.frombuffer(keys.buffers()[2] or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
     lengths = np.diff(offsets)
-    width = -(-int(lengths.max()) // 8) * 8
+    width = max(8, -(-int(lengths.max()) // 8) * 8)
     if (lengths == width).all():
         padded = data.reshape(-1, width)
     else:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import IO, Any, cast
+from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
-from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.filesystem import BeamIOError
 
 from ldpbeam.schemas import avro, json_lines, parquet
+from ldpbeam.schemas.containers import Block, read_blocks, read_header
 from ldpbeam.schemas.reports import Columns
 from ldpbeam.transforms.counts import COUNTS, IN, count
 from ldpbeam.transforms.dead_letters import DEAD, DeadLetter, emit
@@ -104,14 +104,14 @@ def _read(element: FileRange | BadFile, columns: Columns) -> Iterator[pa.RecordB
 def _read_avro(part: FileRange, columns: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:
     with open_raw(part.path) as stream:
         try:
-            header = avro.read_header(stream)
+            header = read_header(stream)
         except ValueError as error:
             if part.start == 0:
                 yield DeadLetter(part.path, 0, None, BAD_FILE, str(error), 1, part.path.encode())
             return
-        blocks = avro.read_blocks(stream, header, part.start, part.stop)
+        blocks = read_blocks(stream, header, part.start, part.stop)
         for item in avro.decode_blocks(header, blocks, columns):
-            if isinstance(item, avro.Block):
+            if isinstance(item, Block):
                 yield DeadLetter(
                     part.path,
                     item.position,
@@ -137,16 +137,13 @@ def _read_parquet(part: FileRange, columns: Columns) -> Iterator[pa.RecordBatch 
 
 
 def _read_lines(part: FileRange, columns: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:
-    if part.format == "jsonl.gz":
-        stream = cast(
-            "IO[bytes]",
-            FileSystems.open(part.path, compression_type=CompressionTypes.GZIP),
+    with open_raw(part.path) as stream:
+        chunks = (
+            json_lines.read_gzip_chunks(stream)
+            if part.format == "jsonl.gz"
+            else json_lines.read_chunks(stream, part.start, part.stop)
         )
-        stop = None
-    else:
-        stream, stop = open_raw(part.path), part.stop
-    with stream:
-        for position, text in json_lines.read_chunks(stream, part.start, stop):
+        for position, text in chunks:
             for item in json_lines.decode_lines(position, text, columns):
                 if isinstance(item, json_lines.BadLine):
                     yield DeadLetter(part.path, item.position, 0, NOT_JSON, item.problem, 1, item.data)

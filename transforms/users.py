@@ -8,12 +8,13 @@ from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
+from apache_beam.transforms.window import BoundedWindow
 
 from ldpbeam.schemas.study import Study
 from ldpbeam.transforms.batches import attribute_name
-from ldpbeam.transforms.counts import COUNTS, DUPLICATES, USED, count
-from ldpbeam.transforms.joins import UserReports, join, without_join
-from ldpbeam.transforms.windows import SplitByStepAndKey, beam_windows
+from ldpbeam.transforms.counts import COUNTS, DUPLICATES, IN_WINDOWS, USED, count
+from ldpbeam.transforms.joins import join, without_join
+from ldpbeam.transforms.windows import SplitByStepAndKey, beam_windows, window_bounds
 
 
 class GroupUsers(beam.PTransform):
@@ -50,28 +51,42 @@ class GroupUsers(beam.PTransform):
 
 
 class _Join(beam.DoFn):
+    """Joins a partition's reports in one window.
+
+    Sliding windows hand a report to several joins; it is counted in the window that starts last. The reports
+    that could come before it there are in all its other windows too, so it stands in that window if it
+    stands in any.
+    """
+
     def __init__(self, study: Study) -> None:
         self.study = study
-        self._seconds = beam.metrics.Metrics.distribution("ldpbeam", "join_milliseconds")
+        windows = study.windows
+        self.period = windows.period if windows and windows.period != windows.size else None
+        self._milliseconds = beam.metrics.Metrics.distribution("ldpbeam", "join_milliseconds")
 
-    def process(self, element: tuple[str, Iterable[pa.RecordBatch]]) -> Iterable[Any]:
+    def process(
+        self,
+        element: tuple[str, Iterable[pa.RecordBatch]],
+        bounds: BoundedWindow = beam.DoFn.WindowParam,
+    ) -> Iterable[Any]:
         key, batches = element
         started = time.monotonic()
         attribute = self.study.attribute(key.rpartition("/")[0])
-        joined, duplicates = join(attribute, list(batches))
-        self._seconds.update(int(1000 * (time.monotonic() - started)))
-        yield from _counted(joined)
-        if duplicates:
-            yield count(DUPLICATES, duplicates)
+        window = window_bounds(bounds)
+        until = 2**62 if window is None or self.period is None else window[0] + self.period
+        joined = join(attribute, list(batches), until)
+        self._milliseconds.update(int(1000 * (time.monotonic() - started)))
+        for users in joined.users:
+            yield (users.attribute, users.group), users
+        yield count(USED, joined.used)
+        yield count(DUPLICATES, joined.duplicates)
+        if self.period is not None:
+            yield count(IN_WINDOWS, sum(users.reports for users in joined.users))
 
 
 class _WithoutJoin(beam.DoFn):
     def process(self, element: tuple[str, pa.RecordBatch]) -> Iterable[Any]:
         _, batch = element
-        yield from _counted(without_join(batch, attribute_name(batch)))
-
-
-def _counted(joined: Iterable[UserReports]) -> Iterable[Any]:
-    for users in joined:
-        yield (users.attribute, users.group), users
-        yield count(USED, sum(len(answer.payloads) for answer in users.answers))
+        for users in without_join(batch, attribute_name(batch)):
+            yield (users.attribute, users.group), users
+        yield count(USED, batch.num_rows)

@@ -83,15 +83,12 @@ class _Validate(beam.DoFn):
         self.start, self.stop = start, stop
         self.keep = keep
         self.key = key
-        times = [
-            version.since or version.until
+        by_time = any(
+            service.versions and not service.version_field
             for model in study.attributes.values()
             for service in model.services.values()
-            for version in service.versions.values()
-        ]
-        self.needs_time = bool(
-            study.windows or start is not None or stop is not None or any(t is not None for t in times)
         )
+        self.needs_time = bool(study.windows) or by_time or start is not None or stop is not None
 
     def process(self, batch: pa.RecordBatch) -> Iterable[Any]:
         by_attribute, by_service = _rows_by(batch, "attribute"), _rows_by(batch, "service")
@@ -232,7 +229,7 @@ def _by_version(
             own = _is_in(batch, model.version_field, names)
         else:
             times = batch.column("event_time").to_numpy(zero_copy_only=False)
-            own = (times >= (version.since or -(2**62))) & (times < (version.until or 2**62))
+            own = (times >= version.span[0]) & (times < version.span[1])
         yield index, np.flatnonzero(chosen & own)
 
 
@@ -261,6 +258,7 @@ def checked_payloads(
     values = column.to_numpy(zero_copy_only=False)[rows]
     possible = mechanism.is_report(np.where(missing, 0, values) if missing.any() else values)
     problems[~possible & ~missing] = _CODE["payload_outside_mechanism"]
+    problems[np.isnan(values) & ~missing] = _CODE["payload_not_a_number"]
     good = problems == 0
     payloads[good] = values[good].astype(mechanism.payload_dtype)
     return payloads, problems

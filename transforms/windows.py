@@ -16,7 +16,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from apache_beam.transforms import window
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.timestamp import Duration, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from numpy.typing import NDArray
 
@@ -43,7 +43,8 @@ def beam_windows(windows: WindowsModel | None) -> window.WindowFn:
     """
     if windows is None:
         return window.GlobalWindows()
-    size = windows.size / 1000
+    # In whole microseconds: a float of seconds would lose some to rounding.
+    size = Duration(micros=1000 * windows.size)
     if windows.period is None or windows.period == windows.size:
         return window.FixedWindows(size)
     if windows.size > MOST_OVERLAP * windows.period:
@@ -51,7 +52,7 @@ def beam_windows(windows: WindowsModel | None) -> window.WindowFn:
             f"windows.size is {windows.size / windows.period:.0f} times windows.period; every report "
             f"would be joined that often, and {MOST_OVERLAP} is the most: raise period or lower size"
         )
-    return window.SlidingWindows(size, windows.period / 1000)
+    return window.SlidingWindows(size, Duration(micros=1000 * windows.period))
 
 
 def window_bounds(bounds: window.BoundedWindow) -> tuple[int, int] | None:

@@ -64,7 +64,7 @@ def check(name: str, attribute: Attribute, services: Sequence[str], options: Map
         if option not in estimator.defaults:
             allowed = ", ".join(estimator.defaults) or "none"
             raise ValueError(f"estimator {name!r} has no option {option!r}; it takes: {allowed}")
-        if options[option] == estimator.defaults[option]:
+        if options[option] is None and estimator.defaults[option] is None:
             continue
         problem = _option_problem(option, options[option])
         if problem:

@@ -230,7 +230,7 @@ def registered_mechanisms() -> dict[str, type[Mechanism]]:
     return dict(sorted(_REGISTRY.items()))
 
 
-def build_mechanism(name: str, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
+def build_mechanism(name: str, domain: Domain, epsilon: float, /, **options: Any) -> Mechanism:
     """The mechanism a study file describes.
 
     Raises:

@@ -1,0 +1,232 @@
+"""Command lines: ours with dashes or underscores, Beam's as Beam writes them; mistakes are one message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apache_beam.options.pipeline_options import GoogleCloudOptions, StandardOptions
+
+from ldpbeam.pipelines import estimate as stages
+
+
+@pytest.fixture
+def good(tmp_path: Path, write_lines: Callable[..., Path]) -> Path:
+    record = {"attribute": "x", "service": "a", "event_time": 5, "payload": 0.5}
+    return write_lines(tmp_path / "in.jsonl", [{**record, "user_id": f"u{i}"} for i in range(5)])
+
+
+@pytest.fixture
+def people(tmp_path: Path, make_people: Callable[..., Path]) -> Path:
+    return make_people(tmp_path / "people.csv", [0.1, 0.2, 0.3], n=[1, 2, 1.5], t=["now", "x", "y"])
+
+
+@pytest.fixture
+def study(tmp_path: Path, small_text: str) -> Path:
+    (tmp_path / "study.yaml").write_text(small_text)
+    return tmp_path / "study.yaml"
+
+
+def test_our_options_take_dashes_and_underscores(
+    good: Path, small_text: str, tmp_path: Path, run_estimate: Any
+) -> None:
+    (tmp_path / "key").write_bytes(b"k" * 16)
+    options = (
+        "--keep_bad_records",
+        "--max_bad_fraction=0.5",
+        "--on_bad_file",
+        "skip",
+        "--estimate-on=worker",
+    )
+    found = run_estimate(tmp_path / "a", small_text, [good], *options, "--user_id_key_file", tmp_path / "key")
+    assert found.code == 0, found.err
+    assert found.accounting["used"] == 5
+
+
+def test_beams_options_reach_beam_as_beam_writes_them(
+    good: Path, small_text: str, tmp_path: Path, run_estimate: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    real = stages.PipelineOptions
+    monkeypatch.setattr(stages, "PipelineOptions", lambda arguments: seen.append(real(arguments)) or seen[-1])
+    options = ("--job_name", "november", "--temp_location=some/where", "--experiments=a", "--experiments=b")
+    found = run_estimate(tmp_path / "a", small_text, [good], *options)
+    assert found.code == 0, found.err
+    (given,) = seen
+    assert given.view_as(GoogleCloudOptions).job_name == "november"
+    assert given.view_as(GoogleCloudOptions).temp_location == "some/where"
+    assert {"a", "b"} <= set(given.get_all_options()["experiments"])
+    assert not given.view_as(StandardOptions).streaming
+
+
+@pytest.mark.parametrize(
+    ("option", "nearest"),
+    [
+        ("--job_nme", "did you mean --job_name?"),
+        ("--max-bad-fracton=0.1", "did you mean --max-bad-fraction?"),
+        ("--keep-bad-record", "did you mean --keep-bad-records?"),  # no abbreviation is taken either
+        ("--overwrit", "did you mean --overwrite?"),
+        ("--zzzzzzz", "unknown option --zzzzzzz"),
+        ("-x", "unknown option -x"),
+    ],
+)
+def test_an_option_nobody_knows_is_refused_with_the_nearest_name(
+    option: str, nearest: str, good: Path, small_text: str, tmp_path: Path, run_estimate: Any
+) -> None:
+    found = run_estimate(tmp_path / "a", small_text, [good], option)
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith(f"ldpbeam: unknown option {option.partition('=')[0]}")
+    assert nearest in found.err
+    assert not found.path.exists()
+
+
+def test_commands_without_beam_refuse_beams_options(command: Any, study: Path) -> None:
+    found = command("explain", "--study", study, "--job_name", "x")
+    assert (found.code, found.out) == (2, "")
+    assert "unknown option --job_name" in found.err
+    found = command("explain", "--study", study, "extra")
+    assert "unexpected argument 'extra'" in found.err
+
+
+def test_an_unknown_command_is_refused_with_the_nearest_one(command: Any) -> None:
+    found = command("explian")
+    assert (found.code, found.out) == (2, "")
+    assert "unknown command 'explian'; did you mean explain?" in found.err
+    assert "there are: perturb, estimate, explain" in command("frobnicate").err
+
+
+def test_help_lists_every_command_and_every_option(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("perturb", "estimate", "explain", "schema", "mechanisms", "estimators")
+    assert command("--help").code == 0
+    assert command().code == 2, "nothing was asked"
+    assert all(name in command("--help").out for name in names)
+    for name in names:
+        with pytest.raises(SystemExit) as ended:
+            command(name, "--help")
+        assert ended.value.code == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_lists_say_what_there_is(command: Any) -> None:
+    assert all(name in command("mechanisms").out for name in ("grr", "laplace", "square_wave"))
+    assert all(name in command("estimators").out for name in ("ule", "ivw", "norm_sub"))
+    schema = json.loads(command("schema").out)
+    assert {"study", "attributes", "windows"} <= set(schema["properties"])
+
+
+def given(part: object) -> str | None:
+    """A test's name: the options."""
+    return None if isinstance(part, str) else " ".join(map(str, part))  # type: ignore[call-overload]
+
+
+ESTIMATE: list[tuple[tuple[object, ...], str]] = [
+    (("--partitions", 0), "--partitions 0: from 1 to 65536"),
+    (("--partitions", "many"), "argument --partitions: invalid int value: 'many'"),
+    (("--max-bad-fraction", 2), "--max-bad-fraction 2.0: from 0 to 1"),
+    (("--max-bad-fraction", "nan"), "--max-bad-fraction nan: from 0 to 1"),
+    (("--estimate-on", "moon"), "invalid choice: 'moon'"),
+    (("--from", "2026-11-20T10:00:00"), "--from 2026-11-20T10:00:00: write a time with its zone"),
+    (("--to", "tomorrow"), "--to tomorrow: write a time with its zone, as in 2026-11-20T10:00:00Z"),
+    (("--attribute", "y"), "--attribute y: the study has x"),
+    (("--truth", "people.csv"), "--truth needs --value-column"),
+    (("--truth", "nothing.csv", "--value-column", "value"), "nothing.csv: "),
+    (("--user-id-key-file", "nothing.key"), "--user-id-key-file: "),
+    (("--parallelism", "few"), "argument --parallelism: invalid int value: 'few'"),
+    (("--runner", "moon"), "moon"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), ESTIMATE, ids=given)
+def test_a_mistake_in_estimates_options_is_one_message_and_nothing_starts(
+    options: tuple[object, ...], message: str, good: Path, small_text: str, tmp_path: Path, run_estimate: Any
+) -> None:
+    found = run_estimate(tmp_path / "a", small_text, [good], *options)
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith("ldpbeam: ")
+    assert message in found.err
+    assert not found.path.exists()
+
+
+def test_a_short_key_is_refused(good: Path, small_text: str, tmp_path: Path, run_estimate: Any) -> None:
+    (tmp_path / "key").write_bytes(b"k" * 15)
+    found = run_estimate(tmp_path / "a", small_text, [good], "--user-id-key-file", tmp_path / "key")
+    assert found.code == 2
+    assert "a key has 16 bytes or more, found 15" in found.err
+
+
+PERTURB: list[tuple[tuple[object, ...], str]] = [
+    ((), "--value-column is missing"),
+    (("--value-column", "nothing"), "nothing"),
+    (("--value-column", "t"), "no row has a number in the value column"),
+    (("--value-column", "value", "--services", "c"), "--services c: there are a, b"),
+    (("--value-column", "value", "--weight-column", "n"), "column 'n' is no whole number everywhere"),
+    (("--value-column", "value", "--time-column", "t"), "column 't' has times such as 'now'"),
+    (("--value-column", "value", "--weight-column", "n", "--user-column", "t"), "leave out --user-column"),
+    (("--value-column", "value", "--start", "now"), "--start now: write a time with its zone"),
+    (("--value-column", "value", "--spread", "3"), "--spread 3: write a whole number and a unit"),
+    (("--value-column", "value", "--seed", "-1"), "--seed"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), PERTURB, ids=given)
+def test_a_mistake_in_perturbs_options_is_one_message(
+    options: tuple[object, ...], message: str, people: Path, study: Path, tmp_path: Path, command: Any
+) -> None:
+    required = ("--study", study, "--attribute", "x", "--input", people, "--output", tmp_path / "out")
+    found = command("perturb", *required, *options)
+    assert found.code == 2
+    assert found.err.startswith("ldpbeam: ")
+    assert message in found.err
+
+
+def test_a_study_with_windows_needs_times(study: Path, people: Path, tmp_path: Path, command: Any) -> None:
+    study.write_text(study.read_text() + "windows: {size: 1h}\n")
+    required = ("--study", study, "--attribute", "x", "--input", people, "--output", tmp_path / "out")
+    found = command("perturb", *required, "--value-column", "value")
+    assert found.code == 2
+    assert "give --time-column, or --start and --spread" in found.err
+
+
+# An output folder that already holds another run's: exit 2, unless --overwrite or the same run.
+def test_another_runs_outputs_are_not_replaced_unless_asked(
+    good: Path, small_text: str, tmp_path: Path, run_estimate: Any, write_lines: Any
+) -> None:
+    first = run_estimate(tmp_path / "a", small_text, [good])
+    again = run_estimate(tmp_path / "a", small_text, [good])
+    assert (first.code, again.code) == (0, 0)
+    assert again.estimates == first.estimates
+    before = {path: path.read_bytes() for path in again.path.rglob("*") if path.is_file()}
+    other = small_text + "windows: {size: 1h}\n"
+    refused = run_estimate(tmp_path / "a", other, [good])
+    assert (refused.code, refused.out) == (2, "")
+    assert "it holds the outputs of another run (of study 'small'); name another folder" in refused.err
+    assert "--overwrite" in refused.err
+    assert {path: path.read_bytes() for path in again.path.rglob("*") if path.is_file()} == before
+    replaced = run_estimate(tmp_path / "a", other, [good], "--overwrite")
+    assert replaced.code == 0
+    names = [path.name for path in (replaced.path / "statistics").iterdir()]
+    assert names == ["x-19700101T000000Z-19700101T010000Z.avro"], "nothing of the run before is left"
+
+
+def test_a_folder_with_other_files_is_no_output_unless_asked(
+    good: Path, small_text: str, tmp_path: Path, run_estimate: Any
+) -> None:
+    (tmp_path / "a" / "output").mkdir(parents=True)
+    (tmp_path / "a" / "output" / "thesis.tex").write_text("years of work")
+    found = run_estimate(tmp_path / "a", small_text, [good])
+    assert found.code == 2
+    assert "the folder is not empty, and not written by ldpbeam estimate" in found.err
+    assert [path.name for path in found.path.iterdir()] == ["thesis.tex"]
+    assert run_estimate(tmp_path / "a", small_text, [good], "--overwrite").code == 0
+    assert (found.path / "thesis.tex").read_text() == "years of work"
+
+
+def test_a_file_is_no_output_folder(good: Path, small_text: str, tmp_path: Path, run_estimate: Any) -> None:
+    (tmp_path / "output").write_text("a file")
+    found = run_estimate(tmp_path, small_text, [good])
+    assert found.code == 2
+    assert found.err.startswith("ldpbeam: ")
+    assert str(found.path) in found.err

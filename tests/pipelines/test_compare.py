@@ -1,0 +1,149 @@
+"""Estimates against the truth: the people of the estimate's window and group, and the errors themselves."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from ldpbeam.pipelines.compare import errors_of
+from ldpbeam.pipelines.people import People
+from ldpbeam.pipelines.tables import print_estimates
+from ldpbeam.schemas.estimates import rfc3339
+from ldpbeam.schemas.study_file import parse_study
+
+HOUR = 3_600_000
+START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
+STUDY = parse_study(
+    """
+study: compare
+attributes:
+  x:
+    domain: {numeric: [10, 18]}
+    buckets: 4
+    services: {a: {mechanism: piecewise, epsilon: 1.0}}
+    estimates: {all: {estimator: ems}}
+  colour:
+    domain: {categories: [red, green, blue]}
+    services: {shop: {mechanism: grr, epsilon: 1.0}}
+    estimates: {all: {estimator: mle}}
+windows: {size: 1h}
+groups: {field: region}
+"""
+)
+
+
+def people(values: list[Any], times: list[int] | None = None, groups: list[Any] | None = None) -> People:
+    return People(
+        np.array(values),
+        None,
+        None if times is None else np.array(times),
+        None if groups is None else pa.array(groups, pa.string()),
+        0,
+        0,
+    )
+
+
+def record(**changes: Any) -> dict[str, Any]:
+    empty = {"group": None, "other_groups": 0, "window_start": None, "window_end": None}
+    return {"attribute": "x", **empty, **changes}
+
+
+def test_errors_of_a_distribution_by_hand() -> None:
+    # Buckets of width 2: the truth has shares 1/2, 1/2, 0, 0 and mean 12.
+    found = errors_of(
+        record(distribution=[0.25, 0.25, 0.25, 0.25], mean=14.0), STUDY, people([10.5, 11.5, 12.5, 13.5])
+    )
+    # The distribution functions differ by 1/4, 1/2, 1/4 at the three inner edges, times the width.
+    assert found["wasserstein"] == pytest.approx((0.25 + 0.5 + 0.25) * 2)
+    assert found["kolmogorov_smirnov"] == pytest.approx(0.5)
+    # sqrt of half of D(p || m) + D(q || m) with m = (3/8, 3/8, 1/8, 1/8).
+    one = 0.5 * math.log(0.25 / 0.375) + 0.5 * math.log(0.25 / 0.125)
+    other = math.log(0.5 / 0.375)
+    assert found["jensen_shannon"] == pytest.approx(math.sqrt((one + other) / 2))
+    assert found["mean"] == pytest.approx(2.0)
+    assert "mean_absolute_error" not in found
+
+
+def test_errors_of_frequencies_stand_beside_the_uniform_guess() -> None:
+    found = errors_of(record(attribute="colour", frequencies=[0.5, 0.2, 0.3]), STUDY, people([0, 0, 0, 1, 2]))
+    assert found == {
+        "mean_absolute_error": pytest.approx((0.1 + 0 + 0.1) / 3),
+        "uniform_guess": pytest.approx((0.6 - 1 / 3 + 2 * (1 / 3 - 0.2)) / 3),
+    }
+
+
+def test_an_estimate_of_the_mean_alone_has_one_error() -> None:
+    assert errors_of(record(mean=11.0), STUDY, people([12.0, 13.0])) == {"mean": pytest.approx(-1.5)}
+
+
+@pytest.mark.parametrize(
+    ("time", "inside"),
+    [
+        (START - HOUR, False),
+        (START - 1, False),
+        (START, True),
+        (START + 1, True),
+        (START + 500, True),
+        (START + HOUR - 1, True),
+        (START + HOUR, False),
+        (START + HOUR + 1, False),
+        (START + HOUR + 999, False),
+    ],
+)
+def test_people_are_those_of_the_window_to_the_millisecond(time: int, inside: bool) -> None:
+    window = {"window_start": rfc3339(START), "window_end": rfc3339(START + HOUR)}
+    found = errors_of(record(mean=11.0, **window), STUDY, people([12.0], [time]))
+    assert found == ({"mean": pytest.approx(-1.0)} if inside else {})
+
+
+def test_windows_shorter_than_a_second_are_told_apart() -> None:
+    window = {"window_start": rfc3339(START + 250), "window_end": rfc3339(START + 1000)}
+    times = [START, START + 249, START + 250, START + 999, START + 1000]
+    found = errors_of(record(mean=0.0, **window), STUDY, people([1.0, 2.0, 12.0, 14.0, 5.0], times))
+    assert found == {"mean": pytest.approx(-13.0)}
+
+
+def test_people_are_those_of_the_group() -> None:
+    some = people([11.0, 12.0, 13.0], groups=["north", "south", "north"])
+    assert errors_of(record(mean=0.0, group="north"), STUDY, some) == {"mean": pytest.approx(-12.0)}
+    assert errors_of(record(mean=0.0, group="west"), STUDY, some) == {}
+
+
+def test_the_estimate_of_reports_without_a_group_is_compared_with_people_without_one() -> None:
+    some = people([11.0, 12.0, 17.0], groups=["north", "south", None])
+    assert errors_of(record(mean=0.0, group=None), STUDY, some) == {"mean": pytest.approx(-17.0)}
+
+
+def test_the_estimate_of_other_groups_is_not_compared_with_everybody() -> None:
+    # An estimate alone does not say which groups the rest are: no error, or that of the right people.
+    some = people([11.0, 12.0, 17.0], groups=["north", "south", "west"])
+    assert errors_of(record(mean=0.0, group=None, other_groups=2), STUDY, some) == {}
+
+
+def test_people_without_times_or_groups_are_compared_whole() -> None:
+    window = {"window_start": rfc3339(START), "window_end": rfc3339(START + HOUR)}
+    some = people([11.0, 13.0])
+    assert errors_of(record(mean=0.0, group="north", **window), STUDY, some) == {"mean": pytest.approx(-12.0)}
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_table_shows_every_number_in_full_however_narrow_the_terminal(terminal: bool) -> None:
+    shown = record(
+        name="together", estimator="ule", reports=1_234_567, users=765_432, n_iterations=237, mean=50.3062,
+        standard_error=3.01, quantiles={"0.05": 10.169, "0.5": 47.667, "0.95": 97.216},
+        window_start="2026-11-20T10:00:00Z",
+    )  # fmt: skip
+    errors = {"wasserstein": 2.404, "kolmogorov_smirnov": 0.04577, "jensen_shannon": 0.1222, "mean": -1.058}
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        print_estimates(Console(force_terminal=terminal, width=80), [shown], [errors])
+    numbers = ["1,234,567", "765,432", "237", "50.3062", "10.169", "47.667", "97.216"]
+    for text in [*numbers, "2.404", "0.04577", "0.1222", "-1.058", "2026-11-20T10:00:00Z", "together", "ule"]:
+        assert text in out.getvalue()

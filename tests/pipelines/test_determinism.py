@@ -1,0 +1,212 @@
+"""The same reports give the same counts and the same bits, however they are split, ordered and written."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ldpbeam.schemas import avro, json_lines, parquet
+from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.transforms import files, windows
+
+HOUR = 3_600_000
+START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
+FIELDS = ("user_id", "attribute", "service", "event_time", "report_id", "payload", "region")
+SCHEMA = {
+    "type": "record",
+    "name": "Report",
+    "fields": [
+        {"name": name, "type": {"event_time": "long", "payload": "double"}.get(name, ["null", "string"])}
+        for name in FIELDS
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def study(small_text: str) -> str:
+    """Windows that overlap, and more groups than stand alone."""
+    return small_text + "windows: {size: 2h, period: 1h}\ngroups: {field: region, at_most: 2}\n"
+
+
+@pytest.fixture(scope="module")
+def records() -> list[dict[str, Any]]:
+    """Reports of 300 users, with repeats by user and by report id, some without an id or a group."""
+    rng = random.Random(17)
+    made = []
+    for place in range(900):
+        made.append(
+            {
+                "user_id": f"user {rng.randrange(300)}",
+                "attribute": "x",
+                "service": rng.choice("ab"),
+                "event_time": START + rng.randrange(0, 3 * HOUR, HOUR // 4),
+                "report_id": rng.choice([None, f"r{rng.randrange(400)}"]),
+                "payload": rng.choice([rng.uniform(-4, 4), 0.5, -0.5]),
+                "region": rng.choice(["north", "north", "south", "east", "west", None]),
+            }
+        )
+        if place % 10 == 0:
+            made.append(dict(made[-1]))
+    return made
+
+
+def write_jsonl(path: Path, records: list[dict[str, Any]]) -> None:
+    path.write_bytes(lines(records))
+
+
+def lines(records: list[dict[str, Any]]) -> bytes:
+    return "".join(
+        json.dumps({key: value for key, value in record.items() if value is not None}) + "\n"
+        for record in records
+    ).encode()
+
+
+def write_gz(path: Path, records: list[dict[str, Any]]) -> None:
+    path.write_bytes(gzip.compress(lines(records)))
+
+
+def write_avro(path: Path, records: list[dict[str, Any]]) -> None:
+    with path.open("wb") as stream:
+        fastavro.writer(stream, SCHEMA, records, codec="deflate", sync_interval=2000)
+
+
+def write_parquet(path: Path, records: list[dict[str, Any]]) -> None:
+    table = pa.Table.from_pylist(records)
+    times = table.column("event_time").cast(pa.timestamp("ms", "UTC"))
+    table = table.set_column(3, "event_time", times)
+    pq.write_table(table, path, row_group_size=83)
+
+
+WRITERS = {"jsonl": write_jsonl, "gz": write_gz, "avro": write_avro, "parquet": write_parquet}
+
+
+def write(folder: Path, records: list[dict[str, Any]], kinds: list[str], seed: int | None) -> Path:
+    """One file a kind, the reports dealt out to them, shuffled."""
+    folder.mkdir()
+    if seed is not None:
+        records = random.Random(seed).sample(records, len(records))
+    for place, kind in enumerate(kinds):
+        WRITERS[kind](folder / f"{place}.{kind}", records[place :: len(kinds)])
+    return folder / "*"
+
+
+@pytest.fixture(scope="module")
+def plain(study: str, records: list[dict[str, Any]], tmp_path_factory: Any, run_estimate: Any) -> Any:
+    """One file, in order, everything by default."""
+    folder = tmp_path_factory.mktemp("plain")
+    found = run_estimate(folder, study, [write(folder / "in", records, ["jsonl"], None)])
+    assert found.code == 0, found.err
+    assert found.accounting["duplicates"] > 100
+    assert {snapshot.group for snapshot in found.snapshots} > {"north", None}
+    assert {snapshot.other_groups for snapshot in found.snapshots} > {0}
+    return found
+
+
+def same(found: Any, plain: Any) -> None:
+    assert found.code == 0, found.err
+    assert found.accounting == plain.accounting
+    assert found.snapshots == plain.snapshots
+    # Text, so that no bit of a number is lost on the way.
+    assert json.dumps(found.estimates) == json.dumps(plain.estimates)
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ["jsonl"],
+        ["jsonl"] * 2,
+        ["jsonl"] * 7,
+        ["avro"],
+        ["avro"] * 7,
+        ["gz"] * 2,
+        ["parquet"] * 2,
+        ["jsonl", "gz", "avro", "parquet"],
+    ],
+    ids=lambda kinds: f"{len(kinds)} {'+'.join(sorted(set(kinds)))}",
+)
+def test_files_orders_and_formats_do_not_matter(
+    kinds: list[str], plain: Any, study: str, records: Any, tmp_path: Path, run_estimate: Any
+) -> None:
+    same(run_estimate(tmp_path, study, [write(tmp_path / "in", records, kinds, len(kinds))]), plain)
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 64])
+def test_the_number_of_partitions_does_not_matter(
+    partitions: int, plain: Any, study: str, records: Any, tmp_path: Path, run_estimate: Any
+) -> None:
+    inputs = write(tmp_path / "in", records, ["jsonl", "avro"], 5)
+    same(run_estimate(tmp_path, study, [inputs], "--partitions", partitions), plain)
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_the_size_of_batches_ranges_and_bundles_does_not_matter(
+    size: int,
+    plain: Any,
+    study: str,
+    records: Any,
+    tmp_path: Path,
+    run_estimate: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(avro, "BATCH_REPORTS", size)
+    monkeypatch.setattr(parquet, "BATCH_REPORTS", size)
+    monkeypatch.setattr(json_lines, "CHUNK_BYTES", 300 * size)
+    monkeypatch.setattr(files, "RANGE_BYTES", 700 * size)
+    monkeypatch.setattr(windows, "GATHERED_REPORTS", 5 * size)
+    inputs = write(tmp_path / "in", records, ["jsonl", "gz", "avro", "parquet"], 6)
+    same(run_estimate(tmp_path, study, [inputs], "--partitions", 3), plain)
+
+
+def test_workers_estimate_the_same_bits(
+    plain: Any, study: str, records: Any, tmp_path: Path, run_estimate: Any
+) -> None:
+    inputs = write(tmp_path / "in", records, ["avro", "jsonl"], 7)
+    same(run_estimate(tmp_path, study, [inputs], "--estimate-on", "worker"), plain)
+
+
+def test_a_key_for_user_ids_changes_no_statistic(
+    study: str, records: Any, tmp_path: Path, run_estimate: Any
+) -> None:
+    # No two at one time: where all else is equal the user decides which report stands, by the key it has.
+    apart = [record | {"event_time": record["event_time"] + place} for place, record in enumerate(records)]
+    (tmp_path / "key").write_bytes(bytes(range(32)))
+    inputs = write(tmp_path / "in", apart, ["jsonl"], 8)
+    plain = run_estimate(tmp_path / "plain", study, [inputs])
+    same(run_estimate(tmp_path, study, [inputs], "--user-id-key-file", tmp_path / "key"), plain)
+
+
+@pytest.mark.parametrize("users", ["random", "names", "UUIDs"])
+def test_reports_in_every_format_of_perturb_give_the_same_numbers(
+    users: str,
+    small_text: str,
+    tmp_path: Path,
+    run_estimate: Any,
+    simulate: Callable[..., Any],
+    write_reports: Callable[..., Any],
+) -> None:
+    names = {
+        "random": None,
+        "names": [f"person {i % 150:09}" for i in range(200)],  # 16 characters; 50 people come twice
+        "UUIDs": [f"0123ABCD-4567-89ab-cdef-{i:012x}" for i in range(200)],
+    }[users]
+    sent = simulate(parse_study(small_text), "x", np.linspace(0, 1, 200), seed=3, users=names)
+    found = []
+    # The last in two formats: the same users must be joined across them.
+    for kinds in (("avro", "avro"), ("jsonl", "jsonl"), ("parquet", "parquet"), ("avro", "jsonl")):
+        folder = tmp_path / "-".join(kinds)
+        for part, kind in zip(sent, kinds, strict=True):
+            write_reports(folder / "in", [part], kind)
+        found.append(run_estimate(folder, small_text, [folder / "in" / "*"]))
+    assert found[0].snapshots[0].statistic.users == (150 if users == "names" else 200)
+    for other in found[1:]:
+        same(other, found[0])

@@ -1,0 +1,140 @@
+"""``ldpbeam explain``: numbered plain sentences that say what the study says, and change with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Explain = Callable[[str], list[str]]
+
+
+@pytest.fixture
+def explain(command: Callable[..., Any], tmp_path: Path) -> Explain:
+    """The sentences of a study, their numbers taken off."""
+
+    def sentences(text: str) -> list[str]:
+        (tmp_path / "study.yaml").write_text(text)
+        ran = command("explain", "--study", tmp_path / "study.yaml")
+        assert (ran.code, ran.err) == (0, "")
+        lines = ran.out.splitlines()
+        found = []
+        for place, line in enumerate(lines, 1):
+            number, _, sentence = line.partition(". ")
+            assert number == str(place)
+            assert sentence.endswith(".")
+            found.append(sentence)
+        return found
+
+    return sentences
+
+
+def test_every_service_epsilon_estimate_and_window_is_named(explain: Explain, commute_text: str) -> None:
+    said = explain(commute_text)
+    services = {
+        "maps": ("square_wave", "1"),
+        "taxi": ("piecewise", "0.5"),
+        "survey": ("stochastic_rounding", "0.8"),
+    }
+    for service, (mechanism, epsilon) in services.items():
+        (sentence,) = [s for s in said if s.startswith(f"Service {service!r} ")]
+        assert f"runs {mechanism} with epsilon {epsilon}: " in sentence
+    for name, estimator in (("together", "ule"), ("maps_only", "ems"), ("mean", "ivw")):
+        (sentence,) = [s for s in said if s.startswith(f"Estimate {name!r} ")]
+        assert f"is {estimator} (" in sentence
+    assert any("from maps." in s for s in said if s.startswith("Estimate 'maps_only'"))
+    assert any("windows of 1h;" in s and "up to 10m late" in s for s in said)
+    assert any("a number in [0, 180]" in s and "256 buckets" in s for s in said)
+    assert any("spends epsilon 2.3 in all a window" in s for s in said)
+
+
+def test_the_reports_a_service_sends_are_those_it_would_send(
+    explain: Explain, commute_text: str, simulate: Callable[..., Any], commute: Any
+) -> None:
+    said = explain(commute_text)
+    for sent in simulate(commute, "minutes", [0, 90, 180] * 2000, seed=1):
+        (sentence,) = [s for s in said if s.startswith(f"Service {sent.service!r} ")]
+        ends = [float(n) for n in re.findall(r"-?\d+\.\d+", sentence.partition("a report is")[2])]
+        # Extremes of 6,000 reports come within 1% of the range of its ends, and not beyond (but for digits).
+        span = ends[1] - ends[0]
+        assert ends[0] - 1e-5 <= sent.payloads.min() <= ends[0] + 0.01 * span
+        assert ends[1] - 0.01 * span <= sent.payloads.max() <= ends[1] + 1e-5
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("epsilon: 0.5", "epsilon: 0.7", ["with epsilon 0.7:", "spends epsilon 2.5 in all"]),
+        ("piecewise", "laplace", ["'taxi' of 'minutes' runs laplace with epsilon 0.5"]),
+        ("size: 1h", "size: 1d, period: 6h", ["windows of 1d, one starting every 6h"]),
+        ("windows:", "epsilon_cap: 2\nwindows:", ["who is over 2"]),
+        (
+            "windows:",
+            "groups: {field: region, at_most: 7}\nwindows:",
+            ["'region'", "the 7 with the most reports"],
+        ),
+        ("services: [maps]", "services: [maps, taxi]", ["from maps, taxi."]),
+        ("{estimator: ule}", "{estimator: ule, smooth: false}", ["smooth False"]),
+        ("buckets: 256", "buckets: 64", ["64 buckets"]),
+        ("buckets: 256", "buckets: 256\n    joint_buckets: 16", ["17 x 17 x 3 = 867 cells"]),
+        (
+            "{mechanism: square_wave, epsilon: 1.0}",
+            "{mechanism: square_wave, version_field: app, versions: "
+            "{old: {epsilon: 1.0, values: ['1', '2']}, new: {epsilon: 2.0}}}",
+            ["'maps@old'", "told by 'app' being 1 or 2", "'maps@new'", "told by 'app' being new"],
+        ),
+        (
+            "{mechanism: square_wave, epsilon: 1.0}",
+            "{mechanism: square_wave, versions: {old: {epsilon: 1.0, until: '2026-06-01T00:00:00Z'}, "
+            "new: {epsilon: 2.0, since: '2026-06-01T00:00:00Z'}}}",
+            ["an event time before 2026-06-01T00:00:00Z", "an event time from 2026-06-01T00:00:00Z on"],
+        ),
+    ],
+    ids=lambda p: p if isinstance(p, str) and len(p) < 30 else "",
+)
+def test_a_study_that_changes_changes_what_is_said(
+    old: str, new: str, words: list[str], explain: Explain, commute_text: str
+) -> None:
+    before = "\n".join(explain(commute_text))
+    after = explain(commute_text.replace(old, new, 1))
+    for word in words:
+        assert word not in before
+        assert any(word in sentence for sentence in after), after
+
+
+def test_studies_without_windows_lateness_or_joins_say_so(explain: Explain, commute_text: str) -> None:
+    said = explain(re.sub("windows:.*", "", commute_text))
+    assert "There are no windows: all reports are one." in said
+    assert any("spends epsilon 2.3 in all;" in s for s in said), "and not a window"
+    said = explain(commute_text.replace("allowed_lateness: 10m", "allowed_lateness: 0s"))
+    assert not any("0w" in sentence for sentence in said), "nobody counts nothing in weeks"
+    said = explain(commute_text.replace("{estimator: ule}", "{estimator: em}"))
+    assert not any("joint histogram" in sentence for sentence in said)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("duplicates: keep", "Every report counts"),
+        ("repeats: all", "a user may count more than once a window"),
+    ],
+)
+def test_reports_that_are_not_compared_or_joined_are_said_to_count(
+    line: str, words: str, explain: Explain, commute_text: str
+) -> None:
+    unjoined = commute_text.replace("{estimator: ule}", "{estimator: em}")
+    assert not any(words in sentence for sentence in explain(unjoined))
+    assert any(words in sentence for sentence in explain(f"{unjoined}{line}\n"))
+
+
+def test_categories_are_counted_and_one_attribute_is_not_attributes(explain: Explain) -> None:
+    said = explain(
+        "study: s\nattributes:\n  colour:\n    domain: {categories: [red, green, blue]}\n"
+        "    services: {shop: {mechanism: grr, epsilon: 1.0}}\n    estimates: {all: {estimator: mle}}\n"
+    )
+    assert said[0] == "Study 's' estimates 1 attribute: colour."
+    assert "'colour' is one of 3 categories." in said
+    assert any("the index of a category, 0 to 2" in sentence for sentence in said)

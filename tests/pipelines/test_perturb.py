@@ -1,0 +1,238 @@
+"""``ldpbeam perturb``: what clients would send, the same in every format, and as the mechanisms say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from ldpbeam.schemas import avro, containers, json_lines, parquet
+from ldpbeam.schemas.reports import Columns
+from ldpbeam.schemas.study import Study
+from ldpbeam.schemas.study_file import parse_study
+
+COLOURS = """
+study: colours
+attributes:
+  colour:
+    domain: {categories: [red, green, blue, "0"]}
+    services:
+      shop: {mechanism: grr, epsilon: 1.0}
+      app: {mechanism: grr, version_field: build, versions: {old: {epsilon: 1.0}, new: {epsilon: 2.0}}}
+    estimates: {all: {estimator: em}}
+groups: {field: region}
+"""
+START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
+NAMES = ("user_id", "event_time", "payload")
+EXTRAS = ("region", "build")
+
+
+def read(path: Path, study: str = COLOURS) -> list[dict[str, Any]]:
+    """The reports of a file, decoded as the stream decodes them, without their places."""
+    wanted = Columns(extras=EXTRAS)
+    batches: list[Any] = []
+    with path.open("rb") as stream:
+        if path.suffix == ".avro":
+            header = containers.read_header(stream)
+            blocks = containers.read_blocks(stream, header, 0, path.stat().st_size)
+            batches = list(avro.decode_blocks(header, blocks, wanted))
+        elif path.suffix == ".parquet":
+            for index in range(len(parquet.row_groups(stream))):
+                batches += parquet.decode_row_group(stream, index, wanted)
+        else:
+            batches = list(json_lines.decode_lines(0, stream.read(), wanted))
+    rows = []
+    for batch in batches:
+        assert isinstance(batch, pa.RecordBatch)
+        named = {key.decode(): value.decode() for key, value in (batch.schema.metadata or {}).items()}
+        rows += [{**named, **row} for row in batch.to_pylist()]
+    return [{key: value for key, value in row.items() if key not in ("position", "row")} for row in rows]
+
+
+@pytest.fixture
+def perturb(
+    tmp_path: Path, command: Callable[..., Any], make_people: Callable[..., Path]
+) -> Callable[..., Any]:
+    """Runs the command on some values: gives what it said and each service's reports."""
+    places = iter(range(100))
+
+    def run(study: str, name: str, values: Any, *options: object, **columns: Any) -> Any:
+        folder = tmp_path / f"run{next(places)}"
+        people = make_people(folder / "people.csv", values, **columns)
+        (folder / "study.yaml").write_text(study)
+        ran = command(
+            "perturb", "--study", folder / "study.yaml", "--attribute", name, "--input", people,
+            "--value-column", "value", "--output", folder / "out", *options,
+        )  # fmt: skip
+        assert ran.code == 0, ran.err
+        files = sorted((folder / "out").glob("*"))
+        return ran, {path.name.split("-")[1]: read(path) for path in files}
+
+    return run
+
+
+VALUES = ["red", "green", "blue", "0", "red"]
+
+
+UUID = "0123abcd-4567-89ab-cdef-0123456789ab"
+
+
+@pytest.mark.parametrize("users", [None, ["ann", "zoë", "a name of 16 b", "16 characters ok", "x"]])
+def test_every_format_carries_the_same_reports(perturb: Callable[..., Any], users: list[str] | None) -> None:
+    columns: dict[str, Any] = {"region": ["north", "", "sixteen letters!", "south", "x"]}
+    options: list[object] = ["--seed", 5, "--start", "2026-11-20T10:00:00.25Z", "--group-column", "region"]
+    if users:
+        columns["person"] = users
+        options += ["--user-column", "person"]
+    found = {
+        kind: perturb(COLOURS, "colour", VALUES, "--format", kind, *options, **columns)[1]
+        for kind in ("avro", "jsonl", "parquet")
+    }
+    assert found["avro"] == found["jsonl"] == found["parquet"]
+    for service, extra in (("shop", {}), ("app", {"build": "old"})):
+        rows = found["avro"][service]
+        assert [row["region"] for row in rows] == [name or None for name in columns["region"]]
+        assert all(row["attribute"] == "colour" and row["service"] == service for row in rows)
+        assert all(row | extra == row for row in rows)
+        if users:
+            assert [row["user_id"] for row in rows] == [user.encode() for user in users]
+
+
+@pytest.mark.parametrize("kind", ["avro", "jsonl", "parquet"])
+def test_a_uuid_as_user_id_is_the_same_sixteen_bytes_in_every_format(
+    perturb: Callable[..., Any], kind: str
+) -> None:
+    options = ("--format", kind, "--user-column", "person")
+    _, found = perturb(COLOURS, "colour", ["red", "blue"], *options, person=[UUID, UUID.upper()])
+    key = bytes.fromhex(UUID.replace("-", ""))
+    assert [row["user_id"] for row in found["shop"]] == [key, key]
+
+
+def test_doubles_survive_every_format_to_the_last_bit(perturb: Callable[..., Any], commute_text: str) -> None:
+    values = np.random.default_rng(0).random(200) * 180
+    found = [
+        perturb(commute_text, "minutes", values, "--seed", 1, "--start", START, "--format", kind)[1]
+        for kind in ("avro", "jsonl", "parquet")
+    ]
+    for service in ("maps", "taxi", "survey"):
+        bits = [np.array([row["payload"] for row in one[service]]).view("u8") for one in found]
+        assert np.array_equal(bits[0], bits[1])
+        assert np.array_equal(bits[0], bits[2])
+
+
+def test_without_a_seed_two_runs_differ_and_with_one_they_are_for_tests(perturb: Callable[..., Any]) -> None:
+    values = VALUES * 20
+    runs = [perturb(COLOURS, "colour", values, *seed) for seed in ((), (), ("--seed", 7), ("--seed", 7))]
+    # 200 random keys and payloads of two bits: equal by chance never.
+    (one, secure), (_, again), (tests, seeded), (_, repeated) = runs
+    assert secure != again
+    assert seeded == repeated
+    assert seeded != perturb(COLOURS, "colour", values, "--seed", 8)[1]
+    assert "for tests only" in tests.out
+    assert "for tests only" not in one.out
+
+
+def test_one_person_has_one_user_id_and_one_time_at_every_service(
+    perturb: Callable[..., Any], commute_text: str
+) -> None:
+    _, found = perturb(commute_text, "minutes", range(100), "--start", START, "--spread", "3h")
+    keys = [[(row["user_id"], row["event_time"]) for row in found[s]] for s in ("maps", "taxi", "survey")]
+    assert keys[0] == keys[1] == keys[2]
+    assert len({user for user, _ in keys[0]}) == 100
+    assert {len(user) for user, _ in keys[0]} == {16}
+
+
+def test_a_weight_makes_that_many_people_of_a_row(perturb: Callable[..., Any]) -> None:
+    ran, found = perturb(
+        COLOURS, "colour", ["red", "blue", "green"], "--weight-column", "people",
+        "--group-column", "region", people=[3, 0, 2], region=["n", "s", "w"],
+    )  # fmt: skip
+    assert [row["region"] for row in found["shop"]] == ["n"] * 3 + ["w"] * 2
+    assert len({row["user_id"] for row in found["shop"]}) == 5
+    assert "5 reports to shop" in ran.out
+
+
+def test_times_come_from_their_column_or_are_spread_from_the_start(
+    perturb: Callable[..., Any], commute_text: str
+) -> None:
+    times = ["2026-11-20T10:00:00Z", "2026-11-20T12:30:00.5+01:00", "2026-11-20 10:00:00Z"]
+    _, found = perturb(commute_text, "minutes", [1, 2, 3], "--time-column", "t", t=times)
+    assert [row["event_time"] for row in found["maps"]] == [START, START + 5_400_500, START]
+    _, found = perturb(commute_text, "minutes", [1], "--time-column", "t", t=[START + 1])
+    assert [row["event_time"] for row in found["maps"]] == [START + 1]
+    options = ("--start", "2026-11-20T10:00:00Z", "--spread", "2s", "--seed", 1)
+    _, found = perturb(commute_text, "minutes", [90] * 2000, *options)
+    spread = np.array([row["event_time"] for row in found["maps"]]) - START
+    assert spread.min() >= 0
+    assert spread.max() < 2000
+    # 2,000 even draws in four quarters; the seed is fixed, and one in 10,000 would fail.
+    assert stats.chisquare(np.bincount(spread // 500, minlength=4)).pvalue > 1e-4
+
+
+def test_only_the_named_services_and_versions_are_sent(perturb: Callable[..., Any]) -> None:
+    ran, found = perturb(COLOURS, "colour", VALUES, "--services", "app", "--versions", "app=new")
+    assert set(found) == {"app"}
+    assert {row["build"] for row in found["app"]} == {"new"}
+    assert "to shop" not in ran.out
+
+
+def test_what_was_clipped_and_what_was_left_out_is_said(perturb: Callable[..., Any]) -> None:
+    study = COLOURS.replace('{categories: [red, green, blue, "0"]}', "{numeric: [0, 10]}")
+    study = study.replace("grr", "laplace").replace("{estimator: em}", "{estimator: ems}")
+    ran, found = perturb(study, "colour", [1, -3, 11, "x", "", "1e1", "nan", 2], row=range(8))
+    assert len(found["shop"]) == 5
+    assert "3 rows have no usable value and were left out" in ran.out
+    assert "2 values lie outside the domain and were clipped to it" in ran.out
+    ran, _ = perturb(COLOURS, "colour", ["red", "yellow"])
+    assert "1 rows have no usable value" in ran.out
+    assert "clipped to it" not in ran.out
+
+
+def test_versions_by_time_have_their_own_epsilon(perturb: Callable[..., Any], commute_text: str) -> None:
+    text = commute_text.replace(
+        "maps:   {mechanism: square_wave, epsilon: 1.0}",
+        "maps: {mechanism: piecewise, versions: {old: {epsilon: 0.5, until: '2026-11-20T11:00:00Z'}, "
+        "new: {epsilon: 4.0, since: '2026-11-20T11:00:00Z'}}}",
+    )
+    _, found = perturb(text, "minutes", [90] * 2000, "--start", START, "--spread", "2h", "--seed", 2)
+    rows = found["maps"]
+    # At epsilon 4 no report is beyond C = 1.313; at 0.5 C is 8.04, so over half of them are.
+    early = [abs(row["payload"]) > 1.4 for row in rows if row["event_time"] < START + 3_600_000]
+    late = [abs(row["payload"]) > 1.4 for row in rows if row["event_time"] >= START + 3_600_000]
+    assert np.mean(early) > 0.3
+    assert not any(late)
+    assert len(early) + len(late) == 2000
+
+
+@pytest.mark.parametrize("service", ["maps", "taxi", "survey"])
+def test_reports_are_distributed_as_the_channel_says(
+    service: str, commute: Study, simulate: Callable[..., Any]
+) -> None:
+    # 40,000 values in the middles of 8 buckets, reports in 16: chi-square against n times the channel of
+    # buckets so narrow that a value at the middle is as good as uniform inside (their width is 1/1024).
+    rng = np.random.default_rng(3)
+    attribute = commute.attribute("minutes")
+    wanted = rng.integers(0, 1024, 40_000)
+    (sent,) = simulate(commute, "minutes", (wanted + 0.5) / 1024 * 180, seed=4, services=[service])
+    mechanism = attribute.versions[attribute.versions_of([service])[0]].mechanism
+    found = np.bincount(mechanism.bucketise(sent.payloads, 16), minlength=mechanism.cells(16))
+    expected = mechanism.channel(1024, 16).matvec(np.bincount(wanted, minlength=1024).astype(float))
+    assert stats.chisquare(found, expected).pvalue > 1e-4
+
+
+def test_category_reports_are_distributed_as_the_channel_says(simulate: Callable[..., Any]) -> None:
+    study = parse_study(COLOURS)
+    truth = np.array([20_000, 5_000, 4_000, 1_000])
+    (sent,) = simulate(study, "colour", np.repeat(np.arange(4), truth), seed=6, services=["shop"])
+    mechanism = study.attribute("colour").versions[0].mechanism
+    found = np.bincount(sent.payloads, minlength=4)
+    # Reports of people of different categories are sums of multinomials; chi-square is then, if anything,
+    # too lenient, so each count is also held to four of its own standard deviations.
+    matrix = mechanism.channel(4, 4).dense()
+    deviation = np.sqrt((matrix * (1 - matrix)) @ truth)
+    assert np.all(np.abs(found - matrix @ truth) < 4 * deviation)

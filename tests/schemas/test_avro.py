@@ -1,0 +1,249 @@
+"""Avro container files: split anywhere, read as any Avro reader would, and corrupt blocks cost themselves."""
+
+from __future__ import annotations
+
+import io
+import math
+import uuid
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import cramjam
+import fastavro
+import numpy as np
+import pytest
+
+from ldpbeam.schemas import avro, containers
+from ldpbeam.schemas.reports import Columns
+
+SYNC = bytes(range(100, 116))
+NEW_YEAR = 1_767_225_600_000
+UUID = uuid.UUID("89abcdef-0123-4567-fedc-ba9876543210")
+COLUMNS = Columns(extras=("app",))
+FIXED_NAMES = ("user_id", "event_time", "payload", "report_id", "app")
+FIXED = avro.fixed_report_schema({"user_id": 8, "payload": 4, "report_id": 16, "app": 3})
+REPORT = avro.schema("report")
+
+
+class Found(NamedTuple):
+    rows: list[dict[str, Any]]
+    bad: list[containers.Block]
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        return [(row["position"], row["row"]) for row in self.rows]
+
+
+def read(data: bytes, start: int = 0, stop: int | None = None) -> Found:
+    header = containers.read_header(stream := io.BytesIO(data))
+    blocks = containers.read_blocks(stream, header, start, len(data) if stop is None else stop)
+    found = Found([], [])
+    for item in avro.decode_blocks(header, blocks, COLUMNS):
+        if isinstance(item, containers.Block):
+            found.bad.append(item)
+        else:
+            found.rows.extend(item.to_pylist())
+    return found
+
+
+def fixed_records(count: int) -> np.ndarray:
+    others = [(bytes(16), b"v1"), (UUID.bytes, b"v22")]
+    rows = [
+        (b"user%d" % n, NEW_YEAR + n + 0.75, n.to_bytes(4, "little"), *others[n % 2]) for n in range(count)
+    ]
+    return np.array(rows, avro.fixed_dtype(FIXED))
+
+
+def fixed_file(count: int, block_records: int) -> bytes:
+    stream = io.BytesIO()
+    avro.write_fixed(stream, fixed_records(count), FIXED, {"ldpbeam.service": "maps"}, SYNC, block_records)
+    return stream.getvalue()
+
+
+def file_of(schema: Any, records: Iterable[Any], codec: str = "null", per_block: int = 16_000) -> bytes:
+    stream = io.BytesIO()
+    fastavro.writer(stream, schema, records, codec=codec, sync_interval=per_block, sync_marker=SYNC)
+    return stream.getvalue()
+
+
+def record(*fields: tuple[str, Any]) -> dict[str, Any]:
+    return {"type": "record", "name": "R", "fields": [{"name": name, "type": kind} for name, kind in fields]}
+
+
+def long(number: int) -> bytes:
+    fastavro.schemaless_writer(stream := io.BytesIO(), "long", number)
+    return stream.getvalue()
+
+
+def frame(count: int, data: bytes, size: int | None = None, sync: bytes = SYNC) -> bytes:
+    return long(count) + long(len(data) if size is None else size) + data + sync
+
+
+@pytest.mark.parametrize("codec", ["", "deflate", "snappy", "bzip2", "xz"])
+def test_a_fixed_width_file_is_read_as_fastavro_reads_it_whatever_its_codec(codec: str) -> None:
+    data = fixed_file(50, 8)
+    records: list[Any] = list(fastavro.reader(io.BytesIO(data)))
+    expected = [
+        (r["user_id"].rstrip(b"\0"), math.floor(r["event_time"]), int.from_bytes(r["payload"], "little"))
+        + (r["report_id"] if any(r["report_id"]) else None, r["app"].rstrip(b"\0").decode())
+        for r in records
+    ]
+    found = read(file_of(FIXED, records, codec, per_block=300) if codec else data).rows
+    assert [tuple(row[name] for name in FIXED_NAMES) for row in found] == expected
+
+
+@pytest.mark.parametrize("block_records", [1, 3])
+def test_a_file_split_anywhere_gives_each_report_once(block_records: int) -> None:
+    data = fixed_file(7, block_records)
+    whole = read(data)
+    assert [row["user_id"] for row in whole.rows] == [b"user%d" % number for number in range(7)]
+    for cut in range(len(data) + 1):
+        assert read(data, 0, cut).rows + read(data, cut).rows == whole.rows
+    assert [row for at in range(len(data)) for row in read(data, at, at + 1).rows] == whole.rows
+    assert containers.read_header(io.BytesIO(data)).metadata == {"ldpbeam.service": "maps"}
+
+
+RECORDS = [
+    {"user_id": str(UUID).upper(), "event_time": "2026-01-01T00:00:00Z", "payload": 0.5, "report_id": "r1"},
+    {"user_id": UUID.bytes, "event_time": NEW_YEAR, "payload": 3, "service": "maps"},
+    {"user_id": "Zoë", "event_time": NEW_YEAR + 0.5, "payload": -2.5, "report_id": b"r2"},
+    {"user_id": "ann", "event_time": None, "payload": 0.0, "attribute": "minutes"},
+]
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "bzip2"])
+@pytest.mark.parametrize("per_block", [1, 16_000])
+def test_files_of_other_programs_with_unions_are_read_whatever_the_codec(codec: str, per_block: int) -> None:
+    names = (*FIXED_NAMES[:4], "service", "attribute")
+    rows = read(file_of(REPORT, RECORDS, codec, per_block)).rows
+    assert [tuple(row.get(name) for name in names) for row in rows] == [
+        (UUID.bytes, NEW_YEAR, 0.5, b"r1", None, None),
+        (UUID.bytes, NEW_YEAR, 3.0, None, "maps", None),
+        ("Zoë".encode(), NEW_YEAR, -2.5, b"r2", None, None),
+        (b"ann", None, 0.0, None, None, "minutes"),
+    ]
+
+
+MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+MICROS = {"type": "long", "logicalType": "timestamp-micros"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "written", "expected"),
+    [
+        ("event_time", MILLIS, [NEW_YEAR, 10**16], [NEW_YEAR, None]),
+        ("event_time", ["null", MILLIS, "string"], [NEW_YEAR, None, "x"], [NEW_YEAR, None, None]),
+        ("event_time", MICROS, [NEW_YEAR * 1000 + 999], [NEW_YEAR]),
+        ("event_time", ["string", MICROS], ["2026-01-01T00:00:00Z", NEW_YEAR * 1000], [NEW_YEAR] * 2),
+        ("event_time", {"type": "int", "logicalType": "date"}, [20_454], [None]),
+        ("user_id", {"type": "string", "logicalType": "uuid"}, [UUID], [UUID.bytes]),
+        ("user_id", {"type": "fixed", "name": "F", "size": 5}, [b"ann\0\0"], [b"ann"]),
+        ("payload", {"type": "fixed", "name": "F", "size": 4}, [b"\1\1\0\0"], [257]),
+        ("payload", ["null", "long", "double"], [3, 0.5, None, 2**60 + 1], [3.0, 0.5, None, 2.0**60]),
+    ],
+)
+def test_fields_of_other_types_are_read(name: str, kind: Any, written: Any, expected: Any) -> None:
+    data = file_of(record((name, kind), ("more", "string")), [{name: w, "more": "x"} for w in written])
+    assert [row[name] for row in read(data).rows] == expected
+
+
+def test_unknown_fields_are_ignored_and_missing_ones_are_null() -> None:
+    newer = record(("colour", {"type": "map", "values": "long"}), ("user_id", "string"))
+    data = file_of(newer, [{"user_id": "ann", "colour": {"red": 1}}])
+    others = {"payload": None, "event_time": None, "position": len(file_of(newer, [])), "row": 0}
+    assert read(data).rows == [{"user_id": b"ann", **others}]
+
+
+HEADER = file_of(FIXED, [])
+GOOD, OTHER = fixed_records(3).tobytes(), fixed_records(4).tobytes()
+BEFORE, AFTER = HEADER + frame(3, GOOD), frame(3, GOOD) * 2
+CORRUPT = {
+    "size": frame(4, OTHER, size=len(OTHER) + 1),
+    "huge size": frame(4, OTHER, size=2**50),
+    "negative size": frame(4, OTHER, size=-1),
+    "sync": frame(4, OTHER, sync=b"\0" + SYNC[1:]),
+    "records cut": frame(4, OTHER[:-1]),
+    "huge count": frame(2**50, OTHER),
+    "count": frame(5, OTHER),
+    "negative count": frame(-4, OTHER),
+    "noise": b"\xff" * 12 + OTHER + SYNC,
+}
+
+
+SAID = {"count": 5, "negative count": 1, "noise": 1}
+
+
+@pytest.mark.parametrize("name", CORRUPT)
+def test_a_corrupt_block_costs_only_itself_wherever_the_file_is_split(name: str) -> None:
+    data = BEFORE + CORRUPT[name] + AFTER
+    whole, third = read(data), len(BEFORE + CORRUPT[name])
+    starts = (len(HEADER), third, third + len(frame(3, GOOD)))
+    assert whole.places == [(start, row) for start in starts for row in range(3)]
+    assert [(block.position, block.reports) for block in whole.bad] == [(len(BEFORE), SAID.get(name, 4))]
+    assert whole.bad[0].problem
+    for cut in range(len(data) + 1):
+        one, other = read(data, 0, cut), read(data, cut)
+        assert (one.rows + other.rows, one.bad + other.bad) == whole
+
+
+@pytest.mark.parametrize("kept", [3, 60, -17, -1])
+def test_a_truncated_file_loses_only_its_last_block(kept: int) -> None:
+    found = read(BEFORE + frame(4, OTHER)[:kept])
+    assert len(found.rows) == 3
+    assert [(block.position, block.reports) for block in found.bad] == [(len(BEFORE), 4)]
+
+
+# Snappy's last four bytes are a checksum of what the block holds.
+@pytest.mark.parametrize(("codec", "at"), [("deflate", 0), ("bzip2", 0), ("snappy", 0), ("snappy", -1)])
+@pytest.mark.parametrize("schema", [FIXED, REPORT], ids=["fixed", "unions"])
+def test_a_block_that_does_not_decompress_costs_itself(codec: str, at: int, schema: Any) -> None:
+    records = fastavro.reader(io.BytesIO(fixed_file(3, 3))) if schema is FIXED else RECORDS[:3]
+    data = file_of(schema, records, codec, per_block=1)
+    header = containers.read_header(stream := io.BytesIO(data))
+    first, second, third = containers.read_blocks(stream, header, 0, len(data))
+    spoilt = bytearray(second.data)
+    spoilt[at] ^= 0xFF
+    found = read(data.replace(second.data, bytes(spoilt)))
+    assert [(block.position, block.reports) for block in found.bad] == [(second.position, 1)]
+    assert found.places == [(first.position, 0), (third.position, 0)]
+
+
+@pytest.mark.parametrize("count", [1, 4, 2**50])
+def test_records_that_are_not_as_many_as_their_block_says_are_not_used(count: int) -> None:
+    header = file_of(REPORT, [])
+    block = file_of(REPORT, RECORDS[:2])[len(header) :]
+    found = read(header + block + long(count) + block[1:] + block)
+    assert [row["user_id"] for row in found.rows] == [UUID.bytes] * 4
+    assert [(b.position, b.reports <= len(block)) for b in found.bad] == [(len(header + block), True)]
+
+
+def test_a_corrupt_huge_size_does_not_read_the_rest_of_the_file() -> None:
+    stream = io.BytesIO(HEADER + frame(3, GOOD, size=2**40) + frame(3, GOOD) * 50_000)
+    blocks = containers.read_blocks(stream, containers.read_header(stream), 0, len(HEADER) + 1)
+    assert [block.position for block in blocks] == [len(HEADER)]
+    assert stream.tell() < 2**21
+
+
+def test_blocks_without_records_and_records_without_fields_are_no_problem() -> None:
+    assert read(HEADER) == read(HEADER + frame(0, b"")) == ([], [])
+    assert read(file_of(REPORT, []) + frame(0, b"")) == ([], [])
+    assert [len(part) for part in read(BEFORE + frame(0, b"") + AFTER)] == [9, 0]
+    assert len(read(file_of(record(), [{}] * 3)).rows) == 3
+    assert [block.reports for block in read(file_of("double", [1.0, 2.0])).bad] == [2]
+
+
+def test_zstandard_is_a_codec_too() -> None:
+    header = HEADER.replace(b"\x08null", b"\x12zstandard")
+    found = read(header + frame(3, bytes(cramjam.zstd.compress(GOOD))))
+    assert [row["user_id"] for row in found.rows] == [b"user0", b"user1", b"user2"]
+
+
+NO_HEADER = [b"", b"Obj\x01", b"PAR1" * 20, b"Obj\x02" + HEADER[4:], HEADER[:-1], b"Obj\x01" + b"\xff" * 60]
+WRONG = [(b"o.schema", b"o.skema."), (b"record", b"recurd"), (b"{", b"["), (b'"payload"', b'"user_id"')]
+NO_HEADER += [HEADER.replace(*pair) for pair in WRONG]
+
+
+@pytest.mark.parametrize("data", NO_HEADER)
+def test_what_has_no_avro_header_is_a_value_error(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"no (Avro header|valid Avro schema)"):
+        containers.read_header(io.BytesIO(data))

@@ -1,0 +1,232 @@
+"""Estimates as lines of JSON and as Avro: the same values in both."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import fastavro
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ldpbeam import (
+    Answers,
+    Attribute,
+    Categories,
+    Estimate,
+    Numeric,
+    ServiceVersion,
+    build_mechanism,
+    empty,
+    tally,
+)
+from ldpbeam import estimate as solve
+from ldpbeam.schemas import estimates
+from ldpbeam.schemas.avro import schema
+from ldpbeam.schemas.estimates import estimate_record, rfc3339, write_avro, write_json_lines
+from ldpbeam.schemas.snapshots import Snapshot
+
+SYNC = bytes(range(16))
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+WINDOW = (1_767_225_600_000, 1_767_229_200_500)
+
+
+def asked(domain: Numeric | Categories, buckets: int = 4) -> Attribute:
+    name = "laplace" if isinstance(domain, Numeric) else "grr"
+    return Attribute("x", domain, buckets, (ServiceVersion("s", "", build_mechanism(name, domain, 1.0)),))
+
+
+NUMBERS = asked(Numeric(0.0, 8.0))
+COLOURS = asked(Categories(("red", "green", "blue")))
+DISTRIBUTION = Estimate(
+    estimator="em",
+    services=("s",),
+    reports=10,
+    users=9,
+    distribution=np.array([0.5, 0.25, 0.25, 0.0]),
+    mean=2.5,
+    variance=1.5,
+    converged=False,
+    n_iterations=12,
+    log_likelihoods=np.array([-9.5, -8.25]),
+    warnings=("raise max_iterations", "few reports"),
+    details={"joint_buckets": 8, "information_kept": {"s": 0.5}},
+)
+MEAN = Estimate("ivw", ("s",), 10, None, mean=2.5, standard_error=0.125)
+FREQUENCIES = Estimate("inversion", ("s",), 10, 10, distribution=np.array([0.75, 0.5, -0.25]))
+
+
+def snapshot(attribute: Attribute, window: tuple[int, int] | None = None, **more: Any) -> Snapshot:
+    return Snapshot("x", window, **{"group": None, "other_groups": 0, **more}, statistic=empty(attribute))
+
+
+RECORDS = [
+    estimate_record(
+        "study", "all", NUMBERS, snapshot(NUMBERS, WINDOW, group="north"), DISTRIBUTION, [0.25, 0.5]
+    ),
+    estimate_record(
+        "study", "mean", NUMBERS, snapshot(NUMBERS, None, other_groups=3, pane_index=2), MEAN, [0.5]
+    ),
+    estimate_record("study", "colour", COLOURS, snapshot(COLOURS, pane_timing="late"), FREQUENCIES, [0.5]),
+]
+
+
+def avro_of(records: list[dict[str, Any]]) -> bytes:
+    stream = io.BytesIO()
+    write_avro(stream, records, SYNC)
+    return stream.getvalue()
+
+
+def lines_of(records: list[dict[str, Any]]) -> list[bytes]:
+    stream = io.BytesIO()
+    write_json_lines(stream, records)
+    return stream.getvalue().splitlines(keepends=True)
+
+
+def read_avro(data: bytes, reader_schema: Any = None) -> list[Any]:
+    return list(fastavro.reader(io.BytesIO(data), reader_schema=reader_schema))
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (0, "1970-01-01T00:00:00Z"),
+        (1_767_225_600_000, "2026-01-01T00:00:00Z"),
+        (1_767_225_600_001, "2026-01-01T00:00:00.001Z"),
+        (1_767_225_600_250, "2026-01-01T00:00:00.250Z"),
+        (-1, "1969-12-31T23:59:59.999Z"),
+        (7_258_118_399_999, "2199-12-31T23:59:59.999Z"),
+    ],
+)
+def test_a_time_is_rfc_3339_with_milliseconds_where_there_are_some(milliseconds: int, text: str) -> None:
+    assert rfc3339(milliseconds) == text
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(milliseconds=st.integers(-2_208_988_800_000, 7_258_118_399_999))
+def test_no_time_loses_a_millisecond(milliseconds: int) -> None:
+    parsed = datetime.fromisoformat(rfc3339(milliseconds))
+    assert parsed == EPOCH + timedelta(milliseconds=milliseconds)
+    assert estimates.milliseconds(rfc3339(milliseconds)) == milliseconds
+
+
+def test_a_distribution_of_numbers_comes_with_its_edges_quantiles_and_moments() -> None:
+    assert RECORDS[0] == {
+        "study": "study",
+        "attribute": "x",
+        "name": "all",
+        "estimator": "em",
+        "services": ["s"],
+        "group": "north",
+        "other_groups": 0,
+        "window_start": "2026-01-01T00:00:00Z",
+        "window_end": "2026-01-01T01:00:00.500Z",
+        "pane_index": 0,
+        "pane_timing": "on_time",
+        "reports": 10,
+        "users": 9,
+        "converged": False,
+        "n_iterations": 12,
+        "log_likelihood": -8.25,
+        "bucket_edges": [0.0, 2.0, 4.0, 6.0, 8.0],
+        "distribution": [0.5, 0.25, 0.25, 0.0],
+        "quantiles": {"0.25": 1.0, "0.5": 2.0},
+        "mean": 2.5,
+        "variance": 1.5,
+        "warnings": ["raise max_iterations", "few reports"],
+        "details": {"joint_buckets": 8, "information_kept": {"s": 0.5}},
+    }
+
+
+def test_a_mean_comes_with_its_error_and_without_a_distribution() -> None:
+    record = RECORDS[1]
+    assert (record["mean"], record["standard_error"], record["users"]) == (2.5, 0.125, None)
+    assert (record["window_start"], record["window_end"], record["group"]) == (None, None, None)
+    assert (record["other_groups"], record["pane_index"], record["n_iterations"]) == (3, 2, 0)
+    assert record["converged"] is True
+    parts = {"distribution", "frequencies", "quantiles", "log_likelihood", "variance", "warnings", "details"}
+    assert not parts & set(record)
+
+
+def test_categories_come_with_their_frequencies_even_negative_ones() -> None:
+    record = RECORDS[2]
+    assert record["categories"] == ["red", "green", "blue"]
+    assert record["frequencies"] == [0.75, 0.5, -0.25]
+    assert record["pane_timing"] == "late"
+    assert not {"distribution", "bucket_edges", "quantiles", "mean"} & set(record)
+
+
+def test_avro_and_json_carry_the_same_values() -> None:
+    defaults = {field["name"]: field.get("default") for field in schema("estimate")["fields"]}
+    lines = [json.loads(line) for line in lines_of(RECORDS)]
+    assert lines == RECORDS
+    found = read_avro(avro_of(RECORDS))
+    assert [{**record, "details": json.loads(record["details"])} for record in found] == [
+        {**defaults, "details": {}, **line} for line in lines
+    ]
+
+
+def test_the_estimates_that_estimators_give_are_written_in_both_forms() -> None:
+    source = np.random.default_rng(1)
+    written = []
+    for attribute, names in (
+        (NUMBERS, ("em", "ems", "ivw", "ua")),
+        (COLOURS, ("mle", "norm_sub", "inversion")),
+    ):
+        values = source.random(500) if attribute is NUMBERS else source.integers(0, 3, 500)
+        payloads = attribute.versions[0].mechanism.perturb(values, source)
+        statistic = tally(attribute, 500, [Answers(0, np.arange(500), payloads)])
+        kept = Snapshot("x", WINDOW, None, 0, statistic)
+        for name in names:
+            answer = solve(name, attribute, statistic)
+            written.append(estimate_record("study", name, attribute, kept, answer, [0.1, 0.9]))
+    lines = [json.loads(line) for line in lines_of(written)]
+    for record, line, found in zip(written, lines, read_avro(avro_of(written)), strict=True):
+        assert line == record
+        assert {key: found[key] for key in record if key != "details"} == {
+            key: value for key, value in record.items() if key != "details"
+        }
+        assert json.loads(found["details"]) == record.get("details", {})
+
+
+def test_each_line_is_one_json_object_and_the_same_records_give_the_same_bytes() -> None:
+    lines = lines_of(RECORDS)
+    assert len(lines) == 3
+    assert all(line.startswith(b"{") and line.endswith(b"}\n") for line in lines)
+    assert lines_of(RECORDS) == lines
+    assert avro_of(RECORDS) == avro_of(RECORDS)
+    assert lines_of([]) == read_avro(avro_of([])) == []
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_json_never_has_a_number_that_json_does_not_have(number: float) -> None:
+    with pytest.raises(ValueError, match="Out of range float values"):
+        lines_of([{**RECORDS[1], "mean": number}])
+
+
+def test_names_beyond_ascii_survive_both_forms() -> None:
+    record = {**RECORDS[1], "group": "Zürich 😀"}
+    assert json.loads(lines_of([record])[0])["group"] == "Zürich 😀"
+    assert read_avro(avro_of([record]))[0]["group"] == "Zürich 😀"
+
+
+def test_an_older_reader_leaves_out_what_it_does_not_know() -> None:
+    older = schema("estimate")
+    gone = {"other_groups", "details", "quantiles", "warnings", "categories"}
+    older["fields"] = [field for field in older["fields"] if field["name"] not in gone]
+    found = read_avro(avro_of(RECORDS), older)
+    whole = read_avro(avro_of(RECORDS))
+    assert found == [{k: v for k, v in record.items() if k not in gone} for record in whole]
+
+
+def test_a_newer_reader_fills_in_what_older_files_do_not_have() -> None:
+    newer = schema("estimate")
+    newer["fields"].insert(0, {"name": "region", "type": ["null", "string"], "default": None})
+    newer["fields"].append({"name": "interval", "type": {"type": "array", "items": "double"}, "default": []})
+    found = read_avro(avro_of(RECORDS), newer)
+    assert found == [{**record, "region": None, "interval": []} for record in read_avro(avro_of(RECORDS))]

@@ -1,0 +1,249 @@
+"""JSON lines: split anywhere, and a line that is no record costs only itself."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+import uuid
+import zlib
+from typing import Any, NamedTuple
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ldpbeam.schemas import json_lines
+from ldpbeam.schemas.json_lines import BadLine, decode_lines, read_chunks, read_gzip_chunks
+from ldpbeam.schemas.reports import Columns
+
+NEW_YEAR = 1_767_225_600_000
+UUID = uuid.UUID("89abcdef-0123-4567-fedc-ba9876543210")
+LINE = b'{"user_id":"ann","payload":0.5,"event_time":1767225600000}'
+ANN = (b"ann", NEW_YEAR, 0.5)
+NONE = "no number"
+
+
+class Found(NamedTuple):
+    rows: dict[int, tuple[Any, Any, Any]]
+    bad: dict[int, bytes]
+
+
+def read(text: bytes, position: int = 0) -> Found:
+    """(user, time, payload) by the line's byte offset, and the lines that are none."""
+    found = Found({}, {})
+    for item in decode_lines(position, text, Columns()):
+        if isinstance(item, BadLine):
+            assert item.problem
+            assert item.position not in found.bad
+            found.bad[item.position] = item.data
+            continue
+        for row in item.to_pylist():
+            assert row["position"] not in found.rows
+            found.rows[row["position"]] = (row["user_id"], row["event_time"], number(row["payload"]))
+    return found
+
+
+def number(payload: Any) -> Any:
+    """A payload: a number, None where it is missing, else NONE."""
+    good = payload is None or (type(payload) in (int, float) and not math.isnan(payload))
+    return payload if good else NONE
+
+
+def column(name: str, values: list[str]) -> list[Any]:
+    """One field of good lines, its values given as JSON."""
+    text = b"".join(b'{"%s":%s}\n' % (name.encode(), value.encode()) for value in values)
+    found = read(text)
+    assert not found.bad
+    place = {"user_id": 0, "event_time": 1, "payload": 2}[name]
+    return [found.rows[position][place] for position in sorted(found.rows)]
+
+
+TEXT = b'{"a":1}\r\n\r\n{"a":2}\n\n  \n{"a":\n[3]\n{"user_id":"Zo\xc3\xab"}\n{"last":1}'
+
+
+def chunks(text: bytes, start: int, stop: int) -> list[bytes]:
+    """The lines of a range, from chunks of whole lines at their places."""
+    found = []
+    for position, chunk in read_chunks(io.BytesIO(text), start, stop):
+        assert text[position : position + len(chunk)] == chunk
+        assert position == 0 or text[position - 1 : position] == b"\n"
+        found += chunk.splitlines(keepends=True)
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 7, 8 * 2**20])
+@pytest.mark.parametrize("text", [TEXT, TEXT + b"\n", b"\n\n", b"one line", b""])
+def test_ranges_split_anywhere_give_each_line_once(text: bytes, size: int) -> None:
+    lines = text.split(b"\n")
+    whole = [line + b"\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+    with mock.patch.object(json_lines, "CHUNK_BYTES", size):
+        for cut in range(len(text) + 1):
+            assert chunks(text, 0, cut) + chunks(text, cut, len(text)) == whole
+        assert [line for at in range(len(text)) for line in chunks(text, at, at + 1)] == whole
+
+
+@pytest.mark.parametrize("size", [1, 7, 8 * 2**20])
+def test_compressed_lines_are_read_whole_with_their_places_in_the_plain_text(size: int) -> None:
+    packed = gzip.compress(TEXT[:40]) + gzip.compress(TEXT[40:])
+    with mock.patch.object(json_lines, "CHUNK_BYTES", size):
+        found = list(read_gzip_chunks(io.BytesIO(packed)))
+    assert b"".join(chunk for _, chunk in found) == TEXT
+    assert all(TEXT[position:].startswith(chunk) for position, chunk in found)
+    assert all(chunk.endswith(b"\n") for _, chunk in found[:-1])
+
+
+@pytest.mark.parametrize("wrong", ["cut", "damaged"])
+def test_a_broken_compressed_stream_gives_the_lines_up_to_there(wrong: str) -> None:
+    text = b"".join(b'{"user_id":"%d"}\n' % (n**5 % 99991) for n in range(5000))
+    packed = bytearray(gzip.compress(text))
+    if wrong == "cut":
+        del packed[len(packed) // 2 :]
+    else:
+        packed[len(packed) // 2 :] = b"\xff" * 1000
+    found = []
+    with mock.patch.object(json_lines, "CHUNK_BYTES", 1000), pytest.raises((EOFError, OSError, zlib.error)):
+        for _, chunk in read_gzip_chunks(io.BytesIO(bytes(packed))):
+            found.append(chunk)
+    got = b"".join(found)
+    assert len(got) > len(text) // 3
+    assert text.startswith(got[: len(text) // 3])
+
+
+def test_line_ends_blank_lines_and_a_missing_last_one_change_nothing() -> None:
+    text = b"\n" + LINE + b"\r\n\r\n \t \n" + b" " * 20 + b"\n" + LINE + b"\n\n" + LINE
+    places = [index for index in range(len(text)) if text[index:].startswith(LINE)]
+    assert len(places) == 3
+    assert read(text) == (dict.fromkeys(places, ANN), {})
+    assert read(text, 1000).rows.keys() == {1000 + place for place in places}
+    assert read(b"") == read(b"\n\r\n") == ({}, {})
+
+
+def test_a_byte_order_mark_at_the_start_of_a_file_is_no_part_of_a_line() -> None:
+    found = read(b"\xef\xbb\xbf" + LINE + b"\n" + LINE)
+    assert (list(found.rows.values()), found.bad) == ([ANN, ANN], {})
+
+
+BAD_LINES = {
+    "cut": b'{"user_id":"bob","payl',
+    "array": b'[{"user_id":"bob"}]',
+    "number": b"5",
+    "text": b'"bob"',
+    "null": b"null",
+    "two records": LINE + LINE,
+    "comma": b'{"user_id":"bob",}',
+    "leading zero": b'{"user_id":"bob","payload":01}',
+    "quotes": b"{'user_id':'bob'}",
+    "control character": b'{"user_id":"b\x01b"}',
+    "zero bytes": b"\0\0\0",
+    "not UTF-8": b'{"user_id":"b\xffb","payload":0.5,"event_time":1767225600000}',
+    "not UTF-8 service": b'{"user_id":"bob","service":"\xff"}',
+    "nested": b'{"user_id":' + b"[" * 50_000 + b"]" * 50_000 + b"}",
+}
+
+
+@pytest.mark.parametrize("bad", BAD_LINES.values(), ids=BAD_LINES)
+@pytest.mark.parametrize("place", [0, 77, 199])
+def test_one_bad_line_among_many_costs_only_itself(bad: bytes, place: int) -> None:
+    lines = [LINE] * 200
+    lines[place] = bad
+    found = read(b"\n".join(lines) + b"\n")
+    position = place * (len(LINE) + 1)
+    assert found.bad == {position: bad}
+    after = [position + len(bad) + 1 + n * (len(LINE) + 1) for n in range(199 - place)]
+    expected = [n * (len(LINE) + 1) for n in range(place)] + after
+    assert found.rows == dict.fromkeys(expected, ANN)
+
+
+def test_records_that_are_broken_over_lines_do_not_hide_behind_two_on_one() -> None:
+    broken = [LINE, LINE + LINE, b'{"user_id":"bob",', b'"payload":3}', LINE]
+    found = read(b"\n".join(broken))
+    assert list(found.bad.values()) == broken[1:4]
+    assert list(found.rows.values()) == [ANN, ANN]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "expected"),
+    [
+        ("user_id", ['"ann"', "5", "null", '""', '"5"'], [b"ann", b"5", None, None, b"5"]),
+        ("user_id", ["5", '"ann"', "true"], [b"5", b"ann", b"true"]),
+        ("user_id", [f'"{UUID}"', f'"{str(UUID).upper()}"', "7"], [UUID.bytes, UUID.bytes, b"7"]),
+        ("user_id", ['"2026-01-01T00:00:00Z"'] * 2, [b"2026-01-01T00:00:00Z"] * 2),
+        ("user_id", ['"2026-01-01"', '"12:30:00"'], [b"2026-01-01", b"12:30:00"]),
+        ("user_id", ["9007199254740993", "1"], [b"9007199254740993", b"1"]),
+        ("user_id", ["0.5", "9007199254740993"], [b"0.5", b"9007199254740993"]),
+        ("user_id", ['"\\ud800"', '"ann"'], [None, b"ann"]),
+        ("user_id", ['"\\ud83d\\ude00"', '"\\u0000"'], ["😀".encode(), b"\0"]),
+        ("user_id", ['["ann"]', '{"a":1}', '"ann"'], [None, None, b"ann"]),
+        ("event_time", ["1767225600000", '"2026-01-01T00:00:00Z"', "1767225600000.5"], [NEW_YEAR] * 3),
+        ("event_time", ['"2026-01-01T01:00:00+01:00"', "0", '"no"', "null"], [NEW_YEAR, 0, None, None]),
+        ("event_time", ["1767225600000", "1" + "0" * 40], [NEW_YEAR, None]),
+        ("payload", ["1", "0.5", "-2e-1", "1e0"], [1.0, 0.5, -0.2, 1.0]),
+        ("payload", ["0.5", '"0.5"', "[0.5]", "null", "1"], [0.5, NONE, NONE, None, 1.0]),
+        ("payload", ['"0.5"', "null", "0.5"], [NONE, None, 0.5]),
+        ("payload", ['"0.5"', "null", '"1"'], [NONE, None, NONE]),
+        ("payload", ["0.5", "true", "false"], [0.5, NONE, NONE]),
+        ("payload", ["true", "0.5"], [NONE, 0.5]),
+        ("payload", ["0.5", "1" + "0" * 30, '"x"'], [0.5, 1e30, NONE]),
+        ("payload", ["NaN", "0.5", "-Infinity"], [NONE, 0.5, -math.inf]),
+    ],
+)
+def test_values_of_mixed_types_are_each_what_they_are(
+    name: str, values: list[str], expected: list[Any]
+) -> None:
+    assert column(name, values) == expected
+
+
+@pytest.mark.parametrize("lines", [1, 200])
+def test_of_a_key_that_stands_twice_the_last_counts(lines: int) -> None:
+    text = b'{"user_id":"bob","x":1,"x":2,"user_id":"ann","payload":0.5,"event_time":1767225600000}\n' * lines
+    assert list(read(text).rows.values()) == [ANN] * lines
+
+
+USERS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=8)
+USERS |= st.uuids().map(str) | st.lists(st.just(1), max_size=1)
+PAYLOADS = st.none() | st.floats(allow_nan=False) | st.integers(-1000, 1000) | st.text(max_size=3)
+RECORDS = st.fixed_dictionaries({}, optional={"user_id": USERS, "payload": PAYLOADS, "other": USERS})
+ALIKE = st.fixed_dictionaries({"user_id": st.text(max_size=8), "payload": st.floats(allow_nan=False)})
+JSON = st.one_of(RECORDS, ALIKE, USERS).map(json.dumps) | ALIKE.map(
+    lambda r: json.dumps(r, ensure_ascii=False)
+)
+LINES = JSON.map(str.encode) | st.sampled_from([b"", b" \r", b"{", b"{}", b'{"user_id":1}}', b"nul"])
+
+
+def oracle(line: bytes) -> tuple[Any, Any, Any] | None:
+    """What a line says, by Python's own reader; None where it is no record."""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(record, dict):
+        return None
+    user, payload = record.get("user_id"), record.get("payload")
+    key = None if user in (None, "") or isinstance(user, list) else str(user).encode()
+    if isinstance(user, bool):
+        key = str(user).lower().encode()
+    if isinstance(user, str) and len(user) == 36:
+        key = uuid.UUID(user).bytes
+    none = None if payload is None else NONE
+    return key, None, float(payload) if isinstance(payload, int | float) else none
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(
+    lines=st.lists(LINES, max_size=12) | st.lists(ALIKE.map(lambda r: json.dumps(r).encode())), few=st.just(2)
+)
+def test_each_line_is_what_python_reads_in_it(lines: list[bytes], few: int) -> None:
+    with mock.patch.object(json_lines, "FEW_LINES", few):
+        found = read(b"\n".join(lines))
+    expected, position = Found({}, {}), 0
+    for line in lines:
+        said = oracle(line)
+        if said is not None:
+            expected.rows[position] = said
+        elif line.strip():
+            expected.bad[position] = line
+        position += len(line) + 1
+    assert found == expected

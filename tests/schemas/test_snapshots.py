@@ -1,0 +1,205 @@
+"""Snapshots of statistics: in files, on the wire, and across versions of their schema."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from typing import Any
+
+import fastavro
+import numpy as np
+import pytest
+
+from ldpbeam import Answers, Attribute, Statistic, empty, merge, tally
+from ldpbeam.schemas.avro import schema
+from ldpbeam.schemas.snapshots import (
+    Snapshot,
+    decode_statistic,
+    encode_statistic,
+    read_snapshots,
+    statistic_fields,
+    statistic_of,
+    write_snapshots,
+)
+from ldpbeam.schemas.study import Study
+from ldpbeam.schemas.study_file import parse_study
+
+WINDOW = (1_767_225_600_000, 1_767_229_200_000)
+NAMES = {"study": "commute", "study_fingerprint": "f" * 32, "run": "r1"}
+
+
+def tallied(attribute: Attribute, seed: int, users: int = 200) -> Statistic:
+    """The statistic of users who each answered some of the services."""
+    source = np.random.default_rng(seed)
+    answers = []
+    for index, version in enumerate(attribute.versions):
+        rows = np.flatnonzero(source.random(users) < 0.6)
+        answers.append(Answers(index, rows, version.mechanism.perturb(source.random(len(rows)), source)))
+    return tally(attribute, users, answers)
+
+
+@pytest.fixture(scope="module")
+def attribute(commute: Study) -> Attribute:
+    return commute.attribute("minutes")
+
+
+@pytest.fixture(scope="module")
+def snapshots(attribute: Attribute) -> list[Snapshot]:
+    """A group of its own, the rest of the groups, and one without a window."""
+    one, other = tallied(attribute, 1), tallied(attribute, 2)
+    return [
+        Snapshot("minutes", WINDOW, "north", 0, one, pane_index=2, pane_timing="late"),
+        Snapshot("minutes", WINDOW, None, 7, merge([one, other])),
+        Snapshot("minutes", None, None, 0, empty(attribute), pane_timing="early"),
+    ]
+
+
+def written(snapshots: list[Snapshot], attribute: Attribute) -> bytes:
+    stream = io.BytesIO()
+    write_snapshots(stream, snapshots, attribute, **NAMES)
+    return stream.getvalue()
+
+
+def read(data: bytes) -> list[Snapshot]:
+    return list(read_snapshots(io.BytesIO(data)))
+
+
+def rewritten(data: bytes, other: Any, **more: Any) -> bytes:
+    """A file's records as a program with another schema would have written them."""
+    stream = io.BytesIO()
+    fastavro.writer(stream, other, [{**record, **more} for record in fastavro.reader(io.BytesIO(data))])
+    return stream.getvalue()
+
+
+def without(*names: str) -> Any:
+    whole = schema("statistic")
+    return {**whole, "fields": [field for field in whole["fields"] if field["name"] not in names]}
+
+
+def test_snapshots_read_back_are_equal(attribute: Attribute, snapshots: list[Snapshot]) -> None:
+    assert snapshots[0].statistic.reports > 300
+    assert len(snapshots[0].statistic.joint_cells) > 100
+    assert len(snapshots[0].statistic.moments) == 8
+    assert read(written(snapshots, attribute)) == snapshots
+
+
+def test_a_file_says_what_its_snapshots_are_of(attribute: Attribute, snapshots: list[Snapshot]) -> None:
+    reader: Any = fastavro.reader(io.BytesIO(written(snapshots, attribute)))
+    records = list(reader)
+    for record, snapshot in zip(records, snapshots, strict=True):
+        assert {name: record[name] for name in NAMES} == NAMES
+        assert record["attribute"] == "minutes"
+        assert record["channels"] == ["maps", "taxi", "survey"]
+        assert record["fingerprint"] == attribute.fingerprint == snapshot.statistic.fingerprint
+        assert (record["reports"], record["users"]) == (snapshot.statistic.reports, snapshot.statistic.users)
+    assert [record["window_start"] for record in records] == [WINDOW[0], WINDOW[0], None]
+    first = np.frombuffer(records[0]["histograms"][0], "<i8")
+    np.testing.assert_array_equal(first, snapshots[0].statistic.histograms[0])
+
+
+def test_the_same_snapshots_give_the_same_bytes(attribute: Attribute, snapshots: list[Snapshot]) -> None:
+    data = written(snapshots, attribute)
+    backwards = [
+        dataclasses.replace(
+            snapshot,
+            statistic=dataclasses.replace(
+                snapshot.statistic, moments=dict(reversed(list(snapshot.statistic.moments.items())))
+            ),
+        )
+        for snapshot in snapshots
+    ]
+    assert written(backwards, attribute) == data == written(read(data), attribute)
+    assert written(snapshots[:2], attribute) != data
+
+
+def test_statistics_read_back_merge_as_those_that_were_written(
+    attribute: Attribute, snapshots: list[Snapshot]
+) -> None:
+    one, rest = (snapshot.statistic for snapshot in read(written(snapshots[:2], attribute)))
+    assert merge([one, rest]) == merge([snapshots[0].statistic, snapshots[1].statistic])
+    assert merge([rest, empty(attribute)]) == rest
+
+
+def test_a_statistic_on_the_wire_is_equal_and_has_no_schema(snapshots: list[Snapshot]) -> None:
+    for snapshot in snapshots:
+        data = encode_statistic(snapshot.statistic)
+        assert decode_statistic(data) == snapshot.statistic
+        assert b"histograms" not in data
+        assert encode_statistic(decode_statistic(data)) == data
+
+
+def test_numbers_beyond_64_bits_and_unknown_users_survive(attribute: Attribute) -> None:
+    whole = tallied(attribute, 3)
+    (mask, moments), *_ = whole.moments.items()
+    large = dataclasses.replace(moments, sums=(-(2**80), 0, 1), squares=(2**200, 2**64, 0))
+    statistic = dataclasses.replace(whole, users=None, moments={mask: large, 2**61: large})
+    assert decode_statistic(encode_statistic(statistic)) == statistic
+    assert statistic_of(statistic_fields(statistic)) == statistic
+    assert decode_statistic(encode_statistic(statistic)).users is None
+
+
+def test_counts_keep_all_their_64_bits(attribute: Attribute) -> None:
+    histograms = tuple(histogram + (2**62 + 1) for histogram in empty(attribute).histograms)
+    statistic = dataclasses.replace(empty(attribute), histograms=histograms)
+    assert decode_statistic(encode_statistic(statistic)).histograms[0].tolist() == [2**62 + 1] * 256
+
+
+def test_statistics_of_versions_and_of_kept_duplicates_round_trip(commute_text: str) -> None:
+    versions = "version_field: app, versions: {v1: {epsilon: 1}, v2: {epsilon: 2}}"
+    text = commute_text.replace("square_wave, epsilon: 1.0", f"square_wave, {versions}").replace("ule", "em")
+    attribute = parse_study(text.replace("windows:", "duplicates: keep\nwindows:")).attribute("minutes")
+    snapshot = Snapshot("minutes", None, None, 0, tallied(attribute, 4))
+    assert snapshot.statistic.users is None
+    assert len(snapshot.statistic.histograms) == 4
+    assert read(written([snapshot], attribute)) == [snapshot]
+
+
+def test_a_file_of_an_older_schema_is_read_with_the_defaults(
+    attribute: Attribute, snapshots: list[Snapshot]
+) -> None:
+    older = without("other_groups", "pane_index", "pane_timing", "shard", "group")
+    expected = [
+        dataclasses.replace(snapshot, other_groups=0, pane_index=0, pane_timing="on_time", group=None)
+        for snapshot in snapshots
+    ]
+    assert read(rewritten(written(snapshots, attribute), older)) == expected != snapshots
+
+
+def test_a_file_without_windows_and_users_is_read_as_one_that_has_none(
+    attribute: Attribute, snapshots: list[Snapshot]
+) -> None:
+    older = without("window_start", "window_end", "users")
+    (found, *_) = read(rewritten(written(snapshots, attribute), older))
+    statistic = dataclasses.replace(snapshots[0].statistic, users=None)
+    assert found == dataclasses.replace(snapshots[0], window=None, statistic=statistic)
+
+
+def test_a_file_of_a_newer_schema_is_read_without_its_new_fields(
+    attribute: Attribute, snapshots: list[Snapshot]
+) -> None:
+    newer = schema("statistic")
+    region = {"type": "record", "name": "Region", "fields": [{"name": "code", "type": "string"}]}
+    newer["fields"].insert(3, {"name": "region", "type": ["null", region], "default": None})
+    newer["fields"].append({"name": "noise", "type": "double", "default": 0.5})
+    (moments,) = (field for field in newer["fields"] if field["name"] == "moments")
+    moments["type"]["items"]["fields"].insert(0, {"name": "weight", "type": "double", "default": 1.0})
+    data = rewritten(written(snapshots, attribute), newer, region={"code": "n"})
+    assert next(iter(fastavro.reader(io.BytesIO(data))))["region"] == {"code": "n"}
+    assert read(data) == snapshots
+
+
+def test_a_file_without_what_a_statistic_needs_is_refused(
+    attribute: Attribute, snapshots: list[Snapshot]
+) -> None:
+    data = rewritten(written(snapshots, attribute), without("joint_counts"))
+    with pytest.raises(fastavro.read.SchemaResolutionError, match="joint_counts"):
+        read(data)
+
+
+def test_every_field_with_a_default_stands_in_the_schema_for_older_files() -> None:
+    fields = {field["name"]: field.get("default", "none") for field in schema("statistic")["fields"]}
+    optional = {name for name, default in fields.items() if default != "none"}
+    assert optional == {
+        *("group", "other_groups", "window_start", "window_end"),
+        *("pane_index", "pane_timing", "shard", "users"),
+    }

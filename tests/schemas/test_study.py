@@ -1,0 +1,246 @@
+"""The study model: what it compiles to, what its fingerprints cover, and how it travels."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import re
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from ldpbeam import Attribute, Categories, Numeric
+from ldpbeam.schemas import study as models
+from ldpbeam.schemas.study import Duration, Study, Time, format_duration
+from ldpbeam.schemas.study_file import fingerprint, parse_study
+
+DURATIONS: TypeAdapter[int] = TypeAdapter(Duration)
+TIMES: TypeAdapter[int] = TypeAdapter(Time)
+TAXI = "taxi:   {mechanism: piecewise, epsilon: 0.5}"
+BY_FIELD = (
+    "taxi: {mechanism: piecewise, version_field: app, versions: {v1: {epsilon: 0.5}, v2: {epsilon: 1}}}"
+)
+BY_TIME = """taxi:
+        mechanism: piecewise
+        versions:
+          v1: {epsilon: 0.5, until: 2026-11-20T10:00:00Z}
+          v2: {epsilon: 1, since: 2026-11-20T10:00:00Z}"""
+
+
+def minutes(text: str) -> Attribute:
+    return parse_study(text).attribute("minutes")
+
+
+def joined(services: str, buckets: int = 256) -> Attribute:
+    """The attribute that a ULE over some services compiles to."""
+    domain = f"domain: {{numeric: [0, 1]}}, buckets: {buckets}"
+    estimates = "estimates: {together: {estimator: ule}}"
+    return parse_study(
+        f"{{study: s, attributes: {{x: {{{domain}, services: {{{services}}}, {estimates}}}}}}}"
+    ).attribute("x")
+
+
+def test_the_commute_study_compiles_as_it_stands(commute: Study) -> None:
+    attribute = commute.attribute("minutes")
+    assert commute.study == "commute"
+    assert attribute.domain == Numeric(0.0, 180.0)
+    assert (attribute.buckets, attribute.value_buckets) == (256, 256)
+    assert attribute.services == attribute.joint_services == ("maps", "taxi", "survey")
+    described = [(v.label, v.mechanism.name, v.mechanism.epsilon) for v in attribute.versions]
+    assert described == [
+        ("maps", "square_wave", 1.0),
+        ("taxi", "piecewise", 0.5),
+        ("survey", "stochastic_rounding", 0.8),
+    ]
+    assert attribute.joint_shape == (257, 257, 3)
+    assert commute.windows is not None
+    assert (commute.windows.size, commute.windows.allowed_lateness) == (3_600_000, 600_000)
+    assert commute.group_users
+
+
+def test_only_services_that_an_estimator_joins_are_joined(commute_text: str) -> None:
+    two = minutes(commute_text.replace("{estimator: ule}", "{estimator: ule, services: [survey, maps]}"))
+    assert two.joint_services == ("maps", "survey")
+    none = minutes(commute_text.replace("{estimator: ule}", "{estimator: em}"))
+    assert none.joint_services == ()
+
+
+def test_numbers_may_have_an_exponent(commute_text: str) -> None:
+    text = commute_text.replace("epsilon: 0.5", "epsilon: 5e-1").replace("ule}", "ule, tolerance: 1e-4}")
+    study = parse_study(text)
+    assert study.attribute("minutes").versions[1].mechanism.epsilon == 0.5
+    assert study.attributes["minutes"].estimates["together"].options == {"tolerance": 1e-4}
+
+
+def test_categories_are_names_or_how_many_there_are() -> None:
+    def domain(text: str) -> object:
+        services = "services: {a: {mechanism: grr, epsilon: 1}}, estimates: {t: {estimator: mle}}"
+        study = f"{{study: s, attributes: {{x: {{domain: {{categories: {text}}}, {services}}}}}}}"
+        return parse_study(study).attribute("x").domain
+
+    assert domain("[car, bus]") == Categories(("car", "bus"))
+    assert domain("3") == Categories(("0", "1", "2"))
+
+
+@pytest.mark.parametrize("versions", [BY_FIELD, BY_TIME], ids=["by field", "by time"])
+def test_versions_are_channels_of_their_own_and_change_the_fingerprint(
+    commute_text: str, versions: str
+) -> None:
+    plain, versioned = minutes(commute_text), minutes(commute_text.replace(TAXI, versions))
+    assert [v.label for v in versioned.versions] == ["maps", "taxi@v1", "taxi@v2", "survey"]
+    assert [v.mechanism.epsilon for v in versioned.versions] == [1.0, 0.5, 1.0, 0.8]
+    assert versioned.services == ("maps", "taxi", "survey")
+    resolution = versioned.joint_buckets
+    assert versioned.joint_shape == (1 + resolution, 1 + 2 * resolution, 3)
+    assert versioned.fingerprint != plain.fingerprint
+
+
+def test_a_version_may_end_where_the_epoch_starts(commute_text: str) -> None:
+    versions = BY_TIME.replace("2026-11-20T10:00:00Z", "1970-01-01T00:00:00Z")
+    assert len(minutes(commute_text.replace(TAXI, versions)).versions) == 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("epsilon: 0.5", "epsilon: 0.6"),
+        ("mechanism: piecewise", "mechanism: laplace"),
+        ("[0, 180]", "[0, 181]"),
+        ("buckets: 256", "buckets: 128"),
+        ("buckets: 256", "buckets: 256\n    joint_buckets: 64"),
+        ("taxi:", "cabs:"),
+        ("minutes:", "hours:"),
+    ],
+)
+def test_whatever_changes_a_channel_changes_the_attributes_fingerprint(
+    commute_text: str, old: str, new: str
+) -> None:
+    changed = parse_study(commute_text.replace(old, new))
+    (name,) = changed.attributes
+    assert changed.attribute(name).fingerprint != minutes(commute_text).fingerprint
+    assert fingerprint(changed) != fingerprint(parse_study(commute_text))
+
+
+def test_a_comment_changes_no_fingerprint_and_an_estimates_name_only_the_studys(commute_text: str) -> None:
+    plain = parse_study(commute_text)
+    commented = parse_study("# another comment\n" + commute_text)
+    renamed = parse_study(commute_text.replace("mean:", "average:"))
+    assert commented.attribute("minutes").fingerprint == plain.attribute("minutes").fingerprint
+    assert renamed.attribute("minutes").fingerprint == plain.attribute("minutes").fingerprint
+    assert fingerprint(commented) == fingerprint(plain) != fingerprint(renamed)
+    assert re.fullmatch("[0-9a-f]{32}", fingerprint(plain))
+
+
+@pytest.mark.parametrize("versions", [TAXI, BY_FIELD, BY_TIME], ids=["plain", "by field", "by time"])
+def test_a_study_survives_pickling_and_json(commute_text: str, versions: str) -> None:
+    study = parse_study(commute_text.replace(TAXI, versions))
+    pickled = pickle.loads(pickle.dumps(study))
+    assert pickled == study
+    assert pickled.attribute("minutes") == study.attribute("minutes")
+    parsed = Study.model_validate_json(study.model_dump_json())
+    assert parsed == study
+    assert fingerprint(parsed) == fingerprint(study)
+
+
+@settings(derandomize=True, deadline=None, max_examples=200)
+@given(milliseconds=st.integers(0, 10**13))
+def test_durations_round_trip(milliseconds: int) -> None:
+    assert DURATIONS.validate_python(format_duration(milliseconds)) == milliseconds
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("90s", 90_000), ("1h", 3_600_000), (" 2 d ", 172_800_000), ("250ms", 250), ("1w", 604_800_000)],
+)
+def test_durations_are_whole_numbers_with_a_unit(text: str, milliseconds: int) -> None:
+    assert DURATIONS.validate_python(text) == milliseconds
+
+
+def test_durations_are_written_in_the_largest_unit_that_divides_them() -> None:
+    assert [format_duration(n) for n in (90_000, 3_600_000, 172_800_000, 250)] == ["90s", "1h", "2d", "250ms"]
+
+
+@pytest.mark.parametrize("text", ["1970-01-01T00:00:00Z", "2026-11-20T12:00:00.001+02:00"])
+def test_a_time_is_epoch_milliseconds_whether_yaml_or_json_gave_it(text: str) -> None:
+    expected = {"1970-01-01T00:00:00Z": 0, "2026-11-20T12:00:00.001+02:00": 1_795_168_800_001}[text]
+    assert TIMES.validate_python(yaml.safe_load(text)) == expected
+    assert TIMES.validate_python(text) == expected
+
+
+@pytest.mark.parametrize("value", ["2026-11-20T10:00:00", "yesterday", 1.5, True, None])
+def test_a_time_without_a_zone_is_refused(value: object) -> None:
+    with pytest.raises(ValidationError):
+        TIMES.validate_python(value)
+
+
+@pytest.mark.parametrize(("name", "extra"), [("square_wave", 1), ("piecewise", 1), ("laplace", 3)])
+@pytest.mark.parametrize(("services", "resolution"), [(1, 256), (2, 256), (3, 64), (5, 8)])
+def test_the_default_joint_histogram_is_the_finest_of_at_most_2_to_the_20_cells(
+    name: str, extra: int, services: int, resolution: int
+) -> None:
+    attribute = joined(", ".join(f"s{i}: {{mechanism: {name}, epsilon: 1}}" for i in range(services)))
+    assert math.prod(attribute.joint_shape) <= 2**20
+    assert attribute.joint_shape == (resolution + extra,) * services
+    assert resolution == 256 or (2 * resolution + extra) ** services > 2**20
+
+
+def test_versions_of_a_service_share_the_default_joint_histograms_cells() -> None:
+    versions = "{a: {epsilon: 1}, b: {epsilon: 2}, c: {epsilon: 3}, d: {epsilon: 4}}"
+    service = f"{{mechanism: piecewise, version_field: app, versions: {versions}}}"
+    attribute = joined(f"s0: {service}, s1: {service}")
+    assert attribute.joint_shape == (513, 513)
+
+
+def test_the_default_joint_histogram_is_no_finer_than_the_buckets_and_a_given_one_stands(
+    commute_text: str,
+) -> None:
+    assert joined("s: {mechanism: piecewise, epsilon: 1}", buckets=100).joint_shape == (65,)
+    given = minutes(commute_text.replace("buckets: 256", "buckets: 256\n    joint_buckets: 32"))
+    assert given.joint_shape == (33, 33, 3)
+
+
+def accepts(schema: Any, value: Any, root: Any) -> bool:
+    """A validator for the keywords of JSON Schema that pydantic writes here."""
+    if "$ref" in schema:
+        return accepts(root["$defs"][schema["$ref"].removeprefix("#/$defs/")], value, root)
+    if "anyOf" in schema:
+        return any(accepts(one, value, root) for one in schema["anyOf"])
+    kinds = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float)}
+    kind = kinds.get(schema["type"], type(None))
+    if not isinstance(value, kind) or value not in schema.get("enum", [value]):
+        return False
+    if isinstance(value, dict):
+        named, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+        others = {True: {"anyOf": [{"type": t} for t in (*kinds, "null")]}}.get(others is True, others)
+        return set(schema.get("required", [])) <= set(value) and all(
+            (key in named or others is not False) and accepts(named.get(key, others), item, root)
+            for key, item in value.items()
+        )
+    if isinstance(value, list):
+        parts = schema.get("prefixItems", [schema.get("items")] * len(value))
+        return len(parts) == len(value) and all(map(lambda p, v: accepts(p, v, root), parts, value))
+    if isinstance(value, str):
+        return re.search(schema.get("pattern", ""), value) is not None
+    return value is None or schema.get("minimum", value) <= value <= schema.get("maximum", value)
+
+
+def test_the_json_schema_names_every_key() -> None:
+    schema = Study.model_json_schema()
+    found = {"Study": schema, **schema["$defs"]}
+    ours = [m for m in vars(models).values() if isinstance(m, type) and issubclass(m, BaseModel)]
+    named = {
+        m.__name__: set(m.model_fields) for m in ours if m.__module__ == models.__name__ and m.model_fields
+    }
+    assert len(named) == 8
+    assert {name: set(found[name]["properties"]) for name in named} == named
+
+
+def test_the_json_schema_takes_the_commute_study_and_refuses_what_it_does_not_name(commute_text: str) -> None:
+    schema = Study.model_json_schema()
+    assert accepts(schema, yaml.safe_load(commute_text), schema)
+    for old, new in [("buckets", "bucket"), ("size: 1h", "size: 1"), ("study:", "name:"), ("256", "1")]:
+        assert not accepts(schema, yaml.safe_load(commute_text.replace(old, new)), schema)

@@ -1,0 +1,244 @@
+"""A study file that is wrong: one message, with the place in the file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ldpbeam.schemas.study_file import StudyError, parse_study, read_study
+
+TAXI = "{mechanism: piecewise, epsilon: 0.5}"
+ULE = "{estimator: ule}"
+DOMAIN = "{numeric: [0, 180]}"
+AT_TAXI = "8: attributes.minutes.services.taxi"
+AT_MAPS = "7: attributes.minutes.services.maps"
+AT_ULE = "11: attributes.minutes.estimates.together"
+AT_EMS = "12: attributes.minutes.estimates.maps_only"
+AT_BUCKETS = "5: attributes.minutes.buckets"
+AT_DOMAIN = "4: attributes.minutes.domain"
+
+
+def problem(text: str) -> str:
+    with pytest.raises(StudyError) as caught:
+        parse_study(text, "commute.yaml")
+    return str(caught.value)
+
+
+def assert_says(text: str, place: str, says: str) -> None:
+    """One line that starts with the file, the line and the place."""
+    message = problem(text)
+    assert re.fullmatch(rf"commute\.yaml:{re.escape(place)}: .+", message), message
+    assert says in message
+
+
+def versions(one: str, other: str, by: str = "") -> str:
+    return (
+        f"{{mechanism: piecewise, {by}versions: {{v1: {{epsilon: 1, {one}}}, v2: {{epsilon: 2, {other}}}}}}}"
+    )
+
+
+BY_APP = "version_field: app, "
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "says"),
+    [
+        # keys
+        ("buckets:", "bucket:", "5: attributes.minutes.bucket", "unknown key; did you mean 'buckets'?"),
+        ("windows:", "window:", "14: window", "unknown key; did you mean 'windows'?"),
+        ("allowed_lateness", "alowed_latenes", "14: windows.alowed_latenes", "mean 'allowed_lateness'?"),
+        ("study: commute", "study: commute\nqqqqq: 1", "2: qqqqq", "unknown key"),
+        ("study: commute", "study: commute\n1: 2", "2: 1", "Keys should be strings, found 1"),
+        # names
+        ("study: commute", "study: my commute", "1: study", "names have letters, digits, _ and -"),
+        ("maps:   ", "'ma/ps': ", "7: attributes.minutes.services.ma/ps.[key]", "found 'ma/ps'"),
+        # mechanisms
+        ("square_wave", "square", AT_MAPS, "unknown mechanism 'square'; there are: grr"),
+        (TAXI, "{mechanism: grr, epsilon: 1}", AT_TAXI, "mechanism 'grr' is for categories"),
+        (TAXI, "{mechanism: piecewise}", AT_TAXI, "it needs a mechanism and an epsilon"),
+        (TAXI, "{epsilon: 1}", AT_TAXI, "it needs a mechanism and an epsilon"),
+        (TAXI, "{mechanism: piecewise, epsilon: 1, wide: 2}", AT_TAXI, "has no option 'wide'; it takes none"),
+        (TAXI, "{mechanism: piecewise, epsilon: 1, name: 2}", AT_TAXI, "has no option 'name'; it takes none"),
+        (TAXI, "piecewise", AT_TAXI, "found 'piecewise'"),
+        ("epsilon: 0.5", "epsilon: 0", f"{AT_TAXI}.epsilon", "greater than 0, found 0"),
+        ("epsilon: 0.5", "epsilon: -0.5", f"{AT_TAXI}.epsilon", "greater than 0, found -0.5"),
+        ("epsilon: 0.5", "epsilon: 99", f"{AT_TAXI}.epsilon", "found 99"),
+        ("epsilon: 0.5", "epsilon: .nan", f"{AT_TAXI}.epsilon", "found nan"),
+        ("epsilon: 0.5", "epsilon: low", f"{AT_TAXI}.epsilon", "valid number"),
+        ("epsilon: 0.5", "epsilon: yes", f"{AT_TAXI}.epsilon", "found True"),
+        # estimators
+        ("estimator: ems", "estimator: emz", AT_EMS, "unknown estimator 'emz'"),
+        (ULE, "{services: [maps]}", f"{AT_ULE}.estimator", "Field required"),
+        ("[maps]", "[mops]", AT_EMS, "unknown service 'mops'; there are: maps,"),
+        ("[maps]", "[maps, maps]", f"{AT_EMS}.services", "found ['maps', 'maps']"),
+        ("[maps]", "[]", f"{AT_EMS}.services", "found []"),
+        (ULE, "{estimator: norm_sub}", AT_ULE, "'norm_sub' does not fit: it is for categories"),
+        (ULE, "{estimator: ule, steps: 3}", AT_ULE, "has no option 'steps'; it takes: smooth, tolerance,"),
+        (ULE, "{estimator: ule, tolerance: 0}", AT_ULE, "'tolerance' is a number above 0, found 0"),
+        (ULE, "{estimator: ule, tolerance: .nan}", AT_ULE, "'tolerance' is a number above 0, found nan"),
+        (ULE, "{estimator: ule, max_iterations: 1.5}", AT_ULE, "is a whole number from 1, found 1.5"),
+        (ULE, "{estimator: ule, max_iterations: 10000.0}", AT_ULE, "is a whole number from 1, found 10000.0"),
+        (ULE, "{estimator: ule, smooth: often}", AT_ULE, "'smooth' is true or false, found 'often'"),
+        ("study: commute", "study: commute\nduplicates: keep", AT_ULE.replace("11", "12"), "does not group"),
+        # domains
+        (DOMAIN, "{numeric: [180, 0]}", AT_DOMAIN, "needs low < high, found [180.0, 0.0]"),
+        (DOMAIN, "{numeric: [0, .inf]}", AT_DOMAIN, "needs low < high"),
+        (DOMAIN, "{numeric: [0]}", f"{AT_DOMAIN}.numeric.1", "Field required"),
+        (DOMAIN, "{numeric: [0, 1, 2]}", f"{AT_DOMAIN}.numeric", "at most 2 items"),
+        (DOMAIN, "{categories: [car, bus, car]}", AT_DOMAIN, "categories stand twice in the domain: car"),
+        (DOMAIN, "{categories: [car]}", AT_DOMAIN, "two categories or more, found 1"),
+        (DOMAIN, "{categories: 1}", f"{AT_DOMAIN}.categories", "greater than or equal to 2, found 1"),
+        (DOMAIN, "{categories: [yes, car]}", f"{AT_DOMAIN}.categories.0", "valid string, found True"),
+        (DOMAIN, "{}", AT_DOMAIN, "give either numeric: [low, high] or categories: [...]"),
+        (DOMAIN, "{numeric: [0, 1], categories: 3}", AT_DOMAIN, "give either numeric: [low, high] or"),
+        # sizes
+        ("buckets: 256", "buckets: 1", AT_BUCKETS, "greater than or equal to 2, found 1"),
+        ("buckets: 256", "quantiles: [0.5, 1]", "5: attributes.minutes.quantiles.1", "less than 1, found 1"),
+        ("study: commute", "study: commute\nepsilon_cap: 0", "2: epsilon_cap", "greater than 0, found 0"),
+        ("study: commute", "study: commute\nrepeats: never", "2: repeats", "'first' or 'all', found 'never'"),
+        ("study: commute", "study: commute\ngroups: region", "2: groups", "found 'region'"),
+        ("study: commute", "study: commute\ngroups: {field: user_id}", "2: groups.field", "found 'user_id'"),
+        ("study: commute", "study: commute\ngroups: {field: row}", "2: groups.field", "found 'row'"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_message_with_its_place(
+    commute_text: str, old: str, new: str, place: str, says: str
+) -> None:
+    assert old in commute_text
+    assert_says(commute_text.replace(old, new), place, says)
+
+
+@pytest.mark.parametrize(("key", "meant"), [("epsilom", "epsilon"), ("machanism", "mechanism")])
+def test_a_wrong_key_of_a_service_is_named(commute_text: str, key: str, meant: str) -> None:
+    """A service takes its mechanism's options too, and is still told which of its keys is wrong."""
+    message = problem(commute_text.replace(TAXI, TAXI.replace(meant, key)))
+    assert re.match(rf"commute\.yaml:8: attributes\.minutes\.services\.taxi\b.*\b{key}\b", message), message
+    assert f"did you mean {meant!r}?" in message
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["90", "0h", "-1h", "1.5h", "1 fortnight", "h", "1:30", "null", "[1h]", "yes", "99999999999999999w"],
+)
+def test_a_bad_duration_is_refused_where_it_stands(commute_text: str, value: str) -> None:
+    assert_says(commute_text.replace("size: 1h", f"size: {value}"), "14: windows.size", ": ")
+
+
+def test_a_duration_without_a_unit_is_told_what_to_add(commute_text: str) -> None:
+    message = problem(commute_text.replace("size: 1h", "size: 90"))
+    assert message.endswith("windows.size: add a unit: ms, s, m, h, d or w, as in 90s, found 90")
+
+
+@pytest.mark.parametrize("period", ["2h", "0s"])
+def test_a_period_longer_than_its_window_or_zero_is_refused(commute_text: str, period: str) -> None:
+    text = commute_text.replace("size: 1h", f"size: 1h, period: {period}")
+    assert_says(text, "14: windows", "period must be above zero and at most size")
+
+
+UNTIL_MARCH, SINCE_MARCH = "until: 2026-03-01T00:00:00Z", "since: 2026-03-01T00:00:00Z"
+IN_MARCH = f"{SINCE_MARCH}, {UNTIL_MARCH}"
+V2_SINCE = ".versions.v2.since"
+
+
+@pytest.mark.parametrize(
+    ("service", "place", "says"),
+    [
+        (versions(UNTIL_MARCH, "since: 2026-02-01T00:00:00Z"), "", "times overlap or are empty"),
+        (versions(IN_MARCH, SINCE_MARCH), "", "times overlap or are empty"),
+        (versions(UNTIL_MARCH, "mechanism: laplace"), "", "each version needs since and/or until"),
+        (versions(UNTIL_MARCH, "since: 2026-03-01T00:00:00"), V2_SINCE, "write a time with its zone"),
+        (versions(UNTIL_MARCH, "since: 2026-03-01"), V2_SINCE, "write a time with its zone"),
+        (versions(UNTIL_MARCH, "since: '2026-02-30T00:00:00Z'"), V2_SINCE, "day is out of range"),
+        (versions(UNTIL_MARCH, SINCE_MARCH).replace("epsilon: 2", "epsilon: 99"), ".versions.v2", "at most"),
+        ("{mechanism: laplace, epsilon: 1, version_field: app}", "", "version_field needs versions"),
+        (versions(UNTIL_MARCH, SINCE_MARCH, BY_APP), "", "by version_field or by time, not both"),
+        (versions("values: [a]", "values: [b, a]", BY_APP), "", "two versions have the same value"),
+        (versions("values: [v2]", "mechanism: laplace", BY_APP), "", "two versions have the same"),
+    ],
+)  # fmt: skip
+def test_versions_that_cannot_be_told_apart_are_refused(
+    commute_text: str, service: str, place: str, says: str
+) -> None:
+    assert_says(commute_text.replace(TAXI, service), AT_TAXI + place, says)
+
+
+def test_a_key_that_stands_twice_is_refused_with_both_lines(commute_text: str) -> None:
+    text = commute_text.replace(TAXI, "\n        epsilon: 1\n        epsilom: 2\n        epsilon: 3")
+    assert problem(text) == "commute.yaml:11: 'epsilon' stands twice (first on line 9)"
+    text = commute_text.replace("study: commute", "study: commute\nlist:\n- {a: 1, a: 2}")
+    assert problem(text) == "commute.yaml:3: 'a' stands twice (first on line 3)"
+
+
+@pytest.mark.parametrize(
+    ("new", "line", "says"),
+    [
+        ("study: [", 3, "expected ',' or ']'"),
+        ("study: commute\n\tx: 1", 2, "found character '\\t'"),
+        ("study: commute\nx: *nowhere", 2, "found undefined alias 'nowhere'"),
+        ("study: commute\n---\nstudy: other", 2, "but found another document"),
+    ],
+)
+def test_what_is_not_yaml_is_one_message_with_its_line(
+    commute_text: str, new: str, line: int, says: str
+) -> None:
+    message = problem(commute_text.replace("study: commute", new))
+    assert re.fullmatch(rf"commute\.yaml:{line}: this is not YAML: .+", message), message
+    assert says in message
+
+
+@pytest.mark.parametrize(
+    "second_line",
+    ["since: 2026-02-30T10:00:00Z", "x: !!python/name:os.system", "x: !!int one", "[1, 2]: 3", "x: &a [*a]"],
+)
+def test_yaml_that_makes_no_values_is_one_message_with_its_line(commute_text: str, second_line: str) -> None:
+    message = problem(commute_text.replace("study: commute", f"study: commute\n{second_line}"))
+    assert re.fullmatch(r"commute\.yaml:2: .+", message), message
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# nothing yet\n", "- study\n- attributes\n", "commute\n", "null\n", "7\n"]
+)
+def test_a_file_that_is_no_mapping_is_told_what_a_study_is(text: str) -> None:
+    message = problem(text)
+    assert re.fullmatch(r"commute\.yaml(:1)?: a study is a mapping that starts with 'study: NAME'", message)
+
+
+@pytest.mark.parametrize("name", ["strava", "internal", "list", "constrained-int"])
+def test_a_place_is_whole_whatever_its_names_are(commute_text: str, name: str) -> None:
+    text = commute_text.replace("taxi:", f"{name}:").replace("epsilon: 0.5", "epsilon: 0")
+    assert_says(text, f"8: attributes.minutes.services.{name}.epsilon", "greater than 0, found 0")
+
+
+def test_a_character_that_yaml_does_not_have_is_one_message() -> None:
+    assert re.fullmatch(r"commute\.yaml(:1)?: this is not YAML: .+", problem("study: a\0b\n"))
+
+
+def test_two_mistakes_are_two_lines_in_one_message(commute_text: str) -> None:
+    text = commute_text.replace("buckets: 256", "buckets: 0").replace("size: 1h", "size: 1")
+    lines = problem(text).splitlines()
+    assert [line.split(": ")[:2] for line in lines] == [
+        ["commute.yaml:5", "attributes.minutes.buckets"],
+        ["commute.yaml:14", "windows.size"],
+    ]
+
+
+@pytest.mark.parametrize("content", [None, b"study: \xff\xfe"], ids=["missing", "not UTF-8"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "study.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(StudyError, match=r"study\.yaml: cannot be read: ") as caught:
+        read_study(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_the_file_is_read_as_its_text_is(tmp_path: Path, commute_text: str) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(commute_text)
+    assert read_study(path) == parse_study(commute_text)
+    path.write_text(commute_text.replace("1h", "1"))
+    with pytest.raises(StudyError, match=r"study\.yaml:14: windows\.size: "):
+        read_study(str(path))

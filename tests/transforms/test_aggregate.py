@@ -1,0 +1,220 @@
+"""One CombineFn for every statistic: merges in any tree, a coder of its own, groups capped and counted."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.testing import test_pipeline
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ldpbeam.runners import direct
+from ldpbeam.schemas.snapshots import Snapshot
+from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.statistics import Answers, Statistic, empty, merge, tally
+from ldpbeam.transforms import aggregate as stage
+from ldpbeam.transforms.batches import attribute_name, tagged, version_index
+from ldpbeam.transforms.joins import UserReports
+
+TEXT = """
+study: aggregate
+attributes:
+  x:
+    domain: {numeric: [0, 1]}
+    buckets: 8
+    services:
+      maps: {mechanism: piecewise, epsilon: 1.0}
+      taxi: {mechanism: laplace, epsilon: 0.1}
+    estimates: {all: {estimator: ule}}
+  colour:
+    domain: {categories: [red, green, blue]}
+    services: {shop: {mechanism: grr, epsilon: 1.0}}
+    estimates: {all: {estimator: mle}}
+groups: {field: region, at_most: 3}
+"""
+STUDY = parse_study(TEXT)
+X = STUDY.attribute("x")
+
+
+def people(users: int, seed: int, group: str | None = None, attribute: str = "x") -> UserReports:
+    """Reports of some users, each to any of the services."""
+    rng = np.random.default_rng(seed)
+    described = STUDY.attribute(attribute)
+    answers = []
+    for index, version in enumerate(described.versions):
+        own = np.flatnonzero(rng.random(users) < 0.7)
+        values = rng.random(len(own)) if attribute == "x" else rng.integers(0, 3, len(own))
+        answers.append(Answers(index, own, version.mechanism.perturb(values, rng)))
+    return UserReports(attribute, group, users, tuple(a for a in answers if len(a.rows)))
+
+
+def together(batches: list[UserReports]) -> Statistic:
+    """One tally of the users of all batches at once."""
+    first = np.cumsum([0, *(batch.users for batch in batches)])
+    answers = []
+    for version in range(len(X.versions)):
+        own = [
+            (at, a) for at, b in zip(first, batches, strict=False) for a in b.answers if a.version == version
+        ]
+        if own:
+            rows = np.concatenate([at + a.rows for at, a in own])
+            answers.append(Answers(version, rows, np.concatenate([a.payloads for _, a in own])))
+    return tally(X, int(first[-1]), answers)
+
+
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=40), st.integers(0, 2**32))
+def test_any_tree_of_merges_is_one_tally(sizes: list[int], seed: int) -> None:
+    # Up to 40 batches, so that accumulators are also merged on the way (16 side by side).
+    batches = [people(users, seed + place) for place, users in enumerate(sizes)]
+    rng = random.Random(seed)
+    combine = stage.CombineStatistics(STUDY)
+    coder = combine.get_accumulator_coder()
+    leaves = [combine.create_accumulator() for _ in range(rng.randint(1, 4))]
+    for batch in rng.sample(batches, len(batches)):
+        place = rng.randrange(len(leaves))
+        leaves[place] = combine.add_input(leaves[place], batch)
+        if rng.random() < 0.2:
+            leaves[place] = combine.compact(leaves[place])
+    while len(leaves) > 1:
+        rng.shuffle(leaves)
+        width = rng.randint(1, len(leaves))
+        sent = [coder.decode(coder.encode(leaf)) if rng.random() < 0.5 else leaf for leaf in leaves[:width]]
+        leaves = [combine.merge_accumulators(sent), *leaves[width:]]
+    assert combine.extract_output(leaves[0]) == together(batches)
+
+
+def test_an_accumulator_crosses_the_wire_merged_and_nothing_is_nothing() -> None:
+    combine = stage.CombineStatistics(STUDY)
+    coder = combine.get_accumulator_coder()
+    assert coder.decode(coder.encode(combine.create_accumulator())) == []
+    batches = [people(20, seed) for seed in range(3)]
+    accumulator = combine.create_accumulator()
+    for batch in batches:
+        accumulator = combine.add_input(accumulator, batch)
+    (back,) = coder.decode(coder.encode(accumulator))
+    assert back == together(batches)
+    # Squares of Laplace reports at epsilon 0.1 outgrow 64 bits: sums cross as whole numbers.
+    many = merge([back] * 2000)
+    assert max(moments.squares[1] for moments in many.moments.values()) > 2**64
+    assert coder.decode(coder.encode([many])) == [many]
+
+
+def test_equal_statistics_have_equal_bytes() -> None:
+    parts = [tally(X, p.users, p.answers) for p in (people(20, 1), people(30, 2))]
+    coder = stage.StatisticCoder()
+    assert coder.encode(merge(parts)) == coder.encode(merge(parts[::-1]))
+    assert coder.decode(coder.encode(parts[0])) == parts[0]
+    assert coder.decode(coder.encode(empty(X))) == empty(X)
+
+
+def test_statistics_of_different_channels_refuse_to_merge() -> None:
+    other = parse_study(TEXT.replace("epsilon: 0.1", "epsilon: 0.2")).attribute("x")
+    combine = stage.CombineStatistics(STUDY)
+    with pytest.raises(ValueError, match="different channels"):
+        combine.merge_accumulators([[empty(X)], [empty(other)]])
+
+
+@given(st.text(), st.none() | st.text())
+def test_a_groups_key_comes_back_and_no_group_is_no_name(attribute: str, group: str | None) -> None:
+    coder = beam.coders.registry.get_coder(stage.GroupKey)
+    assert coder.is_deterministic()
+    encoded = coder.encode((attribute, group))
+    assert coder.decode(encoded) == (attribute, group)
+    assert encoded != coder.encode((attribute, "" if group is None else None))
+
+
+@settings(max_examples=150, derandomize=True)
+@given(st.data())
+def test_a_batch_of_reports_comes_back_as_it_was(data: st.DataObject) -> None:
+    rows = data.draw(st.integers(1, 6))
+    keys = data.draw(
+        st.sampled_from([st.binary(min_size=16, max_size=16), st.binary(min_size=1, max_size=20)])
+    )
+    times = data.draw(st.sampled_from([st.integers(-5, 5), st.integers(-(2**40), 2**42)]))
+    columns: dict[str, pa.Array] = {
+        "user": pa.array(data.draw(st.lists(keys, min_size=rows, max_size=rows)), pa.binary()),
+        "event_time": pa.array(data.draw(st.lists(times, min_size=rows, max_size=rows)), pa.int64()),
+        "payload": pa.array(range(rows), data.draw(st.sampled_from([pa.float64(), pa.uint32()]))),
+    }
+    if data.draw(st.booleans()):
+        columns["report_id"] = pa.array([None, *[b"0123456789abcdef"] * (rows - 1)], pa.binary())
+        columns["group"] = pa.array(["", *[None] * (rows - 1)], pa.string())
+    whole = tagged(pa.RecordBatch.from_pydict(columns), "x", 3)
+    start = data.draw(st.integers(0, rows - 1))
+    coder = beam.coders.registry.get_coder(pa.RecordBatch)
+    for batch in (whole, whole.slice(start), whole.slice(start, 1)):
+        back = coder.decode(coder.encode(batch))
+        assert back.equals(batch, check_metadata=True)
+        assert (attribute_name(back), version_index(back)) == ("x", 3)
+
+
+def test_no_group_the_empty_name_and_other_groups_are_aggregated_apart() -> None:
+    batches = [people(5, 1), people(6, 2, ""), people(7, 3, "north"), people(8, 4)]
+    batches.append(people(9, 5, "north", "colour"))
+    expected = [
+        ("colour", [("north", 9)]),
+        ("x", [(None, 13), ("", 6), ("north", 7)]),
+    ]
+    with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
+        found = (
+            pipeline
+            | beam.Create([((b.attribute, b.group), b) for b in batches])
+            | stage.Aggregate(STUDY)
+            | beam.MapTuple(lambda name, some: (name, [(s.group, s.statistic.users) for s in some]))
+        )
+        assert_that(found, equal_to(expected))
+
+
+def test_every_window_has_its_own_snapshots() -> None:
+    by_window = {0: [people(5, 1), people(6, 2)], 3600: [people(7, 3)]}
+    expected = [((start * 1000, start * 1000 + 3_600_000), together(by_window[start])) for start in by_window]
+
+    def same(found: list[Any]) -> None:
+        pairs = [(snapshot.window, snapshot.statistic) for _, (snapshot,) in found]
+        assert sorted(pairs, key=lambda p: p[0]) == expected
+
+    with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
+        found = (
+            pipeline
+            | beam.Create([(at, batch) for at, own in by_window.items() for batch in own])
+            | beam.MapTuple(lambda at, batch: TimestampedValue((("x", None), batch), at))
+            | beam.WindowInto(FixedWindows(3600))
+            | stage.Aggregate(STUDY)
+        )
+        assert_that(found, same, reify_windows=False)
+
+
+def statistic(reports: int) -> Statistic:
+    answer = Answers(0, np.arange(reports), np.zeros(reports))
+    return tally(X, reports, [answer])
+
+
+@settings(derandomize=True, deadline=None)
+@given(
+    st.dictionaries(st.none() | st.text("abc", max_size=2), st.integers(1, 4), min_size=1),
+    st.integers(1, 5),
+    st.integers(0, 2**32),
+)
+def test_the_groups_with_most_reports_stand_alone_and_the_rest_are_counted(
+    sizes: dict[str | None, int], limit: int, seed: int
+) -> None:
+    groups = [(group, statistic(reports)) for group, reports in sizes.items()]
+    random.Random(seed).shuffle(groups)
+    found = stage.capped("x", (0, 1), groups, limit)
+    # Ties by name, no name first.
+    ranked = sorted(sizes, key=lambda g: (-sizes[g], g is not None, g or ""))
+    own, rest = ranked[:limit], ranked[limit:]
+    assert [s.group for s in found if not s.other_groups] == sorted(
+        own, key=lambda g: (g is not None, g or "")
+    )
+    assert all(s.statistic == statistic(sizes[s.group]) for s in found if not s.other_groups)
+    others = [Snapshot("x", (0, 1), None, len(rest), statistic(sum(map(sizes.__getitem__, rest))))]
+    assert [s for s in found if s.other_groups] == (others if rest else [])

@@ -1,0 +1,239 @@
+"""Files to decoded batches: what is a file of reports, and that however it is split all is read once."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.testing import test_pipeline
+from apache_beam.testing.util import assert_that
+
+from ldpbeam.runners import direct
+from ldpbeam.schemas.reports import Columns
+from ldpbeam.transforms import files
+from ldpbeam.transforms.counts import COUNTS
+from ldpbeam.transforms.dead_letters import DEAD
+from ldpbeam.transforms.read import ReadReports
+
+SCHEMA = {
+    "type": "record",
+    "name": "Report",
+    "fields": [
+        {"name": "user_id", "type": "string"},
+        {"name": "service", "type": "string"},
+        {"name": "payload", "type": "double"},
+        {"name": "colour", "type": "string"},
+    ],
+}
+USERS = [f"user {i}" for i in range(300)]
+RECORDS: list[dict[str, Any]] = [
+    {"user_id": user, "service": "maps", "payload": float(place), "colour": "red"}
+    for place, user in enumerate(USERS)
+]
+
+
+def avro_bytes(records: list[dict[str, Any]] = RECORDS, codec: str = "deflate") -> bytes:
+    stream = io.BytesIO()
+    fastavro.writer(stream, SCHEMA, records, codec=codec, sync_interval=200)
+    return stream.getvalue()
+
+
+def lines(end: str = "\n") -> bytes:
+    return "".join(json.dumps(record) + end for record in RECORDS).encode()
+
+
+def parquet_bytes() -> bytes:
+    stream = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(RECORDS), stream, row_group_size=70)
+    return stream.getvalue()
+
+
+FORMATS: dict[str, Callable[[], bytes]] = {
+    "avro": avro_bytes,
+    "jsonl": lines,
+    "parquet": parquet_bytes,
+    "jsonl.gz": lambda: gzip.compress(lines()),
+}
+
+
+# Beam pickles functions: only those of a module, with the module's own variables, bring something back.
+GOT: dict[str, list[Any]] = {}
+
+
+def keep_rows(found: list[Any]) -> None:
+    GOT["rows"] = found
+
+
+def keep_dead(found: list[Any]) -> None:
+    GOT["dead"] = found
+
+
+def keep_counts(found: list[Any]) -> None:
+    GOT["counts"] = found
+
+
+def read(paths: list[Path], columns: Columns | None = None) -> dict[str, list[Any]]:
+    """What is read: batches' rows (with the file's name), dead letters, and counts."""
+    good, bad = files.sniff_all(files.match(list(map(str, paths))))
+    GOT.clear()
+    with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
+        out = pipeline | ReadReports(good, bad, columns or Columns(), keep_bad_records=False)
+        rows = out.decoded | beam.FlatMap(
+            lambda b: [{**row, "file": b.schema.metadata[b"file"].decode()} for row in b.to_pylist()]
+        )
+        assert_that(rows, keep_rows, "rows")
+        assert_that(out[DEAD] | "D" >> beam.FlatMap(lambda b: b.to_pylist()), keep_dead, "dead")
+        assert_that(out[COUNTS] | beam.CombinePerKey(sum), keep_counts, "counts")
+    return GOT
+
+
+def test_patterns_name_each_file_once_in_order(tmp_path: Path) -> None:
+    for name in ("b.avro", "a.avro", "c.jsonl"):
+        (tmp_path / name).write_bytes(b"{}")
+    patterns = [f"{tmp_path}/*.avro", f"{tmp_path}/b*", f"{tmp_path}/c.jsonl"]
+    assert files.match(patterns) == [(f"{tmp_path}/{name}", 2) for name in ("a.avro", "b.avro", "c.jsonl")]
+
+
+def test_a_pattern_that_names_no_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"")
+    with pytest.raises(FileNotFoundError, match=r"--input .*/nothing\*: no file has this name"):
+        files.match([f"{tmp_path}/a", f"{tmp_path}/nothing*"])
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_file_is_what_its_first_bytes_say_not_its_name(kind: str, tmp_path: Path) -> None:
+    data = FORMATS[kind]()
+    path = tmp_path / "reports.txt"
+    path.write_bytes(data)
+    assert files.sniff(str(path), len(data)) == files.ReportFile(str(path), len(data), kind)
+
+
+@pytest.mark.parametrize("data", [b"", b"\n \n", b'  {"user_id": "u"}\n'])
+def test_empty_files_and_lines_after_blanks_are_json_lines(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(data)
+    assert files.sniff(str(tmp_path / "x"), len(data)) == files.ReportFile(
+        str(tmp_path / "x"), len(data), "jsonl"
+    )
+
+
+@pytest.mark.parametrize("data", [b"# How to\n", b"a,b\n1,2\n", b'[{"user_id": "u"}]', b"\x89PNG\r\n"])
+def test_other_files_are_no_files_of_reports(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "README").write_bytes(data)
+    found = files.sniff(str(tmp_path / "README"), len(data))
+    assert isinstance(found, files.BadFile)
+    assert "neither like Avro, Parquet or gzip, nor with lines of JSON objects" in found.problem
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    found = files.sniff(str(tmp_path), 0)
+    assert isinstance(found, files.BadFile)
+    assert "it is a folder" in found.problem
+
+
+def test_a_damaged_first_line_does_not_make_a_file_none(tmp_path: Path) -> None:
+    data = b"user_id: garbage\n" + lines()
+    (tmp_path / "x").write_bytes(data)
+    found = files.sniff(str(tmp_path / "x"), len(data))
+    assert found == files.ReportFile(str(tmp_path / "x"), len(data), "jsonl")
+
+
+@pytest.mark.parametrize("size", [0, 1, 99, 100, 101, 250])
+def test_ranges_cover_a_file_once(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "RANGE_BYTES", 100)
+    for kind in ("avro", "jsonl"):
+        ranges = list(files.split(files.ReportFile("p", size, kind)))
+        assert [byte for part in ranges for byte in range(part.start, part.stop)] == list(range(size))
+        assert all(part.stop - part.start <= 100 for part in ranges)
+    assert [part[2:] for part in files.split(files.ReportFile("p", size, "jsonl.gz"))] == [(0, size)]
+
+
+def test_parquet_is_split_by_row_group(tmp_path: Path) -> None:
+    (tmp_path / "p").write_bytes(parquet_bytes())
+    ranges = list(files.split(files.ReportFile(str(tmp_path / "p"), 1, "parquet")))
+    assert [part[2:] for part in ranges] == [(k, k + 1) for k in range(5)]
+
+
+# Ranges shorter than a line, than a block, than the header, and as long as a file.
+@pytest.mark.parametrize("size", [23, 64, 1000, 2**20])
+def test_every_report_is_read_once_however_files_are_split(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "RANGE_BYTES", size)
+    for kind, data in FORMATS.items():
+        (tmp_path / kind).write_bytes(data())
+    got = read([tmp_path / "*"])
+    for kind in FORMATS:
+        rows = [row for row in got["rows"] if row["file"] == str(tmp_path / kind)]
+        assert sorted(row["payload"] for row in rows) == [record["payload"] for record in RECORDS], kind
+        places = {(row["position"], row["row"]) for row in rows}
+        assert len(places) == len(RECORDS), "each report's place is its own"
+    assert got["counts"] == [("in", 4 * len(RECORDS))]
+    assert got["dead"] == []
+
+
+def test_a_place_says_where_the_report_stands(tmp_path: Path) -> None:
+    (tmp_path / "l").write_bytes(lines())
+    (tmp_path / "p").write_bytes(parquet_bytes())
+    got = read([tmp_path / "l", tmp_path / "p"])
+    offset, at = {}, 0
+    for line, user in zip(lines().splitlines(keepends=True), USERS, strict=True):
+        offset[user.encode()] = at
+        at += len(line)
+    for row in got["rows"]:
+        if row["file"].endswith("l"):
+            assert (row["position"], row["row"]) == (offset[row["user_id"]], 0)
+        else:
+            assert (row["position"], row["row"]) == divmod(row["payload"], 70)
+
+
+def test_line_ends_and_blank_lines_do_not_matter(tmp_path: Path) -> None:
+    for place, data in enumerate([lines("\r\n"), lines("\n\n  \n"), lines()[:-1]]):
+        (tmp_path / f"x{place}").write_bytes(data)
+    got = read([tmp_path / "x*"])
+    found = sorted(row["payload"] for row in got["rows"])
+    assert found == sorted(3 * [record["payload"] for record in RECORDS])
+    assert got["dead"] == []
+
+
+def test_only_the_columns_that_matter_are_read(tmp_path: Path) -> None:
+    for kind, data in FORMATS.items():
+        (tmp_path / kind).write_bytes(data())
+    own = {"user_id", "service", "event_time", "payload", "position", "row", "file"}
+    paths = [tmp_path / kind for kind in FORMATS]
+    assert {frozenset(row) for row in read(paths)["rows"]} == {frozenset(own)}
+    with_extra = read(paths, Columns(extras=("colour",)))["rows"]
+    assert {frozenset(row) for row in with_extra} == {frozenset(own | {"colour"})}
+    assert {row["colour"] for row in with_extra} == {"red"}
+
+
+@pytest.mark.parametrize("size", [50, 400, 2**20])
+def test_a_corrupt_block_is_one_dead_letter_however_the_file_is_split(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "RANGE_BYTES", size)
+    data = bytearray(avro_bytes(codec="null"))
+    sync = bytes(data[-16:])
+    ends = [at for at in range(len(data)) if data[at : at + 16] == sync]
+    # The marker behind the third block is damaged: that block is lost, the one behind it can be told.
+    data[ends[3]] ^= 0xFF
+    path = tmp_path / "reports"
+    path.write_bytes(bytes(data))
+    got = read([path])
+    (letter,) = got["dead"]
+    lost = [block.num_records for block in fastavro.block_reader(io.BytesIO(avro_bytes(codec="null")))][2]
+    assert (letter["position"], letter["reason"], letter["reports"]) == (ends[2] + 16, "corrupt_block", lost)
+    assert len(got["rows"]) == len(RECORDS) - lost
+    assert dict(got["counts"]) == {
+        "in": len(RECORDS),
+        "dead_letters": lost,
+        "dead_letters_by_reason/corrupt_block": lost,
+    }

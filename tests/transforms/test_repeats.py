@@ -1,0 +1,162 @@
+"""The same report twice: one report id in a service counts once, whoever sent it and whenever."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+import pytest
+from apache_beam.testing import test_pipeline
+from apache_beam.testing.util import assert_that, equal_to
+
+from ldpbeam.runners import direct
+from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.transforms.batches import tagged
+from ldpbeam.transforms.repeats import DropRepeats
+
+STUDY = parse_study(
+    """
+study: repeats
+attributes:
+  x: &numbers
+    domain: {numeric: [0, 1]}
+    services:
+      maps: {mechanism: piecewise, version_field: app, versions: {old: {epsilon: 1.0}, new: {epsilon: 2.0}}}
+      taxi: {mechanism: laplace, epsilon: 1.0}
+    estimates: {mean: {estimator: ivw}}
+  y: *numbers
+windows: {size: 1h}
+"""
+)
+HOUR = 3_600_000
+
+
+class Sent(NamedTuple):
+    user: str
+    report_id: str | None
+    time: int = 0
+    version: int = 0
+    payload: float = 0.0
+    attribute: str = "x"
+
+
+def batch_of(some: list[Sent]) -> pa.RecordBatch:
+    columns: dict[str, Any] = {
+        "user": pa.array([s.user.encode() for s in some], pa.binary()),
+        "event_time": pa.array([s.time for s in some], pa.int64()),
+        "payload": pa.array([s.payload for s in some], pa.float64()),
+    }
+    if any(s.report_id is not None for s in some):
+        ids = [None if s.report_id is None else s.report_id.encode() for s in some]
+        columns["report_id"] = pa.array(ids, pa.binary())
+    (attribute,), (version,) = {s.attribute for s in some}, {s.version for s in some}
+    return tagged(pa.RecordBatch.from_pydict(columns), attribute, version)
+
+
+def rows(batch: pa.RecordBatch) -> list[Sent]:
+    ids = batch.column("report_id").to_pylist() if "report_id" in batch.schema.names else [None] * len(batch)
+    return [
+        Sent(
+            user.decode(),
+            report_id and report_id.decode(),
+            time,
+            int(batch.schema.metadata[b"version"]),
+            payload,
+            batch.schema.metadata[b"attribute"].decode(),
+        )
+        for user, report_id, time, payload in zip(
+            *(batch.column(name).to_pylist() for name in ("user",)),
+            ids,
+            *(batch.column(name).to_pylist() for name in ("event_time", "payload")),
+            strict=True,
+        )
+    ]
+
+
+def check(batches: list[list[Sent]], stand: list[Sent], duplicates: int, partitions: int = 3) -> None:
+    """Run the transform; see who stands and what is counted."""
+    with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
+        kept, counts = pipeline | beam.Create(list(map(batch_of, batches))) | DropRepeats(STUDY, partitions)
+        total = counts | beam.CombinePerKey(sum)
+        assert_that(kept | beam.FlatMap(rows), equal_to(stand), "stand")
+        assert_that(total, equal_to([("duplicates", duplicates)] if duplicates else []), "counts")
+
+
+def test_one_id_in_a_service_counts_once_whatever_its_users_windows_and_versions() -> None:
+    first = Sent("u1", "r1", time=5)
+    others = [Sent("u2", "r1", time=6), Sent("u3", "r1", time=9 * HOUR), Sent("u1", "r1", time=7, version=1)]
+    check([[first, others[0]], [others[1]], [others[2]]], [first], 3)
+
+
+def test_ids_of_different_services_and_attributes_do_not_collide() -> None:
+    some = [Sent("u1", "r1"), Sent("u1", "r1", version=2), Sent("u1", "r1", attribute="y")]
+    check([[one] for one in some], some, 0, partitions=1)
+
+
+def test_reports_without_an_id_are_left_alone() -> None:
+    twins = [Sent("u1", None), Sent("u1", None)]
+    named = [Sent("u1", "r1"), Sent("u1", "r2")]
+    # A batch without the column, one where some have an id, and one where all have.
+    check([twins, [*twins, Sent("u9", "r1", time=1)], named], [*twins, *twins, *named], 1)
+
+
+@pytest.mark.parametrize("partitions", [1, 5])
+def test_many_ids_leave_one_report_each_whatever_the_partitions(partitions: int) -> None:
+    some = [
+        Sent(f"u{place}", f"r{place % 17}", time=(place * 7919) % 50, version=place % 2, payload=place / 100)
+        for place in range(100)
+    ]
+    first: dict[str | None, Sent] = {}
+    for one in sorted(some, key=lambda s: (s.time, s.payload)):
+        first.setdefault(one.report_id, one)
+    versions = [[s for s in some if s.version == version] for version in (0, 1)]
+    batches = [own[at : at + 9] for own in versions for at in range(0, len(own), 9)]
+    assert Counter(map(len, batches))[9] > 5
+    check(batches, list(first.values()), 100 - 17, partitions)
+
+
+# u1 comes twice in one hour, and r1 twice in two.
+TWICE = [
+    {"user_id": user, "report_id": report_id, "event_time": time, "service": "a", "payload": place / 10}
+    for place, (user, report_id, time) in enumerate(
+        [("u1", None, 0), ("u1", None, 1), ("u2", "r1", 2), ("u3", "r1", HOUR), ("u3", None, HOUR)]
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("line", "used", "users"),
+    [
+        ("duplicates: drop", 3, [2, 1]),
+        ("repeats: all", 4, [None, None]),
+        ("duplicates: keep", 5, [None, None]),
+    ],
+)
+def test_a_study_says_whether_users_and_ids_may_come_again(
+    line: str, used: int, users: list[int | None], small_text: str, tmp_path: Path, run_estimate: Any,
+    write_lines: Any,
+) -> None:  # fmt: skip
+    records = [{key: value for key, value in one.items() if value is not None} for one in TWICE]
+    study = small_text.replace("{estimator: ule}", "{estimator: ems}") + f"windows: {{size: 1h}}\n{line}\n"
+    inputs = write_lines(tmp_path / "r.jsonl", records)
+    found = run_estimate(tmp_path, study, [inputs], "--attribute", "x")
+    assert found.code == 0, found.err
+    assert (found.accounting["used"], found.accounting["duplicates"]) == (used, 5 - used)
+    assert [e["users"] for e in found.estimates if e["name"] == "mean"] == users
+    assert sum(e["reports"] for e in found.estimates if e["name"] == "mean") == used
+    spent = [entry["users"] for window in found.json("ledger.json") for entry in window["spent"]]
+    assert sum(spent) == (3 if users[0] else 0), "who spent how much is known only where users are"
+
+
+def test_reports_that_are_kept_count_once_in_sliding_windows(
+    small_text: str, tmp_path: Path, run_estimate: Any, write_lines: Any
+) -> None:
+    study = small_text.replace("{estimator: ule}", "{estimator: ems}")
+    study += "windows: {size: 2h, period: 1h}\nduplicates: keep\n"
+    records = [{key: value for key, value in one.items() if value is not None} for one in TWICE]
+    found = run_estimate(tmp_path, study, [write_lines(tmp_path / "r.jsonl", records)], "--attribute", "x")
+    assert [(s.window[0] // HOUR, s.statistic.reports) for s in found.snapshots] == [(-1, 3), (0, 5), (1, 2)]
+    assert (found.accounting["in"], found.accounting["used"]) == (5, 5)

@@ -1,0 +1,246 @@
+"""What can be a report and what cannot, and why: every reason, which comes first, and what is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.testing import test_pipeline
+from apache_beam.testing.util import assert_that, equal_to
+
+from ldpbeam.runners import direct
+from ldpbeam.schemas.reports import columns_of, decoded
+from ldpbeam.schemas.study import Study
+from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.transforms.counts import COUNTS
+from ldpbeam.transforms.dead_letters import DEAD
+from ldpbeam.transforms.joins import join
+from ldpbeam.transforms.validate import REASONS, ValidateReports, wanted_columns
+
+STUDY = parse_study(
+    """
+study: validate
+attributes:
+  x:
+    domain: {numeric: [0, 1]}
+    buckets: 8
+    services:
+      sw: {mechanism: square_wave, epsilon: 1.0}
+      pm: {mechanism: piecewise, epsilon: 1.0}
+      sr: {mechanism: stochastic_rounding, epsilon: 1.0}
+      noise: {mechanism: laplace, epsilon: 1.0}
+      app: {mechanism: piecewise, version_field: build, versions: {old: {epsilon: 1.0}, new: {epsilon: 2.0}}}
+      dated:
+        mechanism: piecewise
+        versions:
+          first: {epsilon: 1.0, until: "2026-01-01T00:00:00Z"}
+          second: {epsilon: 2.0, since: "2026-06-01T00:00:00Z"}
+    estimates: {mean: {estimator: ivw}}
+  colour:
+    domain: {categories: [red, green, blue]}
+    services: {shop: {mechanism: grr, epsilon: 1.0}}
+    estimates: {all: {estimator: mle}}
+windows: {size: 1h}
+"""
+)
+X = STUDY.attribute("x")
+NOW = 1_795_168_800_000  # 2026-11-20T10:00:00Z
+GOOD = {"user_id": "u1", "attribute": "x", "service": "pm", "event_time": NOW, "payload": 0.5}
+
+
+class Validated(NamedTuple):
+    reports: list[pa.RecordBatch]
+    dead: list[dict[str, Any]]
+    counts: dict[str, int]
+
+
+def validated(
+    records: list[dict[str, Any]] | pa.RecordBatch,
+    study: Study = STUDY,
+    metadata: dict[str, str] | None = None,
+    attribute: str | None = None,
+    service: str | None = None,
+    **options: Any,
+) -> Validated:
+    """What validation makes of decoded records, one batch of them."""
+    batch = records
+    if isinstance(records, list):
+        wanted = wanted_columns(study, attribute, service)
+        position, row = (pa.array(c, pa.int64()) for c in ([100] * len(records), range(len(records))))
+        batch = decoded(columns_of(records, wanted.names), wanted, metadata or {}, position, row)
+    batch = batch.replace_schema_metadata({**(batch.schema.metadata or {}), b"file": b"f.jsonl"})
+    found = Validated([], [], {})
+    for item in ValidateReports(study, **options).function.process(batch):
+        if not isinstance(item, beam.pvalue.TaggedOutput):
+            found.reports.append(item)
+        elif item.tag == COUNTS:
+            name, reports = item.value
+            found.counts[name] = found.counts.get(name, 0) + reports
+        else:
+            assert item.tag == DEAD
+            found.dead.extend(item.value.to_pylist())
+    return found
+
+
+BAD: list[tuple[str, dict[str, Any]]] = [
+    ("no_user_id", {"user_id": None}),
+    ("no_user_id", {"user_id": ""}),
+    ("user_id_too_long", {"user_id": "u" * 257}),
+    ("no_attribute", {"attribute": None}),
+    ("unknown_attribute", {"attribute": "y"}),
+    ("no_service", {"service": None}),
+    ("unknown_service", {"service": "bus"}),
+    ("unknown_service", {"service": "shop"}),  # a service of the other attribute
+    ("no_event_time", {"event_time": None}),
+    ("no_event_time", {"event_time": "yesterday"}),
+    ("no_event_time", {"event_time": NOW * 1000}),  # microseconds
+    ("unknown_version", {"service": "app", "build": "newest"}),
+    ("unknown_version", {"service": "app"}),
+    ("unknown_version", {"service": "dated", "event_time": "2026-03-01T00:00:00Z"}),
+    ("no_payload", {"payload": None}),
+    ("payload_not_a_number", {"payload": "0.5"}),
+    ("payload_not_a_number", {"payload": True}),
+    ("payload_not_a_number", {"payload": float("nan")}),
+    ("payload_outside_mechanism", {"payload": float("inf")}),
+    ("payload_outside_mechanism", {"payload": 4.0831}),  # C is 4.08299 at epsilon 1
+    ("payload_outside_mechanism", {"service": "sw", "payload": -0.2562}),  # b is 0.256083
+    ("payload_outside_mechanism", {"service": "sr", "payload": 0.0}),
+    ("payload_outside_mechanism", {"service": "noise", "payload": 89.01}),  # 1 + 44 scales of 2
+    ("payload_outside_mechanism", {"attribute": "colour", "service": "shop", "payload": 3}),
+    ("payload_outside_mechanism", {"attribute": "colour", "service": "shop", "payload": 0.5}),
+    ("payload_outside_mechanism", {"attribute": "colour", "service": "shop", "payload": -1}),
+]
+
+
+def test_every_reason_is_tried_here() -> None:
+    assert {reason for reason, _ in BAD} == set(REASONS[1:])
+
+
+@pytest.mark.parametrize("among", [0, 3], ids=["alone", "among good ones"])
+@pytest.mark.parametrize(("reason", "changes"), BAD)
+def test_a_bad_record_has_its_reason(reason: str, changes: dict[str, Any], among: int) -> None:
+    good = [GOOD] * among
+    found = validated([*good, {**GOOD, **changes}, *good])
+    assert [letter["reason"] for letter in found.dead] == [reason]
+    assert [(d["file"], d["position"], d["row"], d["reports"]) for d in found.dead] == [
+        ("f.jsonl", 100, among, 1)
+    ]
+    assert found.counts == {f"dead_letters_by_reason/{reason}": 1, "dead_letters": 1}
+    assert sum(batch.num_rows for batch in found.reports) == 2 * among
+
+
+@pytest.mark.parametrize("first", range(1, len(REASONS)))
+def test_of_several_reasons_the_first_in_the_list_is_given(first: int) -> None:
+    # Start from a record with everything wrong that can be wrong at once, then mend it reason by reason.
+    changes: dict[str, Any] = {}
+    for reason in reversed(REASONS[first:]):
+        changes |= next(own for name, own in BAD if name == reason)
+    found = validated([{**GOOD, **changes}])
+    assert [letter["reason"] for letter in found.dead] == [REASONS[first]]
+
+
+@pytest.mark.parametrize("changes", [{"payload": 4.08298}, {"payload": -4.08298}, {"user_id": "ü" * 128}])
+def test_what_is_just_within_the_limits_is_a_report(changes: dict[str, Any]) -> None:
+    assert sum(batch.num_rows for batch in validated([{**GOOD, **changes}]).reports) == 1
+
+
+@pytest.mark.parametrize("service", ["sw", "pm", "sr", "noise"])
+def test_payloads_of_32_bits_are_reports(service: str) -> None:
+    index = X.versions_of([service])[0]
+    rng = np.random.default_rng(7)
+    sent = X.versions[index].mechanism.perturb(rng.integers(0, 2, 5000).astype(float), rng)
+    columns = {
+        "user_id": pa.array([f"u{i}" for i in range(5000)]),
+        "payload": pa.array(sent.astype(np.float32)),
+        "event_time": pa.array([NOW] * 5000),
+    }
+    rows = pa.array(range(5000), pa.int64())
+    batch = decoded(columns, wanted_columns(STUDY, "x", service), {}, rows, rows)
+    found = validated(batch)
+    assert found.dead == []
+    assert found.reports[0].column("payload").type == pa.float64()
+    assert np.allclose(found.reports[0].column("payload"), sent, rtol=1e-6, atol=1e-6)
+
+
+def channel(found: Validated) -> list[tuple[bytes, int]]:
+    return [(b.schema.metadata[b"attribute"], int(b.schema.metadata[b"version"])) for b in found.reports]
+
+
+def test_a_record_names_its_attribute_and_service_before_the_file_and_the_option() -> None:
+    def of(record: dict[str, Any], **given: Any) -> list[tuple[bytes, int]]:
+        return channel(validated([{**record, "payload": 1}], **given))
+
+    own = {"user_id": "u1", "event_time": NOW, "attribute": "x", "service": "pm"}
+    bare = {"user_id": "u1", "event_time": NOW}
+    file = {"ldpbeam.attribute": "x", "ldpbeam.service": "sw"}
+    assert of(own, metadata=file, attribute="colour", service="shop") == [(b"x", 1)]
+    assert of(bare, metadata=file, attribute="colour", service="shop") == [(b"x", 0)]
+    assert of(bare, attribute="colour", service="shop") == [(b"colour", 0)]
+    assert of({**bare, "service": None, "attribute": "x"}, service="noise") == [(b"x", 3)]
+    assert of({**bare, "service": "noise"}, metadata=file) == [(b"x", 3)]
+
+
+def test_event_times_are_needed_only_where_something_asks_for_them() -> None:
+    text = "study: s\nattributes: {x: {domain: {numeric: [0, 1]}, services: {pm: {mechanism: piecewise, "
+    study = parse_study(text + "epsilon: 1.0}}, estimates: {mean: {estimator: ivw}}}}")
+    timeless = [{"user_id": "u1", "attribute": "x", "service": "pm", "payload": 0.5}]
+    assert validated(timeless, study).dead == []
+    assert [d["reason"] for d in validated(timeless, study, start=0).dead] == ["no_event_time"]
+
+
+def test_good_records_outside_the_span_are_counted_and_bad_ones_are_dead() -> None:
+    times = [NOW - 1, NOW, NOW + 9, NOW + 10, None]
+    records = [{**GOOD, "event_time": time, "user_id": str(time)} for time in times]
+    records.append({**GOOD, "event_time": NOW - 1, "payload": 99.0})
+    found = validated(records, start=NOW, stop=NOW + 10)
+    assert found.reports[0].column("user").to_pylist() == [str(NOW).encode(), str(NOW + 9).encode()]
+    assert found.counts["out_of_range"] == 2
+    assert [d["reason"] for d in found.dead] == ["no_event_time", "payload_outside_mechanism"]
+
+
+def test_a_dead_letter_has_the_hash_of_its_fields_and_the_fields_only_when_asked() -> None:
+    record = {**GOOD, "payload": 99.0}
+    text = json.dumps({**record, "user_id": b"u1".hex()}, sort_keys=True).encode()
+    for keep in (False, True):
+        (letter,) = validated([record], keep_bad_records=keep).dead
+        assert letter["sha256"] == hashlib.sha256(text).hexdigest()
+        assert letter["record"] == (text if keep else None)
+    # The hash finds a record again: what other records of its batch have does not change it.
+    beside = validated([record, {**GOOD, "report_id": "r"}]).dead
+    assert [d["sha256"] for d in beside] == [hashlib.sha256(text).hexdigest()]
+
+
+def test_a_key_replaces_user_ids_and_joins_the_same_users() -> None:
+    uuid = "0123abcd-4567-89ab-cdef-0123456789ab"
+    ids = ["u1", "u2", uuid, uuid.upper(), "u1"]
+    services = ["pm", "pm", "pm", "sw", "sw"]
+    records = [{**GOOD, "user_id": u, "service": s} for u, s in zip(ids, services, strict=True)]
+    plain, keyed = validated(records), validated(records, user_id_key=b"0123456789abcdef")
+    raw = [b"u1", b"u2", bytes.fromhex(uuid.replace("-", ""))]
+    found = [user for batch in keyed.reports for user in batch.column("user").to_pylist()]
+    assert set(found) == {hmac.digest(b"0123456789abcdef", user, "sha256")[:16] for user in raw}
+    assert not {*found} & {*raw}
+    for answer in (plain, keyed):
+        (users,), *counts = join(X, answer.reports)
+        assert (users.users, [len(a.payloads) for a in users.answers], counts) == (3, [2, 3], [5, 0])
+
+
+def test_the_transform_has_reports_dead_letters_and_counts() -> None:
+    wanted = wanted_columns(STUDY, None, None)
+    records = [GOOD, {**GOOD, "service": "bus"}]
+    rows = pa.array([0, 1], pa.int64())
+    batch = decoded(columns_of(records, wanted.names), wanted, {}, rows, rows)
+    with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
+        out = pipeline | beam.Create([batch.replace_schema_metadata({"file": "f"})]) | ValidateReports(STUDY)
+        users = out.reports | "Users" >> beam.FlatMap(lambda b: b.column("user").to_pylist())
+        reasons = out[DEAD] | "Reasons" >> beam.FlatMap(lambda b: b.column("reason").to_pylist())
+        assert_that(users, equal_to([b"u1"]), "reports")
+        assert_that(reasons, equal_to(["unknown_service"]), "dead")
+        expected = [("dead_letters_by_reason/unknown_service", 1), ("dead_letters", 1)]
+        assert_that(out[COUNTS], equal_to(expected), "counts")

@@ -1,0 +1,172 @@
+"""What a run leaves: whole files or none, under names that the contents fix, readable again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import fastavro
+import numpy as np
+import pytest
+from apache_beam.testing import test_pipeline
+from apache_beam.testing.util import assert_that, equal_to
+
+from ldpbeam.runners import direct
+from ldpbeam.schemas.snapshots import Snapshot, read_snapshots
+from ldpbeam.schemas.study_file import fingerprint, parse_study
+from ldpbeam.statistics import Answers, tally
+from ldpbeam.transforms import write as stage
+from ldpbeam.transforms.dead_letters import DeadLetter, emit
+
+STUDY = parse_study(
+    """
+study: writing
+attributes:
+  x:
+    domain: {numeric: [0, 1]}
+    buckets: 8
+    services: {maps: {mechanism: piecewise, epsilon: 1.0}}
+    estimates: {all: {estimator: ule}}
+"""
+)
+X = STUDY.attribute("x")
+
+
+def snapshot(window: tuple[int, int] | None, group: str | None, reports: int) -> Snapshot:
+    answer = Answers(0, np.arange(reports), np.linspace(-1, 1, reports))
+    return Snapshot("x", window, group, 0, tally(X, reports, [answer]))
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_appears_whole_and_alone(tmp_path: Path) -> None:
+    with stage.replacing(str(tmp_path / "f")) as stream:
+        stream.write(b"new")
+        assert "f" not in names(tmp_path), "not under its name before it is whole"
+    assert names(tmp_path) == ["f"]
+    assert (tmp_path / "f").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_leaves_nothing_and_what_was_there(tmp_path: Path, error: type[BaseException]) -> None:
+    def fail(name: str) -> None:
+        with stage.replacing(str(tmp_path / name)) as stream:
+            stream.write(b"half")
+            raise error
+
+    (tmp_path / "old").write_bytes(b"old")
+    for name in ("old", "new"):
+        with pytest.raises(error):
+            fail(name)
+    assert names(tmp_path) == ["old"]
+    assert (tmp_path / "old").read_bytes() == b"old"
+
+
+def test_a_file_is_replaced_and_its_name_says_nothing_of_compression(tmp_path: Path) -> None:
+    path = str(tmp_path / "f.gz")
+    stage.write_bytes(path, b"one")
+    stage.write_bytes(path, b"two")
+    assert names(tmp_path) == ["f.gz"]
+    with stage.read_all(path) as stream:
+        assert stream.read() == b"two"
+    assert Path(path).read_bytes() == b"two"
+
+
+def test_a_folder_is_made_once(tmp_path: Path) -> None:
+    for _ in range(2):
+        stage.make_folder(str(tmp_path / "a" / "b"))
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("window", "name"),
+    [
+        (None, "x-all.avro"),
+        ((1795168800000, 1795172400000), "x-20261120T100000Z-20261120T110000Z.avro"),
+        ((-3600000, 0), "x-19691231T230000Z-19700101T000000Z.avro"),
+        ((-250, 1001), "x-19691231T235959.750Z-19700101T000001.001Z.avro"),
+    ],
+)
+def test_a_snapshots_name_is_its_attribute_and_window(window: tuple[int, int] | None, name: str) -> None:
+    assert stage.snapshot_name("x", window) == name
+
+
+def test_snapshots_are_read_back_and_the_same_ones_are_the_same_bytes(tmp_path: Path) -> None:
+    elements = [
+        ("x", [snapshot((0, 1000), None, 5), snapshot((0, 1000), "", 6)]),
+        ("x", [snapshot((1000, 2000), "north", 7)]),
+    ]
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder, order in zip(folders, (elements, elements[::-1]), strict=True):
+        with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
+            paths = pipeline | beam.Create(order) | stage.WriteSnapshots(STUDY, str(folder), "run-1")
+            expected = [str(folder / stage.snapshot_name("x", own[0].window)) for _, own in elements]
+            assert_that(paths, equal_to(expected))
+    assert names(folders[0]) == names(folders[1])
+    found = []
+    for name in names(folders[0]):
+        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
+        with (folders[0] / name).open("rb") as stream:
+            found += list(read_snapshots(stream))
+        with (folders[0] / name).open("rb") as stream:
+            record: Any = next(fastavro.reader(stream))
+        assert record["study"] == "writing"
+        assert record["study_fingerprint"] == fingerprint(STUDY)
+        assert record["fingerprint"] == X.fingerprint
+        assert record["run"] == "run-1"
+        assert record["channels"] == ["maps"]
+    assert found == [entry for _, own in elements for entry in own]
+
+
+def test_dead_letters_are_gathered_into_a_few_files_and_read_back(tmp_path: Path) -> None:
+    letters = [
+        DeadLetter(f"file {place % 20}", place, None, "no_payload", "détail", 2, f"{place}".encode())
+        for place in range(100)
+    ]
+    batches = [next(iter(emit([letter], keep=place % 2 == 0))).value for place, letter in enumerate(letters)]
+    with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
+        _ = pipeline | beam.Create(batches) | stage.WriteDeadLetters(str(tmp_path / "dead"))
+    assert 1 <= len(names(tmp_path / "dead")) <= stage.DEAD_LETTER_SHARDS
+    found: list[Any] = []
+    for path in (tmp_path / "dead").iterdir():
+        with path.open("rb") as stream:
+            found += list(fastavro.reader(stream))
+    found.sort(key=lambda record: record["position"])
+    for letter, record, place in zip(letters, found, range(100), strict=True):
+        kept = letter.record if place % 2 == 0 else None
+        assert (record["file"], record["row"], record["reason"]) == (letter.file, None, "no_payload")
+        assert (record["detail"], record["reports"], record["record"]) == ("détail", 2, kept)
+    by_file = {record["file"] for record in found}
+    assert len(by_file) == 20
+
+
+def test_dead_letters_are_counted_by_their_reports() -> None:
+    letters = [DeadLetter("f", 0, None, reason, "", n, b"") for reason, n in (("a", 3), ("b", 1), ("a", 5))]
+    _, *counts = emit(letters, keep=False)
+    assert [count.value for count in counts] == [
+        ("dead_letters_by_reason/a", 8),
+        ("dead_letters_by_reason/b", 1),
+        ("dead_letters", 9),
+    ]
+    assert list(emit([], keep=True)) == []
+
+
+def test_the_accounting_adds_up_what_every_stage_counted(tmp_path: Path) -> None:
+    counts = [("in", 5), ("used", 2), ("in", 4), ("duplicates", 3), ("out_of_range", 2)]
+    counts += [("dead_letters", 2), ("dead_letters_by_reason/b", 1), ("dead_letters_by_reason/a", 1)]
+    path = str(tmp_path / "accounting.json")
+    with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
+        assert_that(pipeline | beam.Create(counts) | stage.WriteAccounting(path), equal_to([path]))
+    assert json.loads(Path(path).read_text()) == {
+        "in": 9,
+        "used": 2,
+        "duplicates": 3,
+        "late": 0,
+        "out_of_range": 2,
+        "dead_letters": 2,
+        "dead_letters_by_reason": {"a": 1, "b": 1},
+    }
