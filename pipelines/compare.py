@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ldpbeam import metrics
 from ldpbeam.domains import Numeric
 from ldpbeam.pipelines.people import People, true_histogram
-from ldpbeam.schemas.estimates import milliseconds
 from ldpbeam.schemas.study import Study
+from ldpbeam.schemas.times import milliseconds
 
 
 def errors_of(record: Mapping[str, Any], study: Study, people: People) -> dict[str, float]:

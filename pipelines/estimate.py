@@ -27,10 +27,11 @@ from ldpbeam.pipelines.stream import (
     build,
 )
 from ldpbeam.runners import direct
-from ldpbeam.schemas.estimates import rfc3339, write_avro, write_json_lines
+from ldpbeam.schemas.estimates import write_avro, write_json_lines
 from ldpbeam.schemas.snapshots import Snapshot, read_snapshots
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import fingerprint
+from ldpbeam.schemas.times import rfc3339
 from ldpbeam.transforms import counts, files
 from ldpbeam.transforms.counts import accounting
 from ldpbeam.transforms.write import make_folder, read_all, replacing, write_bytes

@@ -10,8 +10,8 @@ import numpy as np
 from ldpbeam.attributes import MOST_JOINT_CELLS, Attribute
 from ldpbeam.domains import Numeric
 from ldpbeam.estimators import ESTIMATORS
-from ldpbeam.schemas.estimates import rfc3339
-from ldpbeam.schemas.study import AttributeModel, ServiceModel, Study, format_duration
+from ldpbeam.schemas.study import AttributeModel, ServiceModel, Study
+from ldpbeam.schemas.times import format_duration, rfc3339
 
 
 def explain(study: Study) -> list[str]:

@@ -66,10 +66,10 @@ def _time(option: str, text: str | None) -> int | None:
         return None
     from pydantic import TypeAdapter, ValidationError
 
-    from ldpbeam.schemas.study import Time
+    from ldpbeam.schemas.times import Time
 
     try:
-        return int(TypeAdapter(Time).validate_python(int(text) if text.isdigit() else text))
+        return int(text) if text.isdigit() else int(TypeAdapter(Time).validate_python(text))
     except ValidationError:
         raise UserError(f"{option} {text}: write a time with its zone, as in 2026-11-20T10:00:00Z") from None
 
@@ -77,7 +77,7 @@ def _time(option: str, text: str | None) -> int | None:
 def _duration(option: str, text: str) -> int:
     from pydantic import TypeAdapter, ValidationError
 
-    from ldpbeam.schemas.study import Duration
+    from ldpbeam.schemas.times import Duration
 
     try:
         return int(TypeAdapter(Duration).validate_python(text))

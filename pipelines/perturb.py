@@ -21,9 +21,9 @@ from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.people import People
 from ldpbeam.schemas import avro
 from ldpbeam.schemas.containers import SYNC_SIZE
-from ldpbeam.schemas.estimates import rfc3339
 from ldpbeam.schemas.reports import ATTRIBUTE_KEY, SERVICE_KEY
 from ldpbeam.schemas.study import ServiceModel, Study
+from ldpbeam.schemas.times import rfc3339
 
 #: A file has at most this many reports.
 FILE_REPORTS = 2**22

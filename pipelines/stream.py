@@ -103,9 +103,9 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
     if study.duplicates == "drop":
         reports, repeats = reports | "DropRepeats" >> DropRepeats(study, job.user_partitions)
         counts.append(repeats)
-    users = reports | "GroupUsers" >> GroupUsers(study, job.user_partitions)
-    counts.append(users[COUNTS])
-    snapshots = users.users | "Aggregate" >> Aggregate(study)
+    users, joined = reports | "GroupUsers" >> GroupUsers(study, job.user_partitions)
+    counts.append(joined)
+    snapshots = users | "Aggregate" >> Aggregate(study)
     _ = snapshots | "WriteStatistics" >> WriteSnapshots(study, job.path(STATISTICS), job.run)
     if job.estimate_on == "worker":
         _ = (

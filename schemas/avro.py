@@ -141,7 +141,7 @@ def _fixed_batch(
 
 def _decode_records(header: Header, plain: Any, block: Block, data: bytes, wanted: Columns) -> pa.RecordBatch:
     """One block of any record schema, read by fastavro, and its columns as their types say."""
-    if header.writer_schema.get("type") != "record":
+    if not isinstance(header.writer_schema, dict) or header.writer_schema.get("type") != "record":
         raise ValueError("its schema is no record")
     if block.reports > max(len(data), BATCH_REPORTS):
         raise ValueError(f"{len(data)} bytes are not {block.reports} records")

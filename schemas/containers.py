@@ -239,11 +239,15 @@ def _segment(window: _Window, at: int, end: int, sync: bytes) -> Iterator[Block]
 
 
 def _is_block(data: bytes, at: int, end: int, sync: bytes) -> bool:
-    """Whether a block stands there that ends where its segment does."""
-    if at >= end:
-        return False
-    _, data_at, size = _read_prefix(data, at)
-    return size >= 0 and data_at + size == end and data[end : end + SYNC_SIZE] == sync
+    """Whether blocks stand from there on, one behind the other, up to the end of their segment."""
+    while at < end:
+        _, data_at, size = _read_prefix(data, at)
+        if size < 0 or data_at + size > end:
+            return False
+        if data_at + size == end:
+            return data[end : end + SYNC_SIZE] == sync
+        at = data_at + size + SYNC_SIZE
+    return False
 
 
 def _read_long(data: bytes, at: int) -> tuple[int, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import IO, Any
 
 import fastavro
@@ -15,19 +14,7 @@ from ldpbeam.domains import Numeric
 from ldpbeam.estimators import Estimate
 from ldpbeam.schemas.avro import schema
 from ldpbeam.schemas.snapshots import Snapshot
-
-
-def rfc3339(time: int) -> str:
-    """A time in epoch milliseconds as RFC 3339 text in UTC, with milliseconds only where there are some."""
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time)
-    timespec = "milliseconds" if time % 1000 else "seconds"
-    return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
-
-
-def milliseconds(text: str) -> int:
-    """The inverse of :func:`rfc3339`."""
-    elapsed = datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=UTC)
-    return elapsed // timedelta(milliseconds=1)
+from ldpbeam.schemas.times import rfc3339
 
 
 def estimate_record(

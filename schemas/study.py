@@ -7,17 +7,13 @@ import functools
 import itertools
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
-    PlainSerializer,
-    WithJsonSchema,
     model_validator,
 )
 
@@ -26,40 +22,15 @@ from ldpbeam.domains import Categories, Domain, Numeric
 from ldpbeam.estimators import ESTIMATORS, check
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
+from ldpbeam.schemas.times import Duration, Time
 
 #: The joint histogram's default resolution is the finest whose table stays below this.
 DEFAULT_JOINT_CELLS = 2**20
 
-_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_WRITE_DURATION = "write a whole number and a unit: ms, s, m, h, d or w, as in 90s or 1h"
-_LONGEST = 365_000 * _UNITS["d"]
-_DURATION = re.compile(r"\s*(\d+)\s*(ms|s|m|h|d|w)\s*")
-
-
-def _milliseconds(value: object) -> object:
-    if isinstance(value, str):
-        match = _DURATION.fullmatch(value)
-        if match is None:
-            raise ValueError(_WRITE_DURATION)
-        milliseconds = int(match[1]) * _UNITS[match[2]]
-        if milliseconds > _LONGEST:
-            raise ValueError(f"the longest duration is {format_duration(_LONGEST)}")
-        return milliseconds
-    if isinstance(value, int) and not isinstance(value, bool):
-        raise ValueError(f"add a unit: ms, s, m, h, d or w, as in {value}s")
-    raise ValueError(_WRITE_DURATION)
-
-
-def _epoch(value: object) -> object:
-    if isinstance(value, str):
-        value = datetime.fromisoformat(value)
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise ValueError("write a time with its zone, as in 2026-11-20T10:00:00Z")
-        return int(value.astimezone(UTC).timestamp() * 1000)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise ValueError("write a time with its zone, as in 2026-11-20T10:00:00Z")
+#: What a group or version field cannot be: user keys, above all, must not become names of groups.
+_OWN_COLUMNS = frozenset(
+    {"user_id", "attribute", "service", "event_time", "report_id", "payload", "position", "row"}
+)
 
 
 def _safe_name(value: str) -> str:
@@ -68,27 +39,12 @@ def _safe_name(value: str) -> str:
     return value
 
 
-def format_duration(milliseconds: int) -> str:
-    """A duration as study files write it, in the largest unit that divides it."""
-    if milliseconds == 0:
-        return "0s"
-    for unit, size in sorted(_UNITS.items(), key=lambda pair: -pair[1]):
-        if milliseconds % size == 0:
-            return f"{milliseconds // size}{unit}"
-    raise AssertionError("every whole number of milliseconds has a unit")
+def _free_field(value: str) -> str:
+    if value in _OWN_COLUMNS:
+        raise ValueError("this is a column of every report; name another field")
+    return value
 
 
-Duration = Annotated[
-    int,
-    BeforeValidator(_milliseconds),
-    PlainSerializer(format_duration),
-    WithJsonSchema({"type": "string", "pattern": _DURATION.pattern, "examples": ["1h", "90s"]}),
-]
-Time = Annotated[
-    int,
-    BeforeValidator(_epoch),
-    WithJsonSchema({"type": "string", "format": "date-time"}),
-]
 #: A number, and not a word such as yes that YAML takes for one.
 Number = Annotated[float, Field(strict=True)]
 Name = Annotated[str, AfterValidator(_safe_name)]
@@ -163,7 +119,7 @@ class ServiceModel(_Model):
 
     mechanism: str | None = None
     epsilon: Number | None = Field(None, gt=0, le=LARGEST_EPSILON)
-    version_field: str | None = Field(
+    version_field: Annotated[str, AfterValidator(_free_field)] | None = Field(
         None, description="the field of the report that tells the versions apart"
     )
     versions: dict[Name, VersionModel] = Field(default_factory=dict)
@@ -229,7 +185,7 @@ class WindowsModel(_Model):
 
     size: Duration = Field(gt=0)
     period: Duration | None = Field(None, description="sliding windows: one starts every period")
-    allowed_lateness: Duration = 0
+    allowed_lateness: Duration = Field(0, json_schema_extra={"default": "0s"})
 
     @model_validator(mode="after")
     def _period_divides(self) -> WindowsModel:
@@ -241,7 +197,9 @@ class WindowsModel(_Model):
 class GroupsModel(_Model):
     """One estimate for each value of a field of the report."""
 
-    field: str = Field(description="the report's field, a column of the file")
+    field: Annotated[str, AfterValidator(_free_field)] = Field(
+        description="the report's field, a column of the file"
+    )
     at_most: int = Field(
         100, ge=1, le=10_000,
         description="groups with the most reports that get an estimate of their own; "

@@ -43,8 +43,9 @@ class DeadLetter(NamedTuple):
 
 
 def record_bytes(record: dict[str, object]) -> bytes:
-    """A decoded record as canonical JSON: the bytes that are hashed, and kept where asked for."""
-    return json.dumps(record, sort_keys=True, default=_jsonable).encode()
+    """A decoded record as canonical JSON without its nulls: what is hashed, and kept on request."""
+    present = {name: value for name, value in record.items() if value is not None}
+    return json.dumps(present, sort_keys=True, default=_jsonable).encode()
 
 
 def _jsonable(value: object) -> str:

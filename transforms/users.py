@@ -22,32 +22,31 @@ class GroupUsers(beam.PTransform):
 
     Where the study does not group users, the shuffle is left out and every report stands on its own.
 
-    Outputs: the main one of ((attribute, group), UserReports), and counts.
+    Gives rows of ((attribute, group), UserReports), and counts.
     """
 
     def __init__(self, study: Study, partitions: int) -> None:
         super().__init__()
         self.study = study
-        self.partitions = partitions
+        self.partitions = partitions if study.group_users else 1
 
-    def expand(self, reports: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
         """Wire the stages."""
-        pieces = (
-            reports
-            | "SplitByStepAndUser"
-            >> beam.ParDo(
-                SplitByStepAndKey(
-                    self.study.windows, "user", self.partitions if self.study.group_users else 1
-                )
-            ).with_output_types(tuple[str, pa.RecordBatch])
-            | "Window" >> beam.WindowInto(beam_windows(self.study.windows))
+        split = SplitByStepAndKey(self.study.windows, "user", self.partitions)
+        pieces = reports | "SplitByStepAndUser" >> beam.ParDo(split).with_output_types(
+            tuple[str, pa.RecordBatch]
         )
-        if self.study.group_users:
-            pieces = pieces | "GroupPartitions" >> beam.GroupByKey()
-            function: beam.DoFn = _Join(self.study)
-        else:
-            function = _WithoutJoin()
-        return pieces | "JoinUsers" >> beam.ParDo(function).with_outputs(COUNTS, main="users")
+        window = beam_windows(self.study.windows)
+        if not self.study.group_users:
+            alone = pieces | "EachAlone" >> beam.ParDo(_WithoutJoin()).with_outputs(COUNTS, main="users")
+            return alone.users | "Window" >> beam.WindowInto(window), alone[COUNTS]
+        joined = (
+            pieces
+            | "Window" >> beam.WindowInto(window)
+            | "GroupPartitions" >> beam.GroupByKey()
+            | "JoinUsers" >> beam.ParDo(_Join(self.study)).with_outputs(COUNTS, main="users")
+        )
+        return joined.users, joined[COUNTS]
 
 
 class _Join(beam.DoFn):

@@ -26,10 +26,11 @@ from ldpbeam import (
     tally,
 )
 from ldpbeam import estimate as solve
-from ldpbeam.schemas import estimates
 from ldpbeam.schemas.avro import schema
-from ldpbeam.schemas.estimates import estimate_record, rfc3339, write_avro, write_json_lines
+from ldpbeam.schemas.estimates import estimate_record, write_avro, write_json_lines
 from ldpbeam.schemas.snapshots import Snapshot
+from ldpbeam.schemas.times import milliseconds as milliseconds_of
+from ldpbeam.schemas.times import rfc3339
 
 SYNC = bytes(range(16))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -112,7 +113,7 @@ def test_a_time_is_rfc_3339_with_milliseconds_where_there_are_some(milliseconds:
 def test_no_time_loses_a_millisecond(milliseconds: int) -> None:
     parsed = datetime.fromisoformat(rfc3339(milliseconds))
     assert parsed == EPOCH + timedelta(milliseconds=milliseconds)
-    assert estimates.milliseconds(rfc3339(milliseconds)) == milliseconds
+    assert milliseconds_of(rfc3339(milliseconds)) == milliseconds
 
 
 def test_a_distribution_of_numbers_comes_with_its_edges_quantiles_and_moments() -> None:

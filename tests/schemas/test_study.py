@@ -15,8 +15,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ldpbeam import Attribute, Categories, Numeric
 from ldpbeam.schemas import study as models
-from ldpbeam.schemas.study import Duration, Study, Time, format_duration
+from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import fingerprint, parse_study
+from ldpbeam.schemas.times import Duration, Time, format_duration
 
 DURATIONS: TypeAdapter[int] = TypeAdapter(Duration)
 TIMES: TypeAdapter[int] = TypeAdapter(Time)

@@ -6,11 +6,13 @@ import gzip
 import io
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +20,7 @@ from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that
 
 from ldpbeam.runners import direct
+from ldpbeam.schemas import avro
 from ldpbeam.schemas.reports import Columns
 from ldpbeam.transforms import files
 from ldpbeam.transforms.counts import COUNTS
@@ -57,8 +60,21 @@ def parquet_bytes() -> bytes:
     return stream.getvalue()
 
 
+def fixed_bytes() -> bytes:
+    schema = avro.fixed_report_schema({"user_id": 8, "service": 4, "colour": 3})
+    rows = np.zeros(len(RECORDS), avro.fixed_dtype(schema))
+    rows["payload"] = range(len(RECORDS))
+    for name in ("user_id", "service", "colour"):
+        text = np.array([record[name].encode() for record in RECORDS])
+        rows[name] = text.astype(f"S{rows.dtype[name].itemsize}").view(rows.dtype[name])
+    stream = io.BytesIO()
+    avro.write_fixed(stream, rows, schema, {}, bytes(range(200, 216)), block_records=70)
+    return stream.getvalue()
+
+
 FORMATS: dict[str, Callable[[], bytes]] = {
     "avro": avro_bytes,
+    "fixed": fixed_bytes,
     "jsonl": lines,
     "parquet": parquet_bytes,
     "jsonl.gz": lambda: gzip.compress(lines()),
@@ -69,30 +85,26 @@ FORMATS: dict[str, Callable[[], bytes]] = {
 GOT: dict[str, list[Any]] = {}
 
 
-def keep_rows(found: list[Any]) -> None:
-    GOT["rows"] = found
-
-
-def keep_dead(found: list[Any]) -> None:
-    GOT["dead"] = found
-
-
-def keep_counts(found: list[Any]) -> None:
-    GOT["counts"] = found
+def keep(name: str, found: list[Any]) -> None:
+    GOT[name] = found
 
 
 def read(paths: list[Path], columns: Columns | None = None) -> dict[str, list[Any]]:
     """What is read: batches' rows (with the file's name), dead letters, and counts."""
-    good, bad = files.sniff_all(files.match(list(map(str, paths))))
+    return read_files(*files.sniff_all(files.match(list(map(str, paths)))), columns)
+
+
+def read_files(good: Any, bad: Any, columns: Columns | None = None) -> dict[str, list[Any]]:
+    """The same, of files that were looked at before."""
     GOT.clear()
     with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
         out = pipeline | ReadReports(good, bad, columns or Columns(), keep_bad_records=False)
         rows = out.decoded | beam.FlatMap(
             lambda b: [{**row, "file": b.schema.metadata[b"file"].decode()} for row in b.to_pylist()]
         )
-        assert_that(rows, keep_rows, "rows")
-        assert_that(out[DEAD] | "D" >> beam.FlatMap(lambda b: b.to_pylist()), keep_dead, "dead")
-        assert_that(out[COUNTS] | beam.CombinePerKey(sum), keep_counts, "counts")
+        assert_that(rows, partial(keep, "rows"), "rows")
+        assert_that(out[DEAD] | "D" >> beam.FlatMap(lambda b: b.to_pylist()), partial(keep, "dead"), "dead")
+        assert_that(out[COUNTS] | beam.CombinePerKey(sum), partial(keep, "counts"), "counts")
     return GOT
 
 
@@ -114,7 +126,9 @@ def test_a_file_is_what_its_first_bytes_say_not_its_name(kind: str, tmp_path: Pa
     data = FORMATS[kind]()
     path = tmp_path / "reports.txt"
     path.write_bytes(data)
-    assert files.sniff(str(path), len(data)) == files.ReportFile(str(path), len(data), kind)
+    assert files.sniff(str(path), len(data)) == files.ReportFile(
+        str(path), len(data), kind.replace("fixed", "avro")
+    )
 
 
 @pytest.mark.parametrize("data", [b"", b"\n \n", b'  {"user_id": "u"}\n'])
@@ -131,12 +145,6 @@ def test_other_files_are_no_files_of_reports(data: bytes, tmp_path: Path) -> Non
     found = files.sniff(str(tmp_path / "README"), len(data))
     assert isinstance(found, files.BadFile)
     assert "neither like Avro, Parquet or gzip, nor with lines of JSON objects" in found.problem
-
-
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    found = files.sniff(str(tmp_path), 0)
-    assert isinstance(found, files.BadFile)
-    assert "it is a folder" in found.problem
 
 
 def test_a_damaged_first_line_does_not_make_a_file_none(tmp_path: Path) -> None:
@@ -176,14 +184,17 @@ def test_every_report_is_read_once_however_files_are_split(
         assert sorted(row["payload"] for row in rows) == [record["payload"] for record in RECORDS], kind
         places = {(row["position"], row["row"]) for row in rows}
         assert len(places) == len(RECORDS), "each report's place is its own"
-    assert got["counts"] == [("in", 4 * len(RECORDS))]
+    assert got["counts"] == [("in", len(FORMATS) * len(RECORDS))]
     assert got["dead"] == []
 
 
 def test_a_place_says_where_the_report_stands(tmp_path: Path) -> None:
     (tmp_path / "l").write_bytes(lines())
     (tmp_path / "p").write_bytes(parquet_bytes())
-    got = read([tmp_path / "l", tmp_path / "p"])
+    fixed = fixed_bytes()
+    (tmp_path / "f").write_bytes(fixed)
+    ends = [at for at in range(len(fixed)) if fixed[at : at + 16] == fixed[-16:]]
+    got = read([tmp_path / "l", tmp_path / "p", tmp_path / "f"])
     offset, at = {}, 0
     for line, user in zip(lines().splitlines(keepends=True), USERS, strict=True):
         offset[user.encode()] = at
@@ -191,8 +202,10 @@ def test_a_place_says_where_the_report_stands(tmp_path: Path) -> None:
     for row in got["rows"]:
         if row["file"].endswith("l"):
             assert (row["position"], row["row"]) == (offset[row["user_id"]], 0)
-        else:
-            assert (row["position"], row["row"]) == divmod(row["payload"], 70)
+            continue
+        block, place = divmod(row["payload"], 70)
+        position = ends[int(block)] + 16 if row["file"].endswith("f") else block
+        assert (row["position"], row["row"]) == (position, place)
 
 
 def test_line_ends_and_blank_lines_do_not_matter(tmp_path: Path) -> None:
@@ -202,6 +215,17 @@ def test_line_ends_and_blank_lines_do_not_matter(tmp_path: Path) -> None:
     found = sorted(row["payload"] for row in got["rows"])
     assert found == sorted(3 * [record["payload"] for record in RECORDS])
     assert got["dead"] == []
+
+
+def test_a_file_without_a_readable_header_is_one_dead_letter_however_it_is_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "RANGE_BYTES", 20)
+    path = tmp_path / "x"
+    path.write_bytes(b"Obj\x01" + bytes(100))
+    got = read_files([files.ReportFile(str(path), 104, "avro")], [])
+    assert [(letter["reason"], letter["position"]) for letter in got["dead"]] == [("bad_file", 0)]
+    assert dict(got["counts"])["in"] == 1
 
 
 def test_only_the_columns_that_matter_are_read(tmp_path: Path) -> None:
