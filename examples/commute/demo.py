@@ -8,6 +8,8 @@ a longer way than those who leave from 8 to 9.
 """
 
 import argparse
+import os
+import shlex
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +18,7 @@ import numpy as np
 
 from ldpbeam.pipelines.main import main as ldpbeam
 
-HERE = Path(__file__).parent
+STUDY = Path(os.path.relpath(Path(__file__).parent / "study.yaml"))
 START = datetime(2026, 11, 20, 7, tzinfo=UTC)
 
 
@@ -41,7 +43,7 @@ def main() -> int:
     options.output.mkdir(parents=True, exist_ok=True)
     people = options.output / "people.csv"
     write_people(people, options.people)
-    study = ["--study", str(HERE / "study.yaml")]
+    study = ["--study", str(STUDY)]
     columns = ["--value-column", "minutes", "--time-column", "left"]
     reports, estimates = options.output / "reports", options.output / "estimates"
     commands = (
@@ -52,7 +54,7 @@ def main() -> int:
         + ["--truth", str(people), *columns],
     )
     for command in commands:
-        print(f"\n$ ldpbeam {' '.join(command)}\n", flush=True)
+        print(f"\n$ ldpbeam {shlex.join(command)}\n", flush=True)
         code = ldpbeam(command)
         if code:
             return code

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.schemas.times import rfc3339
 from ldpbeam.statistics import merge
 
 HOUR = 3_600_000
@@ -101,6 +102,16 @@ def test_groups_at_the_cap_are_chosen_by_reports_then_by_name(
         ("z", 0, 3),
         (None, 2, 4),
     ]
+
+
+def test_windows_stand_in_the_order_of_time_also_within_a_second(
+    small_text: str, tmp_path: Path, run_estimate: Any, write_lines: Callable[..., Path]
+) -> None:
+    times = [-1000, -250, 0, 250, 1000, 1250]
+    inputs = write_lines(tmp_path / "r.jsonl", [report(f"u{t}", event_time=t) for t in times])
+    found = run_estimate(tmp_path, small_text + "windows: {size: 250ms}\n", [inputs])
+    starts = [e["window_start"] for e in found.estimates if e["name"] == "mean"]
+    assert starts == [rfc3339(time) for time in times]
 
 
 @pytest.mark.parametrize("name", ["[/b]", "[red]", "a\nb", "🚲"])

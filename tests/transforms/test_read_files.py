@@ -27,15 +27,11 @@ from ldpbeam.transforms.counts import COUNTS
 from ldpbeam.transforms.dead_letters import DEAD
 from ldpbeam.transforms.read import ReadReports
 
+KINDS = {"user_id": "string", "service": "string", "payload": "double", "colour": "string"}
 SCHEMA = {
     "type": "record",
     "name": "Report",
-    "fields": [
-        {"name": "user_id", "type": "string"},
-        {"name": "service", "type": "string"},
-        {"name": "payload", "type": "double"},
-        {"name": "colour", "type": "string"},
-    ],
+    "fields": [{"name": name, "type": kind} for name, kind in KINDS.items()],
 }
 USERS = [f"user {i}" for i in range(300)]
 RECORDS: list[dict[str, Any]] = [
@@ -115,28 +111,19 @@ def test_patterns_name_each_file_once_in_order(tmp_path: Path) -> None:
     assert files.match(patterns) == [(f"{tmp_path}/{name}", 2) for name in ("a.avro", "b.avro", "c.jsonl")]
 
 
-def test_a_pattern_that_names_no_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"")
-    with pytest.raises(FileNotFoundError, match=r"--input .*/nothing\*: no file has this name"):
-        files.match([f"{tmp_path}/a", f"{tmp_path}/nothing*"])
-
-
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_file_is_what_its_first_bytes_say_not_its_name(kind: str, tmp_path: Path) -> None:
-    data = FORMATS[kind]()
-    path = tmp_path / "reports.txt"
+    data, path = FORMATS[kind](), tmp_path / "reports.txt"
     path.write_bytes(data)
-    assert files.sniff(str(path), len(data)) == files.ReportFile(
-        str(path), len(data), kind.replace("fixed", "avro")
-    )
+    found = files.sniff(str(path), len(data))
+    assert found == files.ReportFile(str(path), len(data), kind.replace("fixed", "avro"))
 
 
 @pytest.mark.parametrize("data", [b"", b"\n \n", b'  {"user_id": "u"}\n'])
 def test_empty_files_and_lines_after_blanks_are_json_lines(data: bytes, tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(data)
-    assert files.sniff(str(tmp_path / "x"), len(data)) == files.ReportFile(
-        str(tmp_path / "x"), len(data), "jsonl"
-    )
+    path = tmp_path / "x"
+    path.write_bytes(data)
+    assert files.sniff(str(path), len(data)) == files.ReportFile(str(path), len(data), "jsonl")
 
 
 @pytest.mark.parametrize("data", [b"# How to\n", b"a,b\n1,2\n", b'[{"user_id": "u"}]', b"\x89PNG\r\n"])
@@ -221,9 +208,8 @@ def test_a_file_without_a_readable_header_is_one_dead_letter_however_it_is_split
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "RANGE_BYTES", 20)
-    path = tmp_path / "x"
-    path.write_bytes(b"Obj\x01" + bytes(100))
-    got = read_files([files.ReportFile(str(path), 104, "avro")], [])
+    (tmp_path / "x").write_bytes(b"Obj\x01" + bytes(100))
+    got = read_files([files.ReportFile(str(tmp_path / "x"), 104, "avro")], [])
     assert [(letter["reason"], letter["position"]) for letter in got["dead"]] == [("bad_file", 0)]
     assert dict(got["counts"])["in"] == 1
 
