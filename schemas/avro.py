@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.schemas.containers import Block, Header, write_block, write_header
-from ldpbeam.schemas.reports import Columns, columns_of, decoded
+from ldpbeam.schemas.records import columns_of
+from ldpbeam.schemas.reports import Columns, decoded
 
 _WIDTHS = {"double": "<f8", "float": "<f4"}
 #: Blocks are gathered into batches of about this many reports.

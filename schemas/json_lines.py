@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.json
 from numpy.typing import NDArray
 
-from ldpbeam.schemas.reports import Columns, columns_of, decoded
+from ldpbeam.schemas.records import columns_of
+from ldpbeam.schemas.reports import Columns, decoded
 
 #: Text is decoded this many bytes at a time, cut at a line's end.
 CHUNK_BYTES = 8 * 2**20

@@ -17,7 +17,7 @@ others         string                                      the study's group and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,7 +81,7 @@ def decoded(
     result: dict[str, pa.Array] = {}
     for name in wanted.names:
         if name in columns:
-            result[name] = _CASTS.get(name, _names)(columns[name])
+            result[name] = cast_column(name, columns[name])
     for name in ("user_id", "payload"):
         if name not in result:
             result[name] = pa.nulls(length, pa.binary() if name == "user_id" else pa.float64())
@@ -171,13 +171,12 @@ def _null_mask(array: pa.Array) -> np.ndarray | None:
     return array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
 
 
-def binary_of_width(data: np.ndarray, valid: np.ndarray | None = None) -> pa.Array:
+def binary_of_width(data: np.ndarray) -> pa.Array:
     """Rows of bytes, shape (n, width), as an Arrow binary array over the same memory."""
     rows, width = data.shape
     offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(width)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
-    array = pa.Array.from_buffers(pa.binary(), rows, buffers)
-    return array if valid is None else pc.if_else(pa.array(valid), array, None)
+    return pa.Array.from_buffers(pa.binary(), rows, buffers)
 
 
 def _user_keys(array: pa.Array) -> pa.Array:
@@ -225,7 +224,7 @@ def _event_times(array: pa.Array) -> pa.Array:
         times = _parsed_times(array)
     elif pa.types.is_timestamp(kind):
         times = pc.cast(pc.cast(array, pa.timestamp("ms", kind.tz), safe=False), pa.int64())
-    elif _is_number(kind):
+    elif is_number(kind):
         # Compared as doubles: in their own type the largest would wrap into the sane range.
         times = pc.floor(pc.cast(array, pa.float64(), safe=False))
     else:
@@ -263,6 +262,11 @@ def _payloads(array: pa.Array) -> pa.Array:
     return array
 
 
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a type is of integers or floating-point numbers."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
 _CASTS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
     "user_id": _user_keys,
     "event_time": _event_times,
@@ -271,62 +275,6 @@ _CASTS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
 }
 
 
-def columns_of(records: Sequence[Mapping[str, object]], names: Sequence[str]) -> dict[str, pa.Array]:
-    """Columns of records that were decoded one by one, mixed types within a column allowed."""
-    found: dict[str, pa.Array] = {}
-    for name in names:
-        values = [record.get(name) for record in records]
-        kinds = set(map(type, values)) - {type(None)}
-        if kinds:
-            found[name] = (_of_one_type(values) if len(kinds) == 1 else None) or _mixed(name, values)
-    return found
-
-
-def _of_one_type(values: Sequence[object]) -> pa.Array | None:
-    try:
-        return pa.array(values)
-    except (pa.ArrowException, OverflowError, ValueError):
-        return None
-
-
-def _mixed(name: str, values: Sequence[object]) -> pa.Array:
-    """A column of several types: the values of each are cast by themselves, as a whole column would be."""
-    kinds = np.array([type(value).__name__ for value in values])
-    cast = _CASTS.get(name, _names)
-    parts, places = [], []
-    for kind in np.unique(kinds):
-        chosen = np.flatnonzero(kinds == kind)
-        prepared = [_prepared(name, values[place]) for place in chosen.tolist()]
-        part = _of_one_type(prepared)
-        if part is None:
-            continue
-        part = cast(part)
-        if name == "payload" and not pa.types.is_null(part.type):
-            # Beside numbers, what is none is NaN, so that it is not taken for missing.
-            number = _is_number(part.type)
-            part = pc.cast(part, pa.float64(), safe=False) if number else pa.array([np.nan] * len(part))
-        if not pa.types.is_null(part.type):
-            parts.append(part)
-            places.append(chosen)
-    if not parts:
-        return pa.nulls(len(values))
-    where = np.full(len(values), -1, dtype=np.int64)
-    where[np.concatenate(places)] = np.arange(sum(map(len, places)))
-    return pa.concat_arrays(parts).take(pa.array(where, mask=where < 0))
-
-
-def _prepared(name: str, value: object) -> object:
-    """A value that Arrow can hold: integers of any size, text that UTF-8 can say."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        if name == "payload":
-            return float(value) if abs(value) < 10**300 else None
-        if name == "event_time":
-            return value if abs(value) < 2**62 else None
-        return str(value)
-    if isinstance(value, str):
-        return value if value.isascii() or value == value.encode("utf-8", "replace").decode() else None
-    return value
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+def cast_column(name: str, array: pa.Array) -> pa.Array:
+    """A file's column as the decoded batch has it; what cannot be cast is null."""
+    return _CASTS.get(name, _names)(array)

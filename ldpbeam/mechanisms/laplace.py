@@ -42,11 +42,6 @@ class Laplace(NumericMechanism):
         return -farthest, farthest
 
     @property
-    def unbiased_map(self) -> tuple[float, float]:
-        """The map x' = (y + 1) / 2."""
-        return 0.5, 0.5
-
-    @property
     def variance_polynomial(self) -> tuple[float, float, float]:
         """A quarter of 8/epsilon^2."""
         return 2.0 / self.epsilon**2, 0.0, 0.0

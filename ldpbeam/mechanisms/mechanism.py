@@ -112,9 +112,12 @@ class NumericMechanism(Mechanism):
         """The smallest and the largest report."""
 
     @property
-    @abstractmethod
     def unbiased_map(self) -> tuple[float, float]:
-        """(slope, intercept) such that E[slope * report + intercept | x] = x."""
+        """(slope, intercept) such that E[slope * report + intercept | x] = x.
+
+        Most mechanisms' reports are unbiased for v = 2x - 1 as they are, so x' = (report + 1) / 2.
+        """
+        return 0.5, 0.5
 
     @property
     @abstractmethod

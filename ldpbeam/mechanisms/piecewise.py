@@ -37,11 +37,6 @@ class Piecewise(NumericMechanism):
         return -self.bound, self.bound
 
     @property
-    def unbiased_map(self) -> tuple[float, float]:
-        """The map x' = (y + 1) / 2."""
-        return 0.5, 0.5
-
-    @property
     def variance_polynomial(self) -> tuple[float, float, float]:
         """A quarter of the variance on [-1, 1], in powers of x."""
         excess = math.expm1(self.epsilon / 2.0)

@@ -37,11 +37,6 @@ class StochasticRounding(NumericMechanism):
         return -self.bound, self.bound
 
     @property
-    def unbiased_map(self) -> tuple[float, float]:
-        """The map x' = (y + 1) / 2."""
-        return 0.5, 0.5
-
-    @property
     def variance_polynomial(self) -> tuple[float, float, float]:
         """A quarter of B^2 - v^2, in powers of x."""
         return (self.bound**2 - 1.0) / 4.0, 1.0, -1.0

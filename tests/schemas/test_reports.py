@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpbeam.schemas.reports import ATTRIBUTE_KEY, SERVICE_KEY, Columns, columns_of, decoded
+from ldpbeam.schemas.records import columns_of
+from ldpbeam.schemas.reports import ATTRIBUTE_KEY, SERVICE_KEY, Columns, decoded
 
 EVERYTHING = Columns()
 UUID = uuid.UUID("89abcdef-0123-4567-fedc-ba9876543210")

@@ -91,6 +91,16 @@ def test_any_tree_of_merges_is_one_tally(sizes: list[int], seed: int) -> None:
     assert combine.extract_output(leaves[0]) == together(batches)
 
 
+def test_no_batch_is_lost_where_more_come_than_are_kept_side_by_side() -> None:
+    batches = [people(3, seed) for seed in range(2 * stage.SIDE_BY_SIDE + 1)]
+    combine = stage.CombineStatistics(STUDY)
+    accumulator = combine.create_accumulator()
+    for batch in batches:
+        accumulator = combine.add_input(accumulator, batch)
+        assert len(accumulator) <= stage.SIDE_BY_SIDE
+    assert combine.extract_output(accumulator) == together(batches)
+
+
 def test_an_accumulator_crosses_the_wire_merged_and_nothing_is_nothing() -> None:
     combine = stage.CombineStatistics(STUDY)
     coder = combine.get_accumulator_coder()

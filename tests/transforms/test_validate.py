@@ -15,7 +15,8 @@ from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
 
 from ldpbeam.runners import direct
-from ldpbeam.schemas.reports import columns_of, decoded
+from ldpbeam.schemas.records import columns_of
+from ldpbeam.schemas.reports import decoded
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import parse_study
 from ldpbeam.transforms.counts import COUNTS
