@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -63,10 +64,17 @@ def find_input(
     return tuple(good), tuple(bad)
 
 
-def run_name(study: Study, inputs: Sequence[str], *span: int | None) -> str:
-    """A name that the same study, input and time span always give."""
-    text = json.dumps([fingerprint(study), sorted(inputs), *span])
+def run_name(study: Study, inputs: Sequence[str], *options: int | str | None) -> str:
+    """A name that the same study, input and options that change results always give."""
+    text = json.dumps([fingerprint(study), sorted(inputs), *options])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def files_in(folder: str, pattern: str) -> list[Any]:
+    """What a folder holds of a pattern; the folder's own name may look like one."""
+    literal = re.sub(r"([*?[])", r"[\1]", folder)
+    found: list[Any] = FileSystems.match([FileSystems.join(literal, pattern)])[0].metadata_list
+    return found
 
 
 def prepare_output(job: BatchJob, inputs: Sequence[str], overwrite: bool) -> None:
@@ -78,7 +86,7 @@ def prepare_output(job: BatchJob, inputs: Sequence[str], overwrite: bool) -> Non
     if Path(job.output).is_file():
         raise UserError(f"--output {job.output}: this is a file, and a folder is needed")
     marker = job.path(RUN)
-    entries = FileSystems.match([job.path("*")])[0].metadata_list
+    entries = files_in(job.output, "*")
     if FileSystems.exists(marker):
         with read_all(marker) as stream:
             before = json.load(stream)
@@ -94,9 +102,7 @@ def prepare_output(job: BatchJob, inputs: Sequence[str], overwrite: bool) -> Non
         )
     ours = [job.path(name) for name in (f"{ESTIMATES}.jsonl", f"{ESTIMATES}.avro", ACCOUNTING, LEDGER)]
     ours += [
-        entry.path
-        for folder in (STATISTICS, DEAD_LETTERS)
-        for entry in FileSystems.match([FileSystems.join(job.path(folder), "*.avro")])[0].metadata_list
+        entry.path for folder in (STATISTICS, DEAD_LETTERS) for entry in files_in(job.path(folder), "*.avro")
     ]
     FileSystems.delete([path for path in ours if FileSystems.exists(path)])
     make_folder(job.output)
@@ -162,8 +168,7 @@ def read_accounting(job: BatchJob) -> dict[str, Any]:
 
 def snapshots_of(job: BatchJob) -> Iterator[Snapshot]:
     """The snapshots the stream wrote."""
-    pattern = FileSystems.join(job.path(STATISTICS), "*.avro")
-    for entry in sorted(FileSystems.match([pattern])[0].metadata_list, key=lambda e: str(e.path)):
+    for entry in sorted(files_in(job.path(STATISTICS), "*.avro"), key=lambda entry: str(entry.path)):
         with read_all(entry.path) as stream:
             yield from read_snapshots(stream)
 

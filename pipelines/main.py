@@ -223,7 +223,7 @@ def estimate_command(options: Any, beam_arguments: list[str]) -> int:
         files=good,
         bad_files=bad,
         output=options.output,
-        run=stages.run_name(study, options.input, *span),
+        run=stages.run_name(study, options.input, *span, options.attribute, options.service),
         attribute=options.attribute,
         service=options.service,
         start=span[0],

@@ -9,6 +9,7 @@ from ldpbeam.estimators import Estimate, Progress, estimate
 from ldpbeam.schemas.estimates import estimate_record
 from ldpbeam.schemas.snapshots import Snapshot
 from ldpbeam.schemas.study import Study
+from ldpbeam.schemas.times import milliseconds
 
 #: Makes a progress callback for one estimate, from its name.
 Watch = Callable[[str], Progress]
@@ -38,7 +39,7 @@ def sort_key(study: Study, record: dict[str, Any]) -> tuple[Any, ...]:
     names = list(study.attributes[record["attribute"]].estimates)
     return (
         attributes.index(record["attribute"]),
-        record["window_start"] or "",
+        milliseconds(record["window_start"]) if record["window_start"] else 0,
         record["other_groups"] > 0,
         record["group"] is not None,
         record["group"] or "",
