@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -72,8 +71,8 @@ def run_name(study: Study, inputs: Sequence[str], *options: int | str | None) ->
 
 def files_in(folder: str, pattern: str) -> list[Any]:
     """What a folder holds of a pattern; the folder's own name may look like one."""
-    literal = re.sub(r"([*?[])", r"[\1]", folder)
-    found: list[Any] = FileSystems.match([FileSystems.join(literal, pattern)])[0].metadata_list
+    place = FileSystems.join(files.literal(folder), pattern)
+    found: list[Any] = FileSystems.match([place])[0].metadata_list
     return found
 
 
@@ -104,7 +103,7 @@ def prepare_output(job: BatchJob, inputs: Sequence[str], overwrite: bool) -> Non
     ours += [
         entry.path for folder in (STATISTICS, DEAD_LETTERS) for entry in files_in(job.path(folder), "*.avro")
     ]
-    FileSystems.delete([path for path in ours if FileSystems.exists(path)])
+    FileSystems.delete([files.literal(path) for path in ours if FileSystems.exists(path)])
     make_folder(job.output)
     about = {"run": job.run, "study": job.study.study, "study_fingerprint": fingerprint(job.study)}
     write_bytes(marker, json.dumps({**about, "input": list(inputs)}, indent=2).encode() + b"\n")
@@ -192,7 +191,7 @@ def _from_workers(job: BatchJob) -> list[dict[str, Any]]:
         return []
     with read_all(path) as stream:
         records = [json.loads(line) for line in stream.read().splitlines()]
-    FileSystems.delete([path])
+    FileSystems.delete([files.literal(path)])
     return records
 
 

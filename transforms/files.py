@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, NamedTuple, cast
@@ -51,6 +52,11 @@ class BadFile(NamedTuple):
 
     path: str
     problem: str
+
+
+def literal(path: str) -> str:
+    """A path as a pattern of itself: Beam's match and delete take patterns."""
+    return re.sub(r"([*?[])", r"[\1]", path)
 
 
 def match(patterns: Sequence[str]) -> list[tuple[str, int]]:

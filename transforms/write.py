@@ -25,6 +25,7 @@ from ldpbeam.schemas.snapshots import Snapshot, write_snapshots
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import fingerprint
 from ldpbeam.transforms.counts import accounting
+from ldpbeam.transforms.files import literal
 
 #: Dead letters are gathered into at most this many files.
 DEAD_LETTER_SHARDS = 4
@@ -42,7 +43,7 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
         FileSystems.rename([temporary], [path])
     except BaseException:
         with contextlib.suppress(Exception):
-            FileSystems.delete([temporary])
+            FileSystems.delete([literal(temporary)])
         raise
 
 
