@@ -9,6 +9,9 @@ from typing import NoReturn
 
 from ldpbeam.pipelines.errors import UserError
 
+#: The name of the parser of Beam's options, which has no command of its own to ask for help.
+_BEAM = "beam"
+
 
 class Parser(argparse.ArgumentParser):
     """A parser whose mistakes are one message, and which takes an option in full only."""
@@ -18,7 +21,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """A mistake of the person who wrote the command line."""
-        raise UserError(f"{message}\nSee {self.prog} --help")
+        raise UserError(f"{message}\nSee {self.prog} --help" if self.prog != _BEAM else message)
 
     @property
     def options(self) -> list[str]:
@@ -63,7 +66,7 @@ class Parser(argparse.ArgumentParser):
 def _beam_parser() -> Parser:
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    parser = Parser("beam", "")
+    parser = Parser(_BEAM, "")
     for options in PipelineOptions.__subclasses__():
         if hasattr(options, "_add_argparse_args"):
             options._add_argparse_args(_Tolerant(parser))

@@ -6,6 +6,7 @@ import difflib
 import json
 import logging
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name, *rest = given
     # Beam and what it imports say much that is nobody's concern here.
     logging.getLogger().setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", "Possible nested set", FutureWarning)
     try:
         if name not in commands:
             near = difflib.get_close_matches(name, commands, n=1)
@@ -69,7 +71,9 @@ def _time(option: str, text: str | None) -> int | None:
     from ldpbeam.schemas.times import Time
 
     try:
-        return int(text) if text.isdigit() else int(TypeAdapter(Time).validate_python(text))
+        return (
+            int(text) if text.isascii() and text.isdigit() else int(TypeAdapter(Time).validate_python(text))
+        )
     except ValidationError:
         raise UserError(f"{option} {text}: write a time with its zone, as in 2026-11-20T10:00:00Z") from None
 
@@ -108,9 +112,12 @@ def _perturb(parser: Parser, arguments: list[str]) -> int:
     parser.add_argument("--start", help="the first event time, without --time-column")
     parser.add_argument("--spread", default="1h", help="event times lie within this of the first")
     parser.add_argument("--seed", type=int, help="draw from a seed: for tests only")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace reports of the same attribute and service"
+    )
     options = parser.parse(arguments)
     from ldpbeam.pipelines.people import PeopleColumns, read_people
-    from ldpbeam.pipelines.perturb import simulate, write_reports
+    from ldpbeam.pipelines.perturb import make_room, simulate, write_reports
 
     study = _study(options.study, options.attribute)
     attribute = study.attribute(options.attribute)
@@ -123,8 +130,19 @@ def _perturb(parser: Parser, arguments: list[str]) -> int:
     services = options.services or list(attribute.services)
     for service in services:
         if service not in attribute.services:
-            raise UserError(f"--services {service}: there are {', '.join(attribute.services)}")
+            raise UserError(
+                f"--services {service}: there are {', '.join(attribute.services)}; spaces between them"
+            )
+    versions = dict(entry.partition("=")[::2] for entry in options.versions)
+    for service in versions:
+        known = study.attributes[options.attribute].services.get(service)
+        if known is None or not known.version_field:
+            raise UserError(f"--versions {service}: it has no versions told apart by a field")
+    if options.group_column and study.groups is None:
+        raise UserError("--group-column: the study has no groups")
     start = _time("--start", options.start)
+    if start is not None and options.time_column is not None:
+        raise UserError("--start and --time-column both say when: give one of them")
     if start is None and options.time_column is None:
         if study.windows is not None:
             raise UserError("the study has windows: give --time-column, or --start and --spread")
@@ -139,6 +157,8 @@ def _perturb(parser: Parser, arguments: list[str]) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"--output: {error}") from None
+    for service in services:
+        make_room(folder, options.attribute, service, options.overwrite)
     if options.seed is not None:
         print("drawn from a seed: for tests only, these reports protect nobody")
     for sent in simulate(
@@ -146,7 +166,7 @@ def _perturb(parser: Parser, arguments: list[str]) -> int:
         attribute,
         people,
         services=services,
-        versions=dict(entry.partition("=")[::2] for entry in options.versions),
+        versions=versions,
         start=start or 0,
         spread=_duration("--spread", options.spread),
         seed=options.seed,
@@ -167,8 +187,10 @@ def _estimate(parser: Parser, arguments: list[str]) -> int:
     parser.add_argument("--output", required=True, help="folder for everything the run writes")
     parser.add_argument("--attribute", help="attribute of reports that do not name one")
     parser.add_argument("--service", help="service of reports that do not name one")
-    parser.add_argument("--from", dest="start", help="leave out reports before this event time")
-    parser.add_argument("--to", dest="stop", help="leave out reports from this event time on")
+    parser.add_argument(
+        "--from", dest="start", metavar="TIME", help="leave out reports before this event time"
+    )
+    parser.add_argument("--to", dest="stop", metavar="TIME", help="leave out reports from this event time on")
     parser.add_argument("--runner", default="direct", help="direct, or a runner Beam knows")
     parser.add_argument("--on-bad-file", choices=("stop", "skip"), default="stop")
     parser.add_argument("--keep-bad-records", action="store_true", help="dead letters have the whole record")
@@ -179,6 +201,7 @@ def _estimate(parser: Parser, arguments: list[str]) -> int:
     parser.add_argument("--estimate-on", choices=("driver", "worker"), default="driver")
     parser.add_argument("--truth", help="CSV file of people: print errors against it")
     _people_options(parser)
+    parser.epilog = "Every option that Beam takes passes through, as Beam writes it."
     options, beam_arguments = parser.parse_with_beam(arguments)
     return estimate_command(options, beam_arguments)
 
@@ -217,6 +240,13 @@ def estimate_command(options: Any, beam_arguments: list[str]) -> int:
         )
         people = read_people(options.truth, columns, study.attribute(truth_of).domain)
     span = _time("--from", options.start), _time("--to", options.stop)
+    if span[0] is not None and span[1] is not None and span[0] >= span[1]:
+        raise UserError(f"--from {options.start} is not before --to {options.stop}")
+    every = {service for model in study.attributes.values() for service in model.services}
+    if options.service is not None and options.service not in every:
+        raise UserError(f"--service {options.service}: the study has {', '.join(sorted(every))}")
+    if any(argument.partition("=")[0] == "--streaming" for argument in beam_arguments):
+        raise UserError("--streaming: this command reads files to their end, and is not a streaming one")
     good, bad = stages.find_input(options.input, options.on_bad_file)
     job = BatchJob(
         study=study,

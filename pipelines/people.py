@@ -72,7 +72,11 @@ def read_people(path: str, columns: PeopleColumns, domain: Domain) -> People:
                 strings_can_be_null=True,
             ),
         )  # fmt: skip
-    except (OSError, pa.ArrowInvalid, pa.ArrowKeyError) as error:
+    except pa.ArrowKeyError as error:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            header = stream.readline(500).strip()
+        raise UserError(f"{path}: {error.args[0]}; its first line is: {header}") from None
+    except (OSError, pa.ArrowInvalid) as error:
         raise UserError(f"{path}: {error}") from None
     values, skipped, clipped = _values(table.column(columns.value).combine_chunks(), domain, path)
     rows = np.flatnonzero(~np.isnan(values) if values.dtype.kind == "f" else values >= 0)

@@ -166,6 +166,22 @@ def _versions(
     return [(names[version], everyone)]
 
 
+def make_room(folder: Path, attribute: str, service: str, overwrite: bool) -> None:
+    """See that a folder has no reports of an attribute and service yet: nobody may count twice.
+
+    Raises:
+        UserError: if it has, and they are not to be replaced.
+    """
+    before = sorted(folder.glob(f"{attribute}-{service}-[0-9]*-of-[0-9]*.*"))
+    if before and not overwrite:
+        raise UserError(
+            f"--output {folder}: it has reports of {attribute} to {service} already ({before[0].name}); name "
+            "another folder, or replace them with --overwrite"
+        )
+    for path in before:
+        path.unlink()
+
+
 def write_reports(folder: Path, sent: SentReports, kind: str) -> list[Path]:
     """Files of at most :data:`FILE_REPORTS` reports in one format: avro, parquet or jsonl."""
     count = max(1, -(-len(sent.payloads) // FILE_REPORTS))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
@@ -66,15 +67,17 @@ def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
         FileNotFoundError: naming the first pattern that names no file.
     """
     try:
-        results = FileSystems.match(list(patterns))
+        results = FileSystems.match([literal(p) if FileSystems.exists(p) else p for p in patterns])
     except (BeamIOError, ValueError) as error:
         raise FileNotFoundError(f"--input: {error}") from None
-    found = {}
+    found: dict[str, tuple[str, int]] = {}
     for pattern, result in zip(patterns, results, strict=True):
         if not result.metadata_list:
             raise FileNotFoundError(f"--input {pattern}: no file has this name")
-        found.update({entry.path: entry.size_in_bytes for entry in result.metadata_list})
-    return sorted(found.items())
+        for entry in result.metadata_list:
+            place = entry.path if "://" in entry.path else str(Path(entry.path).absolute())
+            found.setdefault(place, (entry.path, entry.size_in_bytes))
+    return sorted(found.values())
 
 
 def open_raw(path: str) -> IO[bytes]:

@@ -49,7 +49,7 @@ def main() -> int:
     commands = (
         ["explain", *study],
         ["perturb", *study, "--attribute", "minutes", "--input", str(people), "--user-column", "user"]
-        + [*columns, "--output", str(reports), "--seed", "7"],
+        + [*columns, "--output", str(reports), "--seed", "7", "--overwrite"],
         ["estimate", *study, "--input", f"{reports}/*.avro", "--output", str(estimates), "--overwrite"]
         + ["--truth", str(people), *columns],
     )

@@ -78,7 +78,7 @@ def main() -> int:
         print(f"\nepsilon {epsilon:g}")
         code = ldpbeam(
             ["perturb", "--study", str(study), "--attribute", "income", "--input", str(people), *values]
-            + ["--output", str(folder / "reports"), "--seed", str(options.seed)]
+            + ["--output", str(folder / "reports"), "--seed", str(options.seed), "--overwrite"]
         ) or ldpbeam(
             ["estimate", "--study", str(study), "--input", str(folder / "reports" / "*.avro")]
             + ["--output", str(folder / "estimates"), "--truth", str(people), *values, "--overwrite"]
