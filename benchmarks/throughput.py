@@ -21,12 +21,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
+from ldpbeam.mechanisms import NumericMechanism
 from ldpbeam.schemas import avro
 from ldpbeam.schemas.containers import read_blocks, read_header
 from ldpbeam.schemas.study import Study
@@ -84,7 +85,7 @@ def run_ldpbeam(folder: Path) -> str:
     files, _ = estimate.find_input([f"{folder}/*.avro"], "stop")
     with tempfile.TemporaryDirectory() as output:
         job = stream.BatchJob(study, files, (), output, "benchmark")
-        estimate.run_stream(job, estimate.engine("direct"), [], Console())
+        estimate.run_stream(estimate.assemble(job, "direct", []), Console())
         (snapshot,) = estimate.snapshots_of(job)
     return digest(snapshot.statistic.joint_cells, snapshot.statistic.joint_counts)
 
@@ -95,7 +96,7 @@ def run_bare(folder: Path) -> str:
     keys, payloads = [], []
     for service in attribute.services:
         parts = []
-        for path in sorted(folder.glob(f"minutes-{service}-*.avro")):
+        for path in sorted(folder.glob(f"minutes.{service}.*.avro")):
             with path.open("rb") as file:
                 header = read_header(file)
                 dtype = avro.fixed_dtype(header.writer_schema)
@@ -129,30 +130,33 @@ def run_per_record(folder: Path, windows: bool = True) -> str:
     study, attribute = study_and_attribute()
     assert study.windows is not None
     strides = np.concatenate(([1], np.cumprod(attribute.joint_shape)))[:-1].tolist()
-    mechanisms = dict(zip(attribute.services, (v.mechanism for v in attribute.versions), strict=True))
+    mechanisms = {v.service: cast(NumericMechanism, v.mechanism) for v in attribute.versions}
+    low = {service: mechanism.report_range[0] for service, mechanism in mechanisms.items()}
+    high = {service: mechanism.report_range[1] for service, mechanism in mechanisms.items()}
+    cells = {service: mechanism.cells(attribute.joint_buckets) for service, mechanism in mechanisms.items()}
     hour = beam.window.FixedWindows(study.windows.size / 1000)
 
     def report(record: dict[str, Any], service: str) -> Iterator[Any]:
         keyed = record["user_id"], (record["event_time"], record["payload"])
         if not windows:
             yield keyed
-        elif mechanisms[service].is_report(np.float64(record["payload"])):
+        elif low[service] <= record["payload"] <= high[service]:
             yield beam.window.TimestampedValue(keyed, record["event_time"] / 1000)
 
     def cell(element: tuple[bytes, dict[str, list[tuple[float, float]]]]) -> tuple[int, int]:
         total = 0
-        for (service, mechanism), stride in zip(mechanisms.items(), strides, strict=True):
+        for service, stride in zip(attribute.services, strides, strict=True):
             reports = sorted(element[1][service])
             if reports:
-                bucket = mechanism.bucketise(np.array([reports[0][1]]), attribute.joint_buckets)
-                total += stride * (1 + int(bucket[0]))
+                place = (reports[0][1] - low[service]) * (cells[service] / (high[service] - low[service]))
+                total += stride * (1 + min(max(int(place), 0), cells[service] - 1))
         return total, 1
 
     with tempfile.TemporaryDirectory() as output:
         with beam.Pipeline(runner=direct.runner()) as pipeline:
             by_service = {
                 service: pipeline
-                | f"Read {service}" >> beam.io.ReadFromAvro(f"{folder}/minutes-{service}-*.avro")
+                | f"Read {service}" >> beam.io.ReadFromAvro(f"{folder}/minutes.{service}.*.avro")
                 | f"Report {service}" >> beam.FlatMap(report, service)
                 | f"Window {service}" >> beam.WindowInto(hour if windows else beam.window.GlobalWindows())
                 for service in attribute.services

@@ -8,6 +8,7 @@ and :meth:`Channel.dense` computes the same matrix from an independent closed fo
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from collections.abc import Sequence
 
@@ -183,9 +184,14 @@ class LaplaceChannel(Channel):
         self.decay = np.exp(-ratio)
         self.far = 0.5 * np.expm1(-ratio) ** 2 / ratio
         self.same = 1.0 + np.expm1(-ratio) / ratio
-        # P(report < 0 | x uniform in fine cell k), and mirrored P(report > 1).
+
+    @functools.cached_property
+    def below(self) -> Floats:
+        """P(report < 0 | x uniform in a fine cell), mirrored P(report > 1); shape (fine,)."""
+        ratio = 1.0 / (self.fine * self.scale)
         leave = 0.5 * -np.expm1(-ratio) / ratio
-        self.below = leave * np.exp(-np.arange(self.fine) * ratio)
+        share: Floats = leave * np.exp(-np.arange(self.fine) * ratio)
+        return share
 
     def _spread(self, mass: Floats) -> Floats:
         """The symmetric kernel of the fine cells, applied to a vector of their size."""

@@ -27,6 +27,8 @@ class Numeric:
     def __post_init__(self) -> None:
         if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
             raise ValueError(f"a numeric domain needs low < high, found [{self.low}, {self.high}]")
+        if not 1e-100 < self.high - self.low < 1e100:
+            raise ValueError(f"a numeric domain this wide or narrow is a mistake: [{self.low}, {self.high}]")
 
     @property
     def width(self) -> float:

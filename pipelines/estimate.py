@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineRunner, create_runner
@@ -76,59 +78,84 @@ def files_in(folder: str, pattern: str) -> list[Any]:
     return found
 
 
-def prepare_output(job: BatchJob, inputs: Sequence[str], overwrite: bool) -> None:
-    """An output folder that holds nothing but what this run will write.
+def check_output(job: BatchJob, overwrite: bool) -> None:
+    """See that the output folder can be this run's.
 
     Raises:
-        UserError: if it holds another run's outputs, or files that no run wrote.
+        UserError: if it holds another run's outputs, or files that no run wrote, or cannot be.
     """
-    if Path(job.output).is_file():
-        raise UserError(f"--output {job.output}: this is a file, and a folder is needed")
-    marker = job.path(RUN)
-    entries = files_in(job.output, "*")
-    if FileSystems.exists(marker):
-        with read_all(marker) as stream:
-            before = json.load(stream)
-        if before.get("run") != job.run and not overwrite:
-            raise UserError(
-                f"--output {job.output}: it holds the outputs of another run (of study "
-                f"{before.get('study')!r}); name another folder, or replace them with --overwrite"
-            )
-    elif entries and not overwrite:
-        raise UserError(
-            f"--output {job.output}: the folder is not empty, and not written by ldpbeam estimate; "
-            "name another one, or write beside what is there with --overwrite"
-        )
-    ours = [job.path(name) for name in (f"{ESTIMATES}.jsonl", f"{ESTIMATES}.avro", ACCOUNTING, LEDGER)]
-    ours += [
-        entry.path for folder in (STATISTICS, DEAD_LETTERS) for entry in files_in(job.path(folder), "*.avro")
-    ]
-    FileSystems.delete([files.literal(path) for path in ours if FileSystems.exists(path)])
-    make_folder(job.output)
-    about = {"run": job.run, "study": job.study.study, "study_fingerprint": fingerprint(job.study)}
-    write_bytes(marker, json.dumps({**about, "input": list(inputs)}, indent=2).encode() + b"\n")
-
-
-def engine(name: str) -> PipelineRunner:
-    """The engine of a name.
-
-    Raises:
-        UserError: if there is none.
-    """
-    if name == direct.NAME:
-        return direct.runner()
+    place = f"--output {job.output or repr(job.output)}"
     try:
-        return create_runner(name)
-    except (ValueError, ImportError, AttributeError) as error:
-        raise UserError(f"--runner {name}: {error}") from None
+        entries = files_in(job.output, "*") if job.output else None
+        before = _marker(job)
+    except (BeamIOError, OSError, ValueError) as error:
+        raise UserError(f"{place}: {error}") from None
+    if entries is None or ("://" not in job.output and Path(job.output).is_file()):
+        raise UserError(f"{place}: a folder is needed")
+    if overwrite or (before is not None and before.get("run") == job.run):
+        return
+    if before is not None:
+        raise UserError(
+            f"{place}: it holds the outputs of another run (of study {before.get('study')!r}); name another "
+            "folder, or replace them with --overwrite"
+        )
+    if entries:
+        raise UserError(
+            f"{place}: the folder is not empty, and not written by ldpbeam estimate; name another one, or "
+            "write beside what is there with --overwrite"
+        )
 
 
-def run_stream(
-    job: BatchJob, runner: PipelineRunner, beam_arguments: Sequence[str], console: Console
-) -> None:
-    """Run the stream to its end."""
-    pipeline = beam.Pipeline(runner=runner, options=PipelineOptions(list(beam_arguments)))
+def _marker(job: BatchJob) -> dict[str, Any] | None:
+    """What the last run in the output folder said of itself; None if there was none, or nothing legible."""
+    if not FileSystems.exists(job.path(RUN)):
+        return None
+    with read_all(job.path(RUN)) as stream, contextlib.suppress(ValueError):
+        found = json.load(stream)
+        return found if isinstance(found, dict) else None
+    return None
+
+
+def claim_output(job: BatchJob, inputs: Sequence[str]) -> None:
+    """Clear the last run's outputs from the folder, and mark it as this run's.
+
+    Raises:
+        UserError: if it cannot be written.
+    """
+    ours = [job.path(name) for name in (f"{ESTIMATES}.jsonl", f"{ESTIMATES}.avro", ACCOUNTING, LEDGER)]
+    about = {"run": job.run, "study": job.study.study, "study_fingerprint": fingerprint(job.study)}
+    try:
+        ours += [
+            entry.path
+            for folder in (STATISTICS, DEAD_LETTERS)
+            for entry in files_in(job.path(folder), "*.avro")
+        ]
+        FileSystems.delete([files.literal(path) for path in ours if FileSystems.exists(path)])
+        make_folder(job.output)
+        write_bytes(job.path(RUN), json.dumps({**about, "input": list(inputs)}, indent=2).encode() + b"\n")
+    except (BeamIOError, OSError) as error:
+        raise UserError(f"--output {job.output}: {error}") from None
+
+
+def assemble(job: BatchJob, runner: str, beam_arguments: Sequence[str]) -> beam.Pipeline:
+    """The whole pipeline on an engine, ready to run.
+
+    Raises:
+        UserError: if there is no such engine, or it lacks an option.
+    """
+    try:
+        engine = direct.runner() if runner == direct.NAME else create_runner(runner)
+        if not isinstance(engine, PipelineRunner):
+            raise TypeError("this is no runner")
+        pipeline = beam.Pipeline(runner=engine, options=PipelineOptions(list(beam_arguments)))
+    except (ValueError, TypeError, ImportError, AttributeError, RuntimeError) as error:
+        raise UserError(f"--runner {runner}: {error}") from None
     build(pipeline, job)
+    return pipeline
+
+
+def run_stream(pipeline: beam.Pipeline, console: Console) -> None:
+    """Run the stream to its end."""
     with _reading_progress(console):
         pipeline.run().wait_until_finish()
 
@@ -223,8 +250,9 @@ def _solving_progress(console: Console) -> Iterator[Watch | None]:
 def write_ledger(job: BatchJob) -> list[dict[str, Any]]:
     """How much epsilon how many users spent a window, from the statistics alone.
 
-    Reports of one user to several services compose; those of several attributes are not joined, so
-    their sum is not known. Users over the study's cap are counted.
+    Reports of one user to several services compose; those of several attributes are not joined, so their sum
+    is not known. Neither are those of one user in several groups, nor reports dropped as duplicates: with
+    either, more may have been spent than is said here. Users over the study's cap are counted.
     """
     entries = []
     for snapshot in snapshots_of(job):

@@ -68,14 +68,16 @@ def _time(option: str, text: str | None) -> int | None:
         return None
     from pydantic import TypeAdapter, ValidationError
 
+    from ldpbeam.schemas.reports import EARLIEST, LATEST
     from ldpbeam.schemas.times import Time
 
     try:
-        return (
-            int(text) if text.isascii() and text.isdigit() else int(TypeAdapter(Time).validate_python(text))
-        )
+        time = int(text) if text.isascii() and text.isdigit() else TypeAdapter(Time).validate_python(text)
     except ValidationError:
         raise UserError(f"{option} {text}: write a time with its zone, as in 2026-11-20T10:00:00Z") from None
+    if not EARLIEST <= time < LATEST:
+        raise UserError(f"{option} {text}: outside the years 1900 to 2199")
+    return int(time)
 
 
 def _duration(option: str, text: str) -> int:
@@ -127,7 +129,7 @@ def _perturb(parser: Parser, arguments: list[str]) -> int:
         raise UserError("a weight makes several people of a row: leave out --user-column")
     if options.seed is not None and options.seed < 0:
         raise UserError(f"--seed {options.seed}: from 0 up")
-    services = options.services or list(attribute.services)
+    services = list(dict.fromkeys(options.services or attribute.services))
     for service in services:
         if service not in attribute.services:
             raise UserError(
@@ -144,8 +146,12 @@ def _perturb(parser: Parser, arguments: list[str]) -> int:
     if start is not None and options.time_column is not None:
         raise UserError("--start and --time-column both say when: give one of them")
     if start is None and options.time_column is None:
-        if study.windows is not None:
-            raise UserError("the study has windows: give --time-column, or --start and --spread")
+        by_time = any(
+            model.versions and not model.version_field
+            for model in study.attributes[options.attribute].services.values()
+        )
+        if study.windows is not None or by_time:
+            raise UserError("the study looks at event times: give --time-column, or --start and --spread")
         start = 0
     columns = PeopleColumns(
         options.value_column, options.user_column, options.time_column,
@@ -223,7 +229,7 @@ def estimate_command(options: Any, beam_arguments: list[str]) -> int:
 
     console = Console()
     try:
-        beam_windows(study.windows)
+        beam_windows(study.windows, joined=study.group_users)
     except ValueError as error:
         raise UserError(f"{options.study}: {error}") from None
     people = None
@@ -263,9 +269,10 @@ def estimate_command(options: Any, beam_arguments: list[str]) -> int:
         partitions=options.partitions,
         estimate_on=options.estimate_on,
     )
-    runner = stages.engine(options.runner)
-    stages.prepare_output(job, options.input, options.overwrite)
-    stages.run_stream(job, runner, beam_arguments, console)
+    stages.check_output(job, options.overwrite)
+    pipeline = stages.assemble(job, options.runner, beam_arguments)
+    stages.claim_output(job, options.input)
+    stages.run_stream(pipeline, console)
     found = stages.read_accounting(job)
     records = stages.estimate_all(job, console)
     ledger = stages.write_ledger(job)
@@ -275,7 +282,8 @@ def estimate_command(options: Any, beam_arguments: list[str]) -> int:
     tables.print_estimates(console, records, errors)
     over = sum(entry["users_over_cap"] for entry in ledger)
     if over:
-        print(f"{over:,} users spent more than the study's epsilon_cap of {study.epsilon_cap:g}")
+        what = "user-windows" if study.windows else "users"
+        print(f"{over:,} {what} spent more than the study's epsilon_cap of {study.epsilon_cap:g}")
     print(tables.accounting_line(found))
     print(f"estimates, statistics and accounting are in {options.output}")
     if found["dead_letters"]:

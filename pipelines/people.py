@@ -15,6 +15,9 @@ from ldpbeam.domains import Categories, Domain, Numeric
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.schemas.reports import Columns, decoded
 
+#: More people than this are not simulated in one process.
+MOST_PEOPLE = 2**31
+
 
 @dataclass(frozen=True)
 class PeopleColumns:
@@ -130,12 +133,14 @@ def _weights(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]
         raise UserError(f"{path}: column {name!r} is no whole number everywhere: {error}") from None
     if np.isnan(weights.astype(float)).any() or (weights < 0).any():
         raise UserError(f"{path}: column {name!r} has weights that are missing or negative")
+    if weights.sum() > MOST_PEOPLE:
+        raise UserError(f"{path}: column {name!r} stands for more than {MOST_PEOPLE:,} people")
     return np.asarray(weights, dtype=np.int64)
 
 
 def _times(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]:
     text = column.combine_chunks()
-    digits = pc.all(pc.match_substring_regex(text, r"^\d+$")).as_py()
+    digits = pc.all(pc.match_substring_regex(text, r"^\d{1,15}$")).as_py()
     rows = pa.array(np.zeros(len(text), dtype=np.int64))
     source = pc.cast(text, pa.int64()) if digits else text
     times = decoded({"event_time": source}, Columns(), {}, rows, rows).column("event_time")

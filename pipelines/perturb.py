@@ -172,7 +172,7 @@ def make_room(folder: Path, attribute: str, service: str, overwrite: bool) -> No
     Raises:
         UserError: if it has, and they are not to be replaced.
     """
-    before = sorted(folder.glob(f"{attribute}-{service}-[0-9]*-of-[0-9]*.*"))
+    before = sorted(folder.glob(f"{attribute}.{service}.*-of-*.*"))
     if before and not overwrite:
         raise UserError(
             f"--output {folder}: it has reports of {attribute} to {service} already ({before[0].name}); name "
@@ -192,7 +192,7 @@ def write_reports(folder: Path, sent: SentReports, kind: str) -> list[Path]:
             sent.attribute, sent.service, sent.users[rows], sent.times[rows], sent.payloads[rows],
             {name: column[rows] for name, column in sent.extras.items()},
         )  # fmt: skip
-        name = f"{sent.attribute}-{sent.service}-{index:05d}-of-{count:05d}.{kind}"
+        name = f"{sent.attribute}.{sent.service}.{index:05d}-of-{count:05d}.{kind}"
         path = folder / name
         temporary = path.with_name(f".{name}")
         _WRITERS[kind](temporary, part)

@@ -34,7 +34,7 @@ _RFC3339 = (
 )
 _UUID = r"^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
 #: Event times outside of the years 1900 to 2199 are mistakes of unit: seconds, or microseconds.
-_EARLIEST, _LATEST = -2_208_988_800_000, 7_258_118_400_000
+EARLIEST, LATEST = -2_208_988_800_000, 7_258_118_400_000
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ def _event_times(array: pa.Array) -> pa.Array:
         times = pc.floor(pc.cast(array, pa.float64(), safe=False))
     else:
         return pa.nulls(len(array), pa.int64())
-    sane = pc.and_(pc.greater_equal(times, _EARLIEST), pc.less(times, _LATEST))
+    sane = pc.and_(pc.greater_equal(times, EARLIEST), pc.less(times, LATEST))
     return pc.cast(pc.if_else(sane, times, None), pa.int64())
 
 

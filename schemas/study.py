@@ -60,7 +60,7 @@ class DomainModel(_Model):
     numeric: tuple[Number, Number] | None = Field(
         None, description="[low, high]; clients clip values outside to the ends"
     )
-    categories: list[str] | Annotated[int, Field(ge=2)] | None = Field(
+    categories: list[str] | Annotated[int, Field(ge=2, le=1_000_000)] | None = Field(
         None, description="names in the order of their indexes, or how many there are"
     )
 
@@ -85,6 +85,15 @@ def _each_once(names: list[str] | None) -> list[str] | None:
     if names is not None and (not names or len(set(names)) != len(names)):
         raise ValueError("name one service or more, each once")
     return names
+
+
+def _ascending(levels: list[float]) -> list[float]:
+    if sorted(set(levels)) != levels:
+        raise ValueError("write quantiles in ascending order, each once")
+    return levels
+
+
+Quantiles = Annotated[list[Annotated[Number, Field(gt=0, lt=1)]], AfterValidator(_ascending)]
 
 
 class VersionModel(_Model):
@@ -128,6 +137,8 @@ class ServiceModel(_Model):
     def _versions_told_apart(self) -> ServiceModel:
         if self.version_field and not self.versions:
             raise ValueError("version_field needs versions")
+        if not self.version_field and any(v.values is not None for v in self.versions.values()):
+            raise ValueError("versions have values only with a version_field")
         timed = [v for v in self.versions.values() if v.since is not None or v.until is not None]
         if self.version_field:
             if timed:
@@ -169,15 +180,21 @@ class AttributeModel(_Model):
     """One measured quantity."""
 
     domain: DomainModel
-    buckets: int = Field(256, ge=2, le=65536, description="value buckets of a numeric domain")
+    buckets: int = Field(256, ge=2, le=16384, description="value buckets of a numeric domain")
     joint_buckets: int | None = Field(
-        None, ge=2, le=65536,
+        None, ge=2, le=4096,
         description="report buckets a service in the joint histogram; by default the finest "
         "power of two, at most buckets, whose table has at most 2^20 cells",
     )  # fmt: skip
     services: dict[Name, ServiceModel] = Field(min_length=1)
     estimates: dict[Name, EstimateModel] = Field(min_length=1)
-    quantiles: list[Annotated[Number, Field(gt=0, lt=1)]] = [0.05, 0.25, 0.5, 0.75, 0.95]
+    quantiles: Annotated[list[Annotated[Number, Field(gt=0, lt=1)]], AfterValidator(_ascending)] = [
+        0.05,
+        0.25,
+        0.5,
+        0.75,
+        0.95,
+    ]
 
 
 class WindowsModel(_Model):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -103,12 +105,15 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
         return BadFile(path, "it is a folder; to read the files in it, add /*")
     except (BeamIOError, OSError) as error:
         return BadFile(path, f"it cannot be opened: {error}")
+    kind = "jsonl"
     if start.startswith(GZIP_MAGIC):
-        return ReportFile(path, size, "jsonl.gz")
+        kind = "jsonl.gz"
+        with contextlib.suppress(zlib.error):
+            start = zlib.decompressobj(31).decompress(start, 4096)
     lines = start.removeprefix(json_lines.BYTE_ORDER_MARK).split(b"\n")
     if not start.strip() or any(line.lstrip().startswith(b"{") for line in lines):
-        return ReportFile(path, size, "jsonl")
-    return BadFile(path, "it starts neither like Avro, Parquet or gzip, nor with lines of JSON objects")
+        return ReportFile(path, size, kind)
+    return BadFile(path, "it starts neither like Avro or Parquet, nor (gzipped or not) with JSON objects")
 
 
 def sniff_all(files: Iterable[tuple[str, int]]) -> tuple[list[ReportFile], list[BadFile]]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.transforms.window import BoundedWindow
+from apache_beam.transforms.window import BoundedWindow, WindowFn
+from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.schemas.study import Study
 from ldpbeam.transforms.batches import attribute_name
@@ -36,9 +37,11 @@ class GroupUsers(beam.PTransform):
         pieces = reports | "SplitByStepAndUser" >> beam.ParDo(split).with_output_types(
             tuple[str, pa.RecordBatch]
         )
-        window = beam_windows(self.study.windows)
+        window = beam_windows(self.study.windows, joined=self.study.group_users)
         if not self.study.group_users:
-            alone = pieces | "EachAlone" >> beam.ParDo(_WithoutJoin()).with_outputs(COUNTS, main="users")
+            alone = pieces | "EachAlone" >> beam.ParDo(_WithoutJoin(self.study)).with_outputs(
+                COUNTS, main="users"
+            )
             return alone.users | "Window" >> beam.WindowInto(window), alone[COUNTS]
         joined = (
             pieces
@@ -84,8 +87,17 @@ class _Join(beam.DoFn):
 
 
 class _WithoutJoin(beam.DoFn):
-    def process(self, element: tuple[str, pa.RecordBatch]) -> Iterable[Any]:
+    def __init__(self, study: Study) -> None:
+        self.slides = bool(study.windows and study.windows.period)
+        self.window = beam_windows(study.windows, joined=False)
+
+    def process(
+        self, element: tuple[str, pa.RecordBatch], time: Timestamp = beam.DoFn.TimestampParam
+    ) -> Iterable[Any]:
         _, batch = element
+        if self.slides:
+            windows = self.window.assign(WindowFn.AssignContext(time))
+            yield count(IN_WINDOWS, batch.num_rows * len(windows))
         for users in without_join(batch, attribute_name(batch)):
             yield (users.attribute, users.group), users
         yield count(USED, batch.num_rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -38,7 +38,7 @@ REASONS = (
     "payload_not_a_number",
     "payload_outside_mechanism",
 )
-_RowsBy = list[tuple[str | None, NDArray[np.bool_]]]
+_RowsBy = dict[str | None, NDArray[np.bool_]]
 _CODE = {reason: code for code, reason in enumerate(REASONS)}
 
 
@@ -83,6 +83,7 @@ class _Validate(beam.DoFn):
         self.start, self.stop = start, stop
         self.keep = keep
         self.key = key
+        self.services = sorted({s for model in study.attributes.values() for s in model.services})
         by_time = any(
             service.versions and not service.version_field
             for model in study.attributes.values()
@@ -91,14 +92,15 @@ class _Validate(beam.DoFn):
         self.needs_time = bool(study.windows) or by_time or start is not None or stop is not None
 
     def process(self, batch: pa.RecordBatch) -> Iterable[Any]:
-        by_attribute, by_service = _rows_by(batch, "attribute"), _rows_by(batch, "service")
+        by_attribute = _rows_by(batch, "attribute", list(self.study.attributes))
+        by_service = _rows_by(batch, "service", self.services)
         reasons = self._common_reasons(batch, by_attribute, by_service)
         out_of_range = 0
-        for name, in_attribute in by_attribute:
+        for name, in_attribute in by_attribute.items():
             if name is None or name not in self.study.attributes:
                 continue
             attribute = self.study.attribute(name)
-            for service, in_service in by_service:
+            for service, in_service in by_service.items():
                 model = self.study.attributes[name].services.get(service or "")
                 if service is None or model is None:
                     continue
@@ -132,12 +134,12 @@ class _Validate(beam.DoFn):
         refuse(_is_null(users), "no_user_id")
         lengths = pc.fill_null(pc.binary_length(users), 0).to_numpy(zero_copy_only=False)
         refuse(lengths > LONGEST_USER_ID, "user_id_too_long")
-        for name, in_attribute in by_attribute:
+        for name, in_attribute in by_attribute.items():
             model = self.study.attributes.get(name) if name is not None else None
             if model is None:
                 refuse(in_attribute, "no_attribute" if name is None else "unknown_attribute")
                 continue
-            for service, in_service in by_service:
+            for service, in_service in by_service.items():
                 if service is None or service not in model.services:
                     reason = "no_service" if service is None else "unknown_service"
                     refuse(in_attribute & in_service, reason)
@@ -199,15 +201,22 @@ def _is_null(array: pa.Array) -> NDArray[np.bool_]:
     return nulls
 
 
-def _rows_by(batch: pa.RecordBatch, name: str) -> _RowsBy:
-    """The values of a column (or of the constant in its place), and which rows have each."""
+def _rows_by(batch: pa.RecordBatch, name: str, known: Sequence[str]) -> _RowsBy:
+    """Which rows have each of the known values of a column (or of the constant in its place).
+
+    Rows without a value come under None, those with any other under the empty text, which is no name. What is
+    kept does not grow with the values a damaged client may send.
+    """
     if name not in batch.schema.names:
-        constant = (batch.schema.metadata or {}).get(name.encode())
+        constant = (batch.schema.metadata or {}).get(name.encode(), b"").decode() or None
         every = np.ones(batch.num_rows, dtype=np.bool_)
-        return [(constant.decode() if constant else None, every)]
-    encoded = batch.column(name).dictionary_encode(null_encoding="encode")
-    codes = encoded.indices.to_numpy()
-    return [(value, codes == code) for code, value in enumerate(encoded.dictionary.to_pylist())]
+        return {constant if constant is None or constant in known else "": every}
+    column = batch.column(name)
+    places = pc.fill_null(pc.index_in(column, value_set=pa.array(known, pa.string())), -1).to_numpy()
+    found: _RowsBy = {value: places == place for place, value in enumerate(known)}
+    missing = _is_null(column)
+    found |= {"": (places < 0) & ~missing, None: missing}
+    return {value: rows for value, rows in found.items() if rows.any()}
 
 
 def _by_version(

@@ -35,8 +35,8 @@ def step(windows: WindowsModel) -> int:
     return math.gcd(windows.size, windows.period or windows.size)
 
 
-def beam_windows(windows: WindowsModel | None) -> window.WindowFn:
-    """The window function of a study.
+def beam_windows(windows: WindowsModel | None, joined: bool = True) -> window.WindowFn:
+    """The window function of a study, whose users are joined or not.
 
     Raises:
         ValueError: if sliding windows overlap too often for joins.
@@ -47,7 +47,7 @@ def beam_windows(windows: WindowsModel | None) -> window.WindowFn:
     size = Duration(micros=1000 * windows.size)
     if windows.period is None or windows.period == windows.size:
         return window.FixedWindows(size)
-    if windows.size > MOST_OVERLAP * windows.period:
+    if joined and windows.size > MOST_OVERLAP * windows.period:
         raise ValueError(
             f"windows.size is {windows.size / windows.period:.0f} times windows.period; every report "
             f"would be joined that often, and {MOST_OVERLAP} is the most: raise period or lower size"

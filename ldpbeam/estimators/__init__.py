@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -85,7 +86,7 @@ def _option_problem(option: str, value: object) -> str:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if option == "max_iterations":
         return "" if isinstance(value, int) and number and value >= 1 else "is a whole number from 1"
-    return "" if number and float(value) > 0 else "is a number above 0"  # type: ignore[arg-type]
+    return "" if number and 0 < float(value) < math.inf else "is a number above 0"  # type: ignore[arg-type]
 
 
 def estimate(

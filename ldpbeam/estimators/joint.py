@@ -156,13 +156,17 @@ def information_kept(attribute: Attribute, services: Sequence[str], weights: Flo
     """The share of each channel's information that the joint histogram's resolution keeps.
 
     It is the mutual information of value and report bucket under the estimated distribution, at
-    ``joint_buckets`` over sixteen times as many.
+    ``joint_buckets`` over sixteen times as many (fewer, or nothing said, where that is a matrix of more than
+    2^22 entries).
     """
-    kept = {}
+    kept: dict[str, float] = {}
+    finer = min(16, 2**22 // (attribute.joint_buckets * attribute.value_buckets))
+    if finer < 2:
+        return kept
     for index in attribute.versions_of(services):
         version = attribute.versions[index]
         bits = []
-        for resolution in (attribute.joint_buckets, 16 * attribute.joint_buckets):
+        for resolution in (attribute.joint_buckets, finer * attribute.joint_buckets):
             channel = version.mechanism.channel(attribute.value_buckets, resolution).dense()
             marginal_of_report = channel @ weights
             ratio = np.where(channel > 0, channel, 1.0) / marginal_of_report[:, None]

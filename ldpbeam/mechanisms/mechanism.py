@@ -22,6 +22,8 @@ SLACK = 1e-6
 
 #: Beyond, a report protects nothing, and differences of densities have no digits left in doubles.
 LARGEST_EPSILON = 20.0
+#: Below, a report says nothing, and the constants' own differences have no digits left.
+SMALLEST_EPSILON = 1e-6
 
 #: Sums of reports are exact integers on a grid of this many steps from zero to the largest report.
 FIXED_POINT_STEPS = 2**30
@@ -40,7 +42,7 @@ class Mechanism(ABC):
     """The randomised function a client runs before it sends anything.
 
     Attributes:
-        epsilon: the privacy budget of one report, in (0, 20].
+        epsilon: the privacy budget of one report, from 1e-6 to 20.
     """
 
     name: ClassVar[str]
@@ -51,8 +53,9 @@ class Mechanism(ABC):
     epsilon: float
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.epsilon <= LARGEST_EPSILON:
-            raise ValueError(f"epsilon must be above 0 and at most {LARGEST_EPSILON:g}, found {self.epsilon}")
+        if not SMALLEST_EPSILON < self.epsilon <= LARGEST_EPSILON:
+            limits = f"above {SMALLEST_EPSILON:g} and at most {LARGEST_EPSILON:g}"
+            raise ValueError(f"epsilon must be {limits}, found {self.epsilon}")
 
     @classmethod
     @abstractmethod

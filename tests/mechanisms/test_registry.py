@@ -105,7 +105,7 @@ def test_an_option_a_mechanism_does_not_take_is_refused() -> None:
 @pytest.mark.parametrize("name", list(registered_mechanisms()))
 def test_an_epsilon_out_of_range_is_refused(name: str, epsilon: float) -> None:
     domain = UNIT if registered_mechanisms()[name].domain_type is Numeric else COLOURS
-    with pytest.raises(ValueError, match="epsilon must be above 0"):
+    with pytest.raises(ValueError, match="epsilon must be above 1e-06 and at most 20"):
         build_mechanism(name, domain, epsilon)
 
 

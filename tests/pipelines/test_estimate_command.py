@@ -162,7 +162,7 @@ def test_users_over_the_cap_are_counted(
     capped = run_estimate(tmp_path, commute_text + "epsilon_cap: 2\n", [reports])
     over = [entry["spent"][1]["users"] for entry in run.json("ledger.json")]
     assert [entry["users_over_cap"] for entry in capped.json("ledger.json")] == over
-    assert f"{sum(over):,} users spent more than the study's epsilon_cap of 2" in capped.out
+    assert f"{sum(over):,} user-windows spent more than the study's epsilon_cap of 2" in capped.out
 
 
 def test_the_table_compares_every_estimate_with_the_truth(run: Any, people: Path) -> None:

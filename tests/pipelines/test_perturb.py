@@ -71,7 +71,7 @@ def perturb(
         )  # fmt: skip
         assert ran.code == 0, ran.err
         files = sorted((folder / "out").glob("*"))
-        return ran, {path.name.split("-")[1]: read(path) for path in files}
+        return ran, {path.name.split(".")[1]: read(path) for path in files}
 
     return run
 

@@ -131,7 +131,7 @@ def test_other_files_are_no_files_of_reports(data: bytes, tmp_path: Path) -> Non
     (tmp_path / "README").write_bytes(data)
     found = files.sniff(str(tmp_path / "README"), len(data))
     assert isinstance(found, files.BadFile)
-    assert "neither like Avro, Parquet or gzip, nor with lines of JSON objects" in found.problem
+    assert "neither like Avro or Parquet, nor (gzipped or not) with JSON objects" in found.problem
 
 
 def test_a_damaged_first_line_does_not_make_a_file_none(tmp_path: Path) -> None:
