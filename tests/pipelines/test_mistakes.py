@@ -1,0 +1,123 @@
+"""Mistakes that cost more than themselves: lost outputs, memory, other services' files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.transforms import validate
+
+RECORD = {"attribute": "x", "service": "a", "event_time": 5, "payload": 0.5}
+
+
+@pytest.fixture
+def good(tmp_path: Path, write_lines: Callable[..., Path]) -> Path:
+    return write_lines(tmp_path / "in.jsonl", [{**RECORD, "user_id": f"u{i}"} for i in range(5)])
+
+
+@pytest.mark.parametrize("runner", ["DataflowRunner", "os.path.join", "moon"])
+def test_a_run_that_cannot_start_leaves_the_outputs_of_the_last_one(
+    runner: str, good: Path, small_text: str, tmp_path: Path, run_estimate: Any
+) -> None:
+    first = run_estimate(tmp_path / "a", small_text, [good])
+    before = {path: path.read_bytes() for path in first.path.rglob("*") if path.is_file()}
+    again = run_estimate(tmp_path / "a", small_text, [good], "--runner", runner)
+    assert again.code == 2
+    assert again.err.startswith(f"ldpbeam: --runner {runner}: ")
+    assert {path: path.read_bytes() for path in first.path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("output", ["", "foo://x", "/dev/null/x"])
+def test_an_output_folder_that_cannot_be_is_one_message(
+    output: str, good: Path, small_text: str, tmp_path: Path, command: Any
+) -> None:
+    (tmp_path / "study.yaml").write_text(small_text)
+    found = command("estimate", "--study", tmp_path / "study.yaml", "--input", good, "--output", output)
+    assert found.code == 2
+    assert found.err.startswith("ldpbeam: --output ")
+
+
+@pytest.mark.parametrize("text", ["{", "[]"])
+def test_a_damaged_mark_of_the_last_run_is_none(
+    text: str, good: Path, small_text: str, tmp_path: Path, run_estimate: Any
+) -> None:
+    first = run_estimate(tmp_path / "a", small_text, [good])
+    (first.path / "run.json").write_text(text)
+    found = run_estimate(tmp_path / "a", small_text, [good])
+    assert found.code == 2
+    assert "not written by ldpbeam estimate" in found.err
+
+
+def test_what_is_kept_of_names_does_not_grow_with_them(small_text: str) -> None:
+    names = pa.array([f"service {i}" for i in range(5000)] + [None, "a", ""])
+    batch = pa.RecordBatch.from_pydict({"service": names})
+    found = validate._rows_by(batch, "service", list(parse_study(small_text).attribute("x").services))
+    assert {name: int(rows.sum()) for name, rows in found.items()} == {"a": 1, "": 5001, None: 1}
+    assert all(isinstance(rows, np.ndarray) for rows in found.values())
+
+
+def test_reports_of_a_service_are_replaced_and_no_others(
+    small_text: str, tmp_path: Path, make_people: Any, command: Any
+) -> None:
+    people = make_people(tmp_path / "people.csv", [0.1, 0.2])
+    study = tmp_path / "study.yaml"
+    study.write_text(small_text.replace("      b:", "      a-0:").replace("[b]", "[a-0]"))
+
+    def sent(*options: str) -> Any:
+        given = (
+            "--attribute",
+            "x",
+            "--input",
+            people,
+            "--value-column",
+            "value",
+            "--output",
+            tmp_path / "out",
+        )
+        return command("perturb", "--study", study, *given, *options)
+
+    assert sent("--services", "a-0").code == 0
+    other = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    assert sent("--services", "a").code == 0
+    refused = sent("--services", "a")
+    assert refused.code == 2
+    assert "has reports of x to a already" in refused.err
+    assert sent("--services", "a", "--overwrite").code == 0
+    assert all(path.read_bytes() == data for path, data in other.items())
+
+
+def test_what_is_gzipped_is_looked_into(
+    good: Path, small_text: str, tmp_path: Path, run_estimate: Any
+) -> None:
+    packed = tmp_path / "people.csv.gz"
+    packed.write_bytes(gzip.compress(b"user,value\nu1,0.5\n"))
+    found = run_estimate(tmp_path / "a", small_text, [good, packed])
+    assert found.code == 2
+    assert f"{packed}: it starts neither like" in found.err
+
+
+def test_sliding_windows_count_report_windows_also_where_nothing_is_joined(
+    good: Path, small_text: str, tmp_path: Path, run_estimate: Any
+) -> None:
+    text = small_text.replace("{estimator: ule}", "{estimator: ems}") + "duplicates: keep\n"
+    found = run_estimate(tmp_path / "a", text + "windows: {size: 120h, period: 1h}\n", [good])
+    assert found.code == 0, found.err
+    assert (found.accounting["used"], found.accounting["used_in_windows"]) == (5, 5 * 120)
+
+
+def test_the_ledger_says_users_and_epsilons_of_each_window(
+    good: Path, small_text: str, tmp_path: Path, run_estimate: Any
+) -> None:
+    found = run_estimate(tmp_path / "a", small_text + "epsilon_cap: 0.1\n", [good])
+    (entry,) = found.json("ledger.json")
+    assert entry["users_over_cap"] == sum(part["users"] for part in entry["spent"]) == 5
+    assert "5 users spent more than the study's epsilon_cap of 0.1" in found.out
+    assert json.loads((found.path / "accounting.json").read_text())["used"] == 5
