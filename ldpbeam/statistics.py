@@ -81,15 +81,6 @@ class Statistic:
             and np.array_equal(self.joint_counts, other.joint_counts)
         )
 
-    @property
-    def nbytes(self) -> int:
-        """The memory of its arrays."""
-        return (
-            sum(histogram.nbytes for histogram in self.histograms)
-            + self.joint_cells.nbytes
-            + self.joint_counts.nbytes
-        )
-
 
 def empty(attribute: Attribute) -> Statistic:
     """The statistic of no reports."""

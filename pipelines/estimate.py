@@ -36,7 +36,7 @@ from ldpbeam.schemas.study_file import fingerprint
 from ldpbeam.schemas.times import rfc3339
 from ldpbeam.transforms import counts, files
 from ldpbeam.transforms.counts import accounting
-from ldpbeam.transforms.write import make_folder, read_all, replacing, write_bytes
+from ldpbeam.transforms.write import make_folder, opened, replacing, write_bytes
 
 ESTIMATES = "estimates"
 LEDGER = "ledger.json"
@@ -110,7 +110,7 @@ def _marker(job: BatchJob) -> dict[str, Any] | None:
     """What the last run in the output folder said of itself; None if there was none, or nothing legible."""
     if not FileSystems.exists(job.path(RUN)):
         return None
-    with read_all(job.path(RUN)) as stream, contextlib.suppress(ValueError):
+    with opened(job.path(RUN)) as stream, contextlib.suppress(ValueError):
         found = json.load(stream)
         return found if isinstance(found, dict) else None
     return None
@@ -187,7 +187,7 @@ def read_accounting(job: BatchJob) -> dict[str, Any]:
     path = job.path(ACCOUNTING)
     if not FileSystems.exists(path):
         write_bytes(path, json.dumps(accounting([]), indent=2).encode() + b"\n")
-    with read_all(path) as stream:
+    with opened(path) as stream:
         found: dict[str, Any] = json.load(stream)
     return found
 
@@ -195,7 +195,7 @@ def read_accounting(job: BatchJob) -> dict[str, Any]:
 def snapshots_of(job: BatchJob) -> Iterator[Snapshot]:
     """The snapshots the stream wrote."""
     for entry in sorted(files_in(job.path(STATISTICS), "*.avro"), key=lambda entry: str(entry.path)):
-        with read_all(entry.path) as stream:
+        with opened(entry.path) as stream:
             yield from read_snapshots(stream)
 
 
@@ -216,7 +216,7 @@ def _from_workers(job: BatchJob) -> list[dict[str, Any]]:
     path = job.path(WORKER_ESTIMATES)
     if not FileSystems.exists(path):
         return []
-    with read_all(path) as stream:
+    with opened(path) as stream:
         records = [json.loads(line) for line in stream.read().splitlines()]
     FileSystems.delete([files.literal(path)])
     return records

@@ -154,10 +154,7 @@ def join(attribute: Attribute, batches: Sequence[pa.RecordBatch], counted_until:
     """
     reports = gathered(batches)
     users, _ = codes_of(reports.users)
-    services = {service: code for code, service in enumerate(attribute.services)}
-    service_of_version = np.array([services[version.service] for version in attribute.versions])
-    same = users * len(services) + service_of_version[reports.versions]
-    stands = standing(reports, _dense(same))
+    stands = standing(reports, _per_service(attribute, reports, users))
     groups, _ = codes_of(reports.groups)
     names = reports.groups.dictionary_encode(null_encoding="encode").dictionary.to_pylist()
     joined = [
@@ -168,11 +165,15 @@ def join(attribute: Attribute, batches: Sequence[pa.RecordBatch], counted_until:
     return Joined(joined, int(counted.sum()), int((~counted).sum()))
 
 
-def _dense(codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Codes as they are where they are few, else renumbered."""
-    if codes.max(initial=0) <= 8 * len(codes):
-        return codes
-    return np.unique(codes, return_inverse=True)[1].astype(np.int64)
+def _per_service(attribute: Attribute, reports: Reports, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A number for each pair of a code and a service that reports have."""
+    services = {service: place for place, service in enumerate(attribute.services)}
+    of_version = np.array([services[version.service] for version in attribute.versions])
+    pairs = codes * len(services) + of_version[reports.versions]
+    # Few enough to count with as they are, else renumbered.
+    if pairs.max(initial=0) <= 8 * len(pairs):
+        return np.asarray(pairs, dtype=np.int64)
+    return np.unique(pairs, return_inverse=True)[1].astype(np.int64)
 
 
 def _rows_of_codes(
@@ -226,10 +227,7 @@ def first_of_report_ids(
     ordered = sorted(batches, key=version_index)
     reports = gathered(ordered)
     ids, _ = codes_of(reports.report_ids)
-    services = {service: code for code, service in enumerate(attribute.services)}
-    service_of_version = np.array([services[version.service] for version in attribute.versions])
-    same = ids * len(services) + service_of_version[reports.versions]
-    stands = standing(reports, _dense(same))
+    stands = standing(reports, _per_service(attribute, reports, ids))
     kept, start = [], 0
     for batch in ordered:
         own = stands[start : start + batch.num_rows]

@@ -166,6 +166,6 @@ def write_bytes(path: str, data: bytes) -> None:
         stream.write(data)
 
 
-def read_all(path: str) -> Any:
+def opened(path: str) -> Any:
     """A stream of a file on any file system."""
     return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)

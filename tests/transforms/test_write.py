@@ -71,7 +71,7 @@ def test_a_file_is_replaced_and_its_name_says_nothing_of_compression(tmp_path: P
     stage.write_bytes(path, b"one")
     stage.write_bytes(path, b"two")
     assert names(tmp_path) == ["f.gz"]
-    with stage.read_all(path) as stream:
+    with stage.opened(path) as stream:
         assert stream.read() == b"two"
     assert Path(path).read_bytes() == b"two"
 
