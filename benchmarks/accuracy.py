@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.pages import show
 from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, Statistic, estimate, metrics, tally
 from ldpbeam.domains import Floats
 from ldpbeam.mechanisms import Laplace, NumericMechanism, Piecewise, SquareWave, StochasticRounding
@@ -146,12 +147,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
-    lines = []
-    for line in tables():
-        print(line, flush=True)
-        lines.append(line)
-    if options.write:
-        options.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    show(tables(), options.write)
 
 
 if __name__ == "__main__":

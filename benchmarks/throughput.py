@@ -25,6 +25,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from benchmarks.pages import show
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
 from ldpbeam.mechanisms import NumericMechanism
@@ -258,14 +259,9 @@ def main() -> None:
     if options.contend:
         contend(options.contend, options.folder)
         return
-    lines = []
     with tempfile.TemporaryDirectory() as folder:
         large = 10_000_000 if options.large else 0
-        for line in compare(options.users, options.sample, large, Path(folder)):
-            print(line, flush=True)
-            lines.append(line)
-    if options.write:
-        options.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        show(compare(options.users, options.sample, large, Path(folder)), options.write)
 
 
 if __name__ == "__main__":

@@ -93,10 +93,10 @@ def _column_or_nulls(batches: Sequence[pa.RecordBatch], name: str, kind: pa.Data
     )
 
 
-def codes_of(array: pa.Array) -> tuple[NDArray[np.int64], int]:
-    """Each value's number among the distinct ones, compared exactly, and how many there are."""
+def codes_of(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
+    """Each value's number among the distinct ones (null is one), compared exactly, and those values."""
     encoded = array.dictionary_encode(null_encoding="encode")
-    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary
 
 
 def standing(reports: Reports, same: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -155,10 +155,9 @@ def join(attribute: Attribute, batches: Sequence[pa.RecordBatch], counted_until:
     reports = gathered(batches)
     users, _ = codes_of(reports.users)
     stands = standing(reports, _per_service(attribute, reports, users))
-    groups, _ = codes_of(reports.groups)
-    names = reports.groups.dictionary_encode(null_encoding="encode").dictionary.to_pylist()
+    groups, names = codes_of(reports.groups)
     joined = [
-        _user_reports(attribute, names[code], reports, users, rows)
+        _user_reports(attribute, names[code].as_py(), reports, users, rows)
         for code, rows in _rows_of_codes(groups, stands)
     ]
     counted = stands[reports.times < counted_until]
@@ -211,13 +210,11 @@ def _user_reports(
 
 def without_join(batch: pa.RecordBatch, attribute: str) -> Iterator[UserReports]:
     """A batch's reports, each on its own, split by group."""
-    groups = _column_or_nulls([batch], "group", pa.string())
-    codes, _ = codes_of(groups)
-    names = groups.dictionary_encode(null_encoding="encode").dictionary.to_pylist()
+    codes, names = codes_of(_column_or_nulls([batch], "group", pa.string()))
     payloads = batch.column("payload").to_numpy(zero_copy_only=False)
     for code, rows in _rows_of_codes(codes, np.ones(len(codes), dtype=np.bool_)):
         answers = Answers(version_index(batch), np.zeros(len(rows), dtype=np.int64), payloads[rows])
-        yield UserReports(attribute, names[code], 0, (answers,))
+        yield UserReports(attribute, names[code].as_py(), 0, (answers,))
 
 
 def first_of_report_ids(
