@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from ldpbeam.channels import Channel, StackedChannel
-from ldpbeam.domains import Domain, Floats, Numeric
+from ldpbeam.domains import Categories, Domain, Floats
 from ldpbeam.mechanisms import Mechanism
 
 #: A joint histogram is solved as one dense table up to this many cells.
@@ -79,7 +79,7 @@ class Attribute:
     @functools.cached_property
     def value_buckets(self) -> int:
         """The length of an estimated distribution."""
-        return self.buckets if isinstance(self.domain, Numeric) else self.domain.size
+        return self.domain.size if isinstance(self.domain, Categories) else self.buckets
 
     @functools.cached_property
     def services(self) -> tuple[str, ...]:
@@ -91,8 +91,8 @@ class Attribute:
         return tuple(i for i, version in enumerate(self.versions) if version.service in services)
 
     def channel(self, index: int) -> Channel:
-        """The channel of ``versions[index]`` at the histogram's resolution."""
-        return self.versions[index].mechanism.channel(self.value_buckets, self.buckets)
+        """The channel of ``versions[index]``'s histogram."""
+        return self.versions[index].mechanism.histogram_channel(self.value_buckets, self.buckets)
 
     def stacked_channel(self, indexes: Sequence[int]) -> Channel:
         """The channels of several versions, one below the other."""

@@ -1,4 +1,4 @@
-"""What an attribute's true values are: a numeric range or a list of categories."""
+"""What an attribute's true values are: a number, a category, keys with values, or many numbers at once."""
 
 from __future__ import annotations
 
@@ -81,7 +81,82 @@ class Categories:
         return np.bincount(np.asarray(values, dtype=np.int64), minlength=self.size).astype(np.int64)
 
 
-Domain = Numeric | Categories
+@dataclass(frozen=True)
+class KeyValues:
+    """Any number of keys a person, each with a value in one numeric range.
+
+    Attributes:
+        keys: the keys' names; at least two.
+        values: the range of every key's value.
+
+    Raises:
+        ValueError: if there are fewer than two keys, or two of one name.
+    """
+
+    keys: tuple[str, ...]
+    values: Numeric
+
+    def __post_init__(self) -> None:
+        Categories(self.keys)
+
+    @property
+    def size(self) -> int:
+        """The number of keys."""
+        return len(self.keys)
+
+
+@dataclass(frozen=True)
+class Vector:
+    """Several numbers a person, or a time series: each coordinate has the same range.
+
+    Attributes:
+        coordinates: their names; at least two.
+        values: the range of every coordinate.
+
+    Raises:
+        ValueError: if there are fewer than two coordinates, or two of one name.
+    """
+
+    coordinates: tuple[str, ...]
+    values: Numeric
+
+    def __post_init__(self) -> None:
+        Categories(self.coordinates)
+
+    @property
+    def size(self) -> int:
+        """The number of coordinates."""
+        return len(self.coordinates)
+
+
+@dataclass(frozen=True, eq=False)
+class KeyValuePairs:
+    """The (key, value) pairs of many people, as columns: person i has rows ``starts[i]:starts[i + 1]``.
+
+    Attributes:
+        starts: where each person's pairs start, and the end, shape (people + 1,).
+        keys: key indexes, ascending within a person, none twice; shape (pairs,).
+        values: their values scaled to [0, 1], shape (pairs,).
+    """
+
+    starts: Integers
+    keys: Integers
+    values: Floats
+
+    @property
+    def people(self) -> int:
+        """How many people there are, those without a pair included."""
+        return len(self.starts) - 1
+
+    def chosen(self, people: Integers) -> KeyValuePairs:
+        """The pairs of some people, in that order."""
+        lengths = np.diff(self.starts)[people]
+        starts = np.concatenate(([0], np.cumsum(lengths)))
+        rows = np.repeat(self.starts[people] - starts[:-1], lengths) + np.arange(starts[-1])
+        return KeyValuePairs(starts, self.keys[rows], self.values[rows])
+
+
+Domain = Numeric | Categories | KeyValues | Vector
 
 
 def bucket_midpoints(buckets: int) -> Floats:

@@ -89,7 +89,7 @@ def empty(attribute: Attribute) -> Statistic:
         reports=0,
         users=0 if attribute.group_users else None,
         histograms=tuple(
-            np.zeros(version.mechanism.cells(attribute.buckets), dtype=np.int64)
+            np.zeros(version.mechanism.histogram_cells(attribute.buckets), dtype=np.int64)
             for version in attribute.versions
         ),
         moments={},
@@ -109,10 +109,7 @@ def tally(attribute: Attribute, users: int, answers: Sequence[Answers]) -> Stati
     histograms = list(empty(attribute).histograms)
     for answer in answers:
         mechanism = attribute.versions[answer.version].mechanism
-        cells = mechanism.bucketise(answer.payloads, attribute.buckets)
-        histograms[answer.version] = np.bincount(cells, minlength=mechanism.cells(attribute.buckets)).astype(
-            np.int64
-        )
+        histograms[answer.version] = mechanism.histogram(answer.payloads, attribute.buckets)
     joint_cells, joint_counts = _joint_histogram(attribute, users, answers)
     return Statistic(
         fingerprint=attribute.fingerprint,

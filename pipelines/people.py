@@ -118,6 +118,8 @@ def _values(text: pa.Array, domain: Domain, path: str) -> tuple[NDArray[Any], in
         if missing == len(values):
             raise UserError(f"{path}: no row has a number in the value column")
         return np.clip(values, domain.low, domain.high), missing, outside
+    if not isinstance(domain, Categories):
+        raise UserError(f"{path}: people with several values are not read from one column")
     index = pc.index_in(text, value_set=pa.array(domain.names))
     values = pc.fill_null(index, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     missing = int((values < 0).sum())
@@ -155,6 +157,7 @@ def true_histogram(
 ) -> NDArray[np.int64]:
     """How many of the chosen people have a value in each bucket or category."""
     values = people.values[chosen]
-    if isinstance(domain, Categories):
-        return domain.histogram(values)
-    return domain.histogram(values, buckets)
+    if isinstance(domain, Numeric):
+        return domain.histogram(values, buckets)
+    assert isinstance(domain, Categories)
+    return domain.histogram(values)

@@ -10,7 +10,7 @@ import fastavro
 
 from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Numeric
+from ldpbeam.domains import Categories, Numeric
 from ldpbeam.estimators import Estimate
 from ldpbeam.schemas.avro import schema
 from ldpbeam.schemas.snapshots import Snapshot
@@ -63,7 +63,7 @@ def estimate_record(
             record["bucket_edges"] = [float(edge) for edge in edges]
             record["distribution"] = shares
             record["quantiles"] = {f"{q:g}": float(v) for q, v in zip(levels, found, strict=True)}
-        else:
+        elif isinstance(attribute.domain, Categories):
             record["categories"] = list(attribute.domain.names)
             record["frequencies"] = shares
     for key in ("mean", "standard_error", "variance"):

@@ -10,11 +10,16 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.estimators.em import check_ems, em, ems
 from ldpbeam.estimators.estimate import Estimate, Estimator, Progress, Question
 from ldpbeam.estimators.frequencies import (
+    base_cut,
+    check_bins,
     check_frequencies,
     check_mle,
     inversion,
     mle,
+    norm_cut_estimate,
+    norm_mul_estimate,
     norm_sub_estimate,
+    threshold,
 )
 from ldpbeam.estimators.joint import check_joined, ule
 from ldpbeam.estimators.means import check_mean, check_uwa, ivw, ua, uwa
@@ -45,8 +50,22 @@ ESTIMATORS: Mapping[str, Estimator] = {
         Estimator("ivw", "mean, services weighted by inverse variance", ivw, check_mean),
         Estimator("ua", "UA: mean of each user's mean unbiased report", ua, check_mean),
         Estimator("uwa", "UWA as published: weights by each user's posterior", uwa, check_uwa, joins=True),
-        Estimator("inversion", "unbiased frequencies", inversion, check_frequencies),
-        Estimator("norm_sub", "Norm-Sub frequencies", norm_sub_estimate, check_frequencies),
+        Estimator(
+            "inversion", "unbiased shares; HH and HaarHRR of a hierarchy", inversion, check_frequencies
+        ),
+        Estimator("norm_sub", "Norm-Sub: the nearest distribution", norm_sub_estimate, check_frequencies),
+        Estimator("norm_cut", "Norm-Cut: small shares cut", norm_cut_estimate, check_frequencies),
+        Estimator("norm_mul", "Norm-Mul: positive shares scaled", norm_mul_estimate, check_frequencies),
+        Estimator(
+            "base_cut",
+            "Base-Cut: shares of two deviations or more",
+            base_cut,
+            check_bins,
+            {"deviations": 2.0},
+        ),
+        Estimator(
+            "threshold", "shares significantly above zero", threshold, check_bins, {"significance": 0.05}
+        ),
         Estimator("mle", "GRR's exact maximum likelihood", mle, check_mle),
     )
 }

@@ -26,7 +26,9 @@ class Estimate:
         reports: how many reports those are.
         users: how many users sent them, None where users were not grouped.
         distribution: share of each value bucket or category, shape (value buckets,); None where the
-            estimator gives a mean only. Frequencies by ``inversion`` may be negative.
+            estimator gives a mean only, and for keys with values. Unbiased shares may be negative.
+        frequencies: share of the people who have each key, shape (keys,); they need not sum to one.
+        key_means: mean value of the people who have a key, shape (keys,), in the attribute's unit.
         mean: of the numeric values, in the attribute's unit.
         standard_error: of the mean, from the perturbation alone: how far the mean of the people who
             reported may be; None where it is not known.
@@ -43,6 +45,8 @@ class Estimate:
     reports: int
     users: int | None
     distribution: Floats | None = None
+    frequencies: Floats | None = None
+    key_means: Floats | None = None
     mean: float | None = None
     standard_error: float | None = None
     variance: float | None = None
@@ -72,16 +76,16 @@ class Question:
     @property
     def versions(self) -> tuple[int, ...]:
         """The channels to use, as indexes into ``attribute.versions``; those without a report left out."""
-        return tuple(
-            index
-            for index in self.attribute.versions_of(self.services)
-            if self.statistic.histograms[index].any()
-        )
+        return tuple(index for index in self.attribute.versions_of(self.services) if self.reports_of(index))
+
+    def reports_of(self, index: int) -> int:
+        """How many reports a channel has: one a user who answered it."""
+        return sum(m.users for mask, m in self.statistic.moments.items() if mask >> index & 1)
 
     @property
     def reports(self) -> int:
         """How many reports the services have."""
-        return sum(int(self.statistic.histograms[index].sum()) for index in self.versions)
+        return sum(map(self.reports_of, self.versions))
 
     @property
     def users(self) -> int | None:

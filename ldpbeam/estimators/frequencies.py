@@ -1,4 +1,8 @@
-"""Frequencies of categories without iteration: inversion, Norm-Sub and GRR's exact MLE."""
+"""Frequencies from unbiased shares: inversion, what makes a distribution of it, and GRR's exact MLE.
+
+The unbiased shares may be of categories, or of the bins and leaves of a numeric range (CFO with binning, HH
+and HaarHRR of the square-wave paper); a bin's share is then spread evenly over its value buckets.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,12 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import norm
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Categories, Floats
+from ldpbeam.domains import Floats
 from ldpbeam.estimators.estimate import Estimate, Question
-from ldpbeam.mechanisms import CategoricalMechanism, RandomisedResponse
+from ldpbeam.mechanisms import FrequencyMechanism, RandomisedResponse
 
 
 def norm_sub(frequencies: ArrayLike) -> Floats:
@@ -26,6 +31,27 @@ def norm_sub(frequencies: ArrayLike) -> Floats:
     kept = np.flatnonzero(descending > excess)[-1]
     projected: Floats = np.maximum(values - excess[kept], 0.0)
     return projected
+
+
+def norm_cut(frequencies: ArrayLike) -> Floats:
+    """Negatives to zero, then the smallest to zero until the others' sum is at most 1.
+
+    Wang et al., NDSS 2020 (Norm-Cut). The sum stays below one where the positive shares are.
+    """
+    values = np.maximum(np.asarray(frequencies, dtype=np.float64), 0.0)
+    order = np.argsort(-values, kind="stable")
+    within = np.cumsum(values[order]) <= 1.0 + 1e-12
+    # The largest stays in any case: cutting it too would leave nothing.
+    within[0] = True
+    values[order[~within]] = 0.0
+    return values
+
+
+def norm_mul(frequencies: ArrayLike) -> Floats:
+    """Negatives to zero, the rest multiplied by one constant, sum 1 (Wang et al., NDSS 2020, Norm-Mul)."""
+    values = np.maximum(np.asarray(frequencies, dtype=np.float64), 0.0)
+    scaled: Floats = values / values.sum()
+    return scaled
 
 
 def grr_maximum_likelihood(histogram: ArrayLike, mechanism: RandomisedResponse) -> Floats:
@@ -50,29 +76,87 @@ def grr_maximum_likelihood(histogram: ArrayLike, mechanism: RandomisedResponse) 
     return result
 
 
-def _unbiased(question: Question) -> Floats:
-    """Unbiased frequencies, versions weighted by the inverse of their variance."""
-    total, weight = np.zeros(question.attribute.value_buckets), 0.0
+def unbiased_shares(question: Question) -> tuple[Floats, float]:
+    """Unbiased shares of the value buckets, and the variance of the share of a rare category or bin.
+
+    Services, and versions of one, are weighted by the inverse of their variance.
+    """
+    buckets = question.attribute.value_buckets
+    total, weight = np.zeros(buckets), 0.0
     for index in question.versions:
-        mechanism = cast(CategoricalMechanism, question.attribute.versions[index].mechanism)
-        histogram = question.statistic.histograms[index]
-        own = float(histogram.sum()) / mechanism.frequency_variance
-        total += own * mechanism.unbiased_frequencies(histogram)
+        mechanism = cast(FrequencyMechanism, question.attribute.versions[index].mechanism)
+        reports = question.reports_of(index)
+        own = reports / mechanism.frequency_variance
+        shares = mechanism.unbiased_frequencies(question.statistic.histograms[index], reports)
+        per_bin = buckets // mechanism.bins
+        total += own * np.repeat(shares / per_bin, per_bin)
         weight += own
-    return total / weight
+    return total / weight, 1.0 / weight
 
 
 def inversion(question: Question) -> Estimate:
-    """Unbiased frequencies (C/n - q)/(p - q); they may be negative and sum to one.
+    """Unbiased shares, such as (C/n - q)/(p - q) of GRR; they may be negative.
 
-    Services, and versions of one, are averaged with weights n / variance.
+    For a hierarchy they are HH with constrained inference, for ``haar`` HaarHRR (square-wave paper, 4.2).
     """
-    return question.answer_distribution("inversion", _unbiased(question))
+    return question.answer_distribution("inversion", unbiased_shares(question)[0])
 
 
 def norm_sub_estimate(question: Question) -> Estimate:
-    """Norm-Sub of the unbiased frequencies."""
-    return question.answer_distribution("norm_sub", norm_sub(_unbiased(question)))
+    """Norm-Sub of the unbiased shares; with ``binned``, CFO with binning (square-wave paper, 4.1)."""
+    return question.answer_distribution("norm_sub", norm_sub(unbiased_shares(question)[0]))
+
+
+def norm_cut_estimate(question: Question) -> Estimate:
+    """Norm-Cut of the unbiased shares."""
+    return question.answer_distribution("norm_cut", norm_cut(unbiased_shares(question)[0]))
+
+
+def norm_mul_estimate(question: Question) -> Estimate:
+    """Norm-Mul of the unbiased shares; uniform where none is above zero."""
+    shares = unbiased_shares(question)[0]
+    if shares.max() <= 0.0:
+        uniform = np.full(len(shares), 1.0 / len(shares))
+        return question.answer_distribution("norm_mul", uniform, warnings=("no share is above zero",))
+    return question.answer_distribution("norm_mul", norm_mul(shares))
+
+
+def _above(question: Question, name: str, deviations: float, note: str) -> Estimate:
+    """Shares at least so many standard deviations of a rare category's share; the others zero."""
+    shares, variance = unbiased_shares(question)
+    bins = cast(FrequencyMechanism, question.attribute.versions[question.versions[0]].mechanism).bins
+    # A bin's share was spread over its buckets, and so is its threshold.
+    threshold = deviations * np.sqrt(variance) * bins / len(shares)
+    kept = np.where(shares >= threshold, shares, 0.0)
+    warnings = () if kept.any() else (f"every share is below the threshold of {threshold:.3g}; {note}",)
+    return question.answer_distribution(name, kept, warnings=warnings, details={"threshold": threshold})
+
+
+def base_cut(question: Question, *, deviations: float = 2.0) -> Estimate:
+    """Base-Cut: shares below two standard deviations to zero (mixture-reduction paper, appendix E).
+
+    The others stay as they are, unbiased: the sum is not one.
+
+    Args:
+        question: what to estimate.
+        deviations: how many standard deviations of a rare category's share.
+    """
+    return _above(question, "base_cut", deviations, "lower deviations, or collect more reports")
+
+
+def threshold(question: Question, *, significance: float = 0.05) -> Estimate:
+    """The significance threshold: shares that are not significantly above zero, to zero.
+
+    A share stays where a category that nobody has would reach it with probability ``significance`` in *any*
+    of the categories (Bonferroni; RAPPOR, CCS 2014, section 4; Wang et al., USENIX Security 2017, section 5).
+
+    Args:
+        question: what to estimate.
+        significance: the chance that any category nobody has is kept, about.
+    """
+    bins = cast(FrequencyMechanism, question.attribute.versions[question.versions[0]].mechanism).bins
+    deviations = float(norm.isf(min(significance / bins, 0.5)))
+    return _above(question, "threshold", deviations, "raise significance, or collect more reports")
 
 
 def mle(question: Question) -> Estimate:
@@ -84,13 +168,27 @@ def mle(question: Question) -> Estimate:
 
 
 def check_frequencies(attribute: Attribute, services: Sequence[str]) -> None:
-    """Frequencies are of categories."""
-    if not isinstance(attribute.domain, Categories):
-        raise ValueError("it is for categories; for numbers use ems, em or ule (distribution) or ivw")
+    """Every channel gives unbiased shares."""
     for index in attribute.versions_of(services):
         version = attribute.versions[index]
-        if not isinstance(version.mechanism, CategoricalMechanism):
-            raise ValueError(f"service {version.label} gives no unbiased frequencies; use em")
+        if not isinstance(version.mechanism, FrequencyMechanism):
+            raise ValueError(
+                f"service {version.label} ({version.mechanism.name}) gives no unbiased shares of categories "
+                "or bins; for numbers use ems, em or ule (distribution) or ivw (mean)"
+            )
+
+
+def check_bins(attribute: Attribute, services: Sequence[str]) -> None:
+    """Thresholds are of bins of one size."""
+    check_frequencies(attribute, services)
+    found = {
+        cast(FrequencyMechanism, attribute.versions[i].mechanism).bins
+        for i in attribute.versions_of(services)
+    }
+    if len(found) > 1:
+        raise ValueError(
+            f"the services have bins of different sizes ({sorted(found)} bins); name one service"
+        )
 
 
 def check_mle(attribute: Attribute, services: Sequence[str]) -> None:

@@ -79,7 +79,7 @@ def ivw(question: Question) -> Estimate:
     weights = {}
     for index in question.versions:
         own = 1.0 / _noise_variance(question, index)
-        reports = int(question.statistic.histograms[index].sum())
+        reports = question.reports_of(index)
         masks = [m for m in sorted(question.statistic.moments) if m >> index & 1]
         total += own * sum(_unbiased_sum(question, mask, index) for mask in masks)
         weight += own * reports

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Channel, LaplaceChannel
 from ldpbeam.domains import Floats, Integers
-from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms, register
+from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms
+from ldpbeam.mechanisms.registry import register
 
 #: A sound client's report lies further out than this many scales once in 10^19 times.
 FARTHEST = 44.0

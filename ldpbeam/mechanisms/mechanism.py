@@ -1,20 +1,16 @@
-"""What every mechanism says of itself, and the registry that study files name mechanisms by."""
+"""What every mechanism says of itself."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 from abc import ABC, abstractmethod
-from importlib.metadata import entry_points
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Channel
-from ldpbeam.domains import Categories, Domain, Floats, Integers, Numeric
-
-ENTRY_POINTS = "ldpbeam.mechanisms"
+from ldpbeam.domains import Categories, Domain, Floats, Integers, KeyValues, Numeric, Vector
 
 #: Clients compute in their own language and precision: a report may stand this far (relative to the
 #: mechanism's range) outside of it, as a 32-bit float does, and is then taken for the nearest one.
@@ -47,8 +43,9 @@ class Mechanism(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    domain_type: ClassVar[type[Numeric] | type[Categories]]
-    payload_dtype: ClassVar[DTypeLike]
+    domain_type: ClassVar[type[Numeric] | type[Categories] | type[KeyValues] | type[Vector]]
+    #: Whether a histogram counts several cells a report, so that its likelihood is a composite one.
+    composite: ClassVar[bool] = False
 
     epsilon: float
 
@@ -63,13 +60,29 @@ class Mechanism(ABC):
         """The mechanism for an attribute's domain, as a study file asks for it."""
 
     @property
+    def delta(self) -> float:
+        """The chance that epsilon does not hold; 0 for all but the Gaussian mechanism."""
+        return 0.0
+
+    @property
+    def payload_dtype(self) -> np.dtype[Any]:
+        """What a report is: a number, or bytes of one length (a structured dtype, little-endian)."""
+        return np.dtype(np.float64)
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """What the channel depends on, for fingerprints and explanations."""
         return {"mechanism": self.name, **dataclasses.asdict(self)}
 
     @abstractmethod
-    def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """One report a value, shape (n,) of ``payload_dtype``."""
+    def perturb(self, values: Any, uniforms: Uniforms) -> NDArray[Any]:
+        """One report a value (or person), shape (n,) of ``payload_dtype``.
+
+        Args:
+            values: numbers scaled to [0, 1], category indexes, :class:`~ldpbeam.domains.KeyValuePairs`, or
+                a matrix of (person, coordinate) scaled to [0, 1], as the domain is.
+            uniforms: the source of randomness.
+        """
 
     @abstractmethod
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
@@ -87,6 +100,19 @@ class Mechanism(ABC):
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """P(report bucket | value bucket), shape (``cells(resolution)``, ``value_buckets``)."""
 
+    def histogram_cells(self, resolution: int) -> int:
+        """The length of a histogram; other than ``cells`` only where it is ``composite``."""
+        return self.cells(resolution)
+
+    def histogram(self, payloads: NDArray[Any], resolution: int) -> Integers:
+        """Reports counted by bucket, shape (``histogram_cells(resolution)``,)."""
+        cells = self.bucketise(payloads, resolution)
+        return np.bincount(cells, minlength=self.cells(resolution)).astype(np.int64)
+
+    def histogram_channel(self, value_buckets: int, resolution: int) -> Channel:
+        """What one count of a histogram says of the value; its columns sum to one."""
+        return self.channel(value_buckets, resolution)
+
     @abstractmethod
     def output(self) -> str:
         """What a report's payload is, in words."""
@@ -102,7 +128,6 @@ class NumericMechanism(Mechanism):
     """
 
     domain_type = Numeric
-    payload_dtype = np.float64
 
     @classmethod
     def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
@@ -178,7 +203,31 @@ class NumericMechanism(Mechanism):
 
 
 @dataclasses.dataclass(frozen=True)
-class CategoricalMechanism(Mechanism):
+class FrequencyMechanism(Mechanism):
+    """A mechanism whose counts give unbiased shares of categories, or of equal bins of a numeric range."""
+
+    @property
+    @abstractmethod
+    def bins(self) -> int:
+        """How many categories or bins it tells apart."""
+
+    @abstractmethod
+    def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
+        """Unbiased shares from a histogram, shape (bins,); they may be negative.
+
+        Args:
+            histogram: at the mechanism's own resolution, of ``reports`` reports.
+            reports: how many they are, above zero.
+        """
+
+    @property
+    @abstractmethod
+    def frequency_variance(self) -> float:
+        """The number of reports times the variance of an unbiased share, for a rare category."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CategoricalMechanism(FrequencyMechanism):
     """A mechanism for the categories 0 .. size - 1.
 
     Attributes:
@@ -200,58 +249,7 @@ class CategoricalMechanism(Mechanism):
         assert isinstance(domain, Categories)
         return cls(epsilon=epsilon, size=domain.size, **options)
 
-    @abstractmethod
-    def unbiased_frequencies(self, histogram: Integers) -> Floats:
-        """Unbiased frequencies from report counts, shape (size,); they may be negative."""
-
     @property
-    @abstractmethod
-    def frequency_variance(self) -> float:
-        """The number of reports times the variance of an unbiased frequency, for a rare category."""
-
-
-M = TypeVar("M", bound=type[Mechanism])
-_REGISTRY: dict[str, type[Mechanism]] = {}
-
-
-def register(mechanism: M) -> M:
-    """Class decorator: lets study files use the mechanism by its ``name``."""
-    if mechanism.name in _REGISTRY:
-        raise ValueError(f"two mechanisms are called {mechanism.name!r}")
-    _REGISTRY[mechanism.name] = mechanism
-    return mechanism
-
-
-@functools.cache
-def _load_plugins() -> None:
-    for entry_point in entry_points(group=ENTRY_POINTS):
-        plugin = entry_point.load()
-        if plugin.name not in _REGISTRY:
-            register(plugin)
-
-
-def registered_mechanisms() -> dict[str, type[Mechanism]]:
-    """Every mechanism by name: ours, and those of the entry point group ``ldpbeam.mechanisms``."""
-    _load_plugins()
-    return dict(sorted(_REGISTRY.items()))
-
-
-def build_mechanism(name: str, domain: Domain, epsilon: float, /, **options: Any) -> Mechanism:
-    """The mechanism a study file describes.
-
-    Raises:
-        ValueError: for an unknown name, a domain of the wrong kind, or options it does not take.
-    """
-    known = registered_mechanisms()
-    if name not in known:
-        raise ValueError(f"unknown mechanism {name!r}; there are: {', '.join(known)}")
-    mechanism = known[name]
-    if not isinstance(domain, mechanism.domain_type):
-        kind = "numeric values" if mechanism.domain_type is Numeric else "categories"
-        raise ValueError(f"mechanism {name!r} is for {kind}")
-    own = {field.name for field in dataclasses.fields(mechanism)} - {"epsilon", "size"}
-    for option in options:
-        if option not in own:
-            allowed = f"it takes {', '.join(sorted(own))}" if own else "it takes none"
-            raise ValueError(f"mechanism {name!r} has no option {option!r}; {allowed}")
-    return mechanism.for_domain(domain, epsilon, **options)
+    def bins(self) -> int:
+        """The categories."""
+        return self.size

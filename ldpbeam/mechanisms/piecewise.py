@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import BandChannel, Channel
-from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms, register
+from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms
+from ldpbeam.mechanisms.registry import register
 
 
 @register

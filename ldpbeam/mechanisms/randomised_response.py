@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Channel, DiagonalChannel
 from ldpbeam.domains import Floats, Integers
-from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms, register
+from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
+from ldpbeam.mechanisms.registry import register
 
 
 @register
@@ -25,7 +26,11 @@ class RandomisedResponse(CategoricalMechanism):
 
     name = "grr"
     summary = "GRR: the category itself or any other; best for few categories"
-    payload_dtype = np.uint32
+
+    @property
+    def payload_dtype(self) -> np.dtype[Any]:
+        """A category's index."""
+        return np.dtype(np.uint32)
 
     @property
     def probabilities(self) -> tuple[float, float]:
@@ -61,10 +66,10 @@ class RandomisedResponse(CategoricalMechanism):
         """A multiple of the identity plus a constant."""
         return DiagonalChannel(self.size, *self.probabilities)
 
-    def unbiased_frequencies(self, histogram: Integers) -> Floats:
+    def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
         """(C/n - q) / (p - q)."""
         keep, other = self.probabilities
-        frequencies: Floats = (histogram / histogram.sum() - other) / (keep - other)
+        frequencies: Floats = (histogram / reports - other) / (keep - other)
         return frequencies
 
     @property

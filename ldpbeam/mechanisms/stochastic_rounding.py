@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Channel, LinearChannel
 from ldpbeam.domains import Floats, Integers
-from ldpbeam.mechanisms.mechanism import SLACK, NumericMechanism, Uniforms, register
+from ldpbeam.mechanisms.mechanism import SLACK, NumericMechanism, Uniforms
+from ldpbeam.mechanisms.registry import register
 
 
 @register

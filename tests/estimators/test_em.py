@@ -25,7 +25,7 @@ from ldpbeam.mechanisms import (
     build_mechanism,
 )
 from ldpbeam.metrics import wasserstein
-from ldpbeam.statistics import Statistic, empty
+from ldpbeam.statistics import Moments, Statistic, empty
 
 UNIT = Numeric(0.0, 1.0)
 Floats = NDArray[np.float64]
@@ -45,7 +45,9 @@ def expected_statistic(attribute: Attribute, truth: Floats, n: float) -> Statist
         np.rint(n * attribute.channel(index).dense() @ truth).astype(np.int64)
         for index in range(len(attribute.versions))
     )
-    return dataclasses.replace(empty(attribute), histograms=histograms)
+    nothing = (0,) * len(histograms)
+    moments = {1 << i: Moments(int(h.sum()), nothing, nothing) for i, h in enumerate(histograms)}
+    return dataclasses.replace(empty(attribute), histograms=histograms, moments=moments)
 
 
 def beta(buckets: int) -> Floats:

@@ -153,7 +153,7 @@ def test_grr_frequencies_are_unbiased_with_the_papers_variance(epsilon: float) -
     # Category 0 never occurs: its unbiased frequency is 0 on average.
     values = np.random.default_rng(4).integers(1, size, N)
     reports = mechanism.perturb(values, np.random.default_rng(5))
-    found = mechanism.unbiased_frequencies(np.bincount(reports, minlength=size))  # type: ignore
+    found = mechanism.unbiased_frequencies(np.bincount(reports, minlength=size), N)  # type: ignore
     truth = np.bincount(values, minlength=size) / N
     expected_variance = (size - 2 + E) / (E - 1) ** 2
     assert mechanism.frequency_variance == pytest.approx(expected_variance)  # type: ignore

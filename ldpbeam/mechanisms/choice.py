@@ -1,0 +1,12 @@
+"""Which frequency mechanism has the lower variance."""
+
+from __future__ import annotations
+
+import math
+
+AUTO = "auto"
+
+
+def better_oracle(size: int, epsilon: float) -> str:
+    """``grr`` where size - 2 < 3 exp(epsilon), else ``olh`` (Wang et al., USENIX Security 2017)."""
+    return "grr" if size - 2 < 3.0 * math.exp(epsilon) else "olh"

@@ -1,0 +1,137 @@
+"""Hadamard response: one signed entry of a random row of the Hadamard matrix (Acharya et al., AISTATS 2019).
+
+This is HRR of Kulkarni et al. (VLDB 2019), which the square-wave paper's HaarHRR reports its coefficients by.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpbeam.channels import Channel
+from ldpbeam.domains import Floats, Integers
+from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
+from ldpbeam.mechanisms.registry import register
+
+
+def walsh_hadamard(vector: ArrayLike) -> Floats:
+    """The product of the Hadamard matrix and a vector of 2^m entries, in m 2^m steps.
+
+    Its entry (row, column) is -1 to the number of bits that row and column both have.
+    """
+    result = np.array(vector, dtype=np.float64)
+    half = 1
+    while half < len(result):
+        pairs = result.reshape(-1, 2, half)
+        result = np.stack((pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]), axis=1).ravel()
+        half *= 2
+    return result
+
+
+def hadamard_signs(rows: Integers, columns: Integers) -> Integers:
+    """Entries of the Hadamard matrix, +1 or -1, one a pair of a row and a column."""
+    bits = rows & columns
+    for shift in (32, 16, 8, 4, 2, 1):
+        bits = bits ^ (bits >> shift)
+    return 1 - 2 * (bits & 1)
+
+
+class HadamardChannel(Channel):
+    """P(row and sign | category): each row equally likely, its entry's own sign with probability ``keep``."""
+
+    def __init__(self, size: int, order: int, keep: float) -> None:
+        super().__init__(2 * order, size)
+        self.order = order
+        self.keep = keep
+
+    def _matvec(self, x: Floats) -> Floats:
+        weights = np.zeros(self.order)
+        weights[: self.shape[1]] = np.ravel(x)
+        lean = (2.0 * self.keep - 1.0) * walsh_hadamard(weights)
+        total = weights.sum()
+        return np.column_stack((total - lean, total + lean)).ravel() / (2.0 * self.order)
+
+    def _rmatvec(self, x: Floats) -> Floats:
+        minus, plus = np.ravel(x).reshape(-1, 2).T
+        lean = (2.0 * self.keep - 1.0) * walsh_hadamard(plus - minus)[: self.shape[1]]
+        product: Floats = (np.sum(x) + lean) / (2.0 * self.order)
+        return product
+
+    def dense(self) -> Floats:
+        """Each entry from the bits that row and category share."""
+        rows, columns = np.indices((self.order, self.shape[1]))
+        plus = np.where(np.bitwise_count(rows & columns) % 2 == 0, self.keep, 1.0 - self.keep) / self.order
+        both = np.stack((1.0 / self.order - plus, plus), axis=1)
+        return both.reshape(2 * self.order, self.shape[1])
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class HadamardResponse(CategoricalMechanism):
+    """A row r drawn evenly from the K rows, and the sign of entry (r, category), kept with E/(E+1).
+
+    K is the least power of two from the number of categories up; the report is 2r, plus one for a positive
+    sign. The unbiased frequency of category k is the mean of sign times entry (r, k), times (E+1)/(E-1); its
+    variance is ((E+1)/(E-1))^2 / n for a rare category.
+    """
+
+    name = "hadamard"
+    summary = "Hadamard response: one sign; short reports for many categories"
+
+    @property
+    def payload_dtype(self) -> np.dtype[Any]:
+        """Row and sign in one number."""
+        return np.dtype(np.uint32)
+
+    @property
+    def order(self) -> int:
+        """K, the number of rows."""
+        return 1 << (self.size - 1).bit_length()
+
+    @property
+    def keep(self) -> float:
+        """E / (E + 1)."""
+        return 1.0 / (1.0 + math.exp(-self.epsilon))
+
+    def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
+        """Reports of category indexes."""
+        index = np.asarray(values, dtype=np.int64)
+        rows = np.floor(uniforms.random(index.size) * self.order).astype(np.int64)
+        kept = uniforms.random(index.size) < self.keep
+        plus = (hadamard_signs(rows, index) > 0) == kept
+        return (2 * rows + plus).astype(np.uint32)
+
+    def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which payloads are 0 .. 2K - 1."""
+        return np.asarray((payloads >= 0) & (payloads < 2 * self.order) & (payloads == np.floor(payloads)))
+
+    def cells(self, resolution: int) -> int:
+        """Two a row."""
+        return 2 * self.order
+
+    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
+        """The report itself."""
+        return payloads.astype(np.int64)
+
+    def channel(self, value_buckets: int, resolution: int) -> Channel:
+        """Products by the fast transform."""
+        return HadamardChannel(self.size, self.order, self.keep)
+
+    def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
+        """The transform of each row's signs, over n (2p - 1)."""
+        minus, plus = histogram.reshape(-1, 2).T
+        shares = walsh_hadamard(plus - minus)[: self.size] / (reports * (2.0 * self.keep - 1.0))
+        return shares
+
+    @property
+    def frequency_variance(self) -> float:
+        """((E + 1) / (E - 1))^2."""
+        return 1.0 / math.tanh(self.epsilon / 2.0) ** 2
+
+    def output(self) -> str:
+        """Row and sign."""
+        return f"2 row + 1 for a positive sign, 0 to {2 * self.order - 1}"

@@ -1,0 +1,66 @@
+"""The registry that study files name mechanisms by."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
+
+from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
+from ldpbeam.mechanisms.mechanism import Mechanism
+
+ENTRY_POINTS = "ldpbeam.mechanisms"
+
+#: What a mechanism of each kind of domain is for, in words.
+KINDS: dict[type[Domain], str] = {
+    Numeric: "numeric values",
+    Categories: "categories",
+    KeyValues: "keys with values",
+    Vector: "vectors",
+}
+
+M = TypeVar("M", bound=type[Mechanism])
+_REGISTRY: dict[str, type[Mechanism]] = {}
+
+
+def register(mechanism: M) -> M:
+    """Class decorator: lets study files use the mechanism by its ``name``."""
+    if mechanism.name in _REGISTRY:
+        raise ValueError(f"two mechanisms are called {mechanism.name!r}")
+    _REGISTRY[mechanism.name] = mechanism
+    return mechanism
+
+
+@functools.cache
+def _load_plugins() -> None:
+    for entry_point in entry_points(group=ENTRY_POINTS):
+        plugin = entry_point.load()
+        if plugin.name not in _REGISTRY:
+            register(plugin)
+
+
+def registered_mechanisms() -> dict[str, type[Mechanism]]:
+    """Every mechanism by name: ours, and those of the entry point group ``ldpbeam.mechanisms``."""
+    _load_plugins()
+    return dict(sorted(_REGISTRY.items()))
+
+
+def build_mechanism(name: str, domain: Domain, epsilon: float, /, **options: Any) -> Mechanism:
+    """The mechanism a study file describes.
+
+    Raises:
+        ValueError: for an unknown name, a domain of the wrong kind, or options it does not take.
+    """
+    known = registered_mechanisms()
+    if name not in known:
+        raise ValueError(f"unknown mechanism {name!r}; there are: {', '.join(known)}")
+    mechanism = known[name]
+    if not isinstance(domain, mechanism.domain_type):
+        raise ValueError(f"mechanism {name!r} is for {KINDS[mechanism.domain_type]}")
+    own = {field.name for field in dataclasses.fields(mechanism)} - {"epsilon", "size"}
+    for option in options:
+        if option not in own:
+            allowed = f"it takes {', '.join(sorted(own))}" if own else "it takes none"
+            raise ValueError(f"mechanism {name!r} has no option {option!r}; {allowed}")
+    return mechanism.for_domain(domain, epsilon, **options)
