@@ -47,6 +47,7 @@ setup(
             "ruff>=0.6",
             "scipy-stubs",
             "types-PyYAML",
+            "xxhash",
         ],
     },
     entry_points={"console_scripts": ["ldpbeam = ldpbeam.pipelines.main:main"]},

@@ -46,15 +46,24 @@ def quantiles(distribution: ArrayLike, edges: ArrayLike, levels: Sequence[float]
     """Quantiles of a distribution that is uniform inside each bucket, shape (levels,).
 
     Args:
-        distribution: bucket masses, non-negative, of sum 1; shape (buckets,).
+        distribution: bucket masses, shape (buckets,). Where unbiased ones are negative, a quantile is the
+            first place that the masses below add up to the level.
         edges: the buckets' edges, shape (buckets + 1,).
         levels: probabilities in (0, 1).
     """
-    mass = np.asarray(distribution, dtype=float)
-    cumulative = np.concatenate(([0.0], np.cumsum(mass)))
+    cumulative = np.concatenate(([0.0], np.cumsum(np.asarray(distribution, dtype=float))))
+    cumulative = np.maximum.accumulate(cumulative)
+    mass = np.diff(cumulative)
     where = np.asarray(edges, dtype=float)
     targets = np.asarray(levels, dtype=float) * cumulative[-1]
     bucket = np.clip(np.searchsorted(cumulative, targets, side="left") - 1, 0, len(mass) - 1)
     held = mass[bucket]
     inside = np.where(held > 0, (targets - cumulative[bucket]) / np.where(held > 0, held, 1.0), 0.0)
     return np.asarray(where[bucket] + np.clip(inside, 0.0, 1.0) * np.diff(where)[bucket])
+
+
+def range_share(distribution: ArrayLike, edges: ArrayLike, low: float, high: float) -> float:
+    """The share of a distribution, uniform inside each bucket, that lies in [low, high]."""
+    cumulative = np.concatenate(([0.0], np.cumsum(np.asarray(distribution, dtype=float))))
+    below, above = np.interp([low, high], np.asarray(edges, dtype=float), cumulative)
+    return float(above - below)

@@ -29,6 +29,7 @@ from ldpbeam.pipelines.stream import (
     build,
 )
 from ldpbeam.runners import direct
+from ldpbeam.schemas.compiled import attribute_of
 from ldpbeam.schemas.estimates import write_avro, write_json_lines
 from ldpbeam.schemas.snapshots import Snapshot, read_snapshots
 from ldpbeam.schemas.study import Study
@@ -251,31 +252,35 @@ def write_ledger(job: BatchJob) -> list[dict[str, Any]]:
     """How much epsilon how many users spent a window, from the statistics alone.
 
     Reports of one user to several services compose; those of several attributes are not joined, so their sum
-    is not known. Neither are those of one user in several groups, nor reports dropped as duplicates: with
-    either, more may have been spent than is said here. Users over the study's cap are counted.
+    is not known. Neither are those of one user in several groups or on several coordinates of a vector, nor
+    reports dropped as duplicates: with any of these, more may have been spent than is said here. Users over
+    the study's cap are counted.
     """
-    entries = []
+    spent: dict[tuple[Any, ...], dict[float, int]] = {}
     for snapshot in snapshots_of(job):
         if snapshot.statistic.users is None:
             continue
         attribute = job.study.attribute(snapshot.attribute)
-        spent: dict[float, int] = {}
+        # The coordinates of a vector share an entry: each user's report is of one of them.
+        key = (attribute_of(snapshot.attribute), snapshot.group, snapshot.window, snapshot.other_groups > 0)
+        own = spent.setdefault(key, {})
         for mask, moments in snapshot.statistic.moments.items():
             budgets = [v.mechanism.epsilon for i, v in enumerate(attribute.versions) if mask >> i & 1]
             total = round(sum(budgets), 9)
-            spent[total] = spent.get(total, 0) + moments.users
-        cap = job.study.epsilon_cap
-        entries.append(
-            {
-                "attribute": snapshot.attribute,
-                "group": snapshot.group,
-                "window_start": rfc3339(snapshot.window[0]) if snapshot.window else None,
-                "window_end": rfc3339(snapshot.window[1]) if snapshot.window else None,
-                "spent": [{"epsilon": e, "users": n} for e, n in sorted(spent.items())],
-                "epsilon_cap": cap,
-                "users_over_cap": sum(n for e, n in spent.items() if cap is not None and e > cap),
-            }
-        )
+            own[total] = own.get(total, 0) + moments.users
+    cap = job.study.epsilon_cap
+    entries = [
+        {
+            "attribute": name,
+            "group": group,
+            "window_start": rfc3339(window[0]) if window else None,
+            "window_end": rfc3339(window[1]) if window else None,
+            "spent": [{"epsilon": e, "users": n} for e, n in sorted(own.items())],
+            "epsilon_cap": cap,
+            "users_over_cap": sum(n for e, n in own.items() if cap is not None and e > cap),
+        }
+        for (name, group, window, _), own in spent.items()
+    ]
     write_bytes(job.path(LEDGER), json.dumps(entries, indent=1).encode() + b"\n")
     return entries
 

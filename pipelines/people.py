@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from ldpbeam.domains import Categories, Domain, Numeric
+from ldpbeam.domains import Categories, Domain, KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.schemas.reports import Columns, decoded
 
@@ -24,14 +24,16 @@ class PeopleColumns:
     """Which columns of a CSV file say what; None where it has none.
 
     Attributes:
-        value: the true value.
+        value: the true value; a vector's coordinates are the columns of their names.
+        key: the key of each value, where a person has several rows.
         user: who it is of.
         time: when, RFC 3339 or epoch milliseconds.
         weight: how many people a row stands for.
         group: which group they belong to.
     """
 
-    value: str
+    value: str | None = None
+    key: str | None = None
     user: str | None = None
     time: str | None = None
     weight: str | None = None
@@ -40,23 +42,29 @@ class PeopleColumns:
 
 @dataclass(frozen=True)
 class People:
-    """People and their true values, one row a person.
+    """People and their true values.
 
     Attributes:
-        values: in the attribute's unit, or category indexes; shape (n,).
+        values: by person: numbers in the attribute's unit, shape (n,); category indexes, shape (n,); pairs of
+            keys and values; or a matrix of coordinates in the attribute's unit, shape (n, coordinates).
         users: their ids as text, None where the file has none.
         times: epoch milliseconds, None where the file has none.
         groups: their groups, None where the file has none.
         skipped: rows without a usable value.
-        clipped: people whose value lay outside the numeric domain, and was clipped.
+        clipped: rows whose value lay outside the domain, and was clipped.
     """
 
-    values: NDArray[Any]
+    values: NDArray[Any] | KeyValuePairs
     users: pa.Array | None
     times: NDArray[np.int64] | None
     groups: pa.Array | None
     skipped: int
     clipped: int
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return self.values.people if isinstance(self.values, KeyValuePairs) else len(self.values)
 
 
 def read_people(path: str, columns: PeopleColumns, domain: Domain) -> People:
@@ -65,26 +73,53 @@ def read_people(path: str, columns: PeopleColumns, domain: Domain) -> People:
     Raises:
         UserError: if there is no such file or column, or a time or weight that is none.
     """
-    names = [name for name in vars(columns).values() if name is not None]
-    kinds = {name: pa.string() for name in names}
+    coordinates = list(domain.coordinates) if isinstance(domain, Vector) else []
+    table = _table(path, [*(name for name in vars(columns).values() if name is not None), *coordinates])
+    if isinstance(domain, KeyValues):
+        return _people_of_pairs(table, columns, domain, path)
+    if isinstance(domain, Vector):
+        parts = [_numbers(table.column(name).combine_chunks(), domain.values) for name in coordinates]
+        values, clipped = np.column_stack([part for part, _ in parts]), sum(count for _, count in parts)
+        usable = ~np.isnan(values).any(axis=1)
+    else:
+        assert columns.value is not None
+        values, usable, clipped = _values(table.column(columns.value).combine_chunks(), domain)
+    if not usable.any():
+        raise UserError(f"{path}: {_no_value(domain)}")
+    rows = np.flatnonzero(usable)
+    if columns.weight is not None:
+        rows = np.repeat(rows, _weights(table.column(columns.weight), columns.weight, path)[rows])
+    return _people(table, columns, path, rows, values[rows], int((~usable).sum()), clipped)
+
+
+def _table(path: str, names: list[str]) -> pa.Table:
     try:
-        table = pyarrow.csv.read_csv(
+        return pyarrow.csv.read_csv(
             path,
             convert_options=pyarrow.csv.ConvertOptions(
-                include_columns=list(dict.fromkeys(names)), column_types=kinds,
+                include_columns=list(dict.fromkeys(names)),
+                column_types={name: pa.string() for name in names},
                 strings_can_be_null=True,
             ),
-        )  # fmt: skip
+        )
     except pa.ArrowKeyError as error:
         with open(path, encoding="utf-8", errors="replace") as stream:
             header = stream.readline(500).strip()
         raise UserError(f"{path}: {error.args[0]}; its first line is: {header}") from None
     except (OSError, pa.ArrowInvalid) as error:
         raise UserError(f"{path}: {error}") from None
-    values, skipped, clipped = _values(table.column(columns.value).combine_chunks(), domain, path)
-    rows = np.flatnonzero(~np.isnan(values) if values.dtype.kind == "f" else values >= 0)
-    if columns.weight is not None:
-        rows = np.repeat(rows, _weights(table.column(columns.weight), columns.weight, path)[rows])
+
+
+def _people(
+    table: pa.Table,
+    columns: PeopleColumns,
+    path: str,
+    rows: NDArray[np.int64],
+    values: NDArray[Any] | KeyValuePairs,
+    skipped: int,
+    clipped: int,
+) -> People:
+    """People who stand in some rows of the file, one a row."""
     chosen = pa.array(rows)
 
     def optional(name: str | None) -> pa.Array | None:
@@ -94,7 +129,7 @@ def read_people(path: str, columns: PeopleColumns, domain: Domain) -> People:
     if users is not None and users.null_count:
         raise UserError(f"{path}: column {columns.user!r} is empty in {users.null_count} rows")
     return People(
-        values=values[rows],
+        values=values,
         users=users,
         times=None if columns.time is None else _times(table.column(columns.time), columns.time, path)[rows],
         groups=optional(columns.group),
@@ -103,29 +138,69 @@ def read_people(path: str, columns: PeopleColumns, domain: Domain) -> People:
     )
 
 
-def _values(text: pa.Array, domain: Domain, path: str) -> tuple[NDArray[Any], int, int]:
-    """(values, rows that have none, rows clipped); NaN or -1 where a row has none."""
-    if isinstance(domain, Numeric):
-        shaped = pc.if_else(
-            pc.match_substring_regex(text, r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"),
-            text,
-            None,
+def _people_of_pairs(table: pa.Table, columns: PeopleColumns, domain: KeyValues, path: str) -> People:
+    """People with several rows each, a key and a value a row; an empty key is a person without any."""
+    assert columns.key is not None and columns.value is not None and columns.user is not None
+    users = table.column(columns.user).combine_chunks()
+    if users.null_count:
+        raise UserError(f"{path}: column {columns.user!r} is empty in {users.null_count} rows")
+    encoded = users.dictionary_encode()
+    person = encoded.indices.to_numpy().astype(np.int64)
+    names = table.column(columns.key).combine_chunks()
+    keys = pc.fill_null(pc.index_in(names, value_set=pa.array(domain.keys)), -1).to_numpy().astype(np.int64)
+    values, clipped = _numbers(table.column(columns.value).combine_chunks(), domain.values)
+    usable = (keys >= 0) & ~np.isnan(values)
+    if not usable.any():
+        raise UserError(f"{path}: {_no_value(domain)}")
+    empty = names.is_null().to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(usable)
+    order = rows[np.lexsort((keys[rows], person[rows]))]
+    twice = (np.diff(person[order]) == 0) & (np.diff(keys[order]) == 0)
+    if twice.any():
+        place = order[np.flatnonzero(twice)[0]]
+        raise UserError(
+            f"{path}: user {users[int(place)].as_py()!r} has the key {names[int(place)].as_py()!r} twice; a "
+            "person has one value a key"
         )
-        numbers = pc.cast(pc.utf8_trim_whitespace(shaped), pa.float64())
-        values = numbers.to_numpy(zero_copy_only=False).astype(np.float64)
-        missing = int(np.isnan(values).sum())
-        outside = int(((values < domain.low) | (values > domain.high)).sum())
-        if missing == len(values):
-            raise UserError(f"{path}: no row has a number in the value column")
-        return np.clip(values, domain.low, domain.high), missing, outside
-    if not isinstance(domain, Categories):
-        raise UserError(f"{path}: people with several values are not read from one column")
+    counts = np.bincount(person[order], minlength=len(encoded.dictionary))
+    pairs = KeyValuePairs(
+        np.concatenate(([0], np.cumsum(counts))), keys[order], domain.values.to_unit(values[order])
+    )
+    first = np.full(len(encoded.dictionary), len(person), dtype=np.int64)
+    np.minimum.at(first, person, np.arange(len(person)))
+    return _people(table, columns, path, first, pairs, int((~usable & ~empty).sum()), clipped)
+
+
+def _no_value(domain: Domain) -> str:
+    if isinstance(domain, Categories):
+        return f"no row's value is a category of the study, such as {domain.names[0]!r}"
+    if isinstance(domain, KeyValues):
+        return f"no row has a key of the study, such as {domain.keys[0]!r}, and a number"
+    if isinstance(domain, Vector):
+        return "no row has a number in every coordinate's column"
+    return "no row has a number in the value column"
+
+
+def _values(text: pa.Array, domain: Domain) -> tuple[NDArray[Any], NDArray[np.bool_], int]:
+    """(values, which rows have one, rows clipped)."""
+    if isinstance(domain, Numeric):
+        values, clipped = _numbers(text, domain)
+        return values, ~np.isnan(values), clipped
+    assert isinstance(domain, Categories)
     index = pc.index_in(text, value_set=pa.array(domain.names))
     values = pc.fill_null(index, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    missing = int((values < 0).sum())
-    if missing == len(values):
-        raise UserError(f"{path}: no row's value is a category of the study, such as {domain.names[0]!r}")
-    return values, missing, 0
+    return values, values >= 0, 0
+
+
+def _numbers(text: pa.Array, domain: Numeric) -> tuple[NDArray[np.float64], int]:
+    """(numbers clipped to the domain, NaN where a row has none; how many were clipped)."""
+    shaped = pc.if_else(
+        pc.match_substring_regex(text, r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"), text, None
+    )
+    numbers = pc.cast(pc.utf8_trim_whitespace(shaped), pa.float64())
+    values = numbers.to_numpy(zero_copy_only=False).astype(np.float64)
+    outside = int(((values < domain.low) | (values > domain.high)).sum())
+    return np.clip(values, domain.low, domain.high), outside
 
 
 def _weights(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]:
@@ -150,14 +225,3 @@ def _times(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]:
         first = text.filter(times.is_null())[0].as_py()
         raise UserError(f"{path}: column {name!r} has times such as {first!r}; write 2026-11-20T10:00:00Z")
     return np.asarray(times.to_numpy(), dtype=np.int64)
-
-
-def true_histogram(
-    people: People, chosen: NDArray[np.bool_], domain: Domain, buckets: int
-) -> NDArray[np.int64]:
-    """How many of the chosen people have a value in each bucket or category."""
-    values = people.values[chosen]
-    if isinstance(domain, Numeric):
-        return domain.histogram(values, buckets)
-    assert isinstance(domain, Categories)
-    return domain.histogram(values)

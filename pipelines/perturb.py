@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -15,13 +15,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Numeric
-from ldpbeam.mechanisms import SecureUniforms, Uniforms
+from ldpbeam.domains import Domain, Floats, KeyValuePairs, Numeric, Vector
+from ldpbeam.mechanisms import Mechanism, SecureUniforms, Uniforms
+from ldpbeam.mechanisms.privkv import PrivKVM
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.people import People
 from ldpbeam.schemas import avro
 from ldpbeam.schemas.containers import SYNC_SIZE
-from ldpbeam.schemas.reports import ATTRIBUTE_KEY, SERVICE_KEY
+from ldpbeam.schemas.reports import ATTRIBUTE_KEY, SERVICE_KEY, payload_column
 from ldpbeam.schemas.study import ServiceModel, Study
 from ldpbeam.schemas.times import rfc3339
 
@@ -40,6 +41,7 @@ class SentReports:
         times: epoch milliseconds, shape (n,).
         payloads: the mechanism's outputs, shape (n,).
         extras: the study's group and version fields, padded text, shape (n,) each.
+        part: 0, or the number of further payload types where a service's versions have several.
     """
 
     attribute: str
@@ -48,6 +50,7 @@ class SentReports:
     times: NDArray[np.int64]
     payloads: NDArray[Any]
     extras: Mapping[str, NDArray[np.bytes_]]
+    part: int = 0
 
 
 def uniforms_for(seed: int | None, purpose: str) -> Uniforms:
@@ -61,7 +64,7 @@ def uniforms_for(seed: int | None, purpose: str) -> Uniforms:
 def user_keys(people: People, seed: int | None) -> NDArray[np.bytes_]:
     """User keys of fixed width: the file's ids, or 16 random bytes a person."""
     if people.users is None:
-        draws = uniforms_for(seed, "users").random(3 * len(people.values))
+        draws = uniforms_for(seed, "users").random(3 * people.count)
         words = (draws.reshape(-1, 3) * 2**48).astype("<u8").view("<u2").reshape(-1, 12)
         # 48 random bits a draw: three draws fill 16 bytes.
         kept = words[:, [0, 1, 2, 4, 5, 6, 8, 9]]
@@ -88,6 +91,7 @@ def simulate(
     start: int,
     spread: int,
     seed: int | None,
+    means: Floats | None = None,
 ) -> Iterator[SentReports]:
     """What the people's clients send to each service.
 
@@ -100,40 +104,86 @@ def simulate(
         start: the first event time, where the people have none.
         spread: how many milliseconds the event times are spread over, evenly at random.
         seed: for tests only; None draws from the operating system's secure source.
+        means: of the round before, scaled to [0, 1], shape (keys,), where the mechanism has rounds.
+
+    Raises:
+        UserError: if a mechanism needs means, and there are none.
     """
     users = user_keys(people, seed)
     model = study.attributes[attribute.name]
-    values = (
-        attribute.domain.to_unit(people.values) if isinstance(attribute.domain, Numeric) else people.values
-    )
+    values = _scaled(attribute.domain, people.values)
     extras: dict[str, NDArray[np.bytes_]] = {}
     if study.groups is not None and people.groups is not None:
         extras[study.groups.field] = padded(people.groups.fill_null(""), "groups")
     times = people.times
     if times is None:
         # A person answers all services at one time, so that windows do not part what is to be joined.
-        draws = uniforms_for(seed, f"{attribute.name}/times").random(len(values))
+        draws = uniforms_for(seed, f"{attribute.name}/times").random(people.count)
         times = start + np.floor(draws * spread).astype(np.int64)
     for service in services:
         uniforms = uniforms_for(seed, f"{attribute.name}/{service}")
         described = model.services[service]
         own_extras = dict(extras)
         chosen = _versions(attribute, service, described, versions.get(service), times, own_extras)
-        dtype = attribute.versions[attribute.versions_of([service])[0]].mechanism.payload_dtype
-        payloads = np.zeros(len(values), dtype=dtype)
-        for index, rows in chosen:
-            mechanism = attribute.versions[index].mechanism
-            payloads[rows] = mechanism.perturb(values[rows], uniforms)
-        sent = np.concatenate([rows for _, rows in chosen])
-        sent.sort()
-        yield SentReports(
-            attribute.name,
-            service,
-            users[sent],
-            times[sent],
-            payloads[sent],
-            {name: column[sent] for name, column in own_extras.items()},
+        alike = _alike(
+            (rows, _perturbed(attribute.versions[index].mechanism, values, rows, uniforms, means))
+            for index, rows in chosen
         )
+        for part, (rows, payloads) in enumerate(alike):
+            order = np.argsort(rows)
+            sent = rows[order]
+            yield SentReports(
+                attribute.name,
+                service,
+                users[sent],
+                times[sent],
+                payloads[order],
+                {name: column[sent] for name, column in own_extras.items()},
+                part,
+            )
+
+
+def _scaled(domain: Domain, values: NDArray[Any] | KeyValuePairs) -> NDArray[Any] | KeyValuePairs:
+    """Values as mechanisms take them: numbers scaled to [0, 1]."""
+    if isinstance(domain, Numeric) and not isinstance(values, KeyValuePairs):
+        return domain.to_unit(values)
+    if isinstance(domain, Vector) and not isinstance(values, KeyValuePairs):
+        return domain.values.to_unit(values)
+    return values
+
+
+def _perturbed(
+    mechanism: Mechanism,
+    values: NDArray[Any] | KeyValuePairs,
+    rows: NDArray[np.int64],
+    uniforms: Uniforms,
+    means: Floats | None,
+) -> NDArray[Any]:
+    """The reports of some people."""
+    if not isinstance(values, KeyValuePairs):
+        return mechanism.perturb(values[rows], uniforms)
+    own = values.chosen(rows)
+    if isinstance(mechanism, PrivKVM) and mechanism.round > 1:
+        if means is None:
+            raise UserError(
+                f"round {mechanism.round} of privkvm needs the means of the round before: estimate it, and "
+                "give its estimates.jsonl with --means"
+            )
+        return mechanism.perturb_with(own, means, uniforms)
+    return mechanism.perturb(own, uniforms)
+
+
+def _alike(
+    parts: Iterable[tuple[NDArray[np.int64], NDArray[Any]]],
+) -> list[tuple[NDArray[np.int64], NDArray[Any]]]:
+    """Versions' rows and payloads, those of one payload type together: a file has one."""
+    by_type: dict[np.dtype[Any], list[tuple[NDArray[np.int64], NDArray[Any]]]] = {}
+    for rows, payloads in parts:
+        by_type.setdefault(payloads.dtype, []).append((rows, payloads))
+    return [
+        (np.concatenate([rows for rows, _ in same]), np.concatenate([payloads for _, payloads in same]))
+        for same in by_type.values()
+    ]
 
 
 def _versions(
@@ -192,7 +242,8 @@ def write_reports(folder: Path, sent: SentReports, kind: str) -> list[Path]:
             sent.attribute, sent.service, sent.users[rows], sent.times[rows], sent.payloads[rows],
             {name: column[rows] for name, column in sent.extras.items()},
         )  # fmt: skip
-        name = f"{sent.attribute}.{sent.service}.{index:05d}-of-{count:05d}.{kind}"
+        service = f"{sent.service}.{sent.part}" if sent.part else sent.service
+        name = f"{sent.attribute}.{service}.{index:05d}-of-{count:05d}.{kind}"
         path = folder / name
         temporary = path.with_name(f".{name}")
         _WRITERS[kind](temporary, part)
@@ -234,7 +285,7 @@ def _write_parquet(path: Path, sent: SentReports) -> None:
     columns = {
         "user_id": ids,
         "event_time": pa.array(sent.times).cast(pa.timestamp("ms", "UTC")),
-        "payload": pa.array(sent.payloads),
+        "payload": payload_column(sent.payloads),
         **{name: pa.array(np.char.decode(column, "utf-8")) for name, column in sent.extras.items()},
     }
     table = pa.table(columns).replace_schema_metadata(_metadata(sent))
@@ -247,10 +298,10 @@ def _write_json_lines(path: Path, sent: SentReports) -> None:
     else:
         users = np.char.decode(sent.users, "utf-8").tolist()
     extras = {name: np.char.decode(column, "utf-8").tolist() for name, column in sent.extras.items()}
+    payloads = sent.payloads
+    plain = [p.tobytes().hex() for p in payloads] if payloads.dtype.kind == "V" else payloads.tolist()
     with path.open("w", encoding="utf-8") as stream:
-        for row, (user, time, payload) in enumerate(
-            zip(users, sent.times.tolist(), sent.payloads.tolist(), strict=True)
-        ):
+        for row, (user, time, payload) in enumerate(zip(users, sent.times.tolist(), plain, strict=True)):
             record = {
                 "user_id": user,
                 "attribute": sent.attribute,

@@ -18,7 +18,7 @@ Watch = Callable[[str], Progress]
 def solve(study: Study, snapshot: Snapshot, watch: Watch | None = None) -> list[dict[str, Any]]:
     """Every estimate a study asks for of one snapshot, as Estimate records, in the study's order."""
     attribute = study.attribute(snapshot.attribute)
-    model = study.attributes[snapshot.attribute]
+    model = study.model(snapshot.attribute)
     records = []
     for name, wanted in model.estimates.items():
         answer: Estimate = estimate(
@@ -29,16 +29,15 @@ def solve(study: Study, snapshot: Snapshot, watch: Watch | None = None) -> list[
             wanted.options,
             watch(f"{snapshot.attribute}.{name}") if watch else None,
         )
-        records.append(estimate_record(study.study, name, attribute, snapshot, answer, model.quantiles))
+        records.append(estimate_record(study.study, name, attribute, snapshot, answer, model))
     return records
 
 
 def sort_key(study: Study, record: dict[str, Any]) -> tuple[Any, ...]:
     """The order of estimates in a file: attribute, window, group, then the study's order."""
-    attributes = list(study.attributes)
-    names = list(study.attributes[record["attribute"]].estimates)
+    names = list(study.model(record["attribute"]).estimates)
     return (
-        attributes.index(record["attribute"]),
+        study.estimated.index(record["attribute"]),
         milliseconds(record["window_start"]) if record["window_start"] else 0,
         record["other_groups"] > 0,
         record["group"] is not None,

@@ -18,6 +18,7 @@ _ERRORS = {
     "jensen_shannon": "JS",
     "mean_absolute_error": "MAE",
     "uniform_guess": "MAE of uniform",
+    "key_mean_error": "error of means",
     "mean": "mean - truth",
 }
 
@@ -74,8 +75,15 @@ def _row(record: Mapping[str, Any]) -> dict[str, str]:
         if level in quantiles:
             row[name] = f"{quantiles[level]:.5g}"
     if record.get("frequencies") is not None:
-        pairs = sorted(zip(record["frequencies"], record["categories"], strict=True), reverse=True)
-        row["most frequent"] = ", ".join(f"{name} {share:.3f}" for share, name in pairs[:3])
+        names = record.get("categories") or record["keys"]
+        means = record.get("key_means") or [None] * len(names)
+        triples = sorted(
+            zip(record["frequencies"], names, means, strict=True), key=lambda triple: triple[:2], reverse=True
+        )
+        row["most frequent"] = ", ".join(
+            f"{name} {share:.3f}" + ("" if mean is None else f" (mean {mean:.4g})")
+            for share, name, mean in triples[:3]
+        )
     return row
 
 

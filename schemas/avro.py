@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.schemas.containers import Block, Header, write_block, write_header
-from ldpbeam.schemas.records import columns_of
+from ldpbeam.schemas.records import by_payload, columns_of
 from ldpbeam.schemas.reports import Columns, decoded
 
 _WIDTHS = {"double": "<f8", "float": "<f4"}
@@ -95,7 +95,7 @@ def decode_blocks(
         try:
             data = _uncompressed(header.codec, block.data)
             if dtype is None:
-                yield _decode_records(header, plain, block, data, wanted)
+                yield from _decode_records(header, plain, block, data, wanted)
                 continue
             if len(data) != block.reports * dtype.itemsize:
                 raise ValueError(
@@ -140,7 +140,9 @@ def _fixed_batch(
     return decoded(columns, wanted, metadata, pa.array(position), pa.array(row))
 
 
-def _decode_records(header: Header, plain: Any, block: Block, data: bytes, wanted: Columns) -> pa.RecordBatch:
+def _decode_records(
+    header: Header, plain: Any, block: Block, data: bytes, wanted: Columns
+) -> list[pa.RecordBatch]:
     """One block of any record schema, read by fastavro, and its columns as their types say."""
     if not isinstance(header.writer_schema, dict) or header.writer_schema.get("type") != "record":
         raise ValueError("its schema is no record")
@@ -153,16 +155,19 @@ def _decode_records(header: Header, plain: Any, block: Block, data: bytes, wante
     kinds = {field["name"]: field["type"] for field in header.writer_schema["fields"]}
     if "event_time" in kinds:
         _in_milliseconds(records, kinds["event_time"])
-    columns = {
-        name: _as_declared(column, kinds[name]) for name, column in columns_of(records, wanted.names).items()
-    }
-    return decoded(
-        columns,
-        wanted,
-        header.metadata,
-        pa.array(np.full(len(records), block.position)),
-        pa.array(np.arange(len(records))),
-    )
+    batches = []
+    for chosen in by_payload(records):
+        columns = columns_of([records[index] for index in chosen], wanted.names)
+        batches.append(
+            decoded(
+                {name: _as_declared(column, kinds[name]) for name, column in columns.items()},
+                wanted,
+                header.metadata,
+                pa.array(np.full(len(chosen), block.position)),
+                pa.array(chosen),
+            )
+        )
+    return batches
 
 
 def _without_logical_types(part: Any) -> Any:

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any
 
 import fastavro
+import numpy as np
 
 from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Categories, Numeric
+from ldpbeam.domains import Categories, Domain, Floats, KeyValues, Numeric
 from ldpbeam.estimators import Estimate
 from ldpbeam.schemas.avro import schema
 from ldpbeam.schemas.snapshots import Snapshot
+from ldpbeam.schemas.study import AttributeModel
 from ldpbeam.schemas.times import rfc3339
 
 
@@ -23,7 +25,7 @@ def estimate_record(
     attribute: Attribute,
     snapshot: Snapshot,
     estimate: Estimate,
-    levels: Sequence[float],
+    model: AttributeModel,
 ) -> dict[str, Any]:
     """An estimate as the fields of an Estimate record.
 
@@ -33,7 +35,8 @@ def estimate_record(
         attribute: what was asked.
         snapshot: what the estimate stands on.
         estimate: the answer.
-        levels: which quantiles to add, where there is a distribution of numbers.
+        model: what the study says of the attribute: which quantiles, ranges and how many of the most
+            frequent to add, where there is a distribution.
     """
     window = snapshot.window
     record: dict[str, Any] = {
@@ -56,16 +59,13 @@ def estimate_record(
     if len(estimate.log_likelihoods):
         record["log_likelihood"] = float(estimate.log_likelihoods[-1])
     if estimate.distribution is not None:
-        shares = [float(share) for share in estimate.distribution]
-        if isinstance(attribute.domain, Numeric):
-            edges = attribute.domain.edges(attribute.buckets)
-            found = metrics.quantiles(estimate.distribution, edges, levels)
-            record["bucket_edges"] = [float(edge) for edge in edges]
-            record["distribution"] = shares
-            record["quantiles"] = {f"{q:g}": float(v) for q, v in zip(levels, found, strict=True)}
-        elif isinstance(attribute.domain, Categories):
-            record["categories"] = list(attribute.domain.names)
-            record["frequencies"] = shares
+        record |= _distribution(attribute.domain, estimate.distribution, model)
+    if estimate.frequencies is not None and isinstance(attribute.domain, KeyValues):
+        record["keys"] = list(attribute.domain.keys)
+        record["frequencies"] = _listed(estimate.frequencies)
+        if estimate.key_means is not None:
+            record["key_means"] = _listed(estimate.key_means)
+        record |= _top(attribute.domain.keys, estimate.frequencies, model.top)
     for key in ("mean", "standard_error", "variance"):
         value = getattr(estimate, key)
         if value is not None:
@@ -75,6 +75,38 @@ def estimate_record(
     if estimate.details:
         record["details"] = dict(estimate.details)
     return record
+
+
+def _distribution(domain: Domain, distribution: Floats, model: AttributeModel) -> dict[str, Any]:
+    if isinstance(domain, Categories):
+        shares = {"categories": list(domain.names), "frequencies": _listed(distribution)}
+        return shares | _top(domain.names, distribution, model.top)
+    assert isinstance(domain, Numeric)
+    edges = domain.edges(len(distribution))
+    found = metrics.quantiles(distribution, edges, model.quantiles)
+    record: dict[str, Any] = {
+        "bucket_edges": _listed(edges),
+        "distribution": _listed(distribution),
+        "quantiles": {f"{q:g}": float(v) for q, v in zip(model.quantiles, found, strict=True)},
+    }
+    if model.ranges:
+        record["ranges"] = [
+            {"low": low, "high": high, "share": metrics.range_share(distribution, edges, low, high)}
+            for low, high in model.ranges
+        ]
+    return record
+
+
+def _top(names: Sequence[str], frequencies: Floats, most: int | None) -> dict[str, Any]:
+    """The most frequent of some names, where asked for; of equally frequent ones the first."""
+    if most is None:
+        return {}
+    order = np.argsort(-frequencies, kind="stable")[:most]
+    return {"top": [{"name": names[index], "frequency": float(frequencies[index])} for index in order]}
+
+
+def _listed(values: Floats) -> list[float]:
+    return [float(value) for value in values]
 
 
 def write_json_lines(stream: IO[bytes], records: Iterable[Mapping[str, Any]]) -> None:

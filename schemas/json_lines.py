@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.json
 from numpy.typing import NDArray
 
-from ldpbeam.schemas.records import columns_of
+from ldpbeam.schemas.records import by_payload, columns_of
 from ldpbeam.schemas.reports import Columns, decoded
 
 #: Text is decoded this many bytes at a time, cut at a line's end.
@@ -209,6 +209,6 @@ def _decode_few(
             places.append(start)
         else:
             yield BadLine(position + start, line, f"not a JSON object: {type(record).__name__}")
-    if records:
-        columns = columns_of(records, wanted.names)
-        yield _batch(columns, position, np.array(places, dtype=np.int64), wanted)
+    for chosen in by_payload(records):
+        columns = columns_of([records[index] for index in chosen], wanted.names)
+        yield _batch(columns, position, np.array(places, dtype=np.int64)[chosen], wanted)

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from ldpbeam.schemas.reports import cast_column, is_number
+
+
+def by_payload(records: Sequence[Mapping[str, object]]) -> Iterator[NDArray[np.int64]]:
+    """Which records have payloads of one kind: text, bytes, or numbers (and all else).
+
+    A file may have reports of several mechanisms, and their payloads do not make one column.
+    """
+    kinds = np.array(
+        [1 if isinstance(p, str) else 2 if isinstance(p, bytes) else 0 for p in _values(records, "payload")]
+    )
+    for kind in range(3):
+        chosen = np.flatnonzero(kinds == kind)
+        if len(chosen):
+            yield chosen
+
+
+def _values(records: Sequence[Mapping[str, object]], name: str) -> list[object]:
+    return [record.get(name) for record in records]
 
 
 def columns_of(records: Sequence[Mapping[str, object]], names: Sequence[str]) -> dict[str, pa.Array]:
     """Columns of records that were decoded one by one, mixed types within a column allowed."""
     found: dict[str, pa.Array] = {}
     for name in names:
-        values = [record.get(name) for record in records]
+        values = _values(records, name)
         kinds = set(map(type, values)) - {type(None)}
         if kinds:
             found[name] = (_of_one_type(values) if len(kinds) == 1 else None) or _mixed(name, values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import itertools
 import re
@@ -17,15 +16,12 @@ from pydantic import (
     model_validator,
 )
 
-from ldpbeam.attributes import Attribute, ServiceVersion
-from ldpbeam.domains import Categories, Domain, Numeric
-from ldpbeam.estimators import ESTIMATORS, check
-from ldpbeam.mechanisms import build_mechanism
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
+from ldpbeam.estimators import check
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
+from ldpbeam.schemas.compiled import attribute_of, compiled
 from ldpbeam.schemas.times import Duration, Time
-
-#: The joint histogram's default resolution is the finest whose table stays below this.
-DEFAULT_JOINT_CELLS = 2**20
 
 #: What a group or version field cannot be: user keys, above all, must not become names of groups.
 _OWN_COLUMNS = frozenset(
@@ -54,20 +50,38 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+#: Names in the order of their indexes, or how many there are: then they are called 0, 1, 2 ...
+Names = list[str] | Annotated[int, Field(ge=2, le=1_000_000)]
+
+
+def _named(names: Names) -> tuple[str, ...]:
+    return tuple(map(str, range(names))) if isinstance(names, int) else tuple(names)
+
+
 class DomainModel(_Model):
-    """What true values are: a range of numbers, or a list (or number) of categories."""
+    """What a person has: a number, a category, keys with values, or a number at each coordinate."""
 
     numeric: tuple[Number, Number] | None = Field(
         None, description="[low, high]; clients clip values outside to the ends"
     )
-    categories: list[str] | Annotated[int, Field(ge=2, le=1_000_000)] | None = Field(
-        None, description="names in the order of their indexes, or how many there are"
+    categories: Names | None = Field(None, description="the categories' names, or how many there are")
+    keys: Names | None = Field(None, description="the keys' names, or how many; beside values")
+    coordinates: list[Name] | Annotated[int, Field(ge=2, le=10_000)] | None = Field(
+        None, description="a vector's (or time series') coordinates, or how many; beside values"
+    )
+    values: tuple[Number, Number] | None = Field(
+        None, description="[low, high] of every key's value, or of every coordinate"
     )
 
     @model_validator(mode="after")
     def _one_kind(self) -> DomainModel:
-        if (self.numeric is None) == (self.categories is None):
-            raise ValueError("give either numeric: [low, high] or categories: [...]")
+        given = [self.numeric, self.categories, self.keys, self.coordinates]
+        if sum(part is not None for part in given) != 1:
+            raise ValueError(
+                "give one of numeric: [low, high], categories: [...], keys: [...] or coordinates: [...]"
+            )
+        if (self.values is not None) != (self.keys is not None or self.coordinates is not None):
+            raise ValueError("values: [low, high] goes with keys or coordinates, and they need it")
         self.domain  # noqa: B018 - raises for an empty range or doubled names
         return self
 
@@ -76,9 +90,13 @@ class DomainModel(_Model):
         """The domain as the statistics see it."""
         if self.numeric is not None:
             return Numeric(*self.numeric)
-        if isinstance(self.categories, int):
-            return Categories(tuple(map(str, range(self.categories))))
-        return Categories(tuple(self.categories or ()))
+        if self.categories is not None:
+            return Categories(_named(self.categories))
+        values = Numeric(*(self.values or ()))
+        if self.keys is not None:
+            return KeyValues(_named(self.keys), values)
+        assert self.coordinates is not None
+        return Vector(_named(self.coordinates), values)
 
 
 def _each_once(names: list[str] | None) -> list[str] | None:
@@ -91,6 +109,12 @@ def _ascending(levels: list[float]) -> list[float]:
     if sorted(set(levels)) != levels:
         raise ValueError("write quantiles in ascending order, each once")
     return levels
+
+
+def _low_high(ends: tuple[float, float]) -> tuple[float, float]:
+    if not ends[0] < ends[1]:
+        raise ValueError("a range needs low < high")
+    return ends
 
 
 Quantiles = Annotated[list[Annotated[Number, Field(gt=0, lt=1)]], AfterValidator(_ascending)]
@@ -159,6 +183,11 @@ class ServiceModel(_Model):
             raise ValueError("the versions' times overlap or are empty")
         return self
 
+    @property
+    def each_version(self) -> Mapping[str, VersionModel]:
+        """The versions by name; where there is but one, its name is empty."""
+        return self.versions or {"": VersionModel()}
+
 
 class EstimateModel(_Model):
     """What to solve for. Further keys are the estimator's own options."""
@@ -188,13 +217,13 @@ class AttributeModel(_Model):
     )  # fmt: skip
     services: dict[Name, ServiceModel] = Field(min_length=1)
     estimates: dict[Name, EstimateModel] = Field(min_length=1)
-    quantiles: Annotated[list[Annotated[Number, Field(gt=0, lt=1)]], AfterValidator(_ascending)] = [
-        0.05,
-        0.25,
-        0.5,
-        0.75,
-        0.95,
-    ]
+    quantiles: Quantiles = [0.05, 0.25, 0.5, 0.75, 0.95]
+    ranges: list[Annotated[tuple[Number, Number], AfterValidator(_low_high)]] = Field(
+        [], description="ranges [low, high] of a number whose shares are wanted"
+    )
+    top: int | None = Field(
+        None, ge=1, description="how many of the most frequent categories or keys to list"
+    )
 
 
 class WindowsModel(_Model):
@@ -250,14 +279,19 @@ class Study(_Model):
 
     @model_validator(mode="after")
     def _compiles(self) -> Study:
-        for name, model in self.attributes.items():
-            attribute = self.attribute(name)
+        for name in self._compiled:
+            attribute, model = self.attribute(name), self.model(name)
+            where = f"attributes.{attribute_of(name)}"
+            if isinstance(attribute.domain, Vector):
+                continue
+            if model.ranges and isinstance(attribute.domain, Categories | KeyValues):
+                raise ValueError(f"{where}.ranges: ranges are of numbers; for categories use top")
             for key, wanted in model.estimates.items():
-                where = f"attributes.{name}.estimates.{key}: "
                 for service in wanted.services or ():
                     if service not in model.services:
                         raise ValueError(
-                            f"{where}unknown service {service!r}; there are: {', '.join(model.services)}"
+                            f"{where}.estimates.{key}: unknown service {service!r}; there are: "
+                            f"{', '.join(model.services)}"
                         )
                 try:
                     check(
@@ -265,82 +299,30 @@ class Study(_Model):
                         wanted.options,
                     )  # fmt: skip
                 except ValueError as error:
-                    raise ValueError(f"{where}{error}") from None
+                    raise ValueError(f"{where}.estimates.{key}: {error}") from None
         return self
 
+    def model(self, name: str) -> AttributeModel:
+        """What the file says of an attribute, or of a vector's coordinate."""
+        return self.attributes[attribute_of(name)]
+
     def attribute(self, name: str) -> Attribute:
-        """An attribute as the statistics see it.
+        """An attribute, or one coordinate of a vector (``attribute.coordinate``), as the statistics see it.
 
         Raises:
             ValueError: if a mechanism does not fit, or the joint histogram cannot be.
         """
         return self._compiled[name]
 
+    @property
+    def estimated(self) -> tuple[str, ...]:
+        """What has statistics of its own: attributes, and in a vector's place its coordinates."""
+        return tuple(name for name, a in self._compiled.items() if not isinstance(a.domain, Vector))
+
     @functools.cached_property
     def _compiled(self) -> dict[str, Attribute]:
-        return {name: _attribute(self, name, model) for name, model in self.attributes.items()}
-
-
-def _attribute(study: Study, name: str, model: AttributeModel) -> Attribute:
-    domain = model.domain.domain
-    versions = tuple(
-        ServiceVersion(service, version, mechanism)
-        for service, described in model.services.items()
-        for version, mechanism in _mechanisms(f"attributes.{name}.services.{service}", described, domain)
-    )
-    joined: dict[str, None] = {}
-    for wanted in model.estimates.values():
-        estimator = ESTIMATORS.get(wanted.estimator)
-        if estimator is not None and estimator.joins and study.group_users:
-            joined.update(dict.fromkeys(wanted.services or model.services))
-    ordered = tuple(service for service in model.services if service in joined)
-    return Attribute(
-        name=name,
-        domain=domain,
-        buckets=model.buckets,
-        versions=versions,
-        joint_services=ordered,
-        joint_buckets=model.joint_buckets or _default_joint_buckets(model.buckets, versions, ordered),
-        group_users=study.group_users,
-    )
-
-
-def _mechanisms(where: str, service: ServiceModel, domain: Domain) -> list[tuple[str, Any]]:
-    described = service.versions or {"": VersionModel()}
-    built = []
-    for version, own in described.items():
-        place = f"{where}.versions.{version}" if version else where
-        name = own.mechanism or service.mechanism
-        epsilon = own.epsilon if own.epsilon is not None else service.epsilon
-        options = {**(service.model_extra or {}), **(own.model_extra or {})}
-        if name is None or epsilon is None:
-            raise ValueError(f"{place}: it needs a mechanism and an epsilon{_found_instead(options)}")
-        try:
-            built.append((version, build_mechanism(name, domain, epsilon, **options)))
-        except ValueError as error:
-            raise ValueError(f"{place}: {error}") from None
-    return built
-
-
-def _found_instead(options: Mapping[str, Any]) -> str:
-    """Keys that may be misspelt ones."""
-    found = []
-    for option in options:
-        near = difflib.get_close_matches(option, ("mechanism", "epsilon"), n=1)
-        found.append(f"{option!r}{f' (did you mean {near[0]!r}?)' if near else ''}")
-    return f"; found {', '.join(found)}" if found else ""
-
-
-def _default_joint_buckets(
-    buckets: int, versions: tuple[ServiceVersion, ...], services: tuple[str, ...]
-) -> int:
-    resolution: int = 2 ** min(8, buckets.bit_length() - 1)
-    while resolution > 2:
-        cells = 1.0
-        for service in services:
-            own = [v.mechanism.cells(resolution) for v in versions if v.service == service]
-            cells *= 1.0 + sum(own)
-        if cells <= DEFAULT_JOINT_CELLS:
-            break
-        resolution //= 2
-    return resolution
+        return {
+            attribute.name: attribute
+            for name, model in self.attributes.items()
+            for attribute in compiled(name, model, self.group_users)
+        }

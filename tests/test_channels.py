@@ -20,9 +20,14 @@ from ldpbeam.channels import (
     LinearChannel,
     StackedChannel,
 )
-from ldpbeam.mechanisms import Laplace, Piecewise, SquareWave
+from ldpbeam.mechanisms import Laplace, NumericMechanism, Piecewise, SquareWave
 
-NAMES = tuple(ldpbeam.registered_mechanisms())
+# Mechanisms with bins of their own refuse most of these sizes; their tests are beside them.
+NAMES = tuple(
+    name
+    for name, kind in ldpbeam.registered_mechanisms().items()
+    if issubclass(kind, NumericMechanism) or name in ("grr", "hadamard", "olh")
+)
 SIZES = ((1, 1), (7, 12), (12, 7), (64, 48), (48, 64))
 
 

@@ -13,7 +13,7 @@ from apache_beam.transforms.window import BoundedWindow
 from ldpbeam.schemas.snapshots import Snapshot, decode_statistic, encode_statistic
 from ldpbeam.schemas.study import Study
 from ldpbeam.statistics import Statistic, merge, tally
-from ldpbeam.transforms.joins import UserReports
+from ldpbeam.transforms.joins import UserReports, by_coordinate
 from ldpbeam.transforms.windows import window_bounds
 
 #: Partial statistics are kept side by side until this many are merged at once.
@@ -138,7 +138,7 @@ class Aggregate(beam.PTransform):
         """Wire the stages."""
         return (
             users
-            | "KeyByGroup" >> beam.Map(_typed_key).with_output_types(tuple[GroupKey, UserReports])
+            | "KeyByGroup" >> beam.FlatMap(_keyed, self.study).with_output_types(tuple[GroupKey, UserReports])
             | "Combine" >> beam.CombinePerKey(CombineStatistics(self.study))
             | "KeyByAttribute" >> beam.Map(_by_attribute)
             | "GroupsOfWindow" >> beam.GroupByKey()
@@ -146,10 +146,12 @@ class Aggregate(beam.PTransform):
         )
 
 
-def _typed_key(
-    element: tuple[tuple[str, str | None], UserReports],
-) -> tuple[GroupKey, UserReports]:
-    return GroupKey(element[0]), element[1]
+def _keyed(
+    element: tuple[tuple[str, str | None], UserReports], study: Study
+) -> Iterator[tuple[GroupKey, UserReports]]:
+    _, users = element
+    for part in by_coordinate(study.attribute(users.attribute), users):
+        yield GroupKey((part.attribute, part.group)), part
 
 
 def _by_attribute(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Vector
+from ldpbeam.schemas.reports import payload_column, payloads_in
 from ldpbeam.statistics import Answers
 from ldpbeam.transforms.batches import version_index
 
@@ -62,14 +65,14 @@ class Reports(NamedTuple):
     places: NDArray[np.int64]
 
 
-def gathered(batches: Sequence[pa.RecordBatch]) -> Reports:
+def gathered(attribute: Attribute, batches: Sequence[pa.RecordBatch]) -> Reports:
     """The reports of some batches; ``places`` are rows of ``payloads`` of the report's own channel."""
     by_version: dict[int, list[pa.RecordBatch]] = {}
     for batch in batches:
         by_version.setdefault(version_index(batch), []).append(batch)
     ordered = [batch for version in sorted(by_version) for batch in by_version[version]]
     payloads = {
-        version: np.concatenate([b.column("payload").to_numpy(zero_copy_only=False) for b in parts])
+        version: np.concatenate([_payloads(attribute, batch) for batch in parts])
         for version, parts in by_version.items()
     }
     versions = sorted(payloads)
@@ -82,6 +85,11 @@ def gathered(batches: Sequence[pa.RecordBatch]) -> Reports:
         payloads=payloads,
         places=np.concatenate([np.arange(len(payloads[version])) for version in versions]),
     )
+
+
+def _payloads(attribute: Attribute, batch: pa.RecordBatch) -> NDArray[Any]:
+    dtype = attribute.versions[version_index(batch)].mechanism.payload_dtype
+    return payloads_in(batch.column("payload"), dtype)
 
 
 def _column_or_nulls(batches: Sequence[pa.RecordBatch], name: str, kind: pa.DataType) -> pa.Array:
@@ -137,7 +145,10 @@ def _payload_ranks(reports: Reports, rows: NDArray[np.int64]) -> NDArray[np.floa
     ranks = np.zeros(len(rows))
     for version, payloads in reports.payloads.items():
         own = reports.versions[rows] == version
-        ranks[own] = payloads[reports.places[rows[own]]]
+        values = payloads[reports.places[rows[own]]]
+        if values.dtype.kind == "V" and len(values):
+            values = pc.rank(pc.cast(payload_column(values), pa.binary()), tiebreaker="dense").to_numpy()
+        ranks[own] = values
     return ranks
 
 
@@ -152,7 +163,7 @@ def join(attribute: Attribute, batches: Sequence[pa.RecordBatch], counted_until:
         batches: every report of these users in the window, in any order.
         counted_until: reports from this event time on are joined, but not counted here.
     """
-    reports = gathered(batches)
+    reports = gathered(attribute, batches)
     users, _ = codes_of(reports.users)
     stands = standing(reports, _per_service(attribute, reports, users))
     groups, names = codes_of(reports.groups)
@@ -208,13 +219,36 @@ def _user_reports(
     return UserReports(attribute.name, group, int(present.sum()), tuple(answers))
 
 
-def without_join(batch: pa.RecordBatch, attribute: str) -> Iterator[UserReports]:
+def without_join(batch: pa.RecordBatch, attribute: Attribute) -> Iterator[UserReports]:
     """A batch's reports, each on its own, split by group."""
     codes, names = codes_of(_column_or_nulls([batch], "group", pa.string()))
-    payloads = batch.column("payload").to_numpy(zero_copy_only=False)
+    payloads = _payloads(attribute, batch)
     for code, rows in _rows_of_codes(codes, np.ones(len(codes), dtype=np.bool_)):
         answers = Answers(version_index(batch), np.zeros(len(rows), dtype=np.int64), payloads[rows])
-        yield UserReports(attribute, names[code].as_py(), 0, (answers,))
+        yield UserReports(attribute.name, names[code].as_py(), 0, (answers,))
+
+
+def by_coordinate(attribute: Attribute, users: UserReports) -> Iterator[UserReports]:
+    """A vector's reports as those of its coordinates; of any other attribute as they are."""
+    if not isinstance(attribute.domain, Vector):
+        yield users
+        return
+    sampled = [answer.payloads["coordinate"] for answer in users.answers]
+    for index in np.unique(np.concatenate(sampled)):
+        answers, rows = [], []
+        for answer, coordinates in zip(users.answers, sampled, strict=True):
+            own = np.flatnonzero(coordinates == index)
+            if len(own):
+                answers.append(Answers(answer.version, answer.rows[own], answer.payloads["report"][own]))
+                rows.append(answer.rows[own])
+        numbers, inverse = np.unique(np.concatenate(rows), return_inverse=True)
+        places = np.split(inverse, np.cumsum([len(part) for part in rows])[:-1])
+        yield UserReports(
+            f"{attribute.name}.{attribute.domain.coordinates[index]}",
+            users.group,
+            len(numbers) if attribute.group_users else 0,
+            tuple(replace(a, rows=place) for a, place in zip(answers, places, strict=True)),
+        )
 
 
 def first_of_report_ids(
@@ -222,7 +256,7 @@ def first_of_report_ids(
 ) -> tuple[list[pa.RecordBatch], int]:
     """Batches without the repeats of a report id within a service, and how many those were."""
     ordered = sorted(batches, key=version_index)
-    reports = gathered(ordered)
+    reports = gathered(attribute, ordered)
     ids, _ = codes_of(reports.report_ids)
     stands = standing(reports, _per_service(attribute, reports, ids))
     kept, start = [], 0

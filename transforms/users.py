@@ -88,6 +88,7 @@ class _Join(beam.DoFn):
 
 class _WithoutJoin(beam.DoFn):
     def __init__(self, study: Study) -> None:
+        self.study = study
         self.slides = bool(study.windows and study.windows.period)
         self.window = beam_windows(study.windows, joined=False)
 
@@ -98,6 +99,6 @@ class _WithoutJoin(beam.DoFn):
         if self.slides:
             windows = self.window.assign(WindowFn.AssignContext(time))
             yield count(IN_WINDOWS, batch.num_rows * len(windows))
-        for users in without_join(batch, attribute_name(batch)):
+        for users in without_join(batch, self.study.attribute(attribute_name(batch))):
             yield (users.attribute, users.group), users
         yield count(USED, batch.num_rows)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.mechanisms import Mechanism
-from ldpbeam.schemas.reports import Columns, binary_of_width
+from ldpbeam.schemas.reports import Columns, binary_of_width, bytes_in, fixed_bytes, payload_column
 from ldpbeam.schemas.study import ServiceModel, Study
 from ldpbeam.transforms.batches import tagged
 from ldpbeam.transforms.counts import COUNTS, OUT_OF_RANGE, count
@@ -36,6 +36,8 @@ REASONS = (
     "unknown_version",
     "no_payload",
     "payload_not_a_number",
+    "payload_not_bytes",
+    "payload_wrong_length",
     "payload_outside_mechanism",
 )
 _RowsBy = dict[str | None, NDArray[np.bool_]]
@@ -171,7 +173,7 @@ class _Validate(beam.DoFn):
         columns = {
             "user": users if self.key is None else _keyed(users, self.key),
             "event_time": pc.fill_null(column("event_time"), 0),
-            "payload": pa.array(payloads),
+            "payload": payload_column(payloads),
         }
         if "report_id" in batch.schema.names:
             ids = column("report_id")
@@ -255,22 +257,48 @@ def checked_payloads(
 ) -> tuple[NDArray[Any], NDArray[np.int8]]:
     """Some rows' payloads in the mechanism's type, and each one's reason, 0 where it is a report."""
     column = batch.column("payload")
+    if len(rows) < batch.num_rows:
+        column = column.take(pa.array(rows))
     problems = np.zeros(len(rows), dtype=np.int8)
     payloads = np.zeros(len(rows), dtype=mechanism.payload_dtype)
-    missing = _is_null(column)[rows]
+    missing = _is_null(column)
     problems[missing] = _CODE["no_payload"]
     if pa.types.is_null(column.type):
         return payloads, problems
-    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+    if payloads.dtype.kind == "V":
+        _check_bytes(mechanism, column, ~missing, payloads, problems)
+        return payloads, problems
+    if pa.types.is_fixed_size_binary(column.type) and column.type.byte_width == 4:
+        values = fixed_bytes(column).view("<u4").ravel()
+    elif pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
+        values = column.to_numpy(zero_copy_only=False)
+    else:
         problems[~missing] = _CODE["payload_not_a_number"]
         return payloads, problems
-    values = column.to_numpy(zero_copy_only=False)[rows]
     possible = mechanism.is_report(np.where(missing, 0, values) if missing.any() else values)
     problems[~possible & ~missing] = _CODE["payload_outside_mechanism"]
     problems[np.isnan(values) & ~missing] = _CODE["payload_not_a_number"]
     good = problems == 0
     payloads[good] = values[good].astype(mechanism.payload_dtype)
     return payloads, problems
+
+
+def _check_bytes(
+    mechanism: Mechanism,
+    column: pa.Array,
+    given: NDArray[np.bool_],
+    payloads: NDArray[Any],
+    problems: NDArray[np.int8],
+) -> None:
+    """Fill in payloads that are bytes of one width, and what is wrong with the others."""
+    kind = column.type
+    if not (pa.types.is_fixed_size_binary(kind) or pa.types.is_binary(kind) or pa.types.is_string(kind)):
+        problems[given] = _CODE["payload_not_bytes"]
+        return
+    data, fits = bytes_in(column, payloads.dtype.itemsize)
+    payloads[:] = data.view(payloads.dtype).ravel()
+    problems[given & ~fits] = _CODE["payload_wrong_length"]
+    problems[fits & ~mechanism.is_report(payloads)] = _CODE["payload_outside_mechanism"]
 
 
 def _keyed(users: pa.Array, key: bytes) -> pa.Array:

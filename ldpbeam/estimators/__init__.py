@@ -32,7 +32,7 @@ def _anything(attribute: Attribute, services: Sequence[str]) -> None:
     """Every channel will do."""
 
 
-_ITERATION = {"tolerance": None, "max_iterations": 10_000}
+_ITERATION = {"tolerance": None, "max_iterations": 10_000, "accelerated": None}
 
 ESTIMATORS: Mapping[str, Estimator] = {
     estimator.name: estimator
@@ -66,7 +66,7 @@ ESTIMATORS: Mapping[str, Estimator] = {
         Estimator(
             "threshold", "shares significantly above zero", threshold, check_bins, {"significance": 0.05}
         ),
-        Estimator("mle", "GRR's exact maximum likelihood", mle, check_mle),
+        Estimator("mle", "maximum likelihood in closed form, for grr, oue, sue", mle, check_mle),
     )
 }
 
@@ -100,7 +100,7 @@ def check(name: str, attribute: Attribute, services: Sequence[str], options: Map
 
 def _option_problem(option: str, value: object) -> str:
     """What is wrong with an option's value; empty where nothing is."""
-    if option == "smooth":
+    if option in ("smooth", "accelerated"):
         return "" if isinstance(value, bool) else "is true or false"
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if option == "max_iterations":

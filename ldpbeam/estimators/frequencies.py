@@ -1,4 +1,4 @@
-"""Frequencies from unbiased shares: inversion, what makes a distribution of it, and GRR's exact MLE.
+"""Frequencies from unbiased shares: inversion, what makes a distribution of it, and a closed-form MLE.
 
 The unbiased shares may be of categories, or of the bins and leaves of a numeric range (CFO with binning, HH
 and HaarHRR of the square-wave paper); a bin's share is then spread evenly over its value buckets.
@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm
 
 from ldpbeam.attributes import Attribute
+from ldpbeam.channels import DiagonalChannel
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.estimate import Estimate, Question
-from ldpbeam.mechanisms import FrequencyMechanism, RandomisedResponse
+from ldpbeam.mechanisms import FrequencyMechanism
 
 
 def norm_sub(frequencies: ArrayLike) -> Floats:
@@ -54,19 +55,19 @@ def norm_mul(frequencies: ArrayLike) -> Floats:
     return scaled
 
 
-def grr_maximum_likelihood(histogram: ArrayLike, mechanism: RandomisedResponse) -> Floats:
-    """The exact maximum-likelihood frequencies of GRR, by sorting and filling.
+def maximum_likelihood(histogram: ArrayLike, channel: DiagonalChannel) -> Floats:
+    """The exact maximum-likelihood frequencies of a diagonal channel such as GRR's, by sorting and filling.
 
     With g = q + (p - q) f the likelihood's stationary point is g = C / mu on the categories whose f
     is above zero and g = q on the others, where mu makes g sum to one; the largest counts are the
     ones above zero.
 
     Args:
-        histogram: report counts, shape (size,), of sum above zero.
-        mechanism: what the clients ran.
+        histogram: counts, shape (size,), of sum above zero.
+        channel: with p on its diagonal and q elsewhere.
     """
     counts = np.asarray(histogram, dtype=np.float64)
-    keep, other = mechanism.probabilities
+    keep, other = channel.keep, channel.other
     descending = np.sort(counts)[::-1]
     above = np.arange(1, len(counts) + 1)
     scale = np.cumsum(descending) / (1.0 - other * (len(counts) - above))
@@ -160,11 +161,14 @@ def threshold(question: Question, *, significance: float = 0.05) -> Estimate:
 
 
 def mle(question: Question) -> Estimate:
-    """GRR's exact maximum-likelihood frequencies, in closed form."""
+    """Maximum-likelihood frequencies in closed form: exact for GRR, composite for unary encodings."""
     (index,) = question.versions
-    mechanism = cast(RandomisedResponse, question.attribute.versions[index].mechanism)
-    histogram = question.statistic.histograms[index]
-    return question.answer_distribution("mle", grr_maximum_likelihood(histogram, mechanism))
+    channel = question.attribute.channel(index)
+    assert isinstance(channel, DiagonalChannel)
+    frequencies = maximum_likelihood(question.statistic.histograms[index], channel)
+    composite = question.attribute.versions[index].mechanism.composite
+    details = {"likelihood": "composite: the counts of a report as independent"} if composite else {}
+    return question.answer_distribution("mle", frequencies, details=details)
 
 
 def check_frequencies(attribute: Attribute, services: Sequence[str]) -> None:
@@ -192,12 +196,12 @@ def check_bins(attribute: Attribute, services: Sequence[str]) -> None:
 
 
 def check_mle(attribute: Attribute, services: Sequence[str]) -> None:
-    """The closed form is for one GRR channel."""
+    """The closed form is for one diagonal channel."""
     check_frequencies(attribute, services)
     versions = attribute.versions_of(services)
-    if len(versions) != 1 or not isinstance(attribute.versions[versions[0]].mechanism, RandomisedResponse):
+    if len(versions) != 1 or not isinstance(attribute.channel(versions[0]), DiagonalChannel):
         labels = ", ".join(attribute.versions[index].label for index in versions)
         raise ValueError(
-            f"the closed form is for one service with mechanism grr and one epsilon, found {labels}; "
+            f"the closed form is for one service with grr (or oue, sue) and one epsilon, found {labels}; "
             "name one service, or use em"
         )

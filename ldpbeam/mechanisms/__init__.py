@@ -4,8 +4,13 @@ To add one, write its file and name it here, or ship it in a package of your own
 ``ldpbeam.mechanisms``.
 """
 
+from ldpbeam.mechanisms.discrete_square_wave import DiscreteSquareWave
+from ldpbeam.mechanisms.gaussian import Gaussian
+from ldpbeam.mechanisms.general_wave import GeneralWave
 from ldpbeam.mechanisms.hadamard import HadamardResponse
+from ldpbeam.mechanisms.hybrid import Hybrid
 from ldpbeam.mechanisms.laplace import Laplace
+from ldpbeam.mechanisms.local_hashing import LocalHashing
 from ldpbeam.mechanisms.mechanism import (
     CategoricalMechanism,
     FrequencyMechanism,
@@ -16,22 +21,32 @@ from ldpbeam.mechanisms.mechanism import (
 from ldpbeam.mechanisms.piecewise import Piecewise
 from ldpbeam.mechanisms.randomised_response import RandomisedResponse
 from ldpbeam.mechanisms.registry import build_mechanism, register, registered_mechanisms
+from ldpbeam.mechanisms.sampled_coordinate import SampledCoordinate
 from ldpbeam.mechanisms.secure import SecureUniforms
 from ldpbeam.mechanisms.square_wave import SquareWave
 from ldpbeam.mechanisms.stochastic_rounding import StochasticRounding
+from ldpbeam.mechanisms.unary_encoding import OptimisedUnaryEncoding, SymmetricUnaryEncoding
 
 __all__ = [
     "CategoricalMechanism",
+    "DiscreteSquareWave",
     "FrequencyMechanism",
+    "Gaussian",
+    "GeneralWave",
     "HadamardResponse",
+    "Hybrid",
     "Laplace",
+    "LocalHashing",
     "Mechanism",
     "NumericMechanism",
+    "OptimisedUnaryEncoding",
     "Piecewise",
     "RandomisedResponse",
+    "SampledCoordinate",
     "SecureUniforms",
     "SquareWave",
     "StochasticRounding",
+    "SymmetricUnaryEncoding",
     "Uniforms",
     "build_mechanism",
     "register",

@@ -103,7 +103,8 @@ class HadamardResponse(CategoricalMechanism):
         rows = np.floor(uniforms.random(index.size) * self.order).astype(np.int64)
         kept = uniforms.random(index.size) < self.keep
         plus = (hadamard_signs(rows, index) > 0) == kept
-        return (2 * rows + plus).astype(np.uint32)
+        reports: NDArray[np.uint32] = (2 * rows + plus).astype(np.uint32)
+        return reports
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         """Which payloads are 0 .. 2K - 1."""

@@ -65,6 +65,11 @@ class Mechanism(ABC):
         return 0.0
 
     @property
+    def granularity(self) -> int:
+        """How many bins of a numeric range the mechanism tells apart: value buckets are a multiple of it."""
+        return 1
+
+    @property
     def payload_dtype(self) -> np.dtype[Any]:
         """What a report is: a number, or bytes of one length (a structured dtype, little-endian)."""
         return np.dtype(np.float64)

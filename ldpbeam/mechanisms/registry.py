@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
+from ldpbeam.mechanisms.choice import AUTO, better_oracle
 from ldpbeam.mechanisms.mechanism import Mechanism
+from ldpbeam.mechanisms.sampled_coordinate import SampledCoordinate
 
 ENTRY_POINTS = "ldpbeam.mechanisms"
 
@@ -49,12 +52,26 @@ def registered_mechanisms() -> dict[str, type[Mechanism]]:
 def build_mechanism(name: str, domain: Domain, epsilon: float, /, **options: Any) -> Mechanism:
     """The mechanism a study file describes.
 
+    ``auto`` is ``grr`` or ``olh``, whichever has the lower variance. Of a vector one coordinate is sampled,
+    and the mechanism is one for numbers.
+
     Raises:
         ValueError: for an unknown name, a domain of the wrong kind, or options it does not take.
     """
+    if isinstance(domain, Vector):
+        inner = build_mechanism(name, domain.values, epsilon, **options)
+        return SampledCoordinate(epsilon=epsilon, size=domain.size, inner=inner)
     known = registered_mechanisms()
+    if name == AUTO and isinstance(domain, Categories):
+        name = better_oracle(domain.size, epsilon)
     if name not in known:
-        raise ValueError(f"unknown mechanism {name!r}; there are: {', '.join(known)}")
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        fit = [own for own, kind in known.items() if isinstance(domain, kind.domain_type)]
+        choices = [AUTO, *fit] if isinstance(domain, Categories) else fit
+        raise ValueError(
+            f"unknown mechanism {name!r}; {hint}for {KINDS[type(domain)]} there are: {', '.join(choices)}"
+        )
     mechanism = known[name]
     if not isinstance(domain, mechanism.domain_type):
         raise ValueError(f"mechanism {name!r} is for {KINDS[mechanism.domain_type]}")

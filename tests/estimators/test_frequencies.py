@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ldpbeam import Attribute, Categories, Numeric, ServiceVersion, estimate
+from ldpbeam.channels import DiagonalChannel
 from ldpbeam.estimators.em import fit_channel
-from ldpbeam.estimators.frequencies import grr_maximum_likelihood, norm_sub
+from ldpbeam.estimators.frequencies import maximum_likelihood, norm_sub
 from ldpbeam.mechanisms import Piecewise, RandomisedResponse
 from ldpbeam.statistics import Answers, Moments, Statistic, empty, tally
 
@@ -21,6 +22,12 @@ Floats = NDArray[np.float64]
 COLOURS = Categories(("red", "green", "blue", "grey", "black"))
 TRUTH = np.array([0.5, 0.3, 0.15, 0.05, 0.0])
 reproducibly = settings(derandomize=True, deadline=None, max_examples=100)
+
+
+def diagonal(mechanism: RandomisedResponse) -> DiagonalChannel:
+    channel = mechanism.channel(mechanism.size, 0)
+    assert isinstance(channel, DiagonalChannel)
+    return channel
 
 
 def asked(*epsilons: float) -> Attribute:
@@ -56,13 +63,13 @@ counts_of_reports = st.lists(st.integers(0, 1000), min_size=2, max_size=12)
     epsilon=st.floats(0.1, 6.0),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_no_feasible_direction_improves_grr_maximum_likelihood(
+def test_no_feasible_direction_improves_maximum_likelihood(
     reports: list[int], epsilon: float, seed: int
 ) -> None:
     assume(sum(reports) > 0)
     counts = np.array(reports, dtype=float)
     mechanism = RandomisedResponse(epsilon, size=len(counts))
-    best = grr_maximum_likelihood(counts, mechanism)
+    best = maximum_likelihood(counts, diagonal(mechanism))
     assert best.min() >= 0.0
     assert best.sum() == pytest.approx(1.0, abs=1e-12)
     top = log_likelihood(best, counts, mechanism)
@@ -77,13 +84,13 @@ def test_no_feasible_direction_improves_grr_maximum_likelihood(
 
 @reproducibly
 @given(reports=counts_of_reports, epsilon=st.floats(0.1, 6.0))
-def test_grr_maximum_likelihood_meets_the_conditions_of_a_maximum(reports: list[int], epsilon: float) -> None:
+def test_maximum_likelihood_meets_the_conditions_of_a_maximum(reports: list[int], epsilon: float) -> None:
     """The likelihood's slope is one constant where f is above zero, and no larger elsewhere."""
     assume(sum(reports) > 0)
     counts = np.array(reports, dtype=float)
     mechanism = RandomisedResponse(epsilon, size=len(counts))
     keep, other = mechanism.probabilities
-    best = grr_maximum_likelihood(counts, mechanism)
+    best = maximum_likelihood(counts, diagonal(mechanism))
     slope = counts / (other + (keep - other) * best)
     inside = best > 0.0
     np.testing.assert_allclose(slope[inside], slope.max(), rtol=1e-9)
@@ -91,9 +98,9 @@ def test_grr_maximum_likelihood_meets_the_conditions_of_a_maximum(reports: list[
 
 
 @pytest.mark.parametrize(("counts", "zeros"), [([400, 300, 250, 220, 215], 0), ([500, 300, 250, 100, 60], 2)])
-def test_grr_maximum_likelihood_is_where_em_ends(counts: list[int], zeros: int) -> None:
+def test_maximum_likelihood_is_where_em_ends(counts: list[int], zeros: int) -> None:
     mechanism = RandomisedResponse(1.0, size=5)
-    best = grr_maximum_likelihood(counts, mechanism)
+    best = maximum_likelihood(counts, diagonal(mechanism))
     assert (best == 0.0).sum() == zeros
     fit = fit_channel(
         mechanism.channel(5, 5), counts, smoothing=False, tolerance=1e-12, max_iterations=50_000
@@ -102,16 +109,16 @@ def test_grr_maximum_likelihood_is_where_em_ends(counts: list[int], zeros: int) 
     np.testing.assert_allclose(fit.weights, best, atol=1e-6)
 
 
-def test_grr_maximum_likelihood_is_inversion_where_no_frequency_is_negative() -> None:
+def test_maximum_likelihood_is_inversion_where_no_frequency_is_negative() -> None:
     mechanism = RandomisedResponse(1.0, size=5)
     counts = np.array([400, 300, 250, 220, 215])
     expected = mechanism.unbiased_frequencies(counts, int(counts.sum()))
     assert expected.min() > 0.0
-    np.testing.assert_allclose(grr_maximum_likelihood(counts, mechanism), expected, atol=1e-12)
+    np.testing.assert_allclose(maximum_likelihood(counts, diagonal(mechanism)), expected, atol=1e-12)
     # Just above zero is above zero.
     rare = np.array([0.5, 0.3, 0.19989, 1e-4, 1e-5])
     exact = 1e6 * mechanism.channel(5, 5).dense() @ rare
-    np.testing.assert_allclose(grr_maximum_likelihood(exact, mechanism), rare, atol=1e-12)
+    np.testing.assert_allclose(maximum_likelihood(exact, diagonal(mechanism)), rare, atol=1e-12)
 
 
 def iterative_norm_sub(frequencies: list[float]) -> list[float]:
@@ -195,10 +202,10 @@ def test_mle_and_norm_sub_are_nearer_the_truth_than_inversion() -> None:
 def test_what_does_not_fit_is_refused() -> None:
     numeric = Attribute("x", Numeric(0.0, 1.0), 8, (ServiceVersion("s", "", Piecewise(1.0)),))
     for name in ("inversion", "norm_sub", "mle"):
-        with pytest.raises(ValueError, match=r"gives no unbiased shares|one service with mechanism grr"):
+        with pytest.raises(ValueError, match=r"gives no unbiased shares|the closed form is for one service"):
             estimate(name, numeric, empty(numeric))
     two = asked(0.5, 2.0)
-    with pytest.raises(ValueError, match="one service with mechanism grr and one epsilon, found s0, s1"):
+    with pytest.raises(ValueError, match="and one epsilon, found s0, s1"):
         estimate("mle", two, empty(two))
     statistic, _ = reported(two, 1000, 2)
     found = estimate("mle", two, statistic, ["s1"])

@@ -12,6 +12,7 @@ from typing import ClassVar
 import pytest
 
 from ldpbeam import Categories, Numeric, build_mechanism, registered_mechanisms
+from ldpbeam.domains import Domain, KeyValues
 from ldpbeam.mechanisms import RandomisedResponse, SquareWave, register
 
 UNIT = Numeric(0.0, 1.0)
@@ -81,7 +82,9 @@ def test_build_gives_the_mechanism_for_the_domain() -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"unknown mechanism 'sw'; there are: .*grr, .*laplace"):
+    with pytest.raises(
+        ValueError, match=r"unknown mechanism 'sw'; for numeric values there are: .*laplace, .*piecewise"
+    ):
         build_mechanism("sw", UNIT, 1.0)
 
 
@@ -104,7 +107,8 @@ def test_an_option_a_mechanism_does_not_take_is_refused() -> None:
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 50.1])
 @pytest.mark.parametrize("name", list(registered_mechanisms()))
 def test_an_epsilon_out_of_range_is_refused(name: str, epsilon: float) -> None:
-    domain = UNIT if registered_mechanisms()[name].domain_type is Numeric else COLOURS
+    domains: dict[type, Domain] = {Numeric: UNIT, Categories: COLOURS, KeyValues: KeyValues(("a", "b"), UNIT)}
+    domain = domains[registered_mechanisms()[name].domain_type]
     with pytest.raises(ValueError, match="epsilon must be above 1e-06 and at most 20"):
         build_mechanism(name, domain, epsilon)
 
@@ -116,7 +120,8 @@ def test_one_category_is_refused() -> None:
 
 @pytest.mark.parametrize("name", list(registered_mechanisms()))
 def test_parameters_tell_two_epsilons_apart(name: str) -> None:
-    domain = UNIT if registered_mechanisms()[name].domain_type is Numeric else COLOURS
+    domains: dict[type, Domain] = {Numeric: UNIT, Categories: COLOURS, KeyValues: KeyValues(("a", "b"), UNIT)}
+    domain = domains[registered_mechanisms()[name].domain_type]
     one = build_mechanism(name, domain, 1.0)
     assert one.parameters["mechanism"] == name
     assert one.parameters != build_mechanism(name, domain, 1.0 + 1e-12).parameters

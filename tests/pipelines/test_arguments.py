@@ -127,7 +127,7 @@ ESTIMATE: list[tuple[tuple[object, ...], str]] = [
     (("--from", "2026-11-20T10:00:00"), "--from 2026-11-20T10:00:00: write a time with its zone"),
     (("--to", "tomorrow"), "--to tomorrow: write a time with its zone, as in 2026-11-20T10:00:00Z"),
     (("--attribute", "y"), "--attribute y: the study has x"),
-    (("--truth", "people.csv"), "--truth needs --value-column"),
+    (("--truth", "people.csv"), "--value-column is missing"),
     (("--truth", "nothing.csv", "--value-column", "value"), "nothing.csv: "),
     (("--user-id-key-file", "nothing.key"), "--user-id-key-file: "),
     (("--parallelism", "few"), "argument --parallelism: invalid int value: 'few'"),

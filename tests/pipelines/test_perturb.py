@@ -51,6 +51,10 @@ def read(path: Path, study: str = COLOURS) -> list[dict[str, Any]]:
         assert isinstance(batch, pa.RecordBatch)
         named = {key.decode(): value.decode() for key, value in (batch.schema.metadata or {}).items()}
         rows += [{**named, **row} for row in batch.to_pylist()]
+    for row in rows:
+        if isinstance(row["payload"], bytes):
+            # A category's index; it stays bytes until its mechanism says what they are.
+            row["payload"] = int.from_bytes(row["payload"], "little")
     return [{key: value for key, value in row.items() if key not in ("position", "row")} for row in rows]
 
 

@@ -84,7 +84,7 @@ def test_a_fixed_width_file_is_read_as_fastavro_reads_it_whatever_its_codec(code
     data = fixed_file(50, 8)
     records: list[Any] = list(fastavro.reader(io.BytesIO(data)))
     expected = [
-        (r["user_id"].rstrip(b"\0"), math.floor(r["event_time"]), int.from_bytes(r["payload"], "little"))
+        (r["user_id"].rstrip(b"\0"), math.floor(r["event_time"]), r["payload"])
         + (r["report_id"] if any(r["report_id"]) else None, r["app"].rstrip(b"\0").decode())
         for r in records
     ]
@@ -138,7 +138,7 @@ MICROS = {"type": "long", "logicalType": "timestamp-micros"}
         ("event_time", {"type": "int", "logicalType": "date"}, [20_454], [None]),
         ("user_id", {"type": "string", "logicalType": "uuid"}, [UUID], [UUID.bytes]),
         ("user_id", {"type": "fixed", "name": "F", "size": 5}, [b"ann\0\0"], [b"ann"]),
-        ("payload", {"type": "fixed", "name": "F", "size": 4}, [b"\1\1\0\0"], [257]),
+        ("payload", {"type": "fixed", "name": "F", "size": 4}, [b"\1\1\0\0"], [b"\1\1\0\0"]),
         ("payload", ["null", "long", "double"], [3, 0.5, None, 2**60 + 1], [3.0, 0.5, None, 2.0**60]),
     ],
 )

@@ -29,12 +29,17 @@ from ldpbeam import estimate as solve
 from ldpbeam.schemas.avro import schema
 from ldpbeam.schemas.estimates import estimate_record, write_avro, write_json_lines
 from ldpbeam.schemas.snapshots import Snapshot
+from ldpbeam.schemas.study import AttributeModel
 from ldpbeam.schemas.times import milliseconds as milliseconds_of
 from ldpbeam.schemas.times import rfc3339
 
 SYNC = bytes(range(16))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 WINDOW = (1_767_225_600_000, 1_767_229_200_500)
+
+
+def wanted(*quantiles: float) -> AttributeModel:
+    return AttributeModel.model_construct(quantiles=list(quantiles), ranges=[], top=None)
 
 
 def asked(domain: Numeric | Categories, buckets: int = 4) -> Attribute:
@@ -68,12 +73,14 @@ def snapshot(attribute: Attribute, window: tuple[int, int] | None = None, **more
 
 RECORDS = [
     estimate_record(
-        "study", "all", NUMBERS, snapshot(NUMBERS, WINDOW, group="north"), DISTRIBUTION, [0.25, 0.5]
+        "study", "all", NUMBERS, snapshot(NUMBERS, WINDOW, group="north"), DISTRIBUTION, wanted(0.25, 0.5)
     ),
     estimate_record(
         "study", "mean", NUMBERS, snapshot(NUMBERS, None, other_groups=3, pane_index=2), MEAN, [0.5]
     ),
-    estimate_record("study", "colour", COLOURS, snapshot(COLOURS, pane_timing="late"), FREQUENCIES, [0.5]),
+    estimate_record(
+        "study", "colour", COLOURS, snapshot(COLOURS, pane_timing="late"), FREQUENCIES, wanted(0.5)
+    ),
 ]
 
 
@@ -185,7 +192,7 @@ def test_the_estimates_that_estimators_give_are_written_in_both_forms() -> None:
         kept = Snapshot("x", WINDOW, None, 0, statistic)
         for name in names:
             answer = solve(name, attribute, statistic)
-            written.append(estimate_record("study", name, attribute, kept, answer, [0.1, 0.9]))
+            written.append(estimate_record("study", name, attribute, kept, answer, wanted(0.1, 0.9)))
     lines = [json.loads(line) for line in lines_of(written)]
     for record, line, found in zip(written, lines, read_avro(avro_of(written)), strict=True):
         assert line == record

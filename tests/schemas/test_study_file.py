@@ -55,7 +55,7 @@ BY_APP = "version_field: app, "
         ("study: commute", "study: my commute", "1: study", "names have letters, digits, _ and -"),
         ("maps:   ", "'ma/ps': ", "7: attributes.minutes.services.ma/ps.[key]", "found 'ma/ps'"),
         # mechanisms
-        ("square_wave", "square", AT_MAPS, "unknown mechanism 'square'; there are: grr"),
+        ("square_wave", "square", AT_MAPS, "unknown mechanism 'square'; did you mean 'square_wave'?"),
         (TAXI, "{mechanism: grr, epsilon: 1}", AT_TAXI, "mechanism 'grr' is for categories"),
         (TAXI, "{mechanism: piecewise}", AT_TAXI, "it needs a mechanism and an epsilon"),
         (TAXI, "{epsilon: 1}", AT_TAXI, "it needs a mechanism and an epsilon"),
@@ -74,7 +74,7 @@ BY_APP = "version_field: app, "
         ("[maps]", "[mops]", AT_EMS, "unknown service 'mops'; there are: maps,"),
         ("[maps]", "[maps, maps]", f"{AT_EMS}.services", "found ['maps', 'maps']"),
         ("[maps]", "[]", f"{AT_EMS}.services", "found []"),
-        (ULE, "{estimator: norm_sub}", AT_ULE, "'norm_sub' does not fit: it is for categories"),
+        (ULE, "{estimator: norm_sub}", AT_ULE, "does not fit: service maps (square_wave) gives no unbiased"),
         (ULE, "{estimator: ule, steps: 3}", AT_ULE, "has no option 'steps'; it takes: smooth, tolerance,"),
         (ULE, "{estimator: ule, tolerance: 0}", AT_ULE, "'tolerance' is a number above 0, found 0"),
         (ULE, "{estimator: ule, tolerance: .nan}", AT_ULE, "'tolerance' is a number above 0, found nan"),
@@ -91,8 +91,8 @@ BY_APP = "version_field: app, "
         (DOMAIN, "{categories: [car]}", AT_DOMAIN, "two categories or more, found 1"),
         (DOMAIN, "{categories: 1}", f"{AT_DOMAIN}.categories", "greater than or equal to 2, found 1"),
         (DOMAIN, "{categories: [yes, car]}", f"{AT_DOMAIN}.categories.0", "valid string, found True"),
-        (DOMAIN, "{}", AT_DOMAIN, "give either numeric: [low, high] or categories: [...]"),
-        (DOMAIN, "{numeric: [0, 1], categories: 3}", AT_DOMAIN, "give either numeric: [low, high] or"),
+        (DOMAIN, "{}", AT_DOMAIN, "give one of numeric: [low, high], categories"),
+        (DOMAIN, "{numeric: [0, 1], categories: 3}", AT_DOMAIN, "give one of numeric: [low, high],"),
         # sizes
         ("buckets: 256", "buckets: 1", AT_BUCKETS, "greater than or equal to 2, found 1"),
         ("buckets: 256", "quantiles: [0.5, 1]", "5: attributes.minutes.quantiles.1", "less than 1, found 1"),

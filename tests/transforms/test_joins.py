@@ -238,7 +238,7 @@ def test_reports_from_a_time_on_are_joined_but_counted_elsewhere() -> None:
 
 def test_without_a_join_every_report_counts_and_none_is_a_user() -> None:
     some = [report(), report(), report(group="north"), report(user=b"u2", group="north")]
-    found = [users for batch in batches_of(some, 8) for users in without_join(batch, "x")]
+    found = [users for batch in batches_of(some, 8) for users in without_join(batch, X)]
     assert sorted((u.group or "-", u.users, len(u.answers[0].payloads)) for u in found) == [
         ("-", 0, 2),
         ("north", 0, 2),

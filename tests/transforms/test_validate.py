@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import itertools
 import json
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
 
 from ldpbeam.runners import direct
-from ldpbeam.schemas.records import columns_of
+from ldpbeam.schemas.records import by_payload, columns_of
 from ldpbeam.schemas.reports import decoded
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import parse_study
@@ -45,14 +46,19 @@ attributes:
     estimates: {mean: {estimator: ivw}}
   colour:
     domain: {categories: [red, green, blue]}
-    services: {shop: {mechanism: grr, epsilon: 1.0}}
-    estimates: {all: {estimator: mle}}
+    services:
+      shop: {mechanism: grr, epsilon: 1.0}
+      hashed: {mechanism: olh, epsilon: 1.0}
+      bits: {mechanism: oue, epsilon: 1.0}
+    estimates: {all: {estimator: mle, services: [shop]}}
 windows: {size: 1h}
 """
 )
 X = STUDY.attribute("x")
 NOW = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 GOOD = {"user_id": "u1", "attribute": "x", "service": "pm", "event_time": NOW, "payload": 0.5}
+HASHED = {"attribute": "colour", "service": "hashed"}
+BITS = {"attribute": "colour", "service": "bits"}
 
 
 class Validated(NamedTuple):
@@ -70,14 +76,17 @@ def validated(
     **options: Any,
 ) -> Validated:
     """What validation makes of decoded records, one batch of them."""
-    batch = records
+    batches = [records]
     if isinstance(records, list):
-        wanted = wanted_columns(study, attribute, service)
-        position, row = (pa.array(c, pa.int64()) for c in ([100] * len(records), range(len(records))))
-        batch = decoded(columns_of(records, wanted.names), wanted, metadata or {}, position, row)
-    batch = batch.replace_schema_metadata({**(batch.schema.metadata or {}), b"file": b"f.jsonl"})
+        wanted, batches = wanted_columns(study, attribute, service), []
+        for chosen in by_payload(records):
+            columns = columns_of([records[index] for index in chosen], wanted.names)
+            position = pa.array([100] * len(chosen), pa.int64())
+            batches.append(decoded(columns, wanted, metadata or {}, position, pa.array(chosen)))
     found = Validated([], [], {})
-    for item in ValidateReports(study, **options).function.process(batch):
+    function = ValidateReports(study, **options).function
+    tagged = [b.replace_schema_metadata({**(b.schema.metadata or {}), b"file": b"f.jsonl"}) for b in batches]
+    for item in itertools.chain.from_iterable(map(function.process, tagged)):
         if not isinstance(item, beam.pvalue.TaggedOutput):
             found.reports.append(item)
         elif item.tag == COUNTS:
@@ -116,6 +125,16 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("payload_outside_mechanism", {"attribute": "colour", "service": "shop", "payload": 3}),
     ("payload_outside_mechanism", {"attribute": "colour", "service": "shop", "payload": 0.5}),
     ("payload_outside_mechanism", {"attribute": "colour", "service": "shop", "payload": -1}),
+    ("payload_not_bytes", {**HASHED, "payload": 5.0}),
+    ("payload_not_bytes", {**BITS, "payload": True}),
+    ("payload_wrong_length", {**HASHED, "payload": "00000000010000"}),
+    ("payload_wrong_length", {**HASHED, "payload": "0000000001000000ff"}),
+    ("payload_wrong_length", {**HASHED, "payload": "0000000001zz0000"}),
+    ("payload_wrong_length", {**HASHED, "payload": bytes(7)}),
+    ("payload_wrong_length", {**BITS, "payload": ""}),
+    ("payload_outside_mechanism", {**HASHED, "payload": "0000000004000000"}),  # g is 4 at epsilon 1
+    ("payload_outside_mechanism", {**HASHED, "payload": "0004000001000000"}),  # the family has 1024 seeds
+    ("payload_outside_mechanism", {**BITS, "payload": "08"}),  # there are three categories
 ]
 
 
@@ -136,14 +155,31 @@ def test_a_bad_record_has_its_reason(reason: str, changes: dict[str, Any], among
     assert sum(batch.num_rows for batch in found.reports) == 2 * among
 
 
-@pytest.mark.parametrize("first", range(1, len(REASONS)))
+@pytest.mark.parametrize("first", range(1, REASONS.index("no_payload") + 1))
 def test_of_several_reasons_the_first_in_the_list_is_given(first: int) -> None:
     # Start from a record with everything wrong that can be wrong at once, then mend it reason by reason.
     changes: dict[str, Any] = {}
-    for reason in reversed(REASONS[first:]):
+    for reason in reversed(REASONS[first : REASONS.index("no_payload") + 1]):
         changes |= next(own for name, own in BAD if name == reason)
     found = validated([{**GOOD, **changes}])
     assert [letter["reason"] for letter in found.dead] == [REASONS[first]]
+
+
+@pytest.mark.parametrize(
+    ("service", "payload", "expected"),
+    [
+        ("hashed", "ff03000003000000", bytes.fromhex("ff03000003000000")),
+        ("hashed", "FF03000003000000", bytes.fromhex("ff03000003000000")),
+        ("hashed", bytes.fromhex("ff03000003000000"), bytes.fromhex("ff03000003000000")),
+        ("bits", "05", b"\5"),
+        ("bits", b"\7", b"\7"),
+    ],
+)
+def test_bytes_are_reports_as_they_are_and_as_hexadecimal_digits(
+    service: str, payload: Any, expected: bytes
+) -> None:
+    (batch,) = validated([{**GOOD, "attribute": "colour", "service": service, "payload": payload}]).reports
+    assert batch.column("payload").to_pylist() == [expected]
 
 
 @pytest.mark.parametrize("changes", [{"payload": 4.08298}, {"payload": -4.08298}, {"user_id": "ü" * 128}])

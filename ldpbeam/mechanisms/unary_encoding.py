@@ -1,0 +1,160 @@
+"""Unary encoding: a bit a category, each perturbed (OUE and SUE; Wang et al., USENIX Security 2017)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpbeam.channels import Channel, DenseChannel, DiagonalChannel
+from ldpbeam.domains import Floats, Integers
+from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
+from ldpbeam.mechanisms.registry import register
+
+#: Whole bit vectors are told apart, for joins, up to this many categories.
+MOST_WHOLE = 16
+#: Bits are drawn in blocks of this many.
+BLOCK_BITS = 2**24
+
+
+@dataclasses.dataclass(frozen=True)
+class UnaryEncoding(CategoricalMechanism):
+    """A bit a category: the own one is set with probability p, every other one with q.
+
+    The bits travel packed, category k in bit k mod 8 (from the lowest) of byte k // 8; the bits left over in
+    the last byte are zero. A histogram counts the reports with each bit set. These counts are not sufficient
+    ({11, 00} and {10, 01} give the same), so EM on them is a composite likelihood, that of a random set bit;
+    whole vectors are kept where services are joined by user, up to 16 categories.
+    """
+
+    composite = True
+
+    @property
+    @abstractmethod
+    def probabilities(self) -> tuple[float, float]:
+        """(p, q): that the own bit is set, and that another one is."""
+
+    @property
+    def payload_dtype(self) -> np.dtype[Any]:
+        """The packed bits."""
+        return np.dtype(f"V{-(-self.size // 8)}")
+
+    def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
+        """Reports of category indexes."""
+        index = np.asarray(values, dtype=np.int64)
+        own, other = self.probabilities
+        packed = np.zeros((index.size, self.payload_dtype.itemsize), dtype=np.uint8)
+        step = max(1, BLOCK_BITS // self.size)
+        for start in range(0, index.size, step):
+            block = index[start : start + step]
+            draws = uniforms.random(block.size * self.size).reshape(-1, self.size)
+            bits = draws < other
+            rows = np.arange(block.size)
+            bits[rows, block] = draws[rows, block] < own
+            packed[start : start + step] = np.packbits(bits, axis=1, bitorder="little")
+        return packed.view(self.payload_dtype).ravel()
+
+    def _bytes(self, payloads: NDArray[Any]) -> NDArray[np.uint8]:
+        width = self.payload_dtype.itemsize
+        return np.ascontiguousarray(payloads).view(np.uint8).reshape(-1, width)
+
+    def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which payloads have zeros after the last category."""
+        spare = 8 * self.payload_dtype.itemsize - self.size
+        return np.asarray(self._bytes(payloads)[:, -1] < 2 ** (8 - spare))
+
+    def cells(self, resolution: int) -> int:
+        """One a bit vector.
+
+        Raises:
+            ValueError: if there are too many.
+        """
+        if self.size > MOST_WHOLE:
+            raise ValueError(
+                f"bit vectors of more than {MOST_WHOLE} categories cannot be joined by user, found "
+                f"{self.size}; use grr, olh or hadamard for what is joined"
+            )
+        return 1 << self.size
+
+    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
+        """The bits as a number."""
+        data = self._bytes(payloads).astype(np.int64)
+        index: Integers = data @ (np.int64(1) << (8 * np.arange(data.shape[1], dtype=np.int64)))
+        return index
+
+    def channel(self, value_buckets: int, resolution: int) -> Channel:
+        """P(bit vector | category), the product over bits."""
+        own, other = self.probabilities
+        bits = np.arange(self.cells(resolution))[:, None] >> np.arange(self.size) & 1
+        rest = np.where(bits, other, 1.0 - other)
+        others = rest.prod(axis=1)[:, None] / rest
+        return DenseChannel(others * np.where(bits, own, 1.0 - own))
+
+    def histogram_cells(self, resolution: int) -> int:
+        """One a category."""
+        return self.size
+
+    def histogram(self, payloads: NDArray[Any], resolution: int) -> Integers:
+        """How many reports have each bit set."""
+        counts = np.zeros(self.size, dtype=np.int64)
+        step = max(1, BLOCK_BITS // self.size)
+        for start in range(0, len(payloads), step):
+            data = self._bytes(payloads[start : start + step])
+            bits = np.unpackbits(data, axis=1, count=self.size, bitorder="little")
+            counts += bits.sum(axis=0, dtype=np.int64)
+        return counts
+
+    def histogram_channel(self, value_buckets: int, resolution: int) -> Channel:
+        """Which category a random set bit is of."""
+        own, other = self.probabilities
+        total = own + (self.size - 1) * other
+        return DiagonalChannel(self.size, own / total, other / total)
+
+    def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
+        """(C/n - q) / (p - q)."""
+        own, other = self.probabilities
+        frequencies: Floats = (histogram / reports - other) / (own - other)
+        return frequencies
+
+    @property
+    def frequency_variance(self) -> float:
+        """Q (1 - q) / (p - q)^2."""
+        own, other = self.probabilities
+        return other * (1.0 - other) / (own - other) ** 2
+
+    def output(self) -> str:
+        """The packed bits."""
+        return f"{self.size} bits packed in {self.payload_dtype.itemsize} bytes"
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class OptimisedUnaryEncoding(UnaryEncoding):
+    """OUE: p = 1/2, q = 1/(E+1); variance 4E/((E-1)^2 n) for a rare category."""
+
+    name = "oue"
+    summary = "OUE: a bit a category; OLH's accuracy, longer reports, less computing"
+
+    @property
+    def probabilities(self) -> tuple[float, float]:
+        """(1/2, 1/(E+1))."""
+        return 0.5, 1.0 / (math.exp(self.epsilon) + 1.0)
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class SymmetricUnaryEncoding(UnaryEncoding):
+    """SUE (basic RAPPOR): p = s/(s+1), q = 1/(s+1) with s = exp(epsilon/2)."""
+
+    name = "sue"
+    summary = "SUE: a bit a category, as in basic RAPPOR; OUE is more accurate"
+
+    @property
+    def probabilities(self) -> tuple[float, float]:
+        """(s/(s+1), 1/(s+1))."""
+        half = math.exp(self.epsilon / 2.0)
+        return half / (half + 1.0), 1.0 / (half + 1.0)
