@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from ldpbeam.attributes import MOST_JOINT_CELLS, Attribute
-from ldpbeam.domains import Numeric
+from ldpbeam.domains import Categories, KeyValues, Numeric, Vector
 from ldpbeam.estimators import ESTIMATORS
+from ldpbeam.mechanisms import Mechanism, SampledCoordinate
+from ldpbeam.schemas.compiled import attribute_of
 from ldpbeam.schemas.study import AttributeModel, ServiceModel, Study
 from ldpbeam.schemas.times import format_duration, rfc3339
 
@@ -31,8 +33,12 @@ def explain(study: Study) -> list[str]:
             "are added up."
         )
     for name, model in study.attributes.items():
-        sentences += _statistics(study, study.attribute(name))
-        sentences += _estimates(study.attribute(name), model)
+        if isinstance(study.attribute(name).domain, Vector):
+            sentences.append(_coordinates(study, name))
+        # Coordinates differ in their names alone: one stands for all.
+        estimated = study.attribute(next(n for n in study.estimated if attribute_of(n) == name))
+        sentences += _statistics(estimated)
+        sentences += _estimates(estimated, model)
     sentences += _privacy(study)
     return sentences
 
@@ -42,21 +48,36 @@ def _count(n: int, noun: str) -> str:
 
 
 def _collection(attribute: Attribute, model: AttributeModel) -> Iterator[str]:
-    if isinstance(attribute.domain, Numeric):
-        kind = (
-            f"a number in [{attribute.domain.low:g}, {attribute.domain.high:g}], "
-            f"estimated in {attribute.buckets} buckets of {attribute.domain.width / attribute.buckets:.4g}"
-        )
-    else:
-        kind = f"one of {attribute.domain.size} categories"
-    yield f"{attribute.name!r} is {kind}."
+    yield f"{attribute.name!r} is {_kind(attribute)}."
     for version in attribute.versions:
         mechanism = version.mechanism
         yield (
-            f"Service {version.label!r} of {attribute.name!r} runs {mechanism.name} with epsilon "
-            f"{mechanism.epsilon:g}: a report is {mechanism.output()}"
+            f"Service {version.label!r} of {attribute.name!r} runs {_run_by(mechanism)} with epsilon "
+            f"{mechanism.epsilon:g}{_delta(mechanism)}: a report is {mechanism.output()}"
             f"{_told_apart(model.services[version.service], version.version)}."
         )
+
+
+def _kind(attribute: Attribute) -> str:
+    domain = attribute.domain
+    if isinstance(domain, Categories):
+        return f"one of {domain.size} categories"
+    numbers = domain if isinstance(domain, Numeric) else domain.values
+    within = f"[{numbers.low:g}, {numbers.high:g}]"
+    if isinstance(domain, KeyValues):
+        return f"any of {domain.size} keys a person, each with a number in {within}"
+    buckets = f"estimated in {attribute.buckets} buckets of {numbers.width / attribute.buckets:.4g}"
+    if isinstance(domain, Vector):
+        return f"{domain.size} numbers a person, each in {within} and {buckets}"
+    return f"a number in {within}, {buckets}"
+
+
+def _coordinates(study: Study, name: str) -> str:
+    names = [own for own in study.estimated if attribute_of(own) == name]
+    return (
+        f"Each person reports one coordinate of {name!r}, drawn evenly, with the whole epsilon; each of the "
+        f"{len(names)} coordinates, {names[0]!r} to {names[-1]!r}, has a statistic and estimates of its own:"
+    )
 
 
 def _told_apart(service: ServiceModel, version: str) -> str:
@@ -69,6 +90,16 @@ def _told_apart(service: ServiceModel, version: str) -> str:
     since = f" from {rfc3339(own.since)} on" if own.since is not None else ""
     until = f" before {rfc3339(own.until)}" if own.until is not None else ""
     return f"; told by an event time{since}{' and' if since and until else ''}{until}"
+
+
+def _run_by(mechanism: Mechanism) -> str:
+    if isinstance(mechanism, SampledCoordinate):
+        return f"{mechanism.inner.name}, on a sampled coordinate,"
+    return mechanism.name
+
+
+def _delta(mechanism: Mechanism) -> str:
+    return f" and delta {mechanism.delta:g}" if mechanism.delta else ""
 
 
 def _windows(study: Study) -> str:
@@ -96,8 +127,8 @@ def _duplicates(study: Study) -> str:
     )
 
 
-def _statistics(study: Study, attribute: Attribute) -> Iterator[str]:
-    cells = sum(v.mechanism.cells(attribute.buckets) for v in attribute.versions)
+def _statistics(attribute: Attribute) -> Iterator[str]:
+    cells = sum(v.mechanism.histogram_cells(attribute.buckets) for v in attribute.versions)
     yield (
         f"The statistic of {attribute.name!r} has {_count(cells, 'count')} in "
         f"{_count(len(attribute.versions), 'histogram')}, and exact sums; statistics merge without "
@@ -136,8 +167,10 @@ def _privacy(study: Study) -> Iterator[str]:
             for service in attribute.services
         }
         total = float(np.sum(list(worst.values())))
+        delta = sum(version.mechanism.delta for version in attribute.versions)
         yield (
-            f"A user who reports {name!r} to every service spends epsilon {total:g} in all"
+            f"A user who reports {name!r} to every service spends epsilon {total:g}"
+            f"{f' and delta {delta:g}' if delta else ''} in all"
             f"{' a window' if study.windows else ''}; the ledger counts who spent how much"
             f"{f', and who is over {study.epsilon_cap:g}' if study.epsilon_cap else ''}."
         )

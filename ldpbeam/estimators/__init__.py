@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ldpbeam.attributes import Attribute
+from ldpbeam.domains import KeyValues
 from ldpbeam.estimators.em import check_ems, em, ems
 from ldpbeam.estimators.estimate import Estimate, Estimator, Progress, Question
 from ldpbeam.estimators.frequencies import (
@@ -21,15 +22,28 @@ from ldpbeam.estimators.frequencies import (
     norm_sub_estimate,
     threshold,
 )
+from ldpbeam.estimators.hierarchy import admm, check_hierarchy
 from ldpbeam.estimators.joint import check_joined, ule
+from ldpbeam.estimators.key_value import check_key_value, key_value
 from ldpbeam.estimators.means import check_mean, check_uwa, ivw, ua, uwa
+from ldpbeam.estimators.pckv import check_pckv_em, check_pckv_mr, pckv_em, pckv_mr
+from ldpbeam.estimators.privkv import (
+    check_privkv_em,
+    check_privkv_mle,
+    check_privkvm,
+    privkv_em,
+    privkv_mle,
+    privkvm,
+)
 from ldpbeam.statistics import Statistic
 
 __all__ = ["ESTIMATORS", "Estimate", "Estimator", "Progress", "Question", "check", "estimate"]
 
 
-def _anything(attribute: Attribute, services: Sequence[str]) -> None:
-    """Every channel will do."""
+def _check_em(attribute: Attribute, services: Sequence[str]) -> None:
+    """Every channel of one number or category will do."""
+    if isinstance(attribute.domain, KeyValues):
+        raise ValueError("for keys with values use key_value, privkv_mle, privkv_em or pckv_em")
 
 
 _ITERATION = {"tolerance": None, "max_iterations": 10_000, "accelerated": None}
@@ -37,7 +51,7 @@ _ITERATION = {"tolerance": None, "max_iterations": 10_000, "accelerated": None}
 ESTIMATORS: Mapping[str, Estimator] = {
     estimator.name: estimator
     for estimator in (
-        Estimator("em", "EM: maximum likelihood, stopped early", em, _anything, _ITERATION),
+        Estimator("em", "EM: maximum likelihood, stopped early", em, _check_em, _ITERATION),
         Estimator("ems", "EMS: EM with smoothing, for numbers", ems, check_ems, _ITERATION),
         Estimator(
             "ule",
@@ -57,6 +71,13 @@ ESTIMATORS: Mapping[str, Estimator] = {
         Estimator("norm_cut", "Norm-Cut: small shares cut", norm_cut_estimate, check_frequencies),
         Estimator("norm_mul", "Norm-Mul: positive shares scaled", norm_mul_estimate, check_frequencies),
         Estimator(
+            "admm",
+            "HH-ADMM: the nearest distribution to all levels of a hierarchy",
+            admm,
+            check_hierarchy,
+            {"penalty": 1.0, "tolerance": 1e-8, "max_iterations": 10_000},
+        ),
+        Estimator(
             "base_cut",
             "Base-Cut: shares of two deviations or more",
             base_cut,
@@ -67,6 +88,30 @@ ESTIMATORS: Mapping[str, Estimator] = {
             "threshold", "shares significantly above zero", threshold, check_bins, {"significance": 0.05}
         ),
         Estimator("mle", "maximum likelihood in closed form, for grr, oue, sue", mle, check_mle),
+        Estimator("key_value", "keys with values: the mechanism's own estimates", key_value, check_key_value),
+        Estimator(
+            "privkv_em",
+            "PrivKV-EM as published: EM per key, stopped early",
+            privkv_em,
+            check_privkv_em,
+            {"precision": 1e-4, "max_iterations": 10_000},
+        ),
+        Estimator("privkv_mle", "PrivKV's exact maximum likelihood", privkv_mle, check_privkv_mle),
+        Estimator("privkvm", "PrivKVM: means of the last round, frequencies of all", privkvm, check_privkvm),
+        Estimator(
+            "pckv_em",
+            "EM for PCKV-GRR, PCKV-UE and PCKV-PM",
+            pckv_em,
+            check_pckv_em,
+            {"tolerance": 1e-3, "max_iterations": 10_000},
+        ),
+        Estimator(
+            "pckv_mr",
+            "PCKV-MR: mixture reduction of each key's values",
+            pckv_mr,
+            check_pckv_mr,
+            {"deviations": 2.0, "keep": 0.25, "tolerance": 1e-3, "max_iterations": 10_000},
+        ),
     )
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ldpbeam.attributes import MOST_JOINT_CELLS, Attribute
-from ldpbeam.domains import Floats, Integers, Numeric
+from ldpbeam.domains import Floats, Integers, KeyValues, Numeric
 from ldpbeam.estimators.em import convergence_warnings, maximise
 from ldpbeam.estimators.estimate import Estimate, Question
 from ldpbeam.statistics import Statistic
@@ -225,6 +225,8 @@ def ule(
 
 def check_joined(attribute: Attribute, services: Sequence[str]) -> None:
     """Whoever reads the joint histogram needs users grouped, and these services joined."""
+    if isinstance(attribute.domain, KeyValues):
+        raise ValueError("keys with values are not joined; use key_value, privkv_mle or pckv_em")
     if not attribute.group_users:
         raise ValueError("it joins users' reports, and this study does not group users")
     apart = [service for service in services if service not in attribute.joint_services]

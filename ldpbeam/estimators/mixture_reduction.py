@@ -17,7 +17,7 @@ from ldpbeam.estimators.estimate import Estimate, Progress, Question
 from ldpbeam.estimators.frequencies import check_frequencies, unbiased_shares
 
 #: Which categories a step merges.
-STRATEGIES = ("halving", "greedy")
+STRATEGIES = ("halving", "greedy", "pool")
 #: The bootstrap of numeric windows: as many draws, each estimated in as many equal buckets at most.
 DRAWS, DRAWN_BUCKETS = 32, 64
 #: Draws end like EMS, or here: a deviation needs no more digits.
@@ -218,16 +218,15 @@ def merged_labels(components: int, chosen: Integers) -> Integers:
 def smallest(threshold: float, strategy: str) -> Choice:
     """The components of smallest weight, of those below a threshold.
 
-    A merged component's weight is that of each of its categories: by the sum, which the paper leaves open,
-    what was merged would soon be above the threshold, and noise would be merged in layers.
-
     Args:
         threshold: tau.
-        strategy: "halving", half of those below; or "greedy", the two smallest.
+        strategy: "halving", half of those below; "greedy", the two smallest; "pool", half of those below, a
+            component's weight being that of each of its categories. By their sum what was merged is soon
+            above the threshold, and noise is merged in layers; pooled it stays one component, which grows.
     """
 
     def choose(weights: Floats, sizes: Integers, at_most: int) -> Integers:
-        shares = weights / sizes
+        shares = weights / sizes if strategy == "pool" else weights
         below = np.flatnonzero(shares < threshold)
         many = 2 if strategy == "greedy" else max(2, -(-len(below) // 2))
         order = np.argsort(shares[below], kind="stable")
@@ -330,7 +329,7 @@ def mr(
     strategy: str = "halving",
     pre_merge: bool = False,
     keep: float = 0.25,
-    deviations: float = 2.0,
+    deviations: float | None = None,
     tolerance: float | None = None,
     max_iterations: int = 10_000,
     accelerated: bool | None = None,
@@ -339,18 +338,20 @@ def mr(
 
     Of categories, those of the smallest weights are merged, below tau, two standard deviations of a rare
     category's unbiased share (Algorithm 1). Of a numeric range, windows of neighbours are (Algorithm 3), tau
-    being that of a window's weight, and EM is EMS over components. The final weight of a component is spread
-    evenly over its categories or buckets. Services and versions are stacked as in ``em``.
+    being three standard deviations of a window's weight, and EM is EMS over components. The final weight of a
+    component is spread evenly over its categories or buckets. Services and versions are stacked as in ``em``.
 
     EM between merges is stopped early, as ``em`` and ``ems`` are: that is part of this estimator.
 
     Args:
         question: what to estimate.
-        strategy: of categories: "halving" merges half of the weights below tau at once, "greedy" two.
+        strategy: of categories: "halving" merges half of the weights below tau at once, "greedy" two; "pool"
+            is halving that keeps what is noise in one component (ours).
         pre_merge: of categories: whether those of negative unbiased shares are merged before the first EM.
         keep: the least share of components, of the categories or buckets; as published a quarter. Where most
-            categories are alike, it is what limits the gain: try 0.01.
-        deviations: standard deviations in tau.
+            categories are alike, it is what limits the gain: with "pool", try 0.01.
+        deviations: standard deviations in tau; by default two, as published, and for numbers three: the
+            bootstrap's are smaller than the paper's.
         tolerance: on each stage's gain of the summed log-likelihood; by default 1e-3 exp(epsilon), for
             numbers 1e-3, as published for EM and EMS.
         max_iterations: of each stage.
@@ -368,7 +369,9 @@ def mr(
     least = math.ceil(keep * buckets)
     if tolerance is None:
         tolerance = 1e-3 if numeric else 1e-3 * math.exp(max(m.epsilon for m in mechanisms))
-    details: dict[str, object] = {}
+    if deviations is None:
+        deviations = 3.0 if numeric else 2.0
+    details: dict[str, object] = {"deviations": deviations}
     labels = None
     choose: Choice
     if numeric:

@@ -4,11 +4,15 @@ To add one, write its file and name it here, or ship it in a package of your own
 ``ldpbeam.mechanisms``.
 """
 
+from ldpbeam.mechanisms.binned import Binned
 from ldpbeam.mechanisms.discrete_square_wave import DiscreteSquareWave
 from ldpbeam.mechanisms.gaussian import Gaussian
 from ldpbeam.mechanisms.general_wave import GeneralWave
+from ldpbeam.mechanisms.haar import Haar
 from ldpbeam.mechanisms.hadamard import HadamardResponse
+from ldpbeam.mechanisms.hierarchy import Hierarchy
 from ldpbeam.mechanisms.hybrid import Hybrid
+from ldpbeam.mechanisms.key_value import KeyValueMechanism
 from ldpbeam.mechanisms.laplace import Laplace
 from ldpbeam.mechanisms.local_hashing import LocalHashing
 from ldpbeam.mechanisms.mechanism import (
@@ -18,7 +22,10 @@ from ldpbeam.mechanisms.mechanism import (
     NumericMechanism,
     Uniforms,
 )
+from ldpbeam.mechanisms.pckv import PCKVGRR
+from ldpbeam.mechanisms.pckv_slots import PCKVPM, PCKVUE
 from ldpbeam.mechanisms.piecewise import Piecewise
+from ldpbeam.mechanisms.privkv import PrivKV, PrivKVM
 from ldpbeam.mechanisms.randomised_response import RandomisedResponse
 from ldpbeam.mechanisms.registry import build_mechanism, register, registered_mechanisms
 from ldpbeam.mechanisms.sampled_coordinate import SampledCoordinate
@@ -28,19 +35,28 @@ from ldpbeam.mechanisms.stochastic_rounding import StochasticRounding
 from ldpbeam.mechanisms.unary_encoding import OptimisedUnaryEncoding, SymmetricUnaryEncoding
 
 __all__ = [
+    "PCKVGRR",
+    "PCKVPM",
+    "PCKVUE",
+    "Binned",
     "CategoricalMechanism",
     "DiscreteSquareWave",
     "FrequencyMechanism",
     "Gaussian",
     "GeneralWave",
+    "Haar",
     "HadamardResponse",
+    "Hierarchy",
     "Hybrid",
+    "KeyValueMechanism",
     "Laplace",
     "LocalHashing",
     "Mechanism",
     "NumericMechanism",
     "OptimisedUnaryEncoding",
     "Piecewise",
+    "PrivKV",
+    "PrivKVM",
     "RandomisedResponse",
     "SampledCoordinate",
     "SecureUniforms",

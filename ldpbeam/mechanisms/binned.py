@@ -45,6 +45,11 @@ class BinMechanism(FrequencyMechanism):
         """The mechanism, which sees values scaled to [0, 1] whatever their range."""
         return cls(epsilon=epsilon, **options)
 
+    @property
+    def granularity(self) -> int:
+        """The bins."""
+        return self.bins
+
     def bin_of(self, values: ArrayLike) -> Integers:
         """The bin of each value in [0, 1]; 1 itself is in the last one."""
         position = np.floor(np.asarray(values, dtype=np.float64) * self.bins)

@@ -76,7 +76,7 @@ class HadamardResponse(CategoricalMechanism):
 
     K is the least power of two from the number of categories up; the report is 2r, plus one for a positive
     sign. The unbiased frequency of category k is the mean of sign times entry (r, k), times (E+1)/(E-1); its
-    variance is ((E+1)/(E-1))^2 / n for a rare category.
+    variance is about ((E+1)/(E-1))^2 / n for a rare category.
     """
 
     name = "hadamard"
@@ -123,15 +123,20 @@ class HadamardResponse(CategoricalMechanism):
         return HadamardChannel(self.size, self.order, self.keep)
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
-        """The transform of each row's signs, over n (2p - 1)."""
+        """The transform of each row's signs, over n (2p - 1).
+
+        Row 0 is +1 for every category, so its signs say nothing but their own noise: what they are on average
+        stands in their place, and the shares of all K columns sum to one.
+        """
         minus, plus = histogram.reshape(-1, 2).T
-        shares = walsh_hadamard(plus - minus)[: self.size] / (reports * (2.0 * self.keep - 1.0))
-        return shares
+        leans = (plus - minus) / (reports * (2.0 * self.keep - 1.0))
+        leans[0] = 1.0 / self.order
+        return walsh_hadamard(leans)[: self.size]
 
     @property
     def frequency_variance(self) -> float:
-        """((E + 1) / (E - 1))^2."""
-        return 1.0 / math.tanh(self.epsilon / 2.0) ** 2
+        """((E + 1) / (E - 1))^2 (1 - 1/K), as row 0 adds no noise."""
+        return (1.0 - 1.0 / self.order) / math.tanh(self.epsilon / 2.0) ** 2
 
     def output(self) -> str:
         """Row and sign."""

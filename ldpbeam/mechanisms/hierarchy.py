@@ -14,6 +14,7 @@ from ldpbeam.channels import BinnedChannel, Channel, MixtureChannel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.binned import MOST_BINS, BinMechanism, oracle_over
 from ldpbeam.mechanisms.choice import AUTO
+from ldpbeam.mechanisms.hadamard import HadamardResponse
 from ldpbeam.mechanisms.local_hashing import LocalHashing
 from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
 from ldpbeam.mechanisms.randomised_response import RandomisedResponse
@@ -79,7 +80,8 @@ def node_variance(oracle: CategoricalMechanism) -> float:
     It is half the variance of the difference of two nodes' shares where all nodes are equally frequent, which
     their true shares hardly change: noise that all nodes of a level share drops out, as the total is known.
     The variance for a rare category would not do: a level has few nodes, and none of them is rare.
-    GRR: 1/(d (p-q)^2). OLH: the rare category's, plus (1 - 2/g) / (d (p - 1/g)). Hadamard: the rare one's.
+    GRR: 1/(d (p-q)^2). OLH: the rare category's, plus (1 - 2/g) / (d (p - 1/g)). Hadamard: the rare one's
+    over 1 - 1/K, as all shares of K columns sum to one and so vary against each other.
     """
     if isinstance(oracle, RandomisedResponse):
         keep, other = oracle.probabilities
@@ -88,7 +90,8 @@ def node_variance(oracle: CategoricalMechanism) -> float:
         by_chance = 1.0 / oracle.hashes
         own = (1.0 - 2.0 * by_chance) / (oracle.size * (oracle.probabilities[0] - by_chance))
         return oracle.frequency_variance + own
-    return oracle.frequency_variance
+    assert isinstance(oracle, HadamardResponse)
+    return oracle.frequency_variance / (1.0 - 1.0 / oracle.order)
 
 
 @register
@@ -142,7 +145,13 @@ class Hierarchy(BinMechanism):
         found = []
         size = self.branching
         while size <= self.leaves:
-            found.append(oracle_over(size, self.oracle, self.epsilon))
+            oracle = oracle_over(size, self.oracle, self.epsilon)
+            if oracle.composite:
+                raise ValueError(
+                    f"{oracle.name} at epsilon {self.epsilon:g} over {size} nodes keeps no counts by seed; use "
+                    "oracle: auto or hadamard"
+                )
+            found.append(oracle)
             size *= self.branching
         return tuple(found)
 

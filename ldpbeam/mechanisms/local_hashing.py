@@ -19,8 +19,10 @@ from ldpbeam.mechanisms.registry import register
 
 #: A family has at most this many seeds, and this many cells (seeds times hash values).
 MOST_SEEDS, MOST_CELLS = 2**16, 2**22
-#: The default family; where its cells or its table of hashes would be too many, a smaller one.
+#: The default family has as many seeds or more: enough that the family's own collisions add at most a
+#: thirtieth to the variance (``frequency_variance``), where the limits allow it.
 DEFAULT_SEEDS = 1024
+ENOUGH = 32
 #: A family's table of hashes has at most this many entries (of one, two or four bytes).
 MOST_HASHES = 2**27
 #: Hashes are made in blocks of this many, so that no report's hashes are kept.
@@ -102,10 +104,12 @@ class LocalHashing(CategoricalMechanism):
     category, and EM on it a composite likelihood.
 
     Attributes:
-        seeds: the size of the family, or "any"; 0 takes the default, 1024 or fewer where that is too many.
+        seeds: the size of the family, or "any"; 0 takes the default: 1024, or 32 size / (g - 1) where that is
+            more, and any seed where the limits do not leave enough.
 
     Raises:
-        ValueError: if the family is larger than 2^16 seeds, 2^22 cells, or 2^27 hashes.
+        ValueError: if the family is larger than 2^16 seeds, 2^22 cells, or 2^27 hashes, or too small to tell
+            the categories apart.
     """
 
     name = "olh"
@@ -118,16 +122,16 @@ class LocalHashing(CategoricalMechanism):
         most = min(MOST_SEEDS, MOST_CELLS // self.hashes, MOST_HASHES // self.size)
         if self.seeds == 0:
             # The family is part of the channel, so it is settled here, before anything is counted.
-            object.__setattr__(self, "seeds", max(1, min(DEFAULT_SEEDS, most)))
+            wanted = max(DEFAULT_SEEDS, -(-ENOUGH * self.size // (self.hashes - 1)))
+            told_apart = 4 * self.size <= min(wanted, most) * (self.hashes - 1)
+            object.__setattr__(self, "seeds", min(wanted, most) if told_apart else "any")
         number = isinstance(self.seeds, int) and not isinstance(self.seeds, bool)
-        if self.seeds != "any" and not (number and 1 <= int(self.seeds) <= max(1, most)):
+        least = 2 * self.size // (self.hashes - 1) + 1
+        if self.seeds != "any" and not (number and least <= int(self.seeds) <= most):
+            family = f", or from {least} to {most}" if least <= most else ""
             raise ValueError(
-                f"seeds must be 'any', or from 1 to {most} with {self.hashes} hash values and {self.size} "
-                f"categories, found {self.seeds!r}"
-            )
-        if self.hashes > MOST_CELLS:
-            raise ValueError(
-                f"epsilon {self.epsilon:g} needs {self.hashes} hash values; use grr, or any seed"
+                f"seeds must be 'any'{family} with {self.hashes} hash values and {self.size} categories, "
+                f"found {self.seeds!r}"
             )
 
     @property
@@ -250,9 +254,16 @@ class LocalHashing(CategoricalMechanism):
 
     @property
     def frequency_variance(self) -> float:
-        """(1/g)(1 - 1/g) / (p - 1/g)^2, which is 4E/(E-1)^2 where g is exactly E + 1."""
+        """(1/g)(1 - 1/g) / (p - 1/g)^2, which is 4E/(E-1)^2 where g is exactly E + 1.
+
+        A family of S seeds meets size unknowns with S (g - 1) numbers, which adds the factor
+        1 / (1 - size / (S (g - 1))).
+        """
         by_chance = 1.0 / self.hashes
-        return by_chance * (1.0 - by_chance) / (self.probabilities[0] - by_chance) ** 2
+        variance = by_chance * (1.0 - by_chance) / (self.probabilities[0] - by_chance) ** 2
+        if self.seeds == "any":
+            return variance
+        return variance / (1.0 - self.size / (int(self.seeds) * (self.hashes - 1.0)))
 
     def output(self) -> str:
         """Seed and hash."""

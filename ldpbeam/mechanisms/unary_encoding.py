@@ -128,7 +128,8 @@ class UnaryEncoding(CategoricalMechanism):
 
     def output(self) -> str:
         """The packed bits."""
-        return f"{self.size} bits packed in {self.payload_dtype.itemsize} bytes"
+        size = self.payload_dtype.itemsize
+        return f"{self.size} bits packed in {size} byte{'s' if size > 1 else ''}"
 
 
 @register

@@ -1,21 +1,12 @@
-"""Accuracy at the published settings, beside the numbers of the papers' released code.
-
-    python -m benchmarks.accuracy [--write docs/accuracy.md]
-
-Every row is the mean over seeds, with its standard error; all estimators of a table see the same reports.
-Released code's numbers were measured on the same populations with its own draws, so a difference within
-about two standard errors (of both) is none.
-"""
+"""Several services: ULE's distribution and the means, at the multi-service paper's settings."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
-from benchmarks.pages import show
+from benchmarks.accuracy.trials import summary
 from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, Statistic, estimate, metrics, tally
 from ldpbeam.domains import Floats
 from ldpbeam.mechanisms import Laplace, NumericMechanism, Piecewise, SquareWave, StochasticRounding
@@ -47,12 +38,6 @@ def collect(
     rows = np.arange(USERS)
     answers = [Answers(i, rows, m.perturb(x, rng)) for i, m in enumerate(mechanisms)]
     return x, attribute, tally(attribute, USERS, answers)
-
-
-def summary(values: Sequence[float], form: str) -> str:
-    """The mean of some values and its standard error."""
-    array = np.array(values)
-    return f"{array.mean():{form}} ± {array.std(ddof=1) / np.sqrt(len(array)):{form}}"
 
 
 def distribution_rows(epsilons: tuple[float, float, float], seeds: range) -> Iterator[str]:
@@ -114,13 +99,7 @@ def mean_rows(epsilons: tuple[float, float, float, float], seeds: range) -> Iter
 
 
 def tables() -> Iterator[str]:
-    """The page, line by line."""
-    yield "# Accuracy"
-    yield ""
-    yield "Made by `python -m benchmarks.accuracy --write docs/accuracy.md`. " + " ".join(
-        (__doc__ or "").split("\n\n")[2].split()
-    )
-    yield ""
+    """The section, line by line."""
     yield "## Distribution: Beta(2,5), SR, PM and SW services, n = 100,000, 1024 buckets, seeds 0 to 4"
     yield ""
     yield "The joint histogram has 256 report buckets a service. sqrt-JS against the sample's own histogram"
@@ -140,15 +119,3 @@ def tables() -> Iterator[str]:
     yield "| --- | --- | --- | --- | --- |"
     for budgets in RELEASED_MEAN:
         yield from mean_rows(budgets, range(200))
-
-
-def main() -> None:
-    """Print the page, and write it where asked to."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--write", type=Path)
-    options = parser.parse_args()
-    show(tables(), options.write)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,101 @@
+"""Numbers by categories: binning and hierarchies beside the square wave (square-wave paper, section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.accuracy.trials import asked, collected, header, row, summary
+from ldpbeam import Numeric, estimate, metrics
+from ldpbeam.domains import Floats
+from ldpbeam.estimators.estimate import distribution_moments
+from ldpbeam.populations import beta, spiky
+
+USERS, BUCKETS, SEEDS = 100_000, 256, range(10)
+SERVICES = {
+    "bins16": ("binned", {"bins": 16}),
+    "bins32": ("binned", {"bins": 32}),
+    "bins64": ("binned", {"bins": 64}),
+    "tree": ("hierarchy", {"branching": 4, "leaves": BUCKETS}),
+    "haar": ("haar", {"leaves": BUCKETS}),
+    "wave": ("square_wave", {}),
+}
+METHODS = {
+    "SW-EMS": ("ems", "wave"),
+    "SW-EM": ("em", "wave"),
+    "HH-ADMM": ("admm", "tree"),
+    "HH": ("inversion", "tree"),
+    "HaarHRR": ("inversion", "haar"),
+    "CFO, 16 bins": ("norm_sub", "bins16"),
+    "CFO, 32 bins": ("norm_sub", "bins32"),
+    "CFO, 64 bins": ("norm_sub", "bins64"),
+    "uniform guess": ("", ""),
+}
+QUANTILES = tuple(np.arange(1, 10) / 10)
+MEASURES = ("W1", "KS", "range 0.1", "range 0.4", "mean", "variance", "quantiles")
+POPULATIONS: dict[str, Callable[[int, np.random.Generator], Floats]] = {
+    "Beta(5, 2)": lambda people, rng: beta(5, 2, people, rng),
+    "spiky": spiky,
+}
+
+
+def measured(found: Floats, values: Floats) -> list[float]:
+    """Each measure's error on the unit interval, against the sample itself (section 3.2)."""
+    domain = Numeric(0.0, 1.0)
+    edges = domain.edges(BUCKETS)
+    truth = domain.histogram(values, BUCKETS) / len(values)
+    mean, variance = distribution_moments(domain, found)
+    assert mean is not None and variance is not None
+    return [
+        metrics.wasserstein(found, truth),
+        metrics.kolmogorov_smirnov(found, truth),
+        *(range_error(found, truth, edges, width) for width in (0.1, 0.4)),
+        abs(mean - float(values.mean())),
+        abs(variance - float(values.var())),
+        float(np.abs(metrics.quantiles(found, edges, QUANTILES) - np.quantile(values, QUANTILES)).mean()),
+    ]
+
+
+def range_error(found: Floats, truth: Floats, edges: Floats, width: float) -> float:
+    """The mean absolute error of the shares of 200 ranges of one width, evenly placed."""
+    starts: NDArray[np.float64] = np.linspace(0.0, 1.0 - width, 200)
+    gaps = np.concatenate(([0.0], np.cumsum(found - truth)))
+    return float(np.abs(np.interp(starts + width, edges, gaps) - np.interp(starts, edges, gaps)).mean())
+
+
+def rows(population: str, epsilon: float) -> Iterator[str]:
+    """A row a method, all on the same people; methods of one service on the same reports."""
+    attribute = asked(
+        Numeric(0.0, 1.0), BUCKETS, {name: (kind, epsilon, own) for name, (kind, own) in SERVICES.items()}
+    )
+    errors: dict[str, list[list[float]]] = {name: [] for name in METHODS}
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
+        values = POPULATIONS[population](USERS, rng)
+        statistic = collected(attribute, values, rng)
+        for name, (estimator, service) in METHODS.items():
+            found = np.full(BUCKETS, 1.0 / BUCKETS)
+            if estimator:
+                answer = estimate(estimator, attribute, statistic, [service]).distribution
+                assert answer is not None
+                found = answer
+            errors[name].append(measured(found, values))
+    for name, found_errors in errors.items():
+        cells = [summary(column, ".1f", 1e4) for column in np.array(found_errors).T]
+        yield row([population, epsilon, name, *cells])
+
+
+def tables() -> Iterator[str]:
+    """The section, line by line."""
+    yield f"## Numbers by categories: n = {USERS:,}, {BUCKETS} buckets, seeds 0 to {len(SEEDS) - 1}"
+    yield ""
+    yield "All errors are absolute, on the unit interval, times 10^4. Ranges: the mean over 200 ranges of that"
+    yield "width; quantiles: the mean over the nine deciles. The spiky population is log-normal incomes of which"
+    yield "six in ten are rounded to multiples of 1/64, 1/32 or 1/16."
+    yield ""
+    yield from header(["population", "epsilon", "method", *MEASURES])
+    for population in POPULATIONS:
+        for epsilon in (0.5, 1.0, 2.0):
+            yield from rows(population, epsilon)

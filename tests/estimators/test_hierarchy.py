@@ -1,0 +1,334 @@
+"""HH-ADMM, and what other estimators make of bins and trees."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ldpbeam import Attribute, Numeric, ServiceVersion, build_mechanism
+from ldpbeam.estimators import Estimate, Question, estimate
+from ldpbeam.estimators.frequencies import norm_sub
+from ldpbeam.estimators.hierarchy import admm, check_hierarchy, nearest_distribution
+from ldpbeam.mechanisms import Mechanism, Piecewise
+from ldpbeam.mechanisms.binned import Binned
+from ldpbeam.mechanisms.haar import Haar
+from ldpbeam.mechanisms.hierarchy import Hierarchy, constrained_inference
+from ldpbeam.statistics import Answers, Statistic, empty, tally
+
+Floats = NDArray[np.float64]
+DOMAIN = Numeric(0.0, 20.0)
+DEFAULTS: dict[str, Any] = {"penalty": 1.0, "tolerance": 1e-8, "max_iterations": 10_000}
+
+
+def asked(*mechanisms: Mechanism, buckets: int = 256) -> Attribute:
+    versions = tuple(ServiceVersion(f"s{i}", "", mechanism) for i, mechanism in enumerate(mechanisms))
+    return Attribute("x", DOMAIN, buckets, versions)
+
+
+def reported(attribute: Attribute, users: int, seed: int) -> tuple[Statistic, Floats]:
+    """The statistic of users who answer every service, and the shares of their true values' buckets."""
+    rng = np.random.default_rng(seed)
+    x = np.where(rng.random(users) < 0.3, rng.beta(30, 10, users), rng.beta(2, 6, users))
+    answers = [
+        Answers(index, np.arange(users), version.mechanism.perturb(x, rng))
+        for index, version in enumerate(attribute.versions)
+    ]
+    truth = np.histogram(x, attribute.buckets, (0.0, 1.0))[0] / users
+    return tally(attribute, users, answers), truth
+
+
+def admm_of(attribute: Attribute, statistic: Statistic, *services: str, **options: Any) -> Estimate:
+    return admm(Question(attribute, statistic, services or attribute.services), **options)
+
+
+def distribution(found: Estimate) -> Floats:
+    assert found.distribution is not None
+    return found.distribution
+
+
+def matrices(branching: int, leaves: int) -> list[Floats]:
+    """Which leaves are below each node, a level at a time."""
+    sizes = [branching]
+    while sizes[-1] < leaves:
+        sizes.append(sizes[-1] * branching)
+    return [np.repeat(np.eye(size), leaves // size, axis=1) for size in sizes]
+
+
+def quadratic(weights: Sequence[float] | Floats, levels: Sequence[Floats], shares: Sequence[Floats]) -> Any:
+    """(Q, c): the objective is x'Qx - 2 c'x and a constant."""
+    Q = sum(w * A.T @ A for w, A in zip(weights, levels, strict=True))
+    c = sum(w * A.T @ f for w, A, f in zip(weights, levels, shares, strict=True))
+    return Q, c
+
+
+def by_trying_every_support(Q: Floats, c: Floats) -> Floats:
+    """The minimum over the simplex: that of every set of leaves that may be above zero, the best of them."""
+    size = len(c)
+    best = np.zeros(size)
+    lowest = math.inf
+    for count in range(1, size + 1):
+        for some in itertools.combinations(range(size), count):
+            inside, ones = np.ix_(some, some), np.ones((1, count))
+            kkt = np.block([[Q[inside], ones.T], [ones, np.zeros((1, 1))]])
+            x = np.linalg.solve(kkt, np.append(c[list(some)], 1.0))[:count]
+            value = float(x @ Q[inside] @ x - 2.0 * c[list(some)] @ x)
+            if x.min() >= 0.0 and value < lowest:
+                lowest = value
+                best = np.zeros(size)
+                best[list(some)] = x
+    return best
+
+
+@settings(derandomize=True, deadline=None, max_examples=25)
+@given(
+    tree=st.sampled_from([(2, 2), (2, 4), (2, 8), (3, 9), (8, 8)]),
+    seed=st.integers(0, 2**32 - 1),
+    noise=st.sampled_from([0.05, 0.3, 3.0]),
+    penalty=st.floats(0.3, 3.0),
+)
+def test_admm_ends_at_the_minimum(tree: tuple[int, int], seed: int, noise: float, penalty: float) -> None:
+    rng = np.random.default_rng(seed)
+    levels = matrices(*tree)
+    truth = rng.dirichlet(np.full(tree[1], 0.5))
+    shares = [A @ truth + rng.normal(0.0, noise, len(A)) for A in levels]
+    weights = 10.0 ** rng.uniform(-1.0, 1.0, len(levels))
+    if len(levels) > 1 and seed % 3 == 0:  # a level above the leaves that says nothing
+        weights[seed % (len(levels) - 1)] = 0.0
+    exact = by_trying_every_support(*quadratic(weights, levels, shares))
+    found = nearest_distribution(shares, weights, tree[0], **{**DEFAULTS, "penalty": penalty})
+    assert found.converged
+    assert found.distance <= 1e-8
+    # The distance it states is an upper bound; the rest is the exact solution's own rounding.
+    assert np.linalg.norm(found.leaves - exact) <= found.distance + 1e-12
+    early = nearest_distribution(shares, weights, tree[0], **{**DEFAULTS, "max_iterations": 3})
+    assert np.linalg.norm(early.leaves - exact) <= early.distance + 1e-12
+
+
+@pytest.mark.parametrize("tree", [(2, 256), (4, 256), (16, 256), (2, 1024), (4, 1024), (32, 1024)])
+@pytest.mark.parametrize("noise", [0.003, 0.1, 10.0])
+def test_no_step_from_where_admm_ends_is_downhill(tree: tuple[int, int], noise: float) -> None:
+    rng = np.random.default_rng(0)
+    levels = matrices(*tree)
+    truth = rng.dirichlet(np.full(tree[1], 0.2))
+    shares = [A @ truth + rng.normal(0.0, noise, len(A)) for A in levels]
+    weights = rng.uniform(0.5, 2.0, len(levels))
+    found = nearest_distribution(shares, weights, tree[0], **DEFAULTS)
+    assert found.converged
+    assert found.n_iterations <= 1000
+    assert found.leaves.min() >= 0.0
+    assert found.leaves.sum() == pytest.approx(1.0, abs=1e-12)
+    terms = zip(weights, levels, shares, strict=True)
+    slope = sum(w * A.T @ (A @ found.leaves - f) for w, A, f in terms)
+    inside = found.leaves > 0.0
+    # Leaves off by 1e-8 change a slope by that times the largest curvature, which is that of two halves
+    # against each other: a level's weight times how many leaves its nodes have, all levels together.
+    rounding = 2e-8 * sum(w * tree[1] / len(A) for w, A in zip(weights, levels, strict=True))
+    assert np.ptp(slope[inside]) <= rounding
+    assert slope.min() >= slope[inside].mean() - rounding
+
+
+def papers_algorithm_2(shares: Sequence[Floats], branching: int, iterations: int) -> Floats:
+    """HH-ADMM as the square-wave paper prints it (appendix B): all nodes alike, root included."""
+    levels = [np.ones((1, len(shares[-1]))), *matrices(branching, len(shares[-1]))]
+    given = np.concatenate(([1.0], *shares))
+    ends = np.cumsum([len(A) for A in levels])[:-1]
+    tree = np.vstack(levels)
+    onto_consistent = tree @ np.linalg.pinv(tree)
+    estimate = given.copy()
+    mu, nu, eta = np.zeros((3, len(given)))
+    for _ in range(iterations):
+        y = (estimate - given + mu) / 2.0
+        z = onto_consistent @ (estimate + nu)
+        w = np.concatenate([norm_sub(part) for part in np.split(estimate + eta, ends)])
+        estimate = ((y + given - mu) + (z - nu) + (w - eta)) / 3.0
+        mu, nu, eta = mu + estimate - given - y, nu + estimate - z, eta + estimate - w
+    return estimate[-len(shares[-1]) :]
+
+
+@pytest.mark.parametrize("tree", [(2, 8), (4, 16), (3, 27)])
+def test_equal_weights_are_the_papers_algorithm(tree: tuple[int, int]) -> None:
+    rng = np.random.default_rng(1)
+    levels = matrices(*tree)
+    shares = [A @ rng.dirichlet(np.ones(tree[1])) + rng.normal(0.0, 0.1, len(A)) for A in levels]
+    found = nearest_distribution(shares, np.ones(len(levels)), tree[0], **DEFAULTS)
+    np.testing.assert_allclose(papers_algorithm_2(shares, tree[0], 5000), found.leaves, atol=1e-7)
+    assert (found.leaves == 0.0).any()
+
+
+def test_admm_leaves_a_consistent_distribution_as_it_is() -> None:
+    truth = np.random.default_rng(2).dirichlet(np.ones(64))
+    shares = [A @ truth for A in matrices(4, 64)]
+    found = nearest_distribution(shares, [1.0, 2.0, 3.0], 4, **DEFAULTS)
+    np.testing.assert_allclose(found.leaves, truth, atol=1e-8)
+
+
+def test_where_nothing_is_negative_admm_is_constrained_inference() -> None:
+    rng = np.random.default_rng(3)
+    shares = [1.0 / len(A) + rng.normal(0.0, 0.1 / len(A), len(A)) for A in matrices(4, 64)]
+    expected = constrained_inference(shares, [1.0, 3.0, 0.5], 4)
+    assert expected.min() > 0.0
+    found = nearest_distribution(shares, [1.0, 3.0, 0.5], 4, **DEFAULTS)
+    np.testing.assert_allclose(found.leaves, expected, atol=1e-8)
+
+
+def test_deepest_levels_without_weight_are_split_evenly() -> None:
+    rng = np.random.default_rng(4)
+    shares = [rng.normal(0.2, 0.2, size) for size in (4, 16, 64)]
+    found = nearest_distribution(shares, [1.0, 2.0, 0.0], 4, **DEFAULTS)
+    shallow = nearest_distribution(shares[:2], [1.0, 2.0], 4, **DEFAULTS)
+    np.testing.assert_allclose(found.leaves, np.repeat(shallow.leaves / 4.0, 4), atol=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
+@pytest.mark.parametrize("users", [1, 7, 20_000])
+def test_admm_gives_a_distribution_whatever_the_reports(epsilon: float, users: int) -> None:
+    attribute = asked(Hierarchy(epsilon), buckets=512)
+    statistic, _ = reported(attribute, users, seed=users)
+    found = admm_of(attribute, statistic)
+    assert found.distribution is not None
+    assert found.converged
+    assert found.warnings == ()
+    assert found.distribution.min() >= 0.0
+    assert found.distribution.sum() == pytest.approx(1.0, abs=1e-12)
+    # Two buckets a leaf, alike.
+    np.testing.assert_array_equal(found.distribution[::2], found.distribution[1::2])
+    assert found.reports == users
+    assert sum(found.details["level_reports"]) == users
+
+
+def test_what_did_not_converge_says_what_to_change() -> None:
+    attribute = asked(Hierarchy(1.0))
+    statistic, _ = reported(attribute, 1000, seed=5)
+    early = admm_of(attribute, statistic, max_iterations=3)
+    assert (early.converged, early.n_iterations) == (False, 3)
+    (warning,) = early.warnings
+    assert "not converged after 3 iterations" in warning
+    assert "raise max_iterations, or tolerance" in warning
+    assert early.distribution is not None
+    assert early.distribution.min() >= 0.0
+    assert early.distribution.sum() == pytest.approx(1.0, abs=1e-12)
+    late = admm_of(attribute, statistic)
+    assert late.converged
+    loose = admm_of(attribute, statistic, tolerance=1e-3)
+    assert loose.n_iterations < late.n_iterations
+    assert np.linalg.norm(distribution(loose) - distribution(late)) <= loose.details["distance"] + 1e-8
+    for penalty in (0.2, 5.0):
+        other = admm_of(attribute, statistic, penalty=penalty)
+        assert other.n_iterations != late.n_iterations
+        np.testing.assert_allclose(distribution(other), distribution(late), atol=2e-8)
+
+
+def test_services_are_averaged_level_by_level() -> None:
+    attribute = asked(Hierarchy(0.5, 4, 64, "grr"), Hierarchy(2.0, 4, 64, "hadamard"), buckets=64)
+    statistic, _ = reported(attribute, 3000, seed=6)
+    shares, weights = [np.zeros(size) for size in (4, 16, 64)], np.zeros(3)
+    for version, histogram in zip(attribute.versions, statistic.histograms, strict=True):
+        mechanism = version.mechanism
+        assert isinstance(mechanism, Hierarchy)
+        E = math.exp(mechanism.epsilon)
+        start = 0
+        for level, oracle in enumerate(mechanism.reporters):
+            own = histogram[start : start + oracle.cells(1)]
+            start += oracle.cells(1)
+            d = oracle.size
+            # 1/(d (p - q)^2) of GRR, 1/(2p - 1)^2 of Hadamard response.
+            root = (E - 1) / (E + d - 1) * math.sqrt(d) if oracle.name == "grr" else (E - 1) / (E + 1)
+            weights[level] += own.sum() * root**2
+            shares[level] += own.sum() * root**2 * oracle.unbiased_frequencies(own, int(own.sum()))
+    shares = [total / weight for total, weight in zip(shares, weights, strict=True)]
+    found = admm_of(attribute, statistic)
+    np.testing.assert_allclose(found.details["level_precisions"], weights, rtol=1e-12)
+    assert sum(found.details["level_reports"]) == found.reports == 6000
+    expected = nearest_distribution(shares, weights, 4, **DEFAULTS)
+    np.testing.assert_allclose(distribution(found), expected.leaves, atol=2e-8)
+    # One service of two is as if it were alone.
+    alone = asked(attribute.versions[1].mechanism, buckets=64)
+    moments = {1: next(iter(statistic.moments.values()))}
+    copy = dataclasses.replace(empty(alone), histograms=statistic.histograms[1:], moments=moments)
+    np.testing.assert_array_equal(
+        admm_of(attribute, statistic, "s1").distribution, admm_of(alone, copy).distribution
+    )
+
+
+TRUTHS = (
+    Hierarchy(2.0, 4, 64),
+    Hierarchy(2.0, 4, 64, "grr"),
+    Hierarchy(2.0, 2, 64, "hadamard"),
+    Haar(2.0, 64),
+    Binned(2.0, 32),
+    Binned(2.0, 32, "hadamard"),
+    Binned(2.0, 32, "oue"),
+)
+
+
+@pytest.mark.parametrize("mechanism", TRUTHS, ids=lambda m: f"{m.name}-{getattr(m, 'oracle', '')}")
+def test_a_planted_truth_is_recovered_as_reports_grow(mechanism: Any) -> None:
+    attribute = asked(mechanism, buckets=64)
+    bins = mechanism.bins
+    errors: dict[str, list[float]] = {"norm_sub": [], "em": [], "ems": [], "admm": []}
+    for users in (5_000, 50_000, 500_000):
+        statistic, truth = reported(attribute, users, seed=users)
+        own = truth.reshape(bins, -1).sum(axis=1)
+        shares = distribution(estimate("inversion", attribute, statistic)).reshape(bins, -1).sum(axis=1)
+        # The mean of `bins` squares of about normal errors of the stated variance has the variance 2/bins
+        # times its square; leaves of a tree share ancestors, so twice that is allowed. Four deviations.
+        squares = users * np.square(shares - own).mean() / mechanism.frequency_variance
+        assert abs(squares - 1.0) < 4.0 * math.sqrt(4.0 / bins)
+        for name, distances in errors.items():
+            if name == "admm" and not isinstance(mechanism, Hierarchy):
+                continue
+            answer = admm_of(attribute, statistic) if name == "admm" else estimate(name, attribute, statistic)
+            found = distribution(answer).reshape(bins, -1).sum(axis=1)
+            assert found.min() >= 0.0
+            assert found.sum() == pytest.approx(1.0, abs=1e-12)
+            distances.append(float(np.abs(np.cumsum(found - own)).max()))
+            if name == "norm_sub":
+                # A projection on a convex set that holds the truth is no further from it.
+                assert np.linalg.norm(found - own) <= np.linalg.norm(shares - own)
+    uniform = float(np.abs(np.cumsum(own - 1.0 / bins)).max())
+    # A hundred times the reports: a tenth of the error, of a fixed seed. EMS smooths however many there are.
+    for name in ("norm_sub", "em", "admm"):
+        if errors[name]:
+            assert errors[name][2] < 0.35 * errors[name][0], name
+            assert errors[name][2] < 0.15 * uniform, name
+    if not mechanism.composite:
+        assert errors["ems"][2] < 0.3 * uniform
+
+
+def test_admm_is_nearer_the_truth_than_inversion_and_norm_sub() -> None:
+    # 20 seeds in pairs, by the sum of squared errors of the distribution function (range queries).
+    attribute = asked(Hierarchy(1.0, 4, 64, "hadamard"), buckets=64)
+    squares: dict[str, list[float]] = {"inversion": [], "norm_sub": [], "admm": []}
+    for seed in range(20):
+        statistic, truth = reported(attribute, 5000, seed)
+        for name, errors in squares.items():
+            found = admm_of(attribute, statistic) if name == "admm" else estimate(name, attribute, statistic)
+            errors.append(float(np.square(np.cumsum(distribution(found) - truth)).sum()))
+    for name in ("inversion", "norm_sub"):
+        gain = np.subtract(squares[name], squares["admm"])
+        assert gain.mean() > 4 * gain.std(ddof=1) / math.sqrt(20), name
+
+
+def test_services_of_other_mechanisms_or_trees_are_refused() -> None:
+    tree = Hierarchy(1.0, 4, 64)
+    check_hierarchy(asked(tree, Hierarchy(2.0, 4, 64, "grr")), ["s0", "s1"])
+    mixed = asked(tree, Piecewise(1.0))
+    check_hierarchy(mixed, ["s0"])
+    with pytest.raises(ValueError, match=r"s1 \(piecewise\) reports no nodes of a tree"):
+        check_hierarchy(mixed, ["s0", "s1"])
+    with pytest.raises(ValueError, match=r"trees differ \(s0 branching 4 and leaves 64, s1 branching 2 "):
+        check_hierarchy(asked(tree, Hierarchy(1.0, 2, 64)), ["s0", "s1"])
+    with pytest.raises(ValueError, match="trees differ"):
+        check_hierarchy(asked(tree, Hierarchy(1.0, 4, 256)), ["s0", "s1"])
+    build = build_mechanism("binned", DOMAIN, 1.0)
+    with pytest.raises(ValueError, match=r"s0 \(binned\) reports no nodes"):
+        check_hierarchy(asked(build), ["s0"])

@@ -1,0 +1,474 @@
+"""Mechanisms of equal bins and trees of them: CFO with binning, HH and HaarHRR."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.linalg import hadamard
+
+from ldpbeam import Attribute, Numeric, ServiceVersion, build_mechanism
+from ldpbeam.mechanisms import RandomisedResponse, SecureUniforms
+from ldpbeam.mechanisms.binned import BinMechanism, Binned
+from ldpbeam.mechanisms.haar import Haar
+from ldpbeam.mechanisms.hierarchy import Hierarchy, constrained_inference, node_variance
+
+Floats = NDArray[np.float64]
+DOMAIN = Numeric(-3.0, 7.0)
+ORACLES = ("auto", "grr", "olh", "hadamard")
+#: Whole reports are told apart by all of them.
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    **{f"binned-{o}": ("binned", {"bins": 6, "oracle": o}) for o in (*ORACLES, "oue", "sue")},
+    **{f"binary-{o}": ("hierarchy", {"branching": 2, "leaves": 8, "oracle": o}) for o in ORACLES},
+    **{f"ternary-{o}": ("hierarchy", {"branching": 3, "leaves": 27, "oracle": o}) for o in ORACLES},
+    "flat": ("hierarchy", {"branching": 5, "leaves": 5}),
+    "haar-2": ("haar", {"leaves": 2}),
+    "haar-16": ("haar", {"leaves": 16}),
+}
+N = 20_000
+reproducibly = settings(derandomize=True, deadline=None, max_examples=40)
+
+
+def make(case: str, epsilon: float) -> BinMechanism:
+    name, options = CASES[case]
+    mechanism = build_mechanism(name, DOMAIN, epsilon, **options)
+    assert isinstance(mechanism, BinMechanism)
+    return mechanism
+
+
+def hierarchy(epsilon: float = 1.0, **options: Any) -> Hierarchy:
+    mechanism = build_mechanism("hierarchy", DOMAIN, epsilon, **options)
+    assert isinstance(mechanism, Hierarchy)
+    return mechanism
+
+
+class Given:
+    """Uniform draws that are given, one a call."""
+
+    def __init__(self, *draws: float) -> None:
+        self.draws = list(draws)
+
+    def random(self, size: int) -> Floats:
+        return np.full(size, self.draws.pop(0)) if size else np.zeros(0)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 5.0])
+@pytest.mark.parametrize("case", CASES)
+def test_columns_sum_to_one_and_products_are_those_of_the_matrix(case: str, epsilon: float) -> None:
+    mechanism = make(case, epsilon)
+    rng = np.random.default_rng(0)
+    for per_bin in (1, 3):
+        buckets = per_bin * mechanism.bins
+        for channel, cells in (
+            (mechanism.channel(buckets, 9), mechanism.cells(9)),
+            (mechanism.histogram_channel(buckets, 9), mechanism.histogram_cells(9)),
+        ):
+            matrix = channel.dense()
+            assert matrix.shape == channel.shape == (cells, buckets)
+            assert matrix.min() > 0.0
+            np.testing.assert_allclose(matrix.sum(axis=0), 1.0, atol=1e-12)
+            weights, counts = rng.normal(size=buckets), rng.normal(size=cells)
+            np.testing.assert_allclose(channel.matvec(weights), matrix @ weights, atol=1e-12)
+            np.testing.assert_allclose(channel.rmatvec(counts), counts @ matrix, atol=1e-12)
+
+
+def assert_budget_is_kept_and_spent(matrix: Floats, epsilon: float) -> None:
+    # Every oracle here has a report that is exactly exp(epsilon) times likelier under another value.
+    ratio = (matrix.max(axis=1) / matrix.min(axis=1)).max()
+    assert ratio == pytest.approx(math.exp(epsilon), rel=1e-9)
+
+
+@reproducibly
+@given(
+    epsilon=st.floats(0.05, 6.0),
+    tree=st.sampled_from([(2, 2), (2, 16), (3, 9), (4, 16), (5, 25), (7, 7)]),
+    oracle=st.sampled_from(ORACLES),
+)
+def test_no_node_is_likelier_than_exp_epsilon_allows(
+    epsilon: float, tree: tuple[int, int], oracle: str
+) -> None:
+    mechanism = hierarchy(epsilon, branching=tree[0], leaves=tree[1], oracle=oracle)
+    assert_budget_is_kept_and_spent(mechanism.channel(tree[1], 1).dense(), epsilon)
+
+
+@reproducibly
+@given(epsilon=st.floats(0.05, 6.0), levels=st.integers(1, 6))
+def test_no_coefficient_is_likelier_than_exp_epsilon_allows(epsilon: float, levels: int) -> None:
+    assert_budget_is_kept_and_spent(Haar(epsilon, 2**levels).channel(2**levels, 1).dense(), epsilon)
+
+
+@reproducibly
+@given(epsilon=st.floats(0.05, 6.0), bins=st.integers(2, 12), oracle=st.sampled_from((*ORACLES, "sue")))
+def test_no_bin_is_likelier_than_exp_epsilon_allows(epsilon: float, bins: int, oracle: str) -> None:
+    assert_budget_is_kept_and_spent(Binned(epsilon, bins, oracle).channel(bins, 1).dense(), epsilon)
+
+
+def test_the_channel_of_a_tree_is_the_one_its_words_say() -> None:
+    E, expected = math.exp(1.0), []
+    for size in (3, 9):  # a level is drawn evenly of two, then GRR over its nodes
+        for report in range(size):
+            own = [leaf * size // 9 == report for leaf in range(9)]
+            expected.append([(E if match else 1.0) / (E + size - 1) / 2 for match in own])
+    matrix = hierarchy(1.0, branching=3, leaves=9, oracle="grr").channel(9, 1).dense()
+    np.testing.assert_allclose(matrix, expected, atol=1e-15)
+
+
+def test_the_channel_of_haar_is_the_one_its_words_say() -> None:
+    E, expected = math.exp(1.0), []
+    for level in range(3):  # of 8 leaves
+        order, width = 2**level, 8 // 2**level
+        for row in range(order):
+            for sign in (-1, 1):
+                kept = []
+                for leaf in range(8):
+                    half = 1 if leaf % width < width // 2 else -1
+                    entry = hadamard(order)[row, leaf // width] * half
+                    kept.append((E if entry == sign else 1.0) / (E + 1) / order / 3)
+                expected.append(kept)
+    np.testing.assert_allclose(Haar(1.0, 8).channel(8, 1).dense(), expected, atol=1e-15)
+
+
+def chi_square_p_value(sampler: BinMechanism, claimed: BinMechanism, bucket: int) -> float:
+    """How well the sampler's reports of values in a bucket fit the claimed channel's column."""
+    buckets = 2 * claimed.bins
+    values = (bucket + np.random.default_rng(1).random(N)) / buckets
+    reports = sampler.perturb(values, np.random.default_rng(2))
+    counts = np.bincount(claimed.bucketise(reports, 1), minlength=claimed.cells(1))
+    expected = N * claimed.channel(buckets, 1).dense()[:, bucket]
+    # Thousands of rare cells (of OLH) are taken together by their probability: 5 or more reports a cell.
+    order = np.argsort(expected, kind="stable")
+    group = np.floor(np.cumsum(expected[order]) / 5.0).astype(int)
+    found, likely = np.bincount(group, counts[order]), np.bincount(group, expected[order])
+    some = likely > 0
+    return float(stats.chisquare(found[some], likely[some] * (N / likely.sum())).pvalue)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_sampler_matches_its_channel(case: str) -> None:
+    for epsilon in (0.5, 3.0):
+        mechanism = make(case, epsilon)
+        for bucket in (0, mechanism.bins, 2 * mechanism.bins - 1):
+            assert chi_square_p_value(mechanism, mechanism, bucket) > 1e-4
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.split("-")[1:] not in (["olh"], ["auto"])])
+def test_a_sampler_of_another_epsilon_does_not_match(case: str) -> None:
+    # (OLH has other cells at another epsilon.)
+    assert chi_square_p_value(make(case, 1.5), make(case, 1.0), 0) < 1e-4
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_histogram_counts_reports_by_bucket(case: str) -> None:
+    mechanism = make(case, 1.0)
+    reports = mechanism.perturb(np.random.default_rng(3).random(500), np.random.default_rng(4))
+    histogram = mechanism.histogram(reports, 9)
+    assert len(histogram) == mechanism.histogram_cells(9)
+    if not mechanism.composite:
+        assert histogram.sum() == 500
+        assert (
+            histogram.tolist()
+            == np.bincount(mechanism.bucketise(reports, 9), minlength=len(histogram)).tolist()
+        )
+    assert mechanism.composite == (case in ("binned-oue", "binned-sue"))
+
+
+def expected_histogram(mechanism: BinMechanism, truth: Floats, reports: int) -> NDArray[np.int64]:
+    """What so many reports give on average, rounded."""
+    channel = mechanism.channel(mechanism.bins, 1).dense()
+    return np.rint(reports * (channel @ truth)).astype(np.int64)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("case", [case for case in CASES if "-oue" not in case and "-sue" not in case])
+def test_the_average_histogram_gives_the_truth(case: str, epsilon: float) -> None:
+    # Shares are linear in the histogram of each level, so this is to be unbiased; rounding 10^13 reports to
+    # whole ones costs 1e-13 a cell, which a small epsilon and tens of thousands of cells raise to 1e-9.
+    mechanism = make(case, epsilon)
+    truth = np.random.default_rng(5).dirichlet(np.ones(mechanism.bins))
+    found = mechanism.unbiased_frequencies(expected_histogram(mechanism, truth, 10**13), 10**13)
+    np.testing.assert_allclose(found, truth, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "repetitions"),
+    [
+        ("haar", {"leaves": 32}, 3000),
+        ("haar", {"leaves": 2}, 20_000),
+        ("hierarchy", {"branching": 2, "leaves": 32, "oracle": "grr"}, 3000),
+        ("hierarchy", {"branching": 2, "leaves": 32, "oracle": "hadamard"}, 3000),
+        ("hierarchy", {"branching": 4, "leaves": 64, "oracle": "grr"}, 3000),
+        ("hierarchy", {"branching": 3, "leaves": 27, "oracle": "hadamard"}, 3000),
+        ("hierarchy", {"branching": 4, "leaves": 16, "oracle": "auto"}, 300),
+    ],
+)
+@pytest.mark.parametrize("epsilon", [0.5, 1.5])
+def test_the_variance_of_a_leaf_is_the_stated_one(
+    name: str, options: dict[str, Any], repetitions: int, epsilon: float
+) -> None:
+    mechanism = build_mechanism(name, DOMAIN, epsilon, **options)
+    assert isinstance(mechanism, BinMechanism)
+    truth = np.full(mechanism.bins, 1.0 / mechanism.bins)
+    column = mechanism.channel(mechanism.bins, 1).matvec(truth)
+    reports = 100_000
+    rng = np.random.default_rng(6)
+    squares, errors = [], []
+    for histogram in (rng.multinomial(reports, column) for _ in range(repetitions)):
+        found = mechanism.unbiased_frequencies(histogram, reports)
+        assert found.sum() == pytest.approx(1.0, abs=1e-9)
+        errors.append(found - truth)
+        squares.append(reports * np.square(found - truth).mean())
+    # The mean of the squares has their deviation over the root of the repetitions as standard error.
+    squares_error = np.std(squares) / math.sqrt(repetitions)
+    stated = mechanism.frequency_variance
+    assert squares_error < 0.025 * stated
+    assert abs(np.mean(squares) - stated) < 4 * squares_error
+    worst = np.abs(np.mean(errors, axis=0)).max()
+    assert worst < 4.5 * math.sqrt(stated / reports / repetitions)
+
+
+def matrices(branching: int, leaves: int) -> list[Floats]:
+    """Which leaves are below each node, a level at a time."""
+    sizes = [branching]
+    while sizes[-1] < leaves:
+        sizes.append(sizes[-1] * branching)
+    return [np.repeat(np.eye(size), leaves // size, axis=1) for size in sizes]
+
+
+@reproducibly
+@given(
+    tree=st.sampled_from([(2, 2), (2, 16), (3, 27), (4, 16), (5, 5)]),
+    seed=st.integers(0, 2**32 - 1),
+    skipped=st.integers(0, 3),
+)
+def test_constrained_inference_is_least_squares(tree: tuple[int, int], seed: int, skipped: int) -> None:
+    branching, leaves = tree
+    rng = np.random.default_rng(seed)
+    levels = matrices(branching, leaves)
+    weights = rng.uniform(0.01, 10.0, len(levels))
+    if skipped < len(levels) - 1:  # a level that says nothing, above the leaves
+        weights[skipped] = 0.0
+    shares = [rng.normal(size=len(level)) for level in levels]
+    quadratic = sum(w * A.T @ A for w, A in zip(weights, levels, strict=True))
+    linear = sum(w * A.T @ f for w, A, f in zip(weights, levels, shares, strict=True))
+    ones = np.ones((1, leaves))
+    kkt = np.block([[quadratic, ones.T], [ones, np.zeros((1, 1))]])
+    exact = np.linalg.solve(kkt, np.append(linear, 1.0))[:leaves]
+    np.testing.assert_allclose(constrained_inference(shares, weights, branching), exact, atol=1e-9)
+
+
+def test_levels_without_reports_have_no_weight() -> None:
+    mechanism = hierarchy(1.0, branching=2, leaves=8, oracle="grr")
+    truth = np.random.default_rng(7).dirichlet(np.ones(8))
+    histogram = expected_histogram(mechanism, truth, 3 * 10**12)
+    histogram[2:6] = 0  # level 2
+    assert mechanism.level_reports(histogram).tolist() == pytest.approx([10**12, 0, 10**12])
+    assert mechanism.level_shares(histogram)[1].tolist() == [0.0] * 4
+    np.testing.assert_allclose(mechanism.unbiased_frequencies(histogram, 1), truth, atol=1e-9)
+    histogram[6:] = 0  # level 3 too: only halves are known
+    halves = np.repeat(truth.reshape(2, 4).sum(axis=1) / 4, 4)
+    np.testing.assert_allclose(mechanism.unbiased_frequencies(histogram, 1), halves, atol=1e-9)
+    haar = Haar(1.0, 8)
+    reports = expected_histogram(haar, truth, 3 * 10**12)
+    reports[6:] = 0  # the lowest level
+    pairs = np.repeat(truth.reshape(4, 2).sum(axis=1) / 2, 2)
+    np.testing.assert_allclose(haar.unbiased_frequencies(reports, 1), pairs, atol=1e-9)
+
+
+def test_a_levels_reports_are_those_that_came() -> None:
+    # Twice the reports of one level say the same of it, and weigh twice as much.
+    mechanism = hierarchy(1.0, branching=2, leaves=4, oracle="grr")
+    histogram = np.array([300, 200, 150, 90, 80, 100])
+    twice = histogram * np.array([2, 2, 1, 1, 1, 1])
+    for one, other in zip(mechanism.level_shares(histogram), mechanism.level_shares(twice), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+    ratio = mechanism.level_precisions(twice) / mechanism.level_precisions(histogram)
+    np.testing.assert_allclose(ratio, [2.0, 1.0])
+    E = math.exp(1.0)
+    expected = [500 * 2 * ((E - 1) / (E + 1)) ** 2, 420 * 4 * ((E - 1) / (E + 3)) ** 2]
+    np.testing.assert_allclose(mechanism.level_precisions(histogram), expected)
+    np.testing.assert_allclose(
+        mechanism.level_shares(histogram)[0], (np.array([0.6, 0.4]) * (E + 1) - 1) / (E - 1)
+    )
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+def test_olh_nodes_vary_as_their_supports_do(epsilon: float) -> None:
+    # Half the variance of the difference of two nodes' shares, from the probabilities that a report of
+    # another node, or of one of the two, supports them: independent hashes.
+    size = 16
+    family = hierarchy(epsilon, branching=size, leaves=size, oracle="olh").reporters[0]
+    oracle = dataclasses.replace(family, seeds="any")
+    E, g = math.exp(epsilon), round(math.exp(epsilon)) + 1
+    p = E / (E + g - 1)
+    of_one, of_other = p * (1 - 1 / g) + (1 - p) / g, 2 / g * (1 - 1 / g)
+    second = (2 * of_one + (size - 2) * of_other) / size / (p - 1 / g) ** 2
+    assert node_variance(oracle) == pytest.approx(second / 2, rel=1e-12)
+
+
+@pytest.mark.parametrize("source", ["seeded", "secure"])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 5.0, 12.0, 20.0])
+@pytest.mark.parametrize("case", CASES)
+def test_every_report_of_the_sampler_is_accepted(case: str, epsilon: float, source: str) -> None:
+    if "olh" in case and "binned" not in case and epsilon == 20.0:
+        with pytest.raises(ValueError, match="keeps no counts by seed"):
+            make(case, epsilon)
+        return
+    mechanism = make(case, epsilon)
+    uniforms = np.random.default_rng(8) if source == "seeded" else SecureUniforms()
+    reports = mechanism.perturb(np.repeat([0.0, 0.25, 1.0], 700), uniforms)
+    assert reports.dtype == mechanism.payload_dtype
+    assert mechanism.is_report(reports).all()
+    if not mechanism.composite:
+        buckets = mechanism.bucketise(reports, 1)
+        assert 0 <= buckets.min() <= buckets.max() < mechanism.cells(1)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "olh" not in case])
+def test_extreme_budgets(case: str) -> None:
+    for epsilon in (0.01, 20.0):
+        mechanism = make(case, epsilon)
+        matrix = mechanism.histogram_channel(mechanism.bins, 1).dense()
+        assert matrix.min() > 0.0
+        np.testing.assert_allclose(matrix.sum(axis=0), 1.0, atol=1e-12)
+        reports = mechanism.perturb(np.random.default_rng(9).random(N) ** 2, np.random.default_rng(10))
+        found = mechanism.unbiased_frequencies(mechanism.histogram(reports, 1), N)
+        truth = np.diff(np.sqrt(np.linspace(0.0, 1.0, mechanism.bins + 1)))
+        # Five deviations of a bin's share; at epsilon 20 that of drawing people (GRR's, for a rare bin,
+        # is nothing) of the h-th part that a level has.
+        levels = len(mechanism.reporters) if isinstance(mechanism, Hierarchy) else 1
+        variance = mechanism.frequency_variance + levels * truth * (1.0 - truth)
+        assert (np.abs(found - truth) < 5.0 * np.sqrt(variance / N)).all()
+
+
+def accepted(mechanism: Hierarchy, *reports: tuple[int, int, int]) -> list[bool]:
+    return [bool(found) for found in mechanism.is_report(np.array(list(reports), mechanism.payload_dtype))]
+
+
+def test_reports_that_no_client_of_a_tree_can_send_are_refused() -> None:
+    top = 2**32 - 1
+    grr = hierarchy(1.0, branching=4, leaves=16, oracle="grr")
+    assert grr.payload_dtype.itemsize == 9
+    assert accepted(grr, (1, 0, 0), (1, 0, 3), (2, 0, 15)) == [True] * 3
+    assert accepted(grr, (0, 0, 0), (3, 0, 0), (255, 0, 0)) == [False] * 3
+    assert accepted(grr, (1, 0, 4), (2, 0, 16), (1, 0, top), (2, 1, 0), (1, top, 0)) == [False] * 5
+    rows = hierarchy(1.0, branching=3, leaves=9, oracle="hadamard")
+    assert accepted(rows, (1, 0, 7), (2, 0, 31)) == [True] * 2
+    assert accepted(rows, (1, 0, 8), (2, 0, 32), (2, 5, 0)) == [False] * 3
+    olh = hierarchy(1.0, branching=4, leaves=16, oracle="olh")
+    assert accepted(olh, (1, 1, 0), (2, 1023, 3)) == [True] * 2
+    assert accepted(olh, (1, 0, 4), (2, top, 0), (0, 0, 0), (3, 0, 0)) == [False] * 4
+    # At epsilon 1 GRR is better for 4 nodes, OLH for 16: only level 2 has a seed.
+    auto = hierarchy(1.0, branching=4, leaves=16)
+    assert [oracle.name for oracle in auto.reporters] == ["grr", "olh"]
+    assert accepted(auto, (1, 0, 1), (1, 7, 1), (2, 7, 1), (2, 7, 5)) == [True, False, True, False]
+
+
+def test_reports_that_no_other_client_can_send_are_refused() -> None:
+    haar = Haar(1.0, 16)
+    assert haar.is_report(np.array([0, 29], dtype=np.uint32)).all()
+    assert haar.is_report(np.array([0.0, 29.0])).all()
+    assert not haar.is_report(np.array([-1.0, 30.0, 0.5, math.nan, math.inf, -math.inf])).any()
+    assert not haar.is_report(np.array([30, 2**32 - 1], dtype=np.uint32)).any()
+    binned = Binned(1.0, 6, "grr")
+    assert binned.is_report(np.array([0.0, 5.0])).all()
+    assert not binned.is_report(np.array([-1.0, 6.0, 0.5, math.nan])).any()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("binned", {"bins": 1}, "bins must be a whole number from 2 to 65536, found 1"),
+        ("binned", {"bins": 2.5}, "bins must be a whole number"),
+        ("binned", {"bins": True}, "bins must be a whole number"),
+        ("binned", {"oracle": "piecewise"}, "'piecewise' is for numeric values"),
+        ("binned", {"oracle": "nothing"}, "unknown mechanism 'nothing'"),
+        ("hierarchy", {"leaves": 100}, "a power of branching, 4, found 100; 4, 16, 64, 256, "),
+        ("hierarchy", {"leaves": "256"}, "leaves must be a power of branching"),
+        ("hierarchy", {"branching": 1, "leaves": 1}, "branching must be a whole number from 2"),
+        ("hierarchy", {"branching": True}, "branching must be a whole number from 2"),
+        ("hierarchy", {"oracle": "oue"}, "oracle must be one of auto, grr, olh, hadamard, found 'oue'"),
+        ("haar", {"leaves": 100}, "a power of two from 2 to 65536, found 100"),
+        ("haar", {"leaves": 1}, "a power of two"),
+        ("haar", {"branching": 4}, "has no option 'branching'; it takes leaves"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build_mechanism(name, DOMAIN, 1.0, **options)
+
+
+@pytest.mark.parametrize("name", ["binned", "hierarchy", "haar"])
+def test_buckets_that_are_no_multiple_are_refused(name: str) -> None:
+    option = {"bins": 16} if name == "binned" else {"leaves": 16}
+    mechanism = build_mechanism(name, DOMAIN, 1.0, **option)
+    for buckets, numbers in ((40, "32 or 48"), (8, "16 or 32")):
+        for channel in (mechanism.channel, mechanism.histogram_channel):
+            with pytest.raises(ValueError, match=f"found {buckets}; buckets {numbers} would do"):
+                channel(buckets, 64)
+    assert mechanism.histogram_channel(48, 64).shape[1] == 48
+
+
+def test_a_fingerprint_is_of_the_oracles_that_were_chosen() -> None:
+    def fingerprint(name: str, **options: Any) -> str:
+        mechanism = build_mechanism(name, DOMAIN, 1.0, **options)
+        return Attribute("x", DOMAIN, 256, (ServiceVersion("s", "", mechanism),)).fingerprint
+
+    assert fingerprint("binned", bins=8) == fingerprint("binned", bins=8, oracle="grr")
+    assert fingerprint("binned", bins=32) == fingerprint("binned", bins=32, oracle="olh")
+    flat = {"branching": 4, "leaves": 4}
+    assert fingerprint("hierarchy", **flat) == fingerprint("hierarchy", **flat, oracle="grr")
+    different = [
+        fingerprint("binned", bins=32, oracle="grr"),
+        fingerprint("binned", bins=32),
+        fingerprint("binned", bins=64),
+        fingerprint("hierarchy", branching=2),
+        fingerprint("hierarchy", branching=4),
+        fingerprint("hierarchy", branching=4, oracle="grr"),
+        fingerprint("haar", leaves=256),
+        fingerprint("haar", leaves=16),
+    ]
+    assert len(set(different)) == len(different)
+
+
+def test_reports_from_given_draws() -> None:
+    """The test vectors of docs/reports.md; the value is 0.7, which is leaf 11 of 16."""
+    haar = Haar(1.0, 16)
+    # Level 2 of 0 .. 3: node 2 (leaves 8 .. 11), right half, so -1. Row 3 has -1 at column 2: +1, kept.
+    for draws, report in (
+        ((0.6, 0.8, 0.1), 13),
+        ((0.6, 0.8, 0.9), 12),
+        ((0.0, 0.9, 0.1), 0),
+        ((0.99, 0.5, 0.1), 23),
+    ):
+        assert haar.perturb([0.7], Given(*draws)).tolist() == [report]
+    tree = hierarchy(1.0, branching=4, leaves=16, oracle="grr")
+    for draws, expected in (
+        ((0.4, 0.3, 0.9), (1, 0, 2)),
+        ((0.4, 0.9, 0.4), (1, 0, 1)),
+        ((0.5, 0.1, 0.9), (2, 0, 11)),
+        ((0.5, 0.9, 0.9), (2, 0, 14)),
+    ):
+        assert tree.perturb([0.7], Given(*draws)).tolist() == [expected]
+    rows = hierarchy(1.0, branching=4, leaves=16, oracle="hadamard")
+    # Level 2, node 11 = 1011, row 5 = 0101: one bit in common, so -1.
+    assert rows.perturb([0.7], Given(0.5, 0.33, 0.1)).tolist() == [(2, 0, 10)]
+    assert rows.perturb([0.7], Given(0.5, 0.33, 0.9)).tolist() == [(2, 0, 11)]
+    binned = Binned(1.0, 16, "grr")
+    assert binned.perturb([0.7], Given(0.1, 0.5)).tolist() == [11]
+    assert binned.perturb([0.7], Given(0.9, 0.8)).tolist() == [13]
+    assert binned.perturb([1.0, 0.0], Given(0.1, 0.5)).tolist() == [15, 0]
+
+
+def test_auto_takes_the_oracle_of_lower_variance_level_by_level() -> None:
+    names = [oracle.name for oracle in hierarchy(2.0, branching=2, leaves=64).reporters]
+    # size - 2 < 3 exp(2) = 22.2 up to 16 nodes.
+    assert names == ["grr"] * 4 + ["olh"] * 2
+    assert isinstance(hierarchy(2.0, branching=4, leaves=4).reporters[0], RandomisedResponse)
+    assert [oracle.size for oracle in hierarchy(1.0).reporters] == [4, 16, 64, 256]

@@ -1,0 +1,455 @@
+"""Mechanisms for keys with values: privacy over whole people, samplers, channels, and what they accept."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+import ldpbeam.mechanisms.pckv as pckv
+from ldpbeam.domains import KeyValuePairs, KeyValues, Numeric
+from ldpbeam.mechanisms import SecureUniforms, build_mechanism
+from ldpbeam.mechanisms.key_value import KeyValueMechanism
+from ldpbeam.mechanisms.pckv import PCKVGRR, PaddedKeyValueMechanism
+from ldpbeam.mechanisms.pckv_slots import PCKVPM, PCKVUE, SlotsKeyValueMechanism
+from ldpbeam.mechanisms.privkv import PrivKV, PrivKVM
+
+Floats = NDArray[np.float64]
+#: A person: the value on [0, 1] of each key they have.
+Person = Mapping[int, float]
+MAKERS: dict[str, Callable[..., KeyValueMechanism]] = {
+    "privkv": PrivKV,
+    "privkvm": PrivKVM,
+    "pckv_grr": PCKVGRR,
+    "pckv_grr padded": lambda epsilon, size: PCKVGRR(epsilon, size, padding=2),
+    "pckv_ue": PCKVUE,
+    "pckv_ue padded": lambda epsilon, size: PCKVUE(epsilon, size, padding=2),
+    "pckv_pm": PCKVPM,
+    "pckv_pm padded": lambda epsilon, size: PCKVPM(epsilon, size, padding=2),
+}
+EPSILONS = (0.1, 1.0, 4.0)
+N = 40_000
+
+
+def pairs_of(people: Sequence[Person]) -> KeyValuePairs:
+    """The pairs of people, as columns."""
+    starts = np.cumsum([0, *(len(person) for person in people)])
+    keys = np.array([key for person in people for key in sorted(person)], dtype=np.int64)
+    values = np.array([person[key] for person in people for key in sorted(person)], dtype=float)
+    return KeyValuePairs(starts, keys, values)
+
+
+def columns_of(
+    mechanism: KeyValueMechanism, person: Person, value_buckets: int, fakes: float = 0.5
+) -> Floats:
+    """The distribution over the channel's columns that a person is, written from the papers."""
+    d = mechanism.size
+    if isinstance(mechanism, PrivKV):
+        weights = np.zeros((d, 4))
+        for key in range(d):
+            x, missing = (person[key], 0) if key in person else (fakes, 2)
+            weights[key, missing], weights[key, missing + 1] = x / d, (1 - x) / d
+        return weights.ravel()
+    assert isinstance(mechanism, PaddedKeyValueMechanism)
+    columns = value_buckets if isinstance(mechanism, PCKVPM) else 2
+    pairs = np.zeros((d, columns))
+    drawn = 1 / max(len(person), mechanism.padding)
+    for key, x in person.items():
+        if isinstance(mechanism, PCKVPM):
+            pairs[key, min(int(x * columns), columns - 1)] = drawn
+        else:
+            pairs[key] = drawn * x, drawn * (1 - x)
+    return np.append(pairs.ravel(), 1 - pairs.sum())
+
+
+def everyone(size: int, values: Sequence[float]) -> list[Person]:
+    """Every way to have each of the keys or not, with each of the values."""
+    choices = itertools.product((None, *values), repeat=size)
+    return [{key: x for key, x in enumerate(choice) if x is not None} for choice in choices]
+
+
+def worst_ratio(
+    mechanism: KeyValueMechanism, size: int, resolution: int, fakes: Sequence[float] = (0.5,)
+) -> float:
+    """The largest ratio of any whole report's chances between any two people."""
+    channel = mechanism.channel(resolution, resolution).dense()
+    people = everyone(size, (0.0, 0.5, 1.0))
+    ratios = []
+    for fake in fakes:
+        chances = channel @ np.column_stack([columns_of(mechanism, p, resolution, fake) for p in people])
+        assert chances.min() > 0.0
+        np.testing.assert_allclose(chances.sum(axis=0), 1.0, atol=1e-12)
+        ratios.append((chances.max(axis=1) / chances.min(axis=1)).max())
+    return float(max(ratios))
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("name", MAKERS)
+def test_columns_of_both_channels_sum_to_one_and_products_are_the_matrix(name: str, epsilon: float) -> None:
+    mechanism = MAKERS[name](epsilon, 3)
+    rng = np.random.default_rng(1)
+    for make in (mechanism.channel, mechanism.histogram_channel):
+        for value_buckets, resolution in ((1, 1), (4, 7), (7, 4)):
+            channel = make(value_buckets, resolution)
+            matrix = channel.dense()
+            np.testing.assert_allclose(matrix.sum(axis=0), 1.0, atol=1e-12)
+            x: Floats = rng.random(matrix.shape[1])
+            y: Floats = rng.random(matrix.shape[0])
+            np.testing.assert_allclose(channel.matvec(x), matrix @ x, rtol=1e-12)
+            np.testing.assert_allclose(channel.rmatvec(y), y @ matrix, rtol=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("padding", [1, 2, 4])
+@pytest.mark.parametrize("kind", [PCKVGRR, PCKVUE, PCKVPM])
+def test_no_two_people_differ_by_more_than_exp_epsilon(
+    kind: type[PaddedKeyValueMechanism], padding: int, size: int, epsilon: float
+) -> None:
+    # At 1/32 of the range some report buckets are all inside the band of one value, and outside of another's.
+    ratio = worst_ratio(kind(epsilon, size, padding=padding), size, 32)
+    assert ratio <= math.exp(epsilon) * (1 + 1e-9)
+    # Dummies that no person can do without hide more, as their slots are not sent.
+    if padding <= size or kind is PCKVGRR:
+        assert ratio == pytest.approx(math.exp(epsilon), rel=1e-9)
+
+
+@pytest.mark.parametrize("key_share", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_privkv_spends_less_than_epsilon_and_later_rounds_all_of_it(epsilon: float, key_share: float) -> None:
+    eps1, eps2 = key_share * epsilon, (1 - key_share) * epsilon
+    p2 = math.exp(eps2) / (1 + math.exp(eps2))
+    ratio = worst_ratio(PrivKV(epsilon, 2, key_share=key_share), 2, 1)
+    assert ratio == pytest.approx(max(math.exp(eps1) * 2 * p2, math.exp(eps2)), rel=1e-9)
+    assert ratio < math.exp(epsilon)
+    later = PrivKVM(epsilon, 2, key_share=key_share, round=2)
+    assert worst_ratio(later, 2, 1, (0.0, 0.3, 1.0)) == pytest.approx(math.exp(epsilon), rel=1e-9)
+
+
+class PublishedKeyStep(PCKVPM):
+    """PCKV-PM with PCKV-UE's chance of another slot, which is over budget."""
+
+    @property
+    def constants(self) -> tuple[float, float]:
+        return 0.5, 2.0 / (math.exp(self.epsilon) + 3.0)
+
+
+@pytest.mark.parametrize(("epsilon", "spent"), [(1.0, 1.12), (2.0, 2.43), (4.0, 5.33)])
+def test_pckv_ue_s_key_step_with_piecewise_values_is_over_budget(epsilon: float, spent: float) -> None:
+    assert math.log(worst_ratio(PublishedKeyStep(epsilon, 2), 2, 32)) == pytest.approx(spent, abs=0.005)
+
+
+PEOPLE: tuple[Person, ...] = ({}, {1: 0.3}, {0: 1.0, 2: 0.1}, {0: 0.9, 1: 0.4, 2: 0.6})
+
+
+def chi_square_p_value(sampler: KeyValueMechanism, claimed: KeyValueMechanism, person: Person) -> float:
+    """How well the whole reports of one person fit the claimed channel."""
+    rng = np.random.default_rng(2)
+    values = dict(person)
+    pairs = pairs_of([values] * N)
+    buckets = 5
+    if isinstance(claimed, PCKVPM):
+        # A channel takes a value to be anywhere in its bucket.
+        inside = np.minimum(np.floor(pairs.values * buckets), buckets - 1) + rng.random(len(pairs.values))
+        pairs = dataclasses.replace(pairs, values=inside / buckets)
+    reports = sampler.perturb(pairs, rng)
+    counts = np.bincount(claimed.bucketise(reports, 3), minlength=claimed.cells(3))
+    expected = claimed.channel(buckets, 3).dense() @ columns_of(claimed, person, buckets)
+    return float(stats.chisquare(counts, N * expected / expected.sum()).pvalue)
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_sampler_matches_its_channel(name: str, epsilon: float, person: Person) -> None:
+    # 96 fixed draws: the smallest of as many even p-values is below 1e-4 once in a hundred choices of seeds.
+    mechanism = MAKERS[name](epsilon, 3)
+    assert chi_square_p_value(mechanism, mechanism, person) > 1e-4
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_sampler_of_another_epsilon_does_not_match(name: str) -> None:
+    assert chi_square_p_value(MAKERS[name](1.5, 3), MAKERS[name](1.0, 3), PEOPLE[1]) < 1e-6
+
+
+@pytest.mark.parametrize("means", [np.array([0.0, 0.7, 1.0]), np.array([0.5, 0.5, 0.5])])
+def test_a_later_round_draws_missing_values_from_the_means(means: Floats) -> None:
+    mechanism = PrivKVM(2.0, 3, round=3)
+    reports = mechanism.perturb_with(pairs_of([PEOPLE[1]] * N), means, np.random.default_rng(3))
+    weights = np.zeros((3, 4))
+    for key, mean in enumerate(means):
+        x, missing = (0.3, 0) if key == 1 else (mean, 2)
+        weights[key, missing : missing + 2] = x / 3, (1 - x) / 3
+    expected = mechanism.channel(1, 1).dense() @ weights.ravel()
+    assert stats.chisquare(np.bincount(reports, minlength=9), N * expected).pvalue > 1e-4
+
+
+class Scripted:
+    """Uniform draws that were written down before."""
+
+    def __init__(self, draws: Sequence[float]) -> None:
+        self.draws = list(draws)
+
+    def random(self, size: int) -> Floats:
+        taken, self.draws = self.draws[:size], self.draws[size:]
+        assert len(taken) == size
+        return np.array(taken)
+
+
+def privkv_client(epsilon: float, d: int, person: Person, u: Sequence[float]) -> int:
+    p = math.exp(epsilon / 2) / (1 + math.exp(epsilon / 2))
+    a = math.floor(u[0] * d)
+    x = person.get(a, 0.5)
+    if u[1] >= (p if a in person else 1 - p):
+        return 3 * a
+    return 3 * a + (1 if u[2] < x * p + (1 - x) * (1 - p) else 2)
+
+
+def drawn(d: int, ell: int, person: Person, u: float) -> tuple[int | None, float]:
+    t = math.floor(u * max(len(person), ell))
+    return sorted(person.items())[t] if t < len(person) else (None, 0.5)
+
+
+def pckv_grr_client(epsilon: float, d: int, ell: int, person: Person, u: Sequence[float]) -> int:
+    growth, keys = ell * (math.exp(epsilon) - 1), d + ell
+    a, p = (growth + 2) / (growth + 2 * keys), (growth + 1) / (growth + 2)
+    key, x = drawn(d, ell, person, u[0])
+    k = d + math.floor(ell * u[1]) if key is None else key
+    if u[2] < a:
+        return 2 * k + (u[4] < x * p + (1 - x) * (1 - p))
+    j = math.floor((keys - 1) * u[3])
+    return 2 * (j if j < k else j + 1) + (u[4] < 0.5)
+
+
+def bits(flags: Sequence[bool]) -> bytes:
+    number = sum(1 << k for k, flag in enumerate(flags) if flag)
+    return number.to_bytes((len(flags) + 7) // 8, "little")
+
+
+def pckv_ue_client(epsilon: float, d: int, ell: int, person: Person, u: Sequence[float]) -> bytes:
+    E = math.exp(epsilon)
+    b, p = 2 / (E + 3), E / (E + 1)
+    key, x = drawn(d, ell, person, u[0])
+    plus, minus = [False] * d, [False] * d
+    for k in range(d):
+        first, second = (0.5 * (x * p + (1 - x) * (1 - p)), 0.5) if k == key else (b / 2, b)
+        plus[k], minus[k] = u[1 + k] < first, first <= u[1 + k] < second
+    return bits(plus) + bits(minus)
+
+
+def pckv_pm_client(epsilon: float, d: int, ell: int, person: Person, u: Sequence[float]) -> bytes:
+    s = math.exp(epsilon / 2)
+    C = (s + 1) / (s - 1)
+    key, x = drawn(d, ell, person, u[0])
+    present = [u[1 + k] < (0.5 if k == key else 1 / (s + 1)) for k in range(d)]
+    values = [0.0] * d
+    for k in range(d):
+        if k != key:
+            y = (2 * u[1 + d + k] - 1) * C
+        else:
+            left = (C + 1) / 2 * (2 * x - 1) - (C - 1) / 2
+            near, v = u[1 + 2 * d :]
+            far = -C + (C + 1) * v
+            y = left + (C - 1) * v if near < s / (s + 1) else far if far < left else far + C - 1
+        values[k] = y if present[k] else 0.0
+    return bits(present) + struct.pack(f"<{d}f", *values)
+
+
+@pytest.mark.parametrize("person", [*PEOPLE, {8: 0.7}])
+def test_clients_written_from_the_documents_send_the_same(person: Person) -> None:
+    d, pairs, rng = 9, pairs_of([person]), np.random.default_rng(4)
+    for _ in range(200):
+        u = rng.random(1 + 2 * d + 2).tolist()
+        assert int(PrivKV(1.0, d).perturb(pairs, Scripted(u))[0]) == privkv_client(1.0, d, person, u)
+        for ell in (1, 3):
+            grr = PCKVGRR(1.0, d, padding=ell).perturb(pairs, Scripted(u))
+            assert int(grr[0]) == pckv_grr_client(1.0, d, ell, person, u)
+            ue = PCKVUE(1.0, d, padding=ell).perturb(pairs, Scripted(u))
+            assert ue.tobytes() == pckv_ue_client(1.0, d, ell, person, u)
+            pm = PCKVPM(1.0, d, padding=ell).perturb(pairs, Scripted(u))
+            expected = pckv_pm_client(1.0, d, ell, person, u)
+            assert pm.tobytes()[:2] == expected[:2]
+            # One rounding of a double's last bits may cross into the next 32-bit float.
+            values = np.frombuffer(expected[2:], dtype="<f4")
+            np.testing.assert_allclose(np.frombuffer(pm.tobytes()[2:], dtype="<f4"), values, rtol=3e-7)
+
+
+@pytest.mark.parametrize("source", ["seeded", "secure"])
+@pytest.mark.parametrize("epsilon", [2e-6, 1.0, 20.0])
+@pytest.mark.parametrize("name", MAKERS)
+def test_every_report_is_accepted_also_of_people_without_a_pair(
+    name: str, epsilon: float, source: str
+) -> None:
+    uniforms = np.random.default_rng(5) if source == "seeded" else SecureUniforms()
+    for size in (2, 8, 9):
+        mechanism = MAKERS[name](epsilon, size)
+        ends = {0: 0.0, 1: 1.0}
+        for people in ([{}] * 300, [ends] * 300, [{}, ends, {1: 0.5}] * 100, [{}, ends] * 150 + [{}], []):
+            reports = mechanism.perturb(pairs_of(people), uniforms)
+            assert reports.dtype == mechanism.payload_dtype
+            assert reports.shape == (len(people),)
+            assert mechanism.is_report(reports).all()
+            histogram = mechanism.histogram(reports, 5)
+            assert histogram.shape == (mechanism.histogram_cells(5),)
+            assert histogram.sum() == len(people) * (size if mechanism.composite else 1)
+
+
+@pytest.mark.parametrize("name", ["privkv", "privkvm", "pckv_grr", "pckv_grr padded"])
+def test_numbers_outside_of_the_reports_are_refused(name: str) -> None:
+    mechanism = MAKERS[name](1.0, 3)
+    cells = mechanism.cells(1)
+    assert mechanism.is_report(np.arange(cells)).all()
+    assert mechanism.is_report(np.arange(cells, dtype=np.float64)).all()
+    assert not mechanism.is_report(np.array([-1, cells])).any()
+    assert not mechanism.is_report(np.array([math.nan, math.inf, -math.inf, 0.5, -1.0, cells])).any()
+
+
+def test_exactly_the_reports_of_pckv_ue_are_accepted() -> None:
+    mechanism = PCKVUE(1.0, 3)
+    every = np.arange(2**16, dtype="<u2").view(mechanism.payload_dtype)
+    accepted = every[mechanism.is_report(every)]
+    assert len(accepted) == 27
+    assert sorted(mechanism.bucketise(accepted, 1)) == list(range(27))
+    # +1 for keys 0 and 2 as the low bits of the first byte, -1 for key 1 in the second.
+    assert mechanism.is_report(np.frombuffer(b"\x05\x02", mechanism.payload_dtype)).all()
+    assert mechanism.bucketise(np.frombuffer(b"\x05\x02", mechanism.payload_dtype), 1) == [1 * 9 + 2 * 3 + 1]
+    wide = PCKVUE(1.0, 9)
+    assert wide.payload_dtype.itemsize == 4
+    assert wide.is_report(np.frombuffer(b"\xff\x01\x00\x00", wide.payload_dtype)).all()
+    for wrong in (b"\xff\x02\x00\x00", b"\x00\x00\x00\x80", b"\x01\x00\x01\x00", b"\x00\x01\x00\x01"):
+        assert not wide.is_report(np.frombuffer(wrong, wide.payload_dtype)).any()
+
+
+def test_what_no_client_of_pckv_pm_can_send_is_refused() -> None:
+    mechanism = PCKVPM(1.0, 3)
+    C = mechanism.piecewise.bound
+
+    def accepts(present: int, *values: float) -> bool:
+        payload = np.frombuffer(struct.pack("<B3f", present, *values), mechanism.payload_dtype)
+        return bool(mechanism.is_report(payload)[0])
+
+    assert accepts(0, 0.0, 0.0, 0.0)
+    assert accepts(5, C, 0.0, -C)
+    assert accepts(2, 0.0, 0.0, 0.0)
+    assert not accepts(8, 0.0, 0.0, 0.0)
+    assert not accepts(5, 1.0, 1.0, 1.0)
+    assert not accepts(0, 0.0, -0.0, 0.0)
+    for wrong in (math.nan, math.inf, -math.inf, 1.001 * C, -1.001 * C):
+        assert not accepts(1, wrong, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("kind", [PCKVUE, PCKVPM])
+def test_counting_in_blocks_changes_nothing(
+    kind: type[SlotsKeyValueMechanism], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mechanism = kind(1.0, 5)
+    reports = mechanism.perturb(pairs_of([{}, {2: 0.1}] * 50), np.random.default_rng(6))
+    whole = mechanism.histogram(reports, 4)
+    monkeypatch.setattr(pckv_slots, "BLOCK_SLOTS", 17)
+    np.testing.assert_array_equal(mechanism.histogram(reports, 4), whole)
+    again = mechanism.perturb(pairs_of([{}, {2: 0.1}] * 50), np.random.default_rng(6))
+    assert again.shape == reports.shape
+    assert mechanism.is_report(again).all()
+
+
+def test_whole_reports_of_many_keys_have_no_cells() -> None:
+    assert PCKVUE(1.0, 12).cells(1) == 3**12
+    assert PCKVPM(1.0, 2).cells(1023) == 2**20
+    for mechanism in (PCKVUE(1.0, 13), PCKVPM(1.0, 2)):
+        with pytest.raises(ValueError, match="cannot be joined"):
+            mechanism.cells(1024)
+        with pytest.raises(ValueError, match="cannot be joined"):
+            mechanism.channel(8, 1024)
+
+
+@pytest.mark.parametrize("padding", [1, 3])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_key_values_of_expected_counts_are_the_truth(epsilon: float, padding: int) -> None:
+    """The estimators are linear inside their clips: exact where counts are what they are expected to be."""
+    n, x = 10**6, np.array([0.8, 0.25, 0.5])
+    frequencies = np.array([0.3, 0.1, 0.2])
+    for mechanism in (PCKVGRR(epsilon, 3, padding=padding), PCKVUE(epsilon, 3, padding=padding)):
+        pairs = np.column_stack((x, 1 - x)) * (frequencies / padding)[:, None]
+        weights = np.append(pairs.ravel(), 1 - pairs.sum())
+        histogram = mechanism.histogram_channel(1, 1).matvec(weights) * n * (3 if mechanism.composite else 1)
+        found = mechanism.key_values(histogram, n)
+        np.testing.assert_allclose(found, (frequencies, x), rtol=1e-9)
+        np.testing.assert_allclose(mechanism.key_values_of(weights), (frequencies, x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_pckv_pm_s_key_values_are_off_by_the_resolution_only(epsilon: float) -> None:
+    n, buckets, resolution = 10**6, 10, 256
+    frequencies, chosen = np.array([0.3, 0.1, 0.2]), np.array([8, 2, 5])
+    pairs = np.zeros((3, buckets))
+    pairs[np.arange(3), chosen] = frequencies
+    weights = np.append(pairs.ravel(), 1 - pairs.sum())
+    mechanism = PCKVPM(epsilon, 3)
+    histogram = mechanism.histogram_channel(buckets, resolution).matvec(weights) * n * 3
+    found = mechanism.key_values(histogram, n)
+    np.testing.assert_allclose(found[0], frequencies, rtol=1e-9)
+    # Either end of the band moves a bucket's mean from its middle: by less than the step of the density times
+    # width^2 / 8 on the scale of v, half of it on that of x.
+    s, C = math.exp(epsilon / 2), mechanism.piecewise.bound
+    step = s * (s - 1) / (2 * (s + 1)) * (1 - 1 / s**2)
+    off = 2 * step * (2 * C / resolution) ** 2 / 8 / 2
+    np.testing.assert_allclose(found[1], (chosen + 0.5) / buckets, atol=off)
+    np.testing.assert_allclose(mechanism.key_values_of(weights)[1], (chosen + 0.5) / buckets, rtol=1e-12)
+
+
+@pytest.mark.parametrize("key_share", [0.3, 0.5])
+def test_privkv_s_frequency_is_unbiased_and_its_mean_leans_to_the_middle(key_share: float) -> None:
+    f, x = np.array([0.3, 0.9, 0.0]), np.array([0.8, 0.25, 0.5])
+    mechanism = PrivKV(2.0, 3, key_share=key_share)
+    states = np.column_stack((f * x, f * (1 - x), (1 - f) / 2, (1 - f) / 2)) / 3
+    histogram = mechanism.channel(1, 1).matvec(states.ravel()) * 10**6
+    frequencies, means = mechanism.key_values(histogram, 10**6)
+    np.testing.assert_allclose(frequencies, f, atol=1e-12)
+    p1 = 1 / (1 + math.exp(-2.0 * key_share))
+    real = f * p1 / (f * p1 + (1 - f) * (1 - p1))
+    np.testing.assert_allclose(means, 0.5 + real * (x - 0.5), rtol=1e-9)
+    np.testing.assert_allclose(mechanism.key_values_of(states.ravel()), (f, x), rtol=1e-12)
+
+
+def test_a_key_without_a_report_is_absent_with_the_middle_as_mean() -> None:
+    frequencies, means = PrivKV(1.0, 2).key_values(np.array([0, 0, 0, 5, 3, 2]), 10)
+    assert (frequencies[0], means[0]) == (pytest.approx(0.0, abs=1e-12), 0.5)
+    for mechanism in (PCKVGRR(1.0, 2), PCKVUE(1.0, 2), PCKVPM(1.0, 2)):
+        counts = np.zeros(mechanism.histogram_cells(4), dtype=np.int64)
+        frequencies, means = mechanism.key_values(counts, 10)
+        # As published: a frequency is clipped to one person.
+        assert frequencies.tolist() == [0.1, 0.1]
+        assert means.tolist() == [0.5, 0.5]
+
+
+def test_study_files_can_ask_for_them() -> None:
+    domain = KeyValues(("a", "b", "c"), Numeric(0.0, 5.0))
+    assert build_mechanism("privkv", domain, 1.0, key_share=0.25) == PrivKV(1.0, 3, key_share=0.25)
+    assert build_mechanism("privkvm", domain, 1.0, round=2) == PrivKVM(1.0, 3, round=2)
+    assert build_mechanism("pckv_grr", domain, 1.0) == PCKVGRR(1.0, 3)
+    assert build_mechanism("pckv_ue", domain, 1.0, padding=4) == PCKVUE(1.0, 3, padding=4)
+    assert build_mechanism("pckv_pm", domain, 1.0).parameters["mechanism"] == "pckv_pm"
+    with pytest.raises(ValueError, match="keys with values"):
+        build_mechanism("pckv_pm", Numeric(0.0, 1.0), 1.0)
+    wrong: list[tuple[str, dict[str, Any], str]] = [
+        ("privkv", {"key_share": 1.0}, "key_share"),
+        ("privkvm", {"round": 0}, "round"),
+        ("pckv_ue", {"padding": 0}, "padding"),
+        ("pckv_grr", {"padding": 1.5}, "padding"),
+    ]
+    for name, options, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            build_mechanism(name, domain, 1.0, **options)
+
+
+def test_a_later_round_says_that_it_needs_means() -> None:
+    with pytest.raises(ValueError, match="needs the means that round 1 found"):
+        PrivKVM(1.0, 2, round=2).perturb(pairs_of([{}]), np.random.default_rng(7))
