@@ -55,3 +55,32 @@ def people_of(frequencies: Floats, means: Floats, people: int, rng: np.random.Ge
     values = centres + widths * rng.uniform(-1.0, 1.0, len(keys))
     starts = np.concatenate(([0], np.cumsum(np.bincount(person, minlength=people))))
     return KeyValuePairs(starts.astype(np.int64), keys.astype(np.int64), values)
+
+
+def beta(a: float, b: float, people: int, rng: np.random.Generator) -> Floats:
+    """Values of a Beta distribution on [0, 1], shape (people,); (5, 2) is the square-wave paper's."""
+    return rng.beta(a, b, people)
+
+
+def two_normals(people: int, rng: np.random.Generator) -> Floats:
+    """S-MN of the mixture-reduction paper: 0.6 N(0.7, 0.2^2) + 0.4 N(0.2, 0.1^2) clipped to [-1, 1].
+
+    Returns:
+        Values scaled to [0, 1], shape (people,).
+    """
+    first = rng.random(people) < 0.6
+    values = np.where(first, rng.normal(0.7, 0.2, people), rng.normal(0.2, 0.1, people))
+    scaled: Floats = (np.clip(values, -1.0, 1.0) + 1.0) / 2.0
+    return scaled
+
+
+def spiky(people: int, rng: np.random.Generator) -> Floats:
+    """Incomes on [0, 1], six in ten of them told as a round number, shape (people,).
+
+    Log-normal with median 1/10 and deviation 0.8; of those told round, a third each are multiples of 1/16,
+    1/32 and 1/64: like the square-wave paper's Income, most of whose people tell round numbers.
+    """
+    values = np.minimum(0.1 * np.exp(0.8 * rng.standard_normal(people)), 1.0)
+    steps = rng.choice([16.0, 32.0, 64.0], people)
+    told_round = rng.random(people) < 0.6
+    return np.where(told_round, np.rint(values * steps) / steps, values)

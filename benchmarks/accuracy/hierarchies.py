@@ -91,9 +91,9 @@ def tables() -> Iterator[str]:
     """The section, line by line."""
     yield f"## Numbers by categories: n = {USERS:,}, {BUCKETS} buckets, seeds 0 to {len(SEEDS) - 1}"
     yield ""
-    yield "All errors are absolute, on the unit interval, times 10^4. Ranges: the mean over 200 ranges of that"
-    yield "width; quantiles: the mean over the nine deciles. The spiky population is log-normal incomes of which"
-    yield "six in ten are rounded to multiples of 1/64, 1/32 or 1/16."
+    yield "All errors are absolute, on the unit interval, times 10^4. Ranges: the mean over 200 ranges of"
+    yield "that width; quantiles: the mean over the nine deciles. The spiky population is log-normal incomes"
+    yield "of which six in ten are rounded to multiples of 1/64, 1/32 or 1/16."
     yield ""
     yield from header(["population", "epsilon", "method", *MEASURES])
     for population in POPULATIONS:

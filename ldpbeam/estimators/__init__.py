@@ -26,6 +26,7 @@ from ldpbeam.estimators.hierarchy import admm, check_hierarchy
 from ldpbeam.estimators.joint import check_joined, ule
 from ldpbeam.estimators.key_value import check_key_value, key_value
 from ldpbeam.estimators.means import check_mean, check_uwa, ivw, ua, uwa
+from ldpbeam.estimators.mixture_reduction import check_mr, mr
 from ldpbeam.estimators.pckv import check_pckv_em, check_pckv_mr, pckv_em, pckv_mr
 from ldpbeam.estimators.privkv import (
     check_privkv_em,
@@ -35,6 +36,8 @@ from ldpbeam.estimators.privkv import (
     privkv_mle,
     privkvm,
 )
+from ldpbeam.estimators.reduction import STRATEGIES
+from ldpbeam.estimators.wiener import iiw
 from ldpbeam.statistics import Statistic
 
 __all__ = ["ESTIMATORS", "Estimate", "Estimator", "Progress", "Question", "check", "estimate"]
@@ -61,6 +64,21 @@ ESTIMATORS: Mapping[str, Estimator] = {
             {"smooth": True, "tolerance": 1e-3, "max_iterations": 10_000},
             joins=True,
         ),
+        Estimator(
+            "mr",
+            "MR: EM that merges what noise hides",
+            mr,
+            check_mr,
+            {
+                "strategy": "halving",
+                "pre_merge": False,
+                "keep": 0.25,
+                "deviations": None,
+                "tolerance": None,
+                "max_iterations": 10_000,
+                "accelerated": None,
+            },
+        ),
         Estimator("ivw", "mean, services weighted by inverse variance", ivw, check_mean),
         Estimator("ua", "UA: mean of each user's mean unbiased report", ua, check_mean),
         Estimator("uwa", "UWA as published: weights by each user's posterior", uwa, check_uwa, joins=True),
@@ -70,6 +88,7 @@ ESTIMATORS: Mapping[str, Estimator] = {
         Estimator("norm_sub", "Norm-Sub: the nearest distribution", norm_sub_estimate, check_frequencies),
         Estimator("norm_cut", "Norm-Cut: small shares cut", norm_cut_estimate, check_frequencies),
         Estimator("norm_mul", "Norm-Mul: positive shares scaled", norm_mul_estimate, check_frequencies),
+        Estimator("iiw", "IIW: unbiased shares, Wiener-filtered", iiw, check_bins, {"correction": True}),
         Estimator(
             "admm",
             "HH-ADMM: the nearest distribution to all levels of a hierarchy",
@@ -145,8 +164,10 @@ def check(name: str, attribute: Attribute, services: Sequence[str], options: Map
 
 def _option_problem(option: str, value: object) -> str:
     """What is wrong with an option's value; empty where nothing is."""
-    if option in ("smooth", "accelerated"):
+    if option in ("smooth", "accelerated", "pre_merge", "correction"):
         return "" if isinstance(value, bool) else "is true or false"
+    if option == "strategy":
+        return "" if value in STRATEGIES else f"is one of {', '.join(STRATEGIES)}"
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if option == "max_iterations":
         return "" if isinstance(value, int) and number and value >= 1 else "is a whole number from 1"

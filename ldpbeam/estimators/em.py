@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.channels import Channel
-from ldpbeam.domains import Floats, Numeric
+from ldpbeam.domains import Floats, Integers, Numeric
 from ldpbeam.estimators.estimate import Estimate, Progress, Question
 
 #: A channel of fewer entries is multiplied as a plain matrix: below this, one BLAS call is faster
@@ -144,6 +144,28 @@ def accelerate(
     return Fit(weights, np.array(trace), converged)
 
 
+def products(
+    channel: Channel, seen: Integers
+) -> tuple[Callable[[Floats], Floats], Callable[[Floats], Floats]]:
+    """Weights to the probabilities of the report buckets that were seen, and the transpose."""
+    if channel.shape[0] * channel.shape[1] <= DENSE_ENTRIES:
+        matrix = channel.dense()[seen]
+        transpose = np.ascontiguousarray(matrix.T)
+        return matrix.__matmul__, transpose.__matmul__
+
+    def forward(weights: Floats) -> Floats:
+        product: Floats = channel.matvec(weights)[seen]
+        return product
+
+    def backward(ratios: Floats) -> Floats:
+        spread = np.zeros(channel.shape[0])
+        spread[seen] = ratios
+        product: Floats = channel.rmatvec(spread)
+        return product
+
+    return forward, backward
+
+
 def fit_channel(
     channel: Channel,
     counts: ArrayLike,
@@ -157,30 +179,10 @@ def fit_channel(
     """EM or EMS of report counts under a channel, from the uniform distribution."""
     observed = np.asarray(counts, dtype=np.float64)
     seen = np.flatnonzero(observed)
-    buckets = channel.shape[1]
-    start = np.full(buckets, 1.0 / buckets)
-    forward: Callable[[Floats], Floats]
-    backward: Callable[[Floats], Floats]
-    if channel.shape[0] * channel.shape[1] <= DENSE_ENTRIES:
-        matrix = channel.dense()[seen]
-        transpose = np.ascontiguousarray(matrix.T)
-        forward, backward = matrix.__matmul__, transpose.__matmul__
-    else:
-
-        def forward(weights: Floats) -> Floats:
-            product: Floats = channel.matvec(weights)[seen]
-            return product
-
-        def backward(ratios: Floats) -> Floats:
-            spread = np.zeros(channel.shape[0])
-            spread[seen] = ratios
-            product: Floats = channel.rmatvec(spread)
-            return product
-
+    start = np.full(channel.shape[1], 1.0 / channel.shape[1])
     iterate = accelerate if accelerated else maximise
     return iterate(
-        forward,
-        backward,
+        *products(channel, seen),
         observed[seen],
         start,
         smoothing=smoothing,

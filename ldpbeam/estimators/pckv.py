@@ -15,7 +15,8 @@ from ldpbeam.domains import bucket_midpoints
 from ldpbeam.estimators.em import convergence_warnings, fit_channel
 from ldpbeam.estimators.estimate import Estimate, Question
 from ldpbeam.estimators.key_value import answer_keys, check_key_value, mechanism_of
-from ldpbeam.estimators.mixture_reduction import Windows, bootstrap, reduce_mixture
+from ldpbeam.estimators.reduction import reduce_mixture
+from ldpbeam.estimators.windows import Windows, bootstrap
 from ldpbeam.mechanisms.pckv import PaddedKeyValueMechanism
 from ldpbeam.mechanisms.pckv_slots import PCKVPM
 

@@ -148,8 +148,8 @@ class Hierarchy(BinMechanism):
             oracle = oracle_over(size, self.oracle, self.epsilon)
             if oracle.composite:
                 raise ValueError(
-                    f"{oracle.name} at epsilon {self.epsilon:g} over {size} nodes keeps no counts by seed; use "
-                    "oracle: auto or hadamard"
+                    f"{oracle.name} at epsilon {self.epsilon:g} over {size} nodes keeps no counts by seed; "
+                    "use oracle: auto or hadamard"
                 )
             found.append(oracle)
             size *= self.branching

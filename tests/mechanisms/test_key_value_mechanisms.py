@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-import ldpbeam.mechanisms.pckv as pckv
+import ldpbeam.mechanisms.pckv_slots as pckv_slots
 from ldpbeam.domains import KeyValuePairs, KeyValues, Numeric
 from ldpbeam.mechanisms import SecureUniforms, build_mechanism
 from ldpbeam.mechanisms.key_value import KeyValueMechanism

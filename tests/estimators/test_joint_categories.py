@@ -1,0 +1,225 @@
+"""ULE of categories: GRR, OLH, OUE and Hadamard response joined by user, against a loop over users."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import xxhash
+from numpy.typing import NDArray
+
+from ldpbeam import Attribute, Categories, Estimate, ServiceVersion, estimate
+from ldpbeam.estimators import Question
+from ldpbeam.estimators.joint import JointLikelihood, ule
+from ldpbeam.mechanisms import (
+    HadamardResponse,
+    LocalHashing,
+    Mechanism,
+    OptimisedUnaryEncoding,
+    RandomisedResponse,
+)
+from ldpbeam.statistics import Answers, Statistic, merge, tally
+
+Floats = NDArray[np.float64]
+SIZE = 6
+NAMES = ("grr", "olh", "oue", "hadamard")
+FOUR = Attribute(
+    "colour",
+    Categories(tuple("abcdef")),
+    buckets=256,
+    versions=(
+        ServiceVersion("grr", "", RandomisedResponse(1.0, size=SIZE)),
+        ServiceVersion("olh", "old", LocalHashing(0.5, size=SIZE, seeds=16)),
+        ServiceVersion("olh", "new", LocalHashing(1.5, size=SIZE, seeds=32)),
+        ServiceVersion("oue", "", OptimisedUnaryEncoding(1.0, size=SIZE)),
+        ServiceVersion("hadamard", "", HadamardResponse(1.0, size=SIZE)),
+    ),
+    joint_services=NAMES,
+    joint_buckets=2,
+)
+TRUTH = np.array([0.4, 0.25, 0.2, 0.1, 0.05, 0.0])
+
+
+def ask(attribute: Attribute, users: int, seed: int, answering: float) -> list[Answers]:
+    """Users who each answer any subset of the services, one version of each."""
+    rng = np.random.default_rng(seed)
+    values = rng.choice(SIZE, users, p=TRUTH)
+    answers = []
+    for service in attribute.services:
+        indexes = attribute.versions_of([service])
+        answered, version = rng.random(users) < answering, rng.choice(indexes, users)
+        for index in indexes:
+            rows = np.flatnonzero(answered & (version == index))
+            mechanism = attribute.versions[index].mechanism
+            answers.append(Answers(index, rows, mechanism.perturb(values[rows], rng)))
+    return answers
+
+
+def likelihood_of(mechanism: Mechanism, report: Any) -> list[float]:
+    """P(report | category) of each category, from what each mechanism is said to do."""
+    E = math.exp(mechanism.epsilon)
+    if isinstance(mechanism, RandomisedResponse):
+        return [(E if int(report) == k else 1.0) / (E + SIZE - 1) for k in range(SIZE)]
+    if isinstance(mechanism, LocalHashing):
+        g, (seed, sent) = round(E) + 1, report.tolist()
+        own = [xxhash.xxh32_intdigest(k.to_bytes(4, "little"), seed) % g == sent for k in range(SIZE)]
+        return [(E if hit else 1.0) / (E + g - 1) / int(mechanism.seeds) for hit in own]
+    if isinstance(mechanism, OptimisedUnaryEncoding):
+        bits, q = bytes(report)[0], 1 / (E + 1)
+        others = [q if bits >> k & 1 else 1 - q for k in range(SIZE)]
+        return [0.5 * math.prod(others) / others[k] for k in range(SIZE)]
+    assert isinstance(mechanism, HadamardResponse)
+    row, plus = divmod(int(report), 2)
+    agree = [((row & k).bit_count() % 2 == 0) == bool(plus) for k in range(SIZE)]
+    return [(E if one else 1.0) / (E + 1) / 8 for one in agree]
+
+
+def by_loop(
+    attribute: Attribute, users: int, answers: Sequence[Answers], services: Sequence[str], iterations: int
+) -> tuple[Floats, list[float]]:
+    """(weights, log-likelihood before each update) of EM over users."""
+    likelihoods, answered = np.ones((users, SIZE)), np.zeros(users, dtype=bool)
+    for answer in answers:
+        version = attribute.versions[answer.version]
+        if version.service in services:
+            for row, report in zip(answer.rows, answer.payloads, strict=True):
+                likelihoods[row] *= likelihood_of(version.mechanism, report)
+                answered[row] = True
+    weights, trace = np.full(SIZE, 1 / SIZE), []
+    for _ in range(iterations):
+        posteriors = likelihoods[answered] * weights
+        trace.append(float(np.log(posteriors.sum(axis=1)).sum()))
+        weights = (posteriors / posteriors.sum(axis=1, keepdims=True)).mean(axis=0)
+    return weights, trace
+
+
+def iterate(attribute: Attribute, statistic: Statistic, services: Sequence[str], iterations: int) -> Estimate:
+    question = Question(attribute, statistic, tuple(services))
+    return ule(question, tolerance=-math.inf, max_iterations=iterations)
+
+
+@pytest.mark.parametrize("answering", [1.0, 0.5])
+@pytest.mark.parametrize(
+    "services",
+    [*((name,) for name in NAMES), ("grr", "olh"), ("hadamard", "oue"), ("oue", "olh", "grr"), NAMES],
+    ids="+".join,
+)
+def test_ule_equals_a_loop_over_users(services: tuple[str, ...], answering: float) -> None:
+    users, iterations = 120, 25
+    answers = ask(FOUR, users, 1, answering)
+    found = iterate(FOUR, tally(FOUR, users, answers), services, iterations)
+    weights, trace = by_loop(FOUR, users, answers, services, iterations)
+    # No smoothing: categories have no neighbours.
+    np.testing.assert_allclose(found.distribution, weights, atol=1e-12)
+    np.testing.assert_allclose(found.log_likelihoods, trace, rtol=1e-12)
+    asked = [FOUR.versions[answer.version].service in services for answer in answers]
+    rows = [answer.rows for answer, one in zip(answers, asked, strict=True) if one]
+    assert found.users == len(np.unique(np.concatenate(rows)))
+    assert found.reports == sum(map(len, rows))
+    if answering < 1 and len(services) < 3:
+        assert found.users < users
+
+
+FORMS = {
+    "matrix": {"TABLE_CELLS_PER_KIND": 0},
+    "table": {"TABLE_CELLS_PER_KIND": math.inf},
+    "blocks": {"MATRIX_ENTRIES": 0, "MOST_JOINT_CELLS": 0, "BLOCK_ENTRIES": 7 * SIZE},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_all_forms_of_the_product_agree(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    users, services = 150, ("olh", "grr", "hadamard")
+    answers = ask(FOUR, users, 2, 0.7)
+    statistic = tally(FOUR, users, answers)
+    for name, value in FORMS[form].items():
+        monkeypatch.setattr(importlib.import_module("ldpbeam.estimators.joint"), name, value)
+    likelihood = JointLikelihood(Question(FOUR, statistic, services))
+    assert (likelihood._matrix is not None) == (form == "matrix")
+    assert (likelihood._table is not None) == (form == "table")
+    found = iterate(FOUR, statistic, services, 10)
+    weights, trace = by_loop(FOUR, users, answers, services, 10)
+    np.testing.assert_allclose(found.distribution, weights, atol=1e-12)
+    np.testing.assert_allclose(found.log_likelihoods, trace, rtol=1e-12)
+
+
+def test_statistics_of_parts_of_the_users_merge_to_that_of_all() -> None:
+    users = 200
+    answers = ask(FOUR, users, 3, 0.6)
+    parts = []
+    for start in (0, 50):
+        stop = 50 if start == 0 else users
+        own = [(a, (a.rows >= start) & (a.rows < stop)) for a in answers]
+        parts.append(
+            tally(
+                FOUR,
+                stop - start,
+                [Answers(a.version, a.rows[some] - start, a.payloads[some]) for a, some in own],
+            )
+        )
+    assert merge(parts) == merge(parts[::-1]) == tally(FOUR, users, answers)
+
+
+def test_four_services_joined_are_nearer_the_truth_than_the_best_of_them() -> None:
+    # Squared errors over 60 seeds in pairs: the mean gain against its own standard error.
+    users, seeds = 1000, 60
+    choices = [*((name,) for name in NAMES), NAMES]
+    errors = np.zeros((seeds, len(choices)))
+    for seed in range(seeds):
+        statistic = tally(FOUR, users, ask(FOUR, users, seed, 1.0))
+        for place, services in enumerate(choices):
+            found = estimate("ule", FOUR, statistic, services, {"tolerance": 1e-2}).distribution
+            assert found is not None
+            errors[seed, place] = np.square(found - TRUTH).sum()
+    joined, alone = errors[:, -1], errors[:, :-1]
+    best = alone[:, alone.mean(axis=0).argmin()]
+    gains = best - joined
+    assert gains.mean() > 2 * gains.std(ddof=1) / math.sqrt(seeds)
+    # Four services of about as much information each: about a third of the best one's squared error.
+    assert joined.mean() < 0.6 * best.mean()
+
+
+def test_who_answered_only_some_services_counts_with_those() -> None:
+    # Half of the users told GRR alone, the other half OLH alone: joined, it is both halves' reports.
+    users, seeds = 1000, 60
+    gains = []
+    for seed in range(seeds):
+        whole = ask(FOUR, users, seed, 1.0)
+        parts = []
+        for answer in whole:
+            service = FOUR.versions[answer.version].service
+            if service in ("grr", "olh"):
+                own = answer.rows % 2 == (service == "olh")
+                parts.append(Answers(answer.version, answer.rows[own], answer.payloads[own]))
+        statistic = tally(FOUR, users, parts)
+        found = [
+            estimate("ule", FOUR, statistic, services, {"tolerance": 1e-2})
+            for services in (("grr", "olh"), ("grr",), ("olh",))
+        ]
+        assert [one.users for one in found] == [1000, 500, 500]
+        errors = [np.square(np.asarray(one.distribution) - TRUTH).sum() for one in found]
+        gains.append(np.array(errors[1:]) - errors[0])
+    mean, deviation = np.mean(gains, axis=0), np.std(gains, axis=0, ddof=1) / math.sqrt(seeds)
+    assert (mean > 2 * deviation).all()
+
+
+def test_at_any_resolution_categories_keep_all_of_their_information() -> None:
+    statistic = tally(FOUR, 300, ask(FOUR, 300, 4, 1.0))
+    found = estimate("ule", FOUR, statistic)
+    kept = found.details["information_kept"]
+    assert set(kept) == {"grr", "olh@old", "olh@new", "oue", "hadamard"}
+    assert list(kept.values()) == pytest.approx([1.0] * 5, abs=1e-12)
+
+
+def test_the_joint_histogram_has_a_cell_for_every_report_and_none() -> None:
+    # 6 categories; 16 seeds of 3 hashes and 32 of 5; 64 bit vectors; 8 rows of two signs; each one more.
+    assert FOUR.joint_shape == (7, 1 + 16 * 3 + 32 * 5, 65, 17)
+    for service in NAMES:
+        rows = FOUR.joint_likelihood(service)
+        assert rows[0].tolist() == [1.0] * SIZE
+        channels = len(FOUR.versions_of([service]))
+        np.testing.assert_allclose(rows[1:].sum(axis=0), channels, rtol=1e-12)

@@ -1,0 +1,562 @@
+"""Mixture reduction against loops, on planted truths, and where merging is exactly right."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
+from ldpbeam.channels import Channel, DenseChannel
+from ldpbeam.domains import Domain, Integers, KeyValues
+from ldpbeam.estimators import Question
+from ldpbeam.estimators.em import em, ems
+from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.estimators.mixture_reduction import check_mr, mr
+from ldpbeam.estimators.reduction import ReducedChannel, merged_labels, reduce_mixture, smallest
+from ldpbeam.estimators.windows import Windows, bootstrap
+from ldpbeam.mechanisms import HadamardResponse, Mechanism, Piecewise, RandomisedResponse, SquareWave
+from ldpbeam.metrics import mean_absolute_error, wasserstein
+from ldpbeam.statistics import Answers, Moments, Statistic, empty, tally
+
+Floats = NDArray[np.float64]
+UNIT = Numeric(0.0, 1.0)
+
+
+def asked(domain: Domain, buckets: int, *mechanisms: Mechanism) -> Attribute:
+    versions = tuple(ServiceVersion(f"s{i}", "", mechanism) for i, mechanism in enumerate(mechanisms))
+    return Attribute("x", domain, buckets, versions)
+
+
+def categories(size: int) -> Categories:
+    return Categories(tuple(map(str, range(size))))
+
+
+def answered(attribute: Attribute, values: NDArray[np.generic], rng: np.random.Generator) -> Question:
+    """The question of users who answer every service."""
+    answers = [
+        Answers(index, np.arange(len(values)), version.mechanism.perturb(values, rng))
+        for index, version in enumerate(attribute.versions)
+    ]
+    return Question(attribute, tally(attribute, len(values), answers), attribute.services)
+
+
+def of_categories(truth: Floats, mechanism: Mechanism, users: int, seed: int) -> Question:
+    rng = np.random.default_rng(seed)
+    values = np.repeat(np.arange(len(truth)), rng.multinomial(users, truth))
+    return answered(asked(categories(len(truth)), 0, mechanism), values, rng)
+
+
+def of_expectation(attribute: Attribute, truth: Floats, n: float) -> Question:
+    """What n users of a distribution send on average, rounded to integers."""
+    histograms = tuple(
+        np.rint(n * attribute.channel(index).dense() @ truth).astype(np.int64)
+        for index in range(len(attribute.versions))
+    )
+    nothing = (0,) * len(histograms)
+    moments = {1 << i: Moments(int(h.sum()), nothing, nothing) for i, h in enumerate(histograms)}
+    statistic: Statistic = dataclasses.replace(empty(attribute), histograms=histograms, moments=moments)
+    return Question(attribute, statistic, attribute.services)
+
+
+def distribution(estimate: Estimate) -> Floats:
+    assert estimate.distribution is not None
+    return estimate.distribution
+
+
+def brute_force(
+    matrix: Floats,
+    counts: Sequence[int],
+    groups: list[list[int]],
+    *,
+    threshold: float,
+    strategy: str,
+    least: int,
+    tolerance: float,
+) -> tuple[list[float], list[int], list[float]]:
+    """(weights of categories, components of each stage, BICs): Algorithm 1 by loops, lists of categories."""
+    n = sum(counts)
+
+    def expectation_maximisation(groups: list[list[int]], weights: list[float]) -> tuple[list[float], float]:
+        last = -math.inf
+        while True:
+            likelihood, updated = 0.0, [0.0] * len(groups)
+            for y, count in enumerate(counts):
+                joint = [
+                    weight * sum(matrix[y, k] for k in group) / len(group)
+                    for group, weight in zip(groups, weights, strict=True)
+                ]
+                likelihood += count * math.log(sum(joint))
+                for g, part in enumerate(joint):
+                    updated[g] += count * part / sum(joint) / n
+            if likelihood - last < tolerance:
+                return weights, -2 * likelihood + (len(groups) - 1) * math.log(n)
+            last, weights = likelihood, updated
+
+    categories = sum(len(group) for group in groups)
+    weights, bic = expectation_maximisation(groups, [len(group) / categories for group in groups])
+    components, bics = [len(groups)], [bic]
+    while len(groups) > least:
+        share = weights
+        if strategy == "pool":
+            share = [weight / len(group) for group, weight in zip(groups, weights, strict=True)]
+        below = sorted((g for g in range(len(groups)) if share[g] < threshold), key=lambda g: share[g])
+        many = 2 if strategy == "greedy" else max(2, math.ceil(len(below) / 2))
+        chosen = below[: min(many, len(groups) - least + 1)]
+        if len(chosen) < 2:
+            break
+        others = [g for g in range(len(groups)) if g not in chosen]
+        new_groups = [groups[g] for g in others] + [[k for g in chosen for k in groups[g]]]
+        start = [weights[g] for g in others] + [sum(weights[g] for g in chosen)]
+        new_weights, new_bic = expectation_maximisation(new_groups, start)
+        components.append(len(new_groups))
+        bics.append(new_bic)
+        if new_bic > bic:
+            break
+        groups, weights, bic = new_groups, new_weights, new_bic
+    found = [0.0] * categories
+    for group, weight in zip(groups, weights, strict=True):
+        for k in group:
+            found[k] = weight / len(group)
+    return found, components, bics
+
+
+TRUTH = np.array([0.4, 0.25, 0.1, 0.05, 0.05, 0.03, 0.03, 0.03, 0.02, 0.02, 0.01, 0.01])
+ORACLES = {"grr": RandomisedResponse(1.5, size=12), "hadamard": HadamardResponse(1.5, size=12)}
+
+
+@pytest.mark.parametrize("pre_merge", [False, True])
+@pytest.mark.parametrize("strategy", ["halving", "greedy", "pool"])
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_categories_equal_those_of_loops(oracle: str, strategy: str, pre_merge: bool) -> None:
+    mechanism = ORACLES[oracle]
+    question = of_categories(TRUTH, mechanism, 2_000, 5)
+    counts = question.statistic.histograms[0]
+    found = mr(question, strategy=strategy, pre_merge=pre_merge, tolerance=0.01)
+    groups = [[k] for k in range(12)]
+    if pre_merge:
+        shares = mechanism.unbiased_frequencies(counts, 2_000)
+        negative = [k for k in range(12) if shares[k] < 0]
+        assert len(negative) >= 2
+        groups = [[k] for k in range(12) if k not in negative] + [negative]
+    expected, components, bics = brute_force(
+        mechanism.channel(12, 12).dense(),
+        counts.tolist(),
+        groups,
+        threshold=2 * math.sqrt(mechanism.frequency_variance / 2_000),
+        strategy=strategy,
+        least=3,
+        tolerance=0.01,
+    )
+    assert found.details["components"] == components
+    assert len(components) > 2
+    assert found.details["undone"] == (bics[-1] > bics[-2])
+    np.testing.assert_allclose(distribution(found), expected, atol=1e-12)
+
+
+def test_of_negative_shares_the_lowest_are_merged_first_and_no_more_than_may_be() -> None:
+    mechanism = RandomisedResponse(0.5, size=30)
+    question = of_categories(np.full(30, 1 / 30), mechanism, 3_000, 0)
+    shares = mechanism.unbiased_frequencies(question.statistic.histograms[0], 3_000)
+    assert (shares < 0).sum() > 4
+    found = mr(question, pre_merge=True, keep=0.9)
+    assert found.details["components"] == [27]
+    weights = distribution(found)
+    order = np.argsort(shares)
+    assert len(np.unique(weights[order[:4]])) == 1
+    assert weights[order[4]] != weights[order[0]]
+
+
+def test_a_merge_that_raises_the_bic_is_undone() -> None:
+    """Two categories of shares 0.3 and 0.02 are merged by force: no penalty makes up for that."""
+    mechanism = RandomisedResponse(4.0, size=4)
+    channel = mechanism.channel(4, 4)
+    counts = np.rint(1e5 * channel.dense() @ np.array([0.3, 0.48, 0.2, 0.02]))
+
+    def choose(weights: Floats, sizes: Integers, at_most: int) -> Integers:
+        return np.array([0, 3])
+
+    found = reduce_mixture(
+        channel,
+        counts,
+        choose,
+        reports=100_000,
+        least=1,
+        smoothing=False,
+        tolerance=1e-6,
+        max_iterations=1_000,
+    )
+    assert found.undone
+    before, after = found.stages
+    assert after.bic > before.bic
+    assert found.components == (4, 3)
+    np.testing.assert_array_equal(found.labels, np.arange(4))
+    # EM's weights before the merge, and these are the truth to the rounding of the counts.
+    np.testing.assert_allclose(found.weights, before.fit.weights, atol=1e-15)
+    np.testing.assert_allclose(found.weights, [0.3, 0.48, 0.2, 0.02], atol=1e-4)
+
+
+def test_the_bic_of_every_stage_that_stands_is_no_higher_than_the_one_before() -> None:
+    mechanism = RandomisedResponse(1.0, size=32)
+    truth = np.random.default_rng(0).dirichlet(np.full(32, 0.5))
+    counts = of_categories(truth, mechanism, 5_000, 1).statistic.histograms[0]
+    threshold = 2 * math.sqrt(mechanism.frequency_variance / 5_000)
+    found = reduce_mixture(
+        mechanism.channel(32, 32),
+        counts,
+        smallest(threshold, "halving"),
+        reports=5_000,
+        least=8,
+        smoothing=False,
+        tolerance=1e-3,
+        max_iterations=10_000,
+    )
+    standing = found.stages[:-1] if found.undone else found.stages
+    bics = [stage.bic for stage in standing]
+    assert len(bics) > 2
+    assert (np.diff(bics) <= 0.0).all()
+    for stage in found.stages:
+        n, likelihood = len(stage.fit.weights), stage.fit.log_likelihoods[-1]
+        assert stage.bic == pytest.approx(-2 * likelihood + (n - 1) * math.log(5_000), rel=1e-15)
+
+
+def test_the_smallest_below_the_threshold_are_chosen() -> None:
+    weights = np.array([0.5, 0.06, 0.03, 0.3, 0.11])
+    sizes = np.array([1, 1, 1, 30, 1])
+    assert smallest(0.2, "greedy")(weights, sizes, 9).tolist() == [2, 1]
+    assert smallest(0.2, "halving")(weights, sizes, 9).tolist() == [2, 1]
+    assert smallest(0.6, "halving")(weights, sizes, 9).tolist() == [2, 1, 4]
+    assert smallest(0.6, "halving")(weights, sizes, 2).tolist() == [2, 1]
+    assert smallest(0.06, "halving")(weights, sizes, 9).tolist() == [2]
+    # 0.3 of 30 categories is 0.01 each.
+    assert smallest(0.2, "pool")(weights, sizes, 9).tolist() == [3, 2]
+    assert smallest(0.6, "pool")(weights, sizes, 9).tolist() == [3, 2, 1]
+    assert merged_labels(5, np.array([3, 1])).tolist() == [0, 1, 2, 1, 3]
+
+
+def test_windows_halve_and_take_the_least_weight_below_two_deviations() -> None:
+    weights = np.array([0.02, 0.03, 0.15, 0.1, 0.1, 0.2, 0.25, 0.15])
+    # A window of m buckets has draws 0, m and 2m: their deviation is m.
+    drawn = np.outer(np.arange(9.0), [0.0, 1.0, 2.0])
+
+    def windows(scale: float) -> Windows:
+        scaled: Floats = scale * drawn
+        return Windows(lambda _: scaled, 2.0)
+
+    ones = np.ones(8, dtype=np.int64)
+    first = windows(0.1)
+    # Half of the buckets: 0.3 against 2 x 0.4.
+    assert first(weights, ones, 7).tolist() == [0, 1, 2, 3]
+    merged, sizes = np.array([0.3, 0.1, 0.2, 0.25, 0.15]), np.array([4, 1, 1, 1, 1])
+    # A quarter, of what is single still: 0.1 + 0.2 against 2 x 0.2.
+    assert first(merged, sizes, 4).tolist() == [1, 2]
+    assert first(merged, sizes, 4).tolist() == []
+    # 0.3 against 0.32, which the deviation of a population would not reach.
+    assert windows(0.04)(weights, ones, 7).tolist() == [0, 1, 2, 3]
+    # Half of them is above (0.3 against 0.24), a quarter is not: 0.05 against 0.12.
+    assert windows(0.03)(weights, ones, 7).tolist() == [0, 1]
+    assert windows(0.01)(weights, ones, 7).tolist() == []
+    # Half of seven are four, a quarter two.
+    assert windows(0.1)(weights[:7], ones[:7], 7).tolist() == [0, 1, 2, 3]
+    # No more than may be merged.
+    assert windows(0.1)(weights, ones, 3).tolist() == [0, 1, 2]
+
+
+def windows_by_loops(
+    weights: list[float],
+    cumulative: Floats,
+    least: int,
+    merge: Callable[[list[list[int]]], list[float]],
+) -> None:
+    """Algorithm 3 as printed, but for the BIC, on groups of neighbours that ``merge`` re-estimates."""
+    groups = [[k] for k in range(len(weights))]
+    width = len(weights)
+    while len(groups) > least and width > 2:
+        width = math.ceil(width / 2)
+        wide = min(width, len(groups) - least + 1)
+        best, start = math.inf, -1
+        for k in range(len(groups) - wide + 1):
+            if all(len(group) == 1 for group in groups[k : k + wide]) and sum(weights[k : k + wide]) < best:
+                best, start = sum(weights[k : k + wide]), k
+        if start < 0:
+            continue
+        one = [bucket for group in groups[start : start + wide] for bucket in group]
+        drawn = cumulative[one[-1] + 1] - cumulative[one[0]]
+        if best < 3 * np.std(drawn, ddof=1):
+            groups[start : start + wide] = [one]
+            weights = merge(groups)
+
+
+def smooth_by_loops(weights: list[float]) -> list[float]:
+    first, last = (2 * weights[0] + weights[1]) / 3, (2 * weights[-1] + weights[-2]) / 3
+    inner = [(weights[i - 1] + 2 * weights[i] + weights[i + 1]) / 4 for i in range(1, len(weights) - 1)]
+    total = first + last + sum(inner)
+    return [weight / total for weight in (first, *inner, last)]
+
+
+def test_a_numeric_range_equals_that_of_loops() -> None:
+    attribute = asked(UNIT, 24, Piecewise(2.0))
+    rng = np.random.default_rng(1)
+    question = answered(attribute, rng.beta(12, 4, 1_000), rng)
+    counts = question.statistic.histograms[0].astype(float)
+    matrix = attribute.channel(0).dense()
+
+    def ems_of(groups: list[list[int]], weights: list[float]) -> list[float]:
+        columns = np.column_stack([matrix[:, group].mean(axis=1) for group in groups])
+        last = -math.inf
+        while True:
+            probabilities = columns @ weights
+            likelihood = float(counts @ np.log(probabilities))
+            if likelihood - last < 1e-3:
+                return weights
+            last = likelihood
+            updated = np.array(weights) * (columns.T @ (counts / probabilities)) / counts.sum()
+            weights = smooth_by_loops(updated.tolist())
+
+    current = ems_of([[k] for k in range(24)], [1 / 24] * 24)
+    by_bucket = dict(enumerate(current))
+
+    components = [24]
+
+    def merge(groups: list[list[int]]) -> list[float]:
+        components.append(len(groups))
+        start = [sum(by_bucket[k] for k in group) for group in groups]
+        weights = ems_of(groups, start)
+        for group, weight in zip(groups, weights, strict=True):
+            for k in group:
+                by_bucket[k] = weight / len(group)
+        return weights
+
+    cumulative = bootstrap([attribute.channel(0)], [1_000], np.array(current), 1e-3)
+    windows_by_loops(current, cumulative, 6, merge)
+    found = mr(question)
+    assert found.details["components"] == components
+    assert len(components) > 2
+    assert not found.details["undone"]
+    np.testing.assert_allclose(distribution(found), [by_bucket[k] for k in range(24)], atol=1e-10)
+
+
+def test_bootstrap_deviations_are_those_of_repeated_experiments() -> None:
+    """The estimates of people drawn anew spread as the bootstrap says."""
+    attribute, truth = asked(UNIT, 64, SquareWave(1.0)), np.full(64, 1 / 64)
+    rng = np.random.default_rng(0)
+    cumulative = [
+        np.cumsum(distribution(ems(answered(attribute, rng.random(2_000), rng)))) for _ in range(60)
+    ]
+    drawn = bootstrap([attribute.channel(0)], [2_000], truth, 1e-3)
+    assert drawn.shape == (65, 32)
+    assert (drawn[0] == 0.0).all()
+    np.testing.assert_allclose(drawn[-1], 1.0, atol=1e-12)
+    half = drawn[48] - drawn[16]
+    repeated = np.array([one[47] - one[15] for one in cumulative])
+    # Deviations of 32 and 60 draws: their ratio's own relative error is about
+    # sqrt(1/62 + 1/118) = 0.16 (normal draws); here it may be three times that.
+    assert abs(math.log(half.std(ddof=1) / repeated.std(ddof=1))) < 3 * 0.16
+
+
+CHANNELS: dict[str, Channel] = {
+    "grr": RandomisedResponse(1.0, size=12).channel(12, 12),
+    "hadamard": HadamardResponse(1.0, size=12).channel(12, 12),
+    "square wave": SquareWave(1.0).channel(12, 20),
+}
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+def test_reduced_products_equal_those_of_averaged_columns(name: str) -> None:
+    channel = CHANNELS[name]
+    labels = np.array([0, 1, 1, 2, 0, 3, 3, 3, 2, 4, 0, 1])
+    reduced = ReducedChannel(channel, labels)
+    matrix = np.column_stack([channel.dense()[:, labels == g].mean(axis=1) for g in range(5)])
+    rng = np.random.default_rng(0)
+    weights, ratios = rng.random(5), rng.random(channel.shape[0])
+    np.testing.assert_allclose(reduced.dense(), matrix, atol=1e-15)
+    np.testing.assert_allclose(reduced.matvec(weights), matrix @ weights, atol=1e-14)
+    np.testing.assert_allclose(reduced.rmatvec(ratios), matrix.T @ ratios, atol=1e-14)
+    np.testing.assert_allclose(reduced.dense().sum(axis=0), 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["categories", "numbers"])
+def test_structured_products_give_the_dense_estimate(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if kind == "categories":
+        truth = np.r_[0.4, 0.2, np.full(30, 0.4 / 30)]
+        question = of_categories(truth, HadamardResponse(2.0, size=32), 5_000, 0)
+    else:
+        rng = np.random.default_rng(0)
+        attribute = asked(UNIT, 48, Piecewise(2.0), SquareWave(2.0))
+        question = answered(attribute, rng.beta(12, 4, 1_000), rng)
+    dense = mr(question)
+    module = importlib.import_module("ldpbeam.estimators.em")
+    monkeypatch.setattr(module, "DENSE_ENTRIES", 0)
+
+    def refuse(self: Channel) -> Floats:
+        raise AssertionError("the dense matrix was asked for")
+
+    for channel in (type(question.attribute.channel(0)), ReducedChannel):
+        monkeypatch.setattr(channel, "dense", refuse)
+    structured = mr(question)
+    assert structured.details["components"] == dense.details["components"]
+    assert len(dense.details["components"]) > 2
+    assert structured.n_iterations == dense.n_iterations
+    np.testing.assert_allclose(distribution(structured), distribution(dense), atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["categories", "numbers"])
+def test_the_estimate_is_a_distribution_of_at_least_a_quarter_of_the_components(kind: str) -> None:
+    seen: list[int] = []
+    for seed in range(4):
+        if kind == "categories":
+            size = 30  # a quarter is 7.5
+            truth = np.random.default_rng(seed).dirichlet(np.full(size, 0.3))
+            question = of_categories(truth, RandomisedResponse(0.5, size=size), 3_000, seed)
+        else:
+            size = 50
+            rng = np.random.default_rng(seed)
+            question = answered(asked(UNIT, size, Piecewise(0.5)), rng.beta(2, 8, 1_000), rng)
+        found = mr(dataclasses.replace(question, progress=lambda iteration, _: seen.append(iteration)))
+        weights = distribution(found)
+        assert weights.min() >= 0.0
+        assert weights.sum() == pytest.approx(1.0, abs=1e-12)
+        components = found.details["components"]
+        assert components[0] == size
+        assert all(before > after for before, after in itertools.pairwise(components))
+        assert components[-1] >= size / 4
+        assert len(np.unique(weights)) <= components[-2 if found.details["undone"] else -1]
+        again = mr(question)
+        np.testing.assert_array_equal(distribution(again), weights)
+        # Iterations are counted, and told, over all stages; plain EM never loses within one.
+        stages = found.details["stage_iterations"]
+        assert len(stages) == len(components) > 1
+        assert sum(stages) == found.n_iterations == len(found.log_likelihoods)
+        assert seen == list(range(1, found.n_iterations + 1))
+        seen.clear()
+        if kind == "categories":
+            for trace in np.split(found.log_likelihoods, np.cumsum(stages)[:-1]):
+                assert (np.diff(trace) >= -1e-9).all()
+
+
+def test_a_smaller_least_share_merges_on() -> None:
+    question = of_categories(np.full(40, 1 / 40), RandomisedResponse(0.5, size=40), 3_000, 0)
+    assert mr(question).details["components"][-1] == 10
+    assert mr(question, strategy="pool", keep=0.1).details["components"][-1] == 4
+    assert mr(question, keep=1.0).details["components"] == [40]
+    with pytest.raises(ValueError, match="strategy is one of halving, greedy, pool, found 'binary'"):
+        mr(question, strategy="binary")
+
+
+def test_without_merges_it_is_em_and_ems() -> None:
+    question = of_categories(TRUTH, RandomisedResponse(2.0, size=12), 5_000, 0)
+    np.testing.assert_allclose(distribution(mr(question, keep=1.0)), distribution(em(question)), atol=1e-12)
+    rng = np.random.default_rng(0)
+    numbers = answered(asked(UNIT, 32, SquareWave(1.0)), rng.beta(2, 5, 2_000), rng)
+    np.testing.assert_allclose(distribution(mr(numbers, keep=1.0)), distribution(ems(numbers)), atol=1e-12)
+
+
+def test_merging_equal_rare_categories_gains_on_em() -> None:
+    """57 of 60 categories are equally rare, so merging all of them is exactly right."""
+    truth = np.r_[0.3, 0.2, 0.1, np.full(57, 0.4 / 57)]
+    mechanism = RandomisedResponse(1.0, size=60)
+    errors = []
+    for seed in range(12):
+        question = of_categories(truth, mechanism, 50_000, seed)
+        found = [
+            distribution(mr(question, strategy="pool", keep=0.05)),
+            distribution(mr(question)),
+            distribution(em(question)),
+        ]
+        errors.append([mean_absolute_error(estimate, truth) for estimate in found])
+    merged, _, plain = np.array(errors).T
+    # In pairs: under half of EM's error, by three standard errors.
+    difference = merged - 0.5 * plain
+    assert difference.mean() < -3 * difference.std(ddof=1) / np.sqrt(len(errors))
+
+
+def test_merging_windows_gains_on_ems_where_half_of_the_range_is_empty() -> None:
+    attribute = asked(UNIT, 128, Piecewise(1.0))
+    errors = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        values = 0.5 + 0.5 * rng.random(2_000)
+        question = answered(attribute, values, rng)
+        truth = UNIT.histogram(values, 128) / len(values)
+        found = distribution(mr(question)), distribution(ems(question))
+        errors.append([wasserstein(estimate, truth) for estimate in found])
+    difference = np.subtract(*np.array(errors).T)
+    assert difference.mean() < -3 * difference.std(ddof=1) / np.sqrt(len(errors))
+
+
+@pytest.mark.parametrize("kind", ["categories", "numbers"])
+def test_the_planted_truth_is_recovered_as_users_grow(kind: str) -> None:
+    if kind == "categories":
+        truth, attribute = TRUTH, asked(categories(12), 0, RandomisedResponse(2.0, size=12))
+    else:
+        truth = np.diff(stats.beta(2, 5).cdf(np.linspace(0.0, 1.0, 257)))
+        attribute = asked(UNIT, 256, Piecewise(2.0), SquareWave(1.0))
+    errors = []
+    for n in (1e3, 1e5, 1e7):
+        question = of_expectation(attribute, truth, n)
+        found = mr(question)
+        assert found.converged
+        errors.append(wasserstein(distribution(found), truth))
+    # EM stops at its tolerance, and EMS smooths at its fixed point too: no more than that is lost.
+    plain = em(question) if kind == "categories" else ems(question)
+    assert errors[2] < 1.05 * wasserstein(distribution(plain), truth)
+    assert errors[2] < 0.2 * errors[0]
+    # With many users fewer are below two deviations.
+    assert found.details["components"][-1] > len(truth) / 2
+
+
+def test_services_are_stacked_and_called_a_composite_likelihood() -> None:
+    rng = np.random.default_rng(0)
+    truth = np.r_[0.5, np.full(10, 0.05)]
+    values = rng.choice(11, 5_000, p=truth)
+    attribute = asked(categories(11), 0, RandomisedResponse(1.0, size=11), HadamardResponse(2.0, size=11))
+    question = answered(attribute, values, rng)
+    found = mr(question)
+    assert "composite" in found.details["likelihood"]
+    precision = sum(5_000 / v.mechanism.frequency_variance for v in attribute.versions)  # type: ignore[attr-defined]
+    assert found.details["threshold"] == pytest.approx(2 * precision**-0.5)
+    alone = mr(dataclasses.replace(question, services=("s0",)))
+    assert "likelihood" not in alone.details
+    errors = [mean_absolute_error(distribution(estimate), truth) for estimate in (found, alone)]
+    # The second service has over three times the first one's precision: about half of its error.
+    assert errors[0] < 0.75 * errors[1]
+
+
+def test_running_out_of_iterations_is_said() -> None:
+    question = of_categories(TRUTH, RandomisedResponse(1.0, size=12), 5_000, 0)
+    found = mr(question, max_iterations=3)
+    assert not found.converged
+    assert "not converged after 3 iterations" in found.warnings[0]
+    assert max(found.details["stage_iterations"]) == 3
+
+
+def test_acceleration_ends_at_the_same_fixed_point() -> None:
+    question = of_categories(TRUTH, RandomisedResponse(2.0, size=12), 5_000, 0)
+    plain = mr(question, tolerance=1e-11, max_iterations=100_000, accelerated=False)
+    fast = mr(question, tolerance=1e-11, max_iterations=100_000, accelerated=True)
+    assert fast.converged
+    assert plain.converged
+    assert fast.n_iterations < 0.5 * plain.n_iterations
+    assert fast.details["components"] == plain.details["components"]
+    np.testing.assert_allclose(distribution(fast), distribution(plain), atol=1e-5)
+
+
+def test_what_it_cannot_answer_is_refused() -> None:
+    attribute = asked(UNIT, 8, SquareWave(1.0))
+    check_mr(attribute, attribute.services)
+    pairs = dataclasses.replace(attribute, domain=KeyValues(("a", "b"), UNIT))
+    with pytest.raises(ValueError, match="of categories or of a numeric range"):
+        check_mr(pairs, pairs.services)
+
+
+def test_a_channel_without_structure_is_reduced_too() -> None:
+    matrix = np.random.default_rng(0).dirichlet(np.ones(7), 5).T
+    reduced = ReducedChannel(DenseChannel(matrix), np.array([0, 1, 0, 1, 1]))
+    np.testing.assert_allclose(reduced.dense(), reduced.matmat(np.eye(2)), atol=1e-15)

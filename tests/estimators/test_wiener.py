@@ -1,0 +1,144 @@
+"""IIW against its own iteration, and on populations that are smooth, flat, or known without noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
+from ldpbeam.estimators import Question
+from ldpbeam.estimators.frequencies import norm_sub, unbiased_shares
+from ldpbeam.estimators.wiener import iiw, iterative_wiener
+from ldpbeam.mechanisms import Mechanism, RandomisedResponse
+from ldpbeam.mechanisms.binned import Binned
+from ldpbeam.metrics import mean_absolute_error
+from ldpbeam.statistics import Answers, tally
+
+Floats = NDArray[np.float64]
+
+
+def asked(*mechanisms: Mechanism) -> Attribute:
+    names = Categories(tuple(map(str, range(mechanisms[0].size))))  # type: ignore[attr-defined]
+    versions = tuple(ServiceVersion(f"s{i}", "", mechanism) for i, mechanism in enumerate(mechanisms))
+    return Attribute("c", names, 0, versions)
+
+
+def answered(attribute: Attribute, truth: Floats, users: int, seed: int) -> Question:
+    """The question of users who answer every service."""
+    rng = np.random.default_rng(seed)
+    values = np.repeat(np.arange(len(truth)), rng.multinomial(users, truth))
+    answers = [
+        Answers(index, np.arange(users), version.mechanism.perturb(values, rng))
+        for index, version in enumerate(attribute.versions)
+    ]
+    return Question(attribute, tally(attribute, users, answers), attribute.services)
+
+
+def filtered_by_loops(shares: Floats, variance: float, correction: bool, iterations: int) -> Floats:
+    """The published iteration, a frequency and a step at a time, on the whole spectrum."""
+    size = len(shares)
+    noise = size * variance
+    spectrum = []
+    for k in range(size):
+        x = sum(share * np.exp(-2j * np.pi * k * j / size) for j, share in enumerate(shares))
+        power = signal = abs(x) ** 2
+        for _ in range(iterations):
+            gain = signal / (signal + noise)
+            signal = power * gain**2 + (gain * noise if correction else 0.0)
+        spectrum.append(x if k == 0 else x * signal / (signal + noise))
+    return np.array(
+        [
+            sum(x * np.exp(2j * np.pi * k * j / size) for k, x in enumerate(spectrum)).real / size
+            for j in range(size)
+        ]
+    )
+
+
+@pytest.mark.parametrize("size", [9, 10])
+@pytest.mark.parametrize("correction", [True, False])
+def test_the_closed_form_is_where_the_iteration_ends(correction: bool, size: int) -> None:
+    rng = np.random.default_rng(3)
+    shares = rng.dirichlet(np.full(size, 0.7)) + rng.normal(0.0, 0.05, size)
+    found = iterative_wiener(shares, 0.05**2, correction=correction)
+    power = np.abs(np.fft.rfft(shares))[1:] ** 2 / (size * 0.05**2)
+    least = 1.0 if correction else 4.0
+    assert (power < least).any()
+    assert (power > least).any()
+    # No power of this seed is near the limit. Below it the gain falls as 1/iterations, so that what is left
+    # of those frequencies is of the order of 1e-5 of the shares.
+    assert np.abs(power - least).min() > 0.2
+    np.testing.assert_allclose(found, filtered_by_loops(shares, 0.05**2, correction, 20_000), atol=1e-5)
+    assert np.abs(found - shares).max() > 1e-3
+    assert found.sum() == pytest.approx(shares.sum(), abs=1e-12)
+
+
+@pytest.mark.parametrize("correction", [True, False])
+def test_shares_without_noise_stay_as_they_are(correction: bool) -> None:
+    shares = np.array([0.5, 0.0, 0.1, 0.3, 0.1])
+    np.testing.assert_allclose(iterative_wiener(shares, 0.0, correction=correction), shares, atol=1e-15)
+    # And so it is, to O(noise), with a great many users.
+    attribute = asked(RandomisedResponse(4.0, size=5))
+    question = answered(attribute, shares, 10**6, 0)
+    distribution = iiw(question, correction=correction).distribution
+    assert distribution is not None
+    deviation = np.sqrt(unbiased_shares(question)[1])
+    np.testing.assert_allclose(distribution, norm_sub(unbiased_shares(question)[0]), atol=3 * deviation)
+
+
+@pytest.mark.parametrize(("correction", "kept"), [(True, np.exp(-1.0)), (False, np.exp(-4.0))])
+def test_what_is_kept_of_pure_noise(correction: bool, kept: float) -> None:
+    """A frequency's power is exponential, of mean N: exp(-1) of them pass, or exp(-4) without correction."""
+    noise = np.random.default_rng(4).normal(0.0, 0.01, 4_096)
+    found = iterative_wiener(noise + 1 / 4_096, 0.01**2, correction=correction)
+    passed = np.abs(np.fft.rfft(found)[1:-1]) > 1e-12
+    # 2047 frequencies: within four standard deviations of a binomial share.
+    assert abs(passed.mean() - kept) < 4 * np.sqrt(kept * (1 - kept) / 2_047)
+
+
+@pytest.mark.parametrize("correction", [True, False])
+@pytest.mark.parametrize("population", ["flat", "smooth"])
+def test_smooth_populations_gain_on_norm_sub(population: str, correction: bool) -> None:
+    size, users, seeds = 64, 20_000, 20
+    edges = np.linspace(0.0, 1.0, size + 1)
+    truth = np.full(size, 1 / size) if population == "flat" else np.diff(stats.beta(4, 4).cdf(edges))
+    attribute = asked(RandomisedResponse(1.0, size=size))
+    errors = []
+    for seed in range(seeds):
+        question = answered(attribute, truth, users, seed)
+        found = iiw(question, correction=correction).distribution
+        assert found is not None
+        assert found.min() >= 0.0
+        assert found.sum() == pytest.approx(1.0, abs=1e-12)
+        plain = norm_sub(unbiased_shares(question)[0])
+        errors.append((mean_absolute_error(found, truth), mean_absolute_error(plain, truth)))
+    smoothed, plain_errors = np.array(errors).T
+    # In pairs: a quarter or more of Norm-Sub's error goes, by three standard errors.
+    difference = smoothed - 0.75 * plain_errors
+    assert difference.mean() < -3 * difference.std(ddof=1) / np.sqrt(seeds)
+
+
+def test_the_noise_is_that_of_all_services() -> None:
+    attribute = asked(RandomisedResponse(1.0, size=8), RandomisedResponse(2.0, size=8))
+    question = answered(attribute, np.full(8, 1 / 8), 1_000, 0)
+    found = iiw(question)
+    assert found.distribution is not None
+    precisions = [1_000 / version.mechanism.frequency_variance for version in attribute.versions]  # type: ignore[attr-defined]
+    assert found.details["deviation"] == pytest.approx(sum(precisions) ** -0.5)
+    expected = norm_sub(iterative_wiener(unbiased_shares(question)[0], 1 / sum(precisions)))
+    np.testing.assert_allclose(found.distribution, expected, atol=1e-15)
+
+
+def test_bins_are_filtered_as_bins_and_spread_over_their_buckets() -> None:
+    domain = Numeric(0.0, 1.0)
+    mechanism = Binned.for_domain(domain, 2.0, bins=16)
+    attribute = Attribute("x", domain, 64, (ServiceVersion("s", "", mechanism),))
+    rng = np.random.default_rng(0)
+    payloads = mechanism.perturb(rng.beta(4, 4, 5_000), rng)
+    question = Question(attribute, tally(attribute, 5_000, [Answers(0, np.arange(5_000), payloads)]), ("s",))
+    shares, variance = unbiased_shares(question)
+    found = iiw(question).distribution
+    assert found is not None
+    by_bin = norm_sub(iterative_wiener(4 * shares[::4], variance))
+    np.testing.assert_allclose(found, np.repeat(by_bin / 4, 4), atol=1e-15)

@@ -1,0 +1,368 @@
+"""Payloads that are bytes: the same ones from Avro, Parquet and JSON lines, however they were written."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ldpbeam.mechanisms import LocalHashing, OptimisedUnaryEncoding, SampledCoordinate
+from ldpbeam.schemas import avro, containers, json_lines, parquet
+from ldpbeam.schemas.json_lines import BadLine, decode_lines
+from ldpbeam.schemas.records import by_payload
+from ldpbeam.schemas.reports import Columns, bytes_in, payload_column, payloads_in
+from ldpbeam.transforms.batches import BatchCoder
+
+reproducibly = settings(derandomize=True, deadline=None, max_examples=100)
+WIDTH = 3
+#: What a client may send where three bytes are due, as JSON, Avro or Parquet can say it.
+hexadecimal = st.binary(min_size=WIDTH, max_size=WIDTH).flatmap(
+    lambda raw: st.sampled_from([raw.hex(), raw.hex().upper(), raw.hex()[:3] + raw.hex()[3:].upper()])
+)
+TEXTS = (
+    "",
+    "abc",
+    "abcde",
+    "abcdef0",
+    "0x1234",
+    "12 456",
+    "gg0000",
+    "00000G",
+    "ééé",
+    "١٢٣",
+    "-12345",
+    "12345\n",
+)
+texts = st.one_of(hexadecimal, hexadecimal, st.sampled_from(TEXTS))
+raws = st.one_of(st.binary(min_size=WIDTH, max_size=WIDTH), st.binary(max_size=5))
+numbers = st.one_of(st.integers(-5, 2**40), st.floats(allow_nan=False, allow_infinity=False))
+
+
+def meant(value: Any) -> bytes | None:
+    """The three bytes a payload stands for, None where it is none."""
+    if isinstance(value, bytes):
+        return value if len(value) == WIDTH else None
+    if isinstance(value, str) and re.fullmatch(r"[0-9a-fA-F]{6}", value):
+        return bytes.fromhex(value)
+    return None
+
+
+def found_in(column: pa.Array, width: int = WIDTH) -> list[bytes | None]:
+    """The same from a decoded column."""
+    rows, fits = bytes_in(column, width)
+    assert rows.shape == (len(column), width)
+    assert rows.dtype == np.uint8
+    assert not rows[~fits].any()
+    return [bytes(row) if fit else None for row, fit in zip(rows, fits.tolist(), strict=True)]
+
+
+KINDS: dict[str, tuple[Any, Any]] = {
+    "binary": (pa.binary(), raws),
+    "text": (pa.string(), texts),
+    "fixed": (pa.binary(WIDTH), st.binary(min_size=WIDTH, max_size=WIDTH)),
+    "other fixed": (pa.binary(WIDTH + 1), st.binary(min_size=WIDTH + 1, max_size=WIDTH + 1)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@reproducibly
+@given(data=st.data())
+def test_bytes_are_found_in_a_column_whatever_its_type_nulls_and_offset(
+    kind: str, data: st.DataObject
+) -> None:
+    arrow, each = KINDS[kind]
+    values = data.draw(st.lists(st.one_of(each, each, st.none()), max_size=12))
+    column = pa.array(values, arrow)
+    start = data.draw(st.integers(0, len(values)))
+    stop = data.draw(st.integers(start, len(values)))
+    assert found_in(column[start:stop]) == [meant(value) for value in values[start:stop]]
+    # Chosen rows, as validation takes them.
+    rows = data.draw(st.lists(st.integers(0, len(values) - 1), max_size=5)) if values else []
+    assert found_in(column.take(pa.array(rows, pa.int64()))) == [meant(values[row]) for row in rows]
+
+
+def test_every_text_of_four_characters_is_two_bytes_or_none() -> None:
+    characters = "09afAF/:@G`g\x00"
+    values = [a + b + c + d for a in characters for b in characters for c in "0f" for d in characters]
+    expected = [bytes.fromhex(value) if re.fullmatch(r"[0-9a-fA-F]{4}", value) else None for value in values]
+    assert found_in(pa.array(values), 2) == expected
+    every = [f"{number:04x}" for number in range(2**16)]
+    assert found_in(pa.array(every), 2) == [number.to_bytes(2, "big") for number in range(2**16)]
+
+
+DTYPES = {
+    "olh": LocalHashing(1.0, size=5).payload_dtype,
+    "oue of 3": OptimisedUnaryEncoding(1.0, size=3).payload_dtype,
+    "oue of 30": OptimisedUnaryEncoding(1.0, size=30).payload_dtype,
+    "vector": np.dtype([("coordinate", "<u4"), ("report", "<f8")]),
+    "vector of hashes": SampledCoordinate(1.0, size=2, inner=LocalHashing(1.0, size=5)).payload_dtype,
+}
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_payloads_pass_through_arrow_and_its_coder_unchanged(name: str) -> None:
+    dtype = DTYPES[name]
+    raw = np.random.default_rng(1).bytes(20 * dtype.itemsize)
+    payloads = np.frombuffer(raw, dtype=dtype)
+    parts = {"whole": payloads, "odd ones": payloads[1::2], "reversed": payloads[::-1], "none": payloads[:0]}
+    for part in parts.values():
+        column = payload_column(part)
+        assert column.type == pa.binary(dtype.itemsize)
+        assert column.to_pylist() == [one.tobytes() for one in part]
+        batch = pa.RecordBatch.from_pydict(
+            {"payload": column, "event_time": pa.array([0] * len(part), pa.int64())}
+        )
+        for same in (column, BatchCoder().decode(BatchCoder().encode(batch)).column("payload")):
+            back = payloads_in(same, dtype)
+            assert back.dtype == dtype
+            assert back.tobytes() == part.tobytes()
+    sliced = payload_column(payloads)[3:7]
+    assert payloads_in(sliced, dtype).tobytes() == payloads[3:7].tobytes()
+    assert (
+        payloads_in(payload_column(payloads).take(pa.array([5, 2])), dtype)[1].tobytes()
+        == payloads[2].tobytes()
+    )
+
+
+def test_a_field_of_payloads_is_a_column_of_its_own() -> None:
+    payloads = np.zeros(4, dtype=DTYPES["vector of hashes"])
+    payloads["report"]["seed"] = [1, 2, 3, 4]
+    payloads["report"]["hash"] = [4, 3, 2, 1]
+    column = payload_column(payloads["report"])
+    assert column.to_pylist() == [bytes([i, 0, 0, 0, 5 - i, 0, 0, 0]) for i in range(1, 5)]
+
+
+def test_numbers_stay_numbers() -> None:
+    for values in (np.array([0.5, -1.0]), np.array([3, 2**32 - 1], dtype=np.uint32)):
+        column = payload_column(values)
+        assert not pa.types.is_fixed_size_binary(column.type)
+        np.testing.assert_array_equal(payloads_in(column, values.dtype), values)
+
+
+def lines_of(values: Sequence[Any]) -> list[bytes]:
+    return [json.dumps({"user_id": f"u{i}", "payload": v}).encode() for i, v in enumerate(values)]
+
+
+def check_lines(values: Sequence[Any], start: int = 0) -> list[pa.RecordBatch]:
+    """Every line is read once, at its place, with its own user and payload; gives the batches."""
+    lines = lines_of(values)
+    offsets = np.cumsum([0] + [len(line) + 1 for line in lines[:-1]]) + start
+    places = {int(offset): index for index, offset in enumerate(offsets)} if lines else {}
+    batches, seen = [], []
+    for batch in decode_lines(start, b"\n".join(lines), Columns()):
+        assert not isinstance(batch, BadLine)
+        batches.append(batch)
+        column = batch.column("payload")
+        positions = [places[position] for position in batch.column("position").to_pylist()]
+        seen += positions
+        assert batch.column("user_id").to_pylist() == [f"u{index}".encode() for index in positions]
+        wanted = [values[index] for index in positions]
+        if pa.types.is_string(column.type):
+            assert column.to_pylist() == wanted
+            assert found_in(column) == [meant(value) for value in wanted]
+        else:
+            for value, read in zip(wanted, column.to_pylist(), strict=True):
+                # What is neither a number nor missing is NaN among numbers.
+                number = isinstance(value, int | float) and not isinstance(value, bool)
+                assert read == value if number or value is None else read is not None
+                assert not isinstance(value, str)
+    assert sorted(seen) == list(range(len(values)))
+    return batches
+
+
+@reproducibly
+@given(
+    values=st.lists(st.one_of(texts, texts, numbers, st.none(), st.booleans()), max_size=20),
+    start=st.sampled_from([0, 1000]),
+)
+def test_every_line_is_read_where_numbers_and_digits_are_mixed(values: list[Any], start: int) -> None:
+    check_lines(values, start)
+
+
+@pytest.mark.parametrize("few", [1, 3, 64])
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["00a0ff"] * 300,
+        [0.5] * 200 + ["00A0FF"] * 200,
+        ["00a0ff"] * 200 + [7] * 200,
+        [None] * 100 + ["00a0ff"] * 100,
+        [None] * 100 + ["00a0ff"] * 50 + [1.5] * 50 + [None] * 3,
+        ["00a0ff", 0.5] * 150,
+        ["00a0fF", None, "xyz", 3, "", "00A0Ff0"] * 40,
+    ],
+    ids=range(7),
+)
+def test_long_stretches_of_one_kind_and_of_several_are_read_whole(
+    values: list[Any], few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_lines, "FEW_LINES", few)
+    batches = check_lines(values)
+    if len(set(map(type, values))) == 1:
+        assert len(batches) == 1
+    # Halves of more than so many lines are read again, each as at most two kinds.
+    assert few == 1 or len(batches) <= 2 + 4 * len(values) // few
+
+
+def test_lines_that_are_none_stand_beside_mixed_payloads() -> None:
+    lines = [b'{"user_id":"a","payload":"00a0ff"}', b"nothing", b'{"user_id":"b","payload":4}', b"[1]"]
+    lines += [b'{"user_id":"c","payload":"\\u0030\\u0030A0FF"}']
+    found = list(decode_lines(0, b"\n".join(lines), Columns()))
+    bad = {item.position: item.data for item in found if isinstance(item, BadLine)}
+    starts = np.cumsum([0] + [len(line) + 1 for line in lines])
+    assert bad == {int(starts[1]): b"nothing", int(starts[3]): b"[1]"}
+    good = [item for item in found if not isinstance(item, BadLine)]
+    assert len(good) == 2
+    for batch in good:
+        if pa.types.is_string(batch.column("payload").type):
+            assert batch.column("position").to_pylist() == [starts[0], starts[4]]
+            assert found_in(batch.column("payload")) == [b"\x00\xa0\xff"] * 2
+        else:
+            assert batch.column("position").to_pylist() == [starts[2]]
+            assert batch.column("payload").to_pylist() == [4]
+
+
+@reproducibly
+@given(st.lists(st.one_of(texts, raws, numbers, st.none(), st.booleans(), st.just([1])), max_size=20))
+def test_records_are_parted_by_the_kind_of_their_payloads(values: list[Any]) -> None:
+    records = [{"payload": value} for value in values] + [{}]
+    parts = [part.tolist() for part in by_payload(records)]
+    assert sorted(itertools.chain(*parts)) == list(range(len(records)))
+    assert 1 <= len(parts) <= 3
+    for part in parts:
+        assert part == sorted(part)
+        kinds = [type(records[row].get("payload")) for row in part]
+        assert len({k if k in (str, bytes) else None for k in kinds}) == 1
+
+
+FIXED = {"type": "fixed", "name": "Three", "size": WIDTH}
+three = st.binary(min_size=WIDTH, max_size=WIDTH)
+AVRO: dict[str, tuple[Any, Any]] = {
+    "fixed": (FIXED, three),
+    "bytes": ("bytes", raws),
+    "string": ("string", texts),
+    "null or fixed": (["null", FIXED], st.one_of(three, st.none())),
+    "null or bytes": (["null", "bytes"], st.one_of(raws, st.none())),
+    "double or bytes": (["double", "bytes"], st.one_of(numbers.map(float), raws)),
+    "double or fixed": (["double", FIXED], st.one_of(numbers.map(float), three)),
+    "everything": (
+        ["null", "double", "string", "bytes"],
+        st.one_of(numbers.map(float), raws, texts, st.none()),
+    ),
+}
+
+
+def avro_file(
+    kind: Any, values: Sequence[Any], *, plain: bool, codec: str = "null", block: int = 16000
+) -> bytes:
+    """A container; ``plain`` has fields of fixed width only, where the payload has."""
+    user = {"type": "fixed", "name": "User", "size": 4} if plain else "string"
+    fields = [
+        {"name": "user_id", "type": user},
+        {"name": "payload", "type": kind},
+        {"name": "event_time", "type": "double"},
+    ]
+    records = [
+        {"user_id": f"u{i:03}".encode() if plain else f"u{i:03}", "payload": value, "event_time": 1.8e12}
+        for i, value in enumerate(values)
+    ]
+    stream = io.BytesIO()
+    schema = {"type": "record", "name": "Report", "fields": fields}
+    fastavro.writer(stream, schema, records, codec=codec, sync_interval=block)
+    return stream.getvalue()
+
+
+def avro_rows(data: bytes) -> Iterator[tuple[int, pa.Array, int]]:
+    """Each report's number as its user says, the column its payload stands in, and its place there."""
+    stream = io.BytesIO(data)
+    header = containers.read_header(stream)
+    places = set()
+    for batch in avro.decode_blocks(header, containers.read_blocks(stream, header, 0, len(data)), Columns()):
+        assert isinstance(batch, pa.RecordBatch), batch
+        own = list(zip(batch.column("position").to_pylist(), batch.column("row").to_pylist(), strict=True))
+        assert not places & set(own)
+        places |= set(own)
+        # A report's row is its place in its block, so users and rows ascend together.
+        for index, user in enumerate(batch.column("user_id").to_pylist()):
+            yield int(user[1:]), batch.column("payload"), index
+
+
+@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize("name", AVRO)
+@settings(derandomize=True, deadline=None, max_examples=40)
+@given(data=st.data())
+def test_avro_has_them_as_fixed_as_bytes_and_in_unions(name: str, plain: bool, data: st.DataObject) -> None:
+    kind, each = AVRO[name]
+    values = data.draw(st.lists(each, min_size=1, max_size=12))
+    block = data.draw(st.sampled_from([1, 16000]))
+    codec = data.draw(st.sampled_from(["null", "deflate"]))
+    seen = []
+    for number, column, index in avro_rows(avro_file(kind, values, plain=plain, codec=codec, block=block)):
+        seen.append(number)
+        value = values[number]
+        if isinstance(value, bytes | str):
+            assert found_in(column)[index] == meant(value)
+            assert column[index].as_py() == value
+        else:
+            assert column[index].as_py() == value
+    assert sorted(seen) == list(range(len(values)))
+
+
+def test_rows_of_a_block_of_several_kinds_keep_their_places() -> None:
+    values = [0.5, b"abc", 1.5, b"ab", b"xyz", 2.5]
+    stream = io.BytesIO(avro_file(["double", "bytes"], values, plain=False))
+    header = containers.read_header(stream)
+    blocks = containers.read_blocks(stream, header, 0, len(stream.getvalue()))
+    batches = list(avro.decode_blocks(header, blocks, Columns()))
+    found = {}
+    for batch in batches:
+        assert isinstance(batch, pa.RecordBatch)
+        found.update(zip(batch.column("row").to_pylist(), batch.column("payload").to_pylist(), strict=True))
+    assert [found[row] for row in range(6)] == values
+    assert len({batch.column("position")[0].as_py() for batch in batches}) == 1
+
+
+RAW = [b"abc", None, b"\x00\x00\x00", b"\xff\xfe\xfd", b"xyz"]
+HEX = ["616263", None, "000000", "FFfefD", "78797A"]
+PARQUET = {
+    "fixed": pa.array(RAW, pa.binary(3)),
+    "binary": pa.array(RAW, pa.binary()),
+    "large binary": pa.array(RAW, pa.large_binary()),
+    "binary, a dictionary": pa.array(RAW, pa.binary()).dictionary_encode(),
+    "text": pa.array(HEX),
+    "large text": pa.array(HEX, pa.large_string()),
+    "text, a dictionary": pa.array(HEX).dictionary_encode(),
+    "view": pa.array(HEX, pa.string_view()),
+}
+
+
+@pytest.mark.parametrize("batch", [1, 2, 100])
+@pytest.mark.parametrize("name", PARQUET)
+def test_parquet_has_them_as_fixed_as_binary_and_as_digits(
+    name: str, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "BATCH_REPORTS", batch)
+    users = pa.array([f"u{i}" for i in range(5)])
+    stream = io.BytesIO()
+    pq.write_table(pa.table({"user_id": users, "payload": PARQUET[name]}), stream, row_group_size=3)
+    found: dict[tuple[int, int], Any] = {}
+    groups = parquet.row_groups(stream)
+    assert groups == [3, 2]
+    for group in range(2):
+        for part in parquet.decode_row_group(stream, group, Columns()):
+            assert part.num_rows <= batch
+            payloads = found_in(part.column("payload"))
+            places = zip(part.column("position").to_pylist(), part.column("row").to_pylist(), strict=True)
+            found |= dict(zip(places, payloads, strict=True))
+    assert [found[place] for place in ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1))] == RAW
