@@ -12,6 +12,7 @@ import pytest
 
 from ldpbeam.mechanisms import RandomisedResponse
 from ldpbeam.schemas.snapshots import read_snapshots
+from ldpbeam.schemas.study_file import read_study
 
 ROOT = Path(__file__).parents[1]
 IRS = ROOT.parent / "shared" / "data" / "irs-income-2013-by-zip.csv"
@@ -71,3 +72,27 @@ def log_likelihood(folder: Path, frequencies: list[float], epsilon: float) -> fl
     keep, other = RandomisedResponse(epsilon, len(frequencies)).probabilities
     shares = other + (keep - other) * np.array(frequencies)
     return float(snapshot.statistic.histograms[0] @ np.log(shares))
+
+
+STUDIES = sorted(path.parent.name for path in ROOT.glob("examples/*/study.yaml"))
+RUN = [name for name in STUDIES if name not in ("commute", "diamonds")]
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_an_example_of_every_family_runs_and_answers_all_its_study_asks(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "run.py", name, "--output", tmp_path, "--people", 3000) == 0
+    study = read_study(ROOT / "examples" / name / "study.yaml")
+    folder = tmp_path / name / "estimates"
+    found = [json.loads(line) for line in (folder / "estimates.jsonl").read_text().splitlines()]
+    expected = {(own, key) for own in study.estimated for key in study.model(own).estimates}
+    assert {(record["attribute"], record["name"]) for record in found} == expected
+    for record in found:
+        answer = [record.get(key) for key in ("mean", "frequencies", "distribution", "key_means")]
+        assert any(part is not None for part in answer)
+        assert record["reports"] > 0
+    accounting = json.loads((folder / "accounting.json").read_text())
+    services = {service for model in study.attributes.values() for service in model.services}
+    assert accounting["in"] == accounting["used"] == 3000 * len(services)
+    assert f"{accounting['in']:,} reports in = {accounting['in']:,} used" in capsys.readouterr().out
