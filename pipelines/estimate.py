@@ -256,7 +256,7 @@ def write_ledger(job: BatchJob) -> list[dict[str, Any]]:
     reports dropped as duplicates: with any of these, more may have been spent than is said here. Users over
     the study's cap are counted.
     """
-    spent: dict[tuple[Any, ...], dict[float, int]] = {}
+    spent: dict[tuple[Any, ...], dict[tuple[float, float], int]] = {}
     for snapshot in snapshots_of(job):
         if snapshot.statistic.users is None:
             continue
@@ -265,8 +265,8 @@ def write_ledger(job: BatchJob) -> list[dict[str, Any]]:
         key = (attribute_of(snapshot.attribute), snapshot.group, snapshot.window, snapshot.other_groups > 0)
         own = spent.setdefault(key, {})
         for mask, moments in snapshot.statistic.moments.items():
-            budgets = [v.mechanism.epsilon for i, v in enumerate(attribute.versions) if mask >> i & 1]
-            total = round(sum(budgets), 9)
+            answered = [v.mechanism for i, v in enumerate(attribute.versions) if mask >> i & 1]
+            total = round(sum(m.epsilon for m in answered), 9), sum(m.delta for m in answered)
             own[total] = own.get(total, 0) + moments.users
     cap = job.study.epsilon_cap
     entries = [
@@ -275,9 +275,11 @@ def write_ledger(job: BatchJob) -> list[dict[str, Any]]:
             "group": group,
             "window_start": rfc3339(window[0]) if window else None,
             "window_end": rfc3339(window[1]) if window else None,
-            "spent": [{"epsilon": e, "users": n} for e, n in sorted(own.items())],
+            "spent": [
+                {"epsilon": e, **({"delta": d} if d else {}), "users": n} for (e, d), n in sorted(own.items())
+            ],
             "epsilon_cap": cap,
-            "users_over_cap": sum(n for e, n in own.items() if cap is not None and e > cap),
+            "users_over_cap": sum(n for (e, _), n in own.items() if cap is not None and e > cap),
         }
         for (name, group, window, _), own in spent.items()
     ]

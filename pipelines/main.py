@@ -83,10 +83,10 @@ def _schema(parser: Parser, arguments: list[str]) -> int:
 
 def _mechanisms(parser: Parser, arguments: list[str]) -> int:
     parser.parse(arguments)
-    from ldpbeam.mechanisms import registered_mechanisms
+    from ldpbeam.mechanisms.registry import KINDS, registered_mechanisms
 
     for name, mechanism in registered_mechanisms().items():
-        print(f"{name:<22}{mechanism.domain_type.__name__.lower():<12}{mechanism.summary}")
+        print(f"{name:<22}{KINDS[mechanism.domain_type]:<18}{mechanism.summary}")
     return DONE
 
 

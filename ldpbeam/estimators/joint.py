@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -175,6 +175,20 @@ def information_kept(attribute: Attribute, services: Sequence[str], weights: Flo
     return kept
 
 
+#: Below this share of a channel's information the joint histogram's resolution is worth a warning.
+LITTLE_KEPT = 0.9
+
+
+def resolution_warnings(attribute: Attribute, kept: Mapping[str, float]) -> tuple[str, ...]:
+    """What to change where the joint histogram is too coarse, from :func:`information_kept`."""
+    return tuple(
+        f"the joint histogram keeps {share:.0%} of what {label} says: raise joint_buckets (now "
+        f"{attribute.joint_buckets}), or join fewer services in this attribute"
+        for label, share in kept.items()
+        if share < LITTLE_KEPT
+    )
+
+
 def ule(
     question: Question,
     *,
@@ -207,9 +221,10 @@ def ule(
         max_iterations=max_iterations,
         progress=question.progress,
     )
+    kept = information_kept(question.attribute, question.services, fit.weights)
     details = {
         "joint_buckets": question.attribute.joint_buckets,
-        "information_kept": information_kept(question.attribute, question.services, fit.weights),
+        "information_kept": kept,
         "tolerance_per_report": tolerance / question.reports,
     }
     return question.answer_distribution(
@@ -218,7 +233,7 @@ def ule(
         converged=fit.converged,
         n_iterations=len(fit.log_likelihoods),
         log_likelihoods=fit.log_likelihoods + likelihood.log_scale,
-        warnings=convergence_warnings(fit, tolerance),
+        warnings=convergence_warnings(fit, tolerance) + resolution_warnings(question.attribute, kept),
         details=details,
     )
 

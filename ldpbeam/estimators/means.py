@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -11,7 +12,12 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.estimate import Estimate, Question
-from ldpbeam.estimators.joint import JointLikelihood, check_joined
+from ldpbeam.estimators.joint import (
+    JointLikelihood,
+    check_joined,
+    information_kept,
+    resolution_warnings,
+)
 from ldpbeam.mechanisms import NumericMechanism
 
 
@@ -120,7 +126,9 @@ def uwa(question: Question) -> Estimate:
     users = likelihood.counts.sum()
     mean = float(likelihood.counts @ (weighted / weights) / users)
     variance = float(likelihood.counts @ (1.0 / weights) / users**2)
-    return _answer(question, "uwa", mean, variance, joint_buckets=attribute.joint_buckets)
+    kept = information_kept(attribute, question.services, prior)
+    answer = _answer(question, "uwa", mean, variance, joint_buckets=attribute.joint_buckets)
+    return replace(answer, warnings=resolution_warnings(attribute, kept))
 
 
 def _axis(attribute: Attribute, service: str) -> tuple[Floats, Floats]:
