@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from ldpbeam.channels import Channel, StackedChannel
-from ldpbeam.domains import Categories, Domain, Floats
+from ldpbeam.domains import Categories, Domain, Floats, Integers
 from ldpbeam.mechanisms import Mechanism
 
 #: A joint histogram is solved as one dense table up to this many cells.
@@ -107,13 +107,24 @@ class Attribute:
             for service in self.joint_services
         )
 
-    def joint_likelihood(self, service: str) -> Floats:
-        """P(axis cell | value bucket) of one joined service, its first row (no report) all ones."""
-        rows = [np.ones((1, self.value_buckets))]
+    def joint_likelihood(self, service: str, cells: Integers) -> Floats:
+        """P(axis cell | value bucket) of some cells of a joined service's axis; cell 0, no report, is ones.
+
+        Args:
+            service: one of ``joint_services``.
+            cells: indexes along its axis, ascending.
+        """
+        rows = np.ones((len(cells), self.value_buckets))
+        first = 1
         for index in self.versions_of([service]):
             mechanism = self.versions[index].mechanism
-            rows.append(mechanism.channel(self.value_buckets, self.joint_buckets).dense())
-        return np.vstack(rows)
+            last = first + mechanism.cells(self.joint_buckets)
+            own = np.flatnonzero((cells >= first) & (cells < last))
+            if len(own):
+                channel = mechanism.channel(self.value_buckets, self.joint_buckets)
+                rows[own] = channel.rows(cells[own] - first)
+            first = last
+        return rows
 
     @functools.cached_property
     def fingerprint(self) -> str:

@@ -30,6 +30,10 @@ class Channel(LinearOperator):
     def dense(self) -> Floats:
         """The whole matrix, from a formula that shares nothing with the products."""
 
+    def rows(self, chosen: NDArray[np.int64]) -> Floats:
+        """Some rows of the matrix, shape (chosen, value buckets)."""
+        return self.dense()[chosen]
+
 
 class BandChannel(Channel):
     """A band of one density around a moving centre, another density outside (SW, PM).

@@ -52,12 +52,11 @@ def quantiles(distribution: ArrayLike, edges: ArrayLike, levels: Sequence[float]
         levels: probabilities in (0, 1).
     """
     cumulative = np.concatenate(([0.0], np.cumsum(np.asarray(distribution, dtype=float))))
-    cumulative = np.maximum.accumulate(cumulative)
-    mass = np.diff(cumulative)
     where = np.asarray(edges, dtype=float)
-    targets = np.asarray(levels, dtype=float) * cumulative[-1]
-    bucket = np.clip(np.searchsorted(cumulative, targets, side="left") - 1, 0, len(mass) - 1)
-    held = mass[bucket]
+    targets = np.asarray(levels, dtype=float) * max(cumulative[-1], 0.0)
+    reached = np.maximum.accumulate(cumulative)
+    bucket = np.clip(np.searchsorted(reached, targets, side="left") - 1, 0, len(where) - 2)
+    held = np.diff(cumulative)[bucket]
     inside = np.where(held > 0, (targets - cumulative[bucket]) / np.where(held > 0, held, 1.0), 0.0)
     return np.asarray(where[bucket] + np.clip(inside, 0.0, 1.0) * np.diff(where)[bucket])
 

@@ -21,7 +21,7 @@ def gaussian_keys(keys: int) -> tuple[Floats, Floats]:
 def power_law_keys(keys: int) -> tuple[Floats, Floats]:
     """(frequencies, means on [-1, 1]) of each key: f = (1 + 0.1 z)^-11 at z from 0 to below 5, m = 2f - 1.
 
-    The power law of the PrivKV-EM paper's Table 2, to all its digits with 50 keys. Its text prints
+    The power law of the PrivKV-EM paper's Table 2, to all but one last digit with 50 keys. Its text prints
     (1 + 0.1 x)^(-11/10), which does not give them; the generalised Pareto density of shape 0.1 does, and its
     exponent is -(1 + 0.1)/0.1 = -11.
     """

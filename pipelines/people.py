@@ -100,6 +100,7 @@ def _table(path: str, names: list[str]) -> pa.Table:
                 include_columns=list(dict.fromkeys(names)),
                 column_types={name: pa.string() for name in names},
                 strings_can_be_null=True,
+                null_values=[""],
             ),
         )
     except pa.ArrowKeyError as error:

@@ -94,9 +94,10 @@ def _mechanism(
         mechanism = build_mechanism(name, domain, epsilon, **options)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{place}: {error}") from None
-    if isinstance(domain, Numeric) and buckets % mechanism.granularity:
+    inner = mechanism.inner if isinstance(mechanism, SampledCoordinate) else mechanism
+    if isinstance(domain, Numeric | Vector) and buckets % inner.granularity:
         raise ValueError(
-            f"{place}: {mechanism.name} tells {mechanism.granularity} bins apart, so the attribute's buckets "
+            f"{place}: {inner.name} tells {inner.granularity} bins apart, so the attribute's buckets "
             f"must be a multiple of that, found {buckets}"
         )
     return mechanism

@@ -286,6 +286,8 @@ class Study(_Model):
                 continue
             if model.ranges and isinstance(attribute.domain, Categories | KeyValues):
                 raise ValueError(f"{where}.ranges: ranges are of numbers; for categories use top")
+            if model.top and isinstance(attribute.domain, Numeric):
+                raise ValueError(f"{where}.top: it is of categories or keys; for numbers use ranges")
             for key, wanted in model.estimates.items():
                 for service in wanted.services or ():
                     if service not in model.services:

@@ -143,12 +143,18 @@ def _ranks(column: pa.Array, rows: NDArray[np.int64]) -> NDArray[np.int64]:
 def _payload_ranks(reports: Reports, rows: NDArray[np.int64]) -> NDArray[np.float64]:
     """Payloads of some rows in an order; those of different channels are told apart elsewhere."""
     ranks = np.zeros(len(rows))
+    places, raw = [], []
     for version, payloads in reports.payloads.items():
-        own = reports.versions[rows] == version
+        own = np.flatnonzero(reports.versions[rows] == version)
         values = payloads[reports.places[rows[own]]]
-        if values.dtype.kind == "V" and len(values):
-            values = pc.rank(pc.cast(payload_column(values), pa.binary()), tiebreaker="dense").to_numpy()
-        ranks[own] = values
+        if values.dtype.kind == "V":
+            places.append(own)
+            raw.append(pc.cast(payload_column(values), pa.binary()))
+        else:
+            ranks[own] = values
+    if raw:
+        # All versions together: which of two stands may not depend on what others sent.
+        ranks[np.concatenate(places)] = pc.rank(pa.concat_arrays(raw), tiebreaker="dense").to_numpy()
     return ranks
 
 

@@ -86,7 +86,7 @@ ESTIMATORS: Mapping[str, Estimator] = {
             "inversion", "unbiased shares; HH and HaarHRR of a hierarchy", inversion, check_frequencies
         ),
         Estimator("norm_sub", "Norm-Sub: the nearest distribution", norm_sub_estimate, check_frequencies),
-        Estimator("norm_cut", "Norm-Cut: small shares cut", norm_cut_estimate, check_frequencies),
+        Estimator("norm_cut", "Norm-Cut: small shares cut", norm_cut_estimate, check_bins),
         Estimator("norm_mul", "Norm-Mul: positive shares scaled", norm_mul_estimate, check_frequencies),
         Estimator("iiw", "IIW: unbiased shares, Wiener-filtered", iiw, check_bins, {"correction": True}),
         Estimator(

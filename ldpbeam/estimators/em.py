@@ -140,7 +140,10 @@ def accelerate(
         trace.append(likelihood)
         if progress is not None:
             progress(len(trace), likelihood)
-        converged = len(trace) > 1 and max(once, twice) - likelihood < tolerance
+        # EMS's likelihood also falls on the way; there the length of an update, as a chi-square distance of
+        # all counts, is in the place of its gain.
+        moved = total * float(np.sum(step**2 / np.maximum(first, np.finfo(np.float64).tiny)))
+        converged = len(trace) > 1 and (moved if smoothing else max(once, twice) - likelihood) < tolerance
     return Fit(weights, np.array(trace), converged)
 
 

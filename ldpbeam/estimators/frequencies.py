@@ -109,8 +109,13 @@ def norm_sub_estimate(question: Question) -> Estimate:
 
 
 def norm_cut_estimate(question: Question) -> Estimate:
-    """Norm-Cut of the unbiased shares."""
-    return question.answer_distribution("norm_cut", norm_cut(unbiased_shares(question)[0]))
+    """Norm-Cut of the unbiased shares; of bins, a bin as a whole."""
+    shares, _ = unbiased_shares(question)
+    mechanisms = [question.attribute.versions[index].mechanism for index in question.versions]
+    bins = max(cast(FrequencyMechanism, mechanism).bins for mechanism in mechanisms)
+    kept = norm_cut(shares.reshape(bins, -1).sum(axis=1))
+    per_bin = len(shares) // bins
+    return question.answer_distribution("norm_cut", np.repeat(kept / per_bin, per_bin))
 
 
 def norm_mul_estimate(question: Question) -> Estimate:
@@ -134,7 +139,9 @@ def _above(question: Question, name: str, deviations: float, note: str) -> Estim
 
 
 def base_cut(question: Question, *, deviations: float = 2.0) -> Estimate:
-    """Base-Cut: shares below two standard deviations to zero (mixture-reduction paper, appendix E).
+    """Base-Cut: shares below two standard deviations to zero (mixture-reduction paper, section V-A).
+
+    Appendix E there describes Norm-Cut under this name.
 
     The others stay as they are, unbiased: the sum is not one.
 

@@ -37,25 +37,30 @@ class JointLikelihood:
     Attributes:
         counts: users of each kind, shape (kinds,).
         digits: each kind's cell on each service's axis, shape (kinds, services); 0 is no report.
-        log_axes: log P(axis cell | value bucket) of each service, its first row zeros.
+        places: each kind's place among the cells of an axis that some kind has, shape (kinds, services).
+        log_axes: log P(axis cell | value bucket) of those cells of each service; of no report, zeros.
         log_scale: the logarithm of what the rows were divided by, summed over users.
     """
 
     def __init__(self, question: Question) -> None:
         attribute, statistic = question.attribute, question.statistic
         self.digits, self.counts = marginal(attribute, statistic, question.services)
-        axes = [attribute.joint_likelihood(service) for service in question.services]
+        used = [np.unique(digit, return_inverse=True) for digit in self.digits.T]
+        self.places = np.stack([place for _, place in used], axis=1)
+        axes = [
+            attribute.joint_likelihood(service, cells)
+            for service, (cells, _) in zip(question.services, used, strict=True)
+        ]
         self.log_axes = [np.log(np.maximum(axis, np.finfo(np.float64).tiny)) for axis in axes]
         self.value_buckets = attribute.value_buckets
         self.log_scale = 0.0
         self._matrix: Floats | None = None
         self._table: tuple[Floats, Floats, Integers, Integers] | None = None
-        used = [np.unique(digit, return_inverse=True) for digit in self.digits.T]
-        cells = float(np.prod([float(len(values)) for values, _ in used]))
+        cells = float(np.prod([float(len(axis)) for axis in self.log_axes]))
         kinds = len(self.counts)
         small = kinds * self.value_buckets <= MATRIX_ENTRIES
         if cells <= MOST_JOINT_CELLS and not (small and cells > TABLE_CELLS_PER_KIND * kinds):
-            self._table = self._split(used)
+            self._table = self._split()
         elif small:
             self._matrix, logs = self._rows(slice(None))
             self.log_scale = float(self.counts @ logs)
@@ -65,22 +70,19 @@ class JointLikelihood:
     def _rows(self, chosen: slice) -> tuple[Floats, Floats]:
         """The scaled likelihoods of some kinds of users, and the logarithms of the scales."""
         logs = np.zeros((len(self.counts[chosen]), self.value_buckets))
-        for axis, digit in zip(self.log_axes, self.digits[chosen].T, strict=True):
-            logs += axis[digit]
+        for axis, place in zip(self.log_axes, self.places[chosen].T, strict=True):
+            logs += axis[place]
         return _scaled(logs)
 
-    def _split(self, used: Sequence[tuple[Integers, Integers]]) -> tuple[Floats, Floats, Integers, Integers]:
-        """Two sides of services, and each kind's row on both.
-
-        ``used`` has each axis' cells that some kind has, and each kind's place among them.
-        """
+    def _split(self) -> tuple[Floats, Floats, Integers, Integers]:
+        """Two sides of services, and each kind's row on both."""
         sides = [np.zeros((1, self.value_buckets)), np.zeros((1, self.value_buckets))]
         places = [np.zeros(len(self.counts), np.int64), np.zeros(len(self.counts), np.int64)]
-        for a in sorted(range(len(used)), key=lambda a: (-len(used[a][0]), a)):
-            cells, place = used[a]
+        for a in sorted(range(len(self.log_axes)), key=lambda a: (-len(self.log_axes[a]), a)):
+            axis = self.log_axes[a]
             side = 0 if len(sides[0]) <= len(sides[1]) else 1
-            places[side] = places[side] * len(cells) + place
-            total = sides[side][:, None, :] + self.log_axes[a][cells][None, :, :]
+            places[side] = places[side] * len(axis) + self.places[:, a]
+            total = sides[side][:, None, :] + axis[None, :, :]
             sides[side] = total.reshape(-1, self.value_buckets)
         (left, left_logs), (right, right_logs) = map(_scaled, sides)
         self.log_scale = float(self.counts @ (left_logs[places[0]] + right_logs[places[1]]))
@@ -165,6 +167,11 @@ def information_kept(attribute: Attribute, services: Sequence[str], weights: Flo
         return kept
     for index in attribute.versions_of(services):
         version = attribute.versions[index]
+        cells = [version.mechanism.cells(n * attribute.joint_buckets) for n in (1, finer)]
+        if cells[0] == cells[1]:
+            # Reports of a few kinds, such as a sign or a category, are kept as they are.
+            kept[version.label] = 1.0
+            continue
         bits = []
         for resolution in (attribute.joint_buckets, finer * attribute.joint_buckets):
             channel = version.mechanism.channel(attribute.value_buckets, resolution).dense()

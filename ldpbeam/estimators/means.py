@@ -79,7 +79,7 @@ def ivw(question: Question) -> Estimate:
 
     Each channel's weight is one over its variance, averaged over the distribution that EMS finds in
     its histogram. Reports are weighted, so a user who answered twice counts twice. It matches UWA
-    where UWA is good, and has none of its bias (FORMULAS in docs).
+    where UWA is good, and has none of its bias (docs/formulas.md).
     """
     total, weight = 0.0, 0.0
     weights = {}

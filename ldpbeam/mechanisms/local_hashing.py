@@ -88,6 +88,11 @@ class HashingChannel(Channel):
         supports = self.table[:, None, :] == np.arange(self.hashes)[None, :, None]
         return np.where(supports, self.keep, self.other).reshape(self.shape)
 
+    def rows(self, chosen: Integers) -> Floats:
+        """Without the whole matrix, which may be large where few cells are in use."""
+        seeds, hashes = np.divmod(chosen, self.hashes)
+        return np.where(self.table[seeds] == hashes[:, None], self.keep, self.other)
+
 
 @register
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +125,7 @@ class LocalHashing(CategoricalMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         most = min(MOST_SEEDS, MOST_CELLS // self.hashes, MOST_HASHES // self.size)
-        if self.seeds == 0:
+        if self.seeds == 0 and not isinstance(self.seeds, bool):
             # The family is part of the channel, so it is settled here, before anything is counted.
             wanted = max(DEFAULT_SEEDS, -(-ENOUGH * self.size // (self.hashes - 1)))
             told_apart = 4 * self.size <= min(wanted, most) * (self.hashes - 1)

@@ -219,7 +219,8 @@ def test_the_joint_histogram_has_a_cell_for_every_report_and_none() -> None:
     # 6 categories; 16 seeds of 3 hashes and 32 of 5; 64 bit vectors; 8 rows of two signs; each one more.
     assert FOUR.joint_shape == (7, 1 + 16 * 3 + 32 * 5, 65, 17)
     for service in NAMES:
-        rows = FOUR.joint_likelihood(service)
+        axis = FOUR.joint_shape[FOUR.joint_services.index(service)]
+        rows = FOUR.joint_likelihood(service, np.arange(axis))
         assert rows[0].tolist() == [1.0] * SIZE
         channels = len(FOUR.versions_of([service]))
         np.testing.assert_allclose(rows[1:].sum(axis=0), channels, rtol=1e-12)

@@ -88,9 +88,6 @@ def reports(draw: st.DrawFn) -> Report:
 
 # Of reports alike in all that decides which of them stands is not said here: there are none.
 MANY = st.lists(reports(), max_size=25, unique_by=lambda r: (r.user, SERVICE[r.version], r.rank))
-ranked_apart = pytest.mark.xfail(
-    strict=True, reason="joins._payload_ranks ranks the bytes of each version by themselves"
-)
 reproducibly = settings(derandomize=True, deadline=None, max_examples=80)
 
 
@@ -174,7 +171,6 @@ def statistic_of(name: str, users: Answered) -> Statistic:
     return tally(attribute, len(rows), answers)
 
 
-@ranked_apart
 @reproducibly
 @given(some=MANY, size=st.integers(1, 9), seed=st.integers(0, 99))
 def test_reports_are_grouped_by_coordinate_as_by_a_dictionary(
@@ -189,7 +185,6 @@ def test_reports_are_grouped_by_coordinate_as_by_a_dictionary(
         assert (joined.used, joined.duplicates) == (len(expected), len(some) - len(expected))
 
 
-@ranked_apart
 @reproducibly
 @given(some=MANY, size=st.integers(1, 9))
 def test_statistics_of_a_coordinate_are_those_of_its_reports_however_batches_are_cut(
@@ -230,7 +225,6 @@ def test_a_second_report_on_another_coordinate_is_a_duplicate() -> None:
     }
 
 
-@ranked_apart
 def test_which_report_stands_does_not_depend_on_what_others_sent() -> None:
     # Two versions of a service at one time: the payload decides, and the smaller bytes are north's.
     own = [Report(b"u1", 0, 0, None, 1, 0.5, None), Report(b"u1", 1, 0, None, 0, 2.0, None)]
@@ -317,7 +311,6 @@ def test_coordinates_are_attributes_of_their_own() -> None:
         ]
 
 
-@ranked_apart
 def test_the_stream_gives_a_snapshot_a_coordinate_and_group() -> None:
     rng = np.random.default_rng(1)
     some = [

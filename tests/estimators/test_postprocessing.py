@@ -1,0 +1,450 @@
+"""What makes frequencies of unbiased shares, against loops; and EM by larger steps against EM."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+from ldpbeam import Attribute, Categories, Numeric, ServiceVersion, build_mechanism, estimate
+from ldpbeam.estimators.em import Fit, accelerate, fit_channel, maximise, smooth
+from ldpbeam.estimators.frequencies import norm_cut, norm_mul, norm_sub
+from ldpbeam.mechanisms import FrequencyMechanism, LocalHashing, OptimisedUnaryEncoding, RandomisedResponse
+from ldpbeam.mechanisms.binned import Binned
+from ldpbeam.metrics import quantiles, range_share
+from ldpbeam.statistics import Answers, Moments, Statistic, empty, tally
+
+Floats = NDArray[np.float64]
+UNIT = Numeric(0.0, 1.0)
+reproducibly = settings(derandomize=True, deadline=None, max_examples=150)
+#: Sixteenths, which are exact: many are equal, and sums of exactly one are common.
+sixteenths = st.lists(st.integers(-16, 16).map(lambda i: i / 16), min_size=2, max_size=12)
+
+
+def shares_of(seed: int, size: int, noise: float) -> Floats:
+    """Something like unbiased shares: a distribution and noise, of sum one."""
+    rng = np.random.default_rng(seed)
+    raw = rng.dirichlet(np.full(size, 0.3)) + rng.normal(0.0, noise, size)
+    return raw + (1.0 - raw.sum()) / size
+
+
+some_shares = st.builds(shares_of, st.integers(0, 2**32 - 1), st.integers(2, 40), st.floats(0.001, 3.0))
+any_shares = st.one_of(sixteenths, some_shares.map(lambda values: values.tolist()))
+
+
+def names_of(size: int) -> Categories:
+    return Categories(tuple(f"c{i}" for i in range(size)))
+
+
+def attribute_of(*mechanisms: Any) -> Attribute:
+    versions = tuple(ServiceVersion(f"s{i}", "", m) for i, m in enumerate(mechanisms))
+    return Attribute("colour", names_of(mechanisms[0].bins), 0, versions)
+
+
+def counted(attribute: Attribute, histogram: Any, reports: int) -> Statistic:
+    """The statistic of one service's reports that were counted elsewhere."""
+    moments = {1: Moments(reports, (0,), (0,))}
+    histograms = (np.asarray(histogram, dtype=np.int64),)
+    return dataclasses.replace(
+        empty(attribute), reports=reports, users=reports, histograms=histograms, moments=moments
+    )
+
+
+def cut_one_by_one(shares: Sequence[float]) -> list[float]:
+    """Norm-Cut in steps: while the sum is above one, the smallest share goes; of equal ones the last."""
+    values = [max(share, 0.0) for share in shares]
+    while math.fsum(values) > 1.0 + 1e-12 and sum(value > 0 for value in values) > 1:
+        smallest = min(value for value in values if value > 0)
+        values[max(i for i, value in enumerate(values) if value == smallest)] = 0.0
+    return values
+
+
+@reproducibly
+@given(shares=any_shares)
+def test_norm_cut_drops_the_smallest_shares_one_by_one(shares: list[float]) -> None:
+    before = list(shares)
+    found = norm_cut(shares)
+    assert found.tolist() == cut_one_by_one(shares)
+    assert shares == before
+    kept = found > 0
+    assert found[kept].tolist() == np.asarray(shares)[kept].tolist()
+    cut = np.maximum(shares, 0.0)[~kept]
+    if kept.any():
+        assert cut.max(initial=0.0) <= found[kept].min()
+        assert found.sum() <= 1.0 + 1e-9 or kept.sum() == 1
+        # No more was cut than had to be: with the largest of what was, the sum is above one.
+        assert not cut.any() or found.sum() + cut.max() > 1.0
+
+
+def test_norm_cut_by_hand() -> None:
+    assert norm_cut([0.5, 0.25, 0.25, -0.5]).tolist() == [0.5, 0.25, 0.25, 0.0]
+    assert norm_cut([0.25, 0.625, 0.5, 0.125]).tolist() == [0.0, 0.625, 0.0, 0.0]
+    assert norm_cut([0.25, -0.1, 0.5]).tolist() == [0.25, 0.0, 0.5]
+    assert norm_cut([0.25, 1.5, -0.75]).tolist() == [0.0, 1.5, 0.0]
+    assert norm_cut([-0.5, 0.0]).tolist() == [0.0, 0.0]
+
+
+@reproducibly
+@given(shares=any_shares)
+def test_norm_mul_keeps_the_ratios_of_positive_shares(shares: list[float]) -> None:
+    assume(max(shares) > 0)
+    found = norm_mul(shares)
+    total = math.fsum(share for share in shares if share > 0)
+    np.testing.assert_allclose(found, [share / total if share > 0 else 0.0 for share in shares], rtol=1e-12)
+    assert found.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_norm_mul_of_nothing_positive_is_the_uniform_guess_with_a_warning() -> None:
+    # Every bit of OUE unset: all shares are -q / (p - q).
+    attribute = attribute_of(OptimisedUnaryEncoding(1.0, size=4))
+    found = estimate("norm_mul", attribute, counted(attribute, [0, 0, 0, 0], 10))
+    assert found.distribution is not None
+    assert found.distribution.tolist() == [0.25] * 4
+    assert found.warnings == ("no share is above zero",)
+    usual = estimate("norm_mul", attribute, counted(attribute, [9, 3, 3, 3], 10))
+    assert usual.warnings == ()
+
+
+MECHANISMS = (
+    RandomisedResponse(1.0, size=20),
+    OptimisedUnaryEncoding(1.0, size=20),
+    LocalHashing(1.0, size=20, seeds="any"),
+)
+
+
+def rare_counts(mechanism: FrequencyMechanism, n: int, rng: np.random.Generator) -> Floats:
+    """What n reports of the first category count: exactly for GRR and OUE, category by category for OLH."""
+    if isinstance(mechanism, RandomisedResponse):
+        p, q = mechanism.probabilities
+        return rng.multinomial(n, [p, *[q] * 19])
+    own, other = mechanism.probabilities  # type: ignore[attr-defined]
+    if isinstance(mechanism, LocalHashing):
+        other = 1.0 / mechanism.hashes
+    return np.concatenate(([rng.binomial(n, own)], rng.binomial(n, other, 19)))
+
+
+@pytest.mark.parametrize("significance", [0.05, 0.5])
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
+def test_a_category_nobody_has_is_kept_as_often_as_the_significance_says(
+    mechanism: FrequencyMechanism, significance: float
+) -> None:
+    attribute, rng, runs, n = attribute_of(mechanism), np.random.default_rng(1), 1500, 200_000
+    falsely, any_falsely = 0, 0
+    for _ in range(runs):
+        statistic = counted(attribute, rare_counts(mechanism, n, rng), n)
+        kept = estimate(
+            "threshold", attribute, statistic, options={"significance": significance}
+        ).distribution
+        assert kept is not None
+        assert kept[0] > 0.9
+        falsely += int((kept[1:] > 0).sum())
+        any_falsely += bool((kept[1:] > 0).any())
+    # One of 20 bins: significance / 20 each, over 19 rare ones; four binomial standard errors.
+    rate, trials = significance / 20, 19 * runs
+    assert abs(falsely / trials - rate) < 4 * math.sqrt(rate * (1 - rate) / trials)
+    # In any of them: at most what was asked for, and nearly that.
+    any_rate = 1 - (1 - rate) ** 19
+    assert abs(any_falsely / runs - any_rate) < 4 * math.sqrt(any_rate * (1 - any_rate) / runs)
+    assert any_rate < significance
+
+
+def test_what_is_kept_of_a_threshold_is_unbiased_as_it_was() -> None:
+    mechanism, n = RandomisedResponse(1.0, size=5), 1000
+    attribute = attribute_of(mechanism)
+    histogram = [500, 250, 120, 100, 30]
+    statistic = counted(attribute, histogram, n)
+    E = math.e
+    p, q = E / (E + 4), 1 / (E + 4)
+    shares = [(count / n - q) / (p - q) for count in histogram]
+    deviation = math.sqrt((5 - 2 + E) / (E - 1) ** 2 / n)
+    for name, options, deviations in (
+        ("base_cut", {}, 2.0),
+        ("base_cut", {"deviations": 3.5}, 3.5),
+        ("threshold", {}, float(stats.norm.isf(0.01))),
+        ("threshold", {"significance": 0.5}, float(stats.norm.isf(0.1))),
+        ("threshold", {"significance": 100.0}, 0.0),
+    ):
+        found = estimate(name, attribute, statistic, options=options)
+        assert found.details["threshold"] == pytest.approx(deviations * deviation, rel=1e-12, abs=1e-12)
+        expected = [share if share >= deviations * deviation else 0.0 for share in shares]
+        assert 0.0 in expected[1:]
+        np.testing.assert_allclose(found.distribution, expected, rtol=1e-12)
+        assert found.warnings == ()
+
+
+@pytest.mark.parametrize("name", ["base_cut", "threshold"])
+def test_where_nothing_is_kept_a_warning_says_so(name: str) -> None:
+    attribute = attribute_of(RandomisedResponse(1.0, size=5))
+    found = estimate(name, attribute, counted(attribute, [2] * 5, 10))
+    assert found.distribution is not None
+    assert found.distribution.tolist() == [0.0] * 5
+    (warning,) = found.warnings
+    assert warning.startswith("every share is below the threshold of ")
+
+
+def test_several_services_share_one_threshold() -> None:
+    one, other = RandomisedResponse(0.5, size=5), OptimisedUnaryEncoding(2.0, size=5)
+    attribute, rng = attribute_of(one, other), np.random.default_rng(2)
+    values = rng.choice(5, 4000, p=[0.6, 0.3, 0.1, 0.0, 0.0])
+    answers = [Answers(i, np.arange(4000), m.perturb(values, rng)) for i, m in enumerate((one, other))]
+    found = estimate("base_cut", attribute, tally(attribute, 4000, answers))
+    # Weights are inverse variances, so the variance is one over their sum.
+    weights = [4000 / one.frequency_variance, 4000 / other.frequency_variance]
+    assert found.details["threshold"] == pytest.approx(2 / math.sqrt(sum(weights)))
+
+
+BINNED = Attribute("x", UNIT, 16, (ServiceVersion("s", "", Binned(1.0, bins=4, oracle="grr")),))
+# Shares of about 0.68, 0.55, -0.05 and -0.18.
+BIN_COUNTS = [380, 340, 160, 120]
+
+
+def bin_shares() -> Floats:
+    p, q = math.e / (math.e + 3), 1 / (math.e + 3)
+    return (np.array(BIN_COUNTS) / 1000 - q) / (p - q)
+
+
+def spread(bins: Any) -> Floats:
+    return np.repeat(np.asarray(bins) / 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "repaired"),
+    [("inversion", lambda shares: shares), ("norm_sub", norm_sub), ("norm_mul", norm_mul)],
+)
+def test_of_bins_shares_are_spread_evenly_after_or_before_they_are_repaired(name: str, repaired: Any) -> None:
+    found = estimate(name, BINNED, counted(BINNED, BIN_COUNTS, 1000)).distribution
+    np.testing.assert_allclose(found, spread(repaired(bin_shares())), atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "base_cut",
+        "threshold",
+        "norm_cut",
+    ],
+)
+def test_a_bin_is_kept_whole_or_not_at_all(name: str) -> None:
+    # 0.68 and 0.55 are more than one, so Norm-Cut has to choose.
+    found = estimate(name, BINNED, counted(BINNED, BIN_COUNTS, 1000)).distribution
+    assert found is not None
+    shares = bin_shares()
+    deviation = math.sqrt((4 - 2 + math.e) / (math.e - 1) ** 2 / 1000)
+    limits = {"base_cut": 2 * deviation, "threshold": stats.norm.isf(0.05 / 4) * deviation, "norm_cut": 0.6}
+    assert (shares >= limits[name]).sum() == (1 if name == "norm_cut" else 2)
+    np.testing.assert_allclose(found, spread(np.where(shares >= limits[name], shares, 0.0)), atol=1e-14)
+
+
+def test_thresholds_of_bins_are_those_of_one_bin() -> None:
+    # Just above and just below: the limit is the bin's, not its buckets'.
+    mechanism = Binned(1.0, bins=4, oracle="grr")
+    p, q = math.e / (math.e + 3), 1 / (math.e + 3)
+    limit = 2 * math.sqrt(mechanism.frequency_variance / 1_000_000)
+    for share, kept in ((limit * 1.01, True), (limit * 0.99, False)):
+        count = round(1_000_000 * (q + share * (p - q)))
+        histogram = [1_000_000 - 3 * count, count, count, count]
+        found = estimate("base_cut", BINNED, counted(BINNED, histogram, 1_000_000)).distribution
+        assert found is not None
+        assert (found[4:] > 0).tolist() == [kept] * 12
+
+
+@pytest.mark.parametrize("counts", [[900, 700, 400, 380, 365], [900, 500, 300, 100, 60]])
+@pytest.mark.parametrize("name", ["oue", "sue"])
+def test_the_closed_form_of_unary_encodings_is_where_em_ends(name: str, counts: list[int]) -> None:
+    mechanism = build_mechanism(name, names_of(5), 1.0)
+    attribute = attribute_of(mechanism)
+    statistic = counted(attribute, counts, 1500)
+    closed = estimate("mle", attribute, statistic)
+    # EM of a composite likelihood is accelerated by itself.
+    iterated = estimate("em", attribute, statistic, options={"tolerance": 1e-12})
+    assert iterated.converged
+    assert iterated.n_iterations < 2000
+    channel = mechanism.histogram_channel(5, 0).dense()
+    ends = [float(np.array(counts) @ np.log(channel @ found.distribution)) for found in (closed, iterated)]
+    assert ends[0] >= ends[1] - 1e-9
+    assert ends[0] == pytest.approx(ends[1], abs=1e-7)
+    np.testing.assert_allclose(closed.distribution, iterated.distribution, atol=1e-5)
+    assert closed.details["likelihood"] == iterated.details["likelihood"]
+    assert "composite" in closed.details["likelihood"]
+    plain = estimate("em", attribute, statistic, options={"accelerated": False, "tolerance": 1e-3})
+    assert plain.n_iterations > iterated.n_iterations
+
+
+class Problem:
+    """Reports of a mechanism as EM sees them, every product counted."""
+
+    def __init__(self, name: str, epsilon: float, buckets: int, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        if name in ("square_wave", "piecewise"):
+            mechanism, values = build_mechanism(name, UNIT, epsilon), rng.beta(2, 5, 2000)
+        else:
+            mechanism = build_mechanism(name, names_of(buckets), epsilon)
+            values = rng.choice(buckets, 2000, p=rng.dirichlet(np.ones(buckets)))
+        cells = mechanism.bucketise(mechanism.perturb(values, rng), buckets)
+        every = np.bincount(cells, minlength=mechanism.cells(buckets)).astype(float)
+        self.matrix = mechanism.channel(buckets, buckets).dense()[every > 0]
+        self.counts = every[every > 0]
+        self.start = np.full(buckets, 1 / buckets)
+        self.products = 0
+
+    def forward(self, weights: Floats) -> Floats:
+        self.products += 1
+        assert weights.min() >= 0
+        return self.matrix @ weights
+
+    def backward(self, ratios: Floats) -> Floats:
+        return ratios @ self.matrix
+
+    def run(self, iterate: Any, smoothing: bool, tolerance: float, most: int, **options: Any) -> Fit:
+        self.products = 0
+        fit: Fit = iterate(
+            self.forward, self.backward, self.counts, self.start, smoothing=smoothing,
+            tolerance=tolerance, max_iterations=most, **options,
+        )  # fmt: skip
+        return fit
+
+    def likelihood(self, weights: Floats) -> float:
+        return float(self.counts @ np.log(self.matrix @ weights))
+
+    def updated(self, weights: Floats, smoothing: bool) -> Floats:
+        new = weights * ((self.counts / (self.matrix @ weights)) @ self.matrix) / self.counts.sum()
+        return smooth(new) if smoothing else new
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("name", "epsilon"), [("grr", 1.0), ("olh", 1.0), ("hadamard", 0.5), ("sue", 1.0)])
+def test_larger_steps_reach_the_fixed_point_of_em(name: str, epsilon: float, seed: int) -> None:
+    problem = Problem(name, epsilon, 8, seed)
+    plain = problem.run(maximise, False, 1e-10, 40_000)
+    slow = problem.products
+    fast = problem.run(accelerate, False, 1e-9, 5_000)
+    assert fast.converged
+    assert problem.products < slow / 2
+    assert fast.weights.min() >= 0
+    assert fast.weights.sum() == pytest.approx(1.0, abs=1e-12)
+    # Plain EM crawls to a weight of zero, and is not there yet.
+    np.testing.assert_allclose(fast.weights, plain.weights, atol=3e-4)
+    np.testing.assert_allclose(problem.updated(fast.weights, False), fast.weights, atol=1e-8)
+    # The likelihood is concave: by its slopes nothing is more likely by more than this.
+    slopes = (problem.counts / (problem.matrix @ fast.weights)) @ problem.matrix
+    assert slopes.max() - problem.counts.sum() < 0.01
+    assert problem.likelihood(fast.weights) >= problem.likelihood(plain.weights) - 1e-6
+    assert (np.diff(fast.log_likelihoods) > 0).all()
+    # Stopped at one tolerance, it is further up than plain EM.
+    for tolerance in (1e-2, 1e-4, 1e-6):
+        ends = [problem.run(iterate, False, tolerance, 40_000) for iterate in (maximise, accelerate)]
+        assert all(fit.converged for fit in ends)
+        assert problem.likelihood(ends[1].weights) >= problem.likelihood(ends[0].weights)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("name", "buckets"), [("square_wave", 32), ("piecewise", 16)])
+def test_larger_steps_reach_the_fixed_point_of_ems(name: str, buckets: int, seed: int) -> None:
+    problem = Problem(name, 1.0, buckets, seed)
+    plain = problem.run(maximise, True, -math.inf, 10_000)
+    np.testing.assert_allclose(problem.updated(plain.weights, True), plain.weights, atol=1e-12)
+    far = problem.run(accelerate, True, -math.inf, 300)
+    np.testing.assert_allclose(far.weights, plain.weights, atol=1e-10)
+    # With a tolerance it stops where an update moves the counts by less, whichever way the likelihood goes.
+    fast = problem.run(accelerate, True, 1e-9, 300)
+    assert fast.converged
+    np.testing.assert_allclose(fast.weights, plain.weights, atol=1e-6)
+
+
+@pytest.mark.parametrize("smoothing", [False, True])
+def test_no_larger_step_ends_less_likely_than_two_updates(smoothing: bool) -> None:
+    problem = Problem("square_wave", 1.0, 32, 5)
+    fast = problem.run(accelerate, smoothing, -math.inf, 60)
+    if not smoothing:
+        # From each point of the trace two plain updates would reach at most the next one.
+        assert (np.diff(fast.log_likelihoods) > -1e-9).all()
+    for most in range(1, 12):
+        here = problem.run(accelerate, smoothing, -math.inf, most).weights
+        there = problem.run(accelerate, smoothing, -math.inf, most + 1).weights
+        once = problem.updated(here, smoothing)
+        assert problem.likelihood(there) >= problem.likelihood(once) - 1e-9 or smoothing
+
+
+def test_iterations_are_counted_and_limited() -> None:
+    problem = Problem("hadamard", 0.5, 8, 0)
+    told: list[tuple[int, float]] = []
+    fit = problem.run(accelerate, False, 1e-12, 4, progress=lambda i, value: told.append((i, value)))
+    assert not fit.converged
+    assert len(fit.log_likelihoods) == 4
+    assert told == list(enumerate(fit.log_likelihoods, start=1))
+    assert 2 * 4 <= problem.products <= 3 * 4
+    assert fit.log_likelihoods[0] == pytest.approx(problem.likelihood(problem.start), abs=1e-12)
+    assert problem.likelihood(fit.weights) > fit.log_likelihoods[-1]
+    # With one more iteration it is the same walk, further on.
+    more = problem.run(accelerate, False, 1e-12, 5)
+    np.testing.assert_array_equal(more.log_likelihoods[:4], fit.log_likelihoods)
+    assert more.log_likelihoods[4] == pytest.approx(problem.likelihood(fit.weights), abs=1e-9)
+
+
+def test_acceleration_stops_at_once_where_the_start_is_the_fixed_point() -> None:
+    mechanism = RandomisedResponse(1.0, size=4)
+    fit = fit_channel(
+        mechanism.channel(4, 4),
+        [25] * 4,
+        smoothing=False,
+        tolerance=1e-9,
+        max_iterations=50,
+        accelerated=True,
+    )
+    assert fit.converged
+    assert len(fit.log_likelihoods) == 2
+    np.testing.assert_allclose(fit.weights, 0.25, atol=1e-15)
+
+
+@pytest.mark.parametrize("accelerated", [None, True, False])
+def test_only_composite_likelihoods_are_accelerated_unasked(accelerated: bool | None) -> None:
+    rng = np.random.default_rng(6)
+    values = rng.choice(5, 3000, p=[0.5, 0.3, 0.15, 0.05, 0.0])
+    for mechanism, own in (
+        (RandomisedResponse(1.0, size=5), False),
+        (LocalHashing(1.0, size=5), False),
+        (LocalHashing(1.0, size=5, seeds="any"), True),
+        (OptimisedUnaryEncoding(1.0, size=5), True),
+    ):
+        attribute = attribute_of(mechanism)
+        statistic = tally(attribute, 3000, [Answers(0, np.arange(3000), mechanism.perturb(values, rng))])
+        found = estimate("em", attribute, statistic, options={"accelerated": accelerated})
+        fit = fit_channel(
+            attribute.channel(0), statistic.histograms[0], smoothing=False, tolerance=1e-3 * math.e,
+            max_iterations=10_000, accelerated=own if accelerated is None else accelerated,
+        )  # fmt: skip
+        assert found.n_iterations == len(fit.log_likelihoods)
+        np.testing.assert_array_equal(found.distribution, fit.weights)
+        assert ("likelihood" in found.details) == own
+
+
+@reproducibly
+@given(shares=any_shares, low=st.floats(-1.5, 1.5), width=st.floats(0.001, 3.0))
+def test_the_share_of_a_range_adds_up_parts_of_buckets(shares: list[float], low: float, width: float) -> None:
+    edges, high = np.linspace(-1.0, 1.0, len(shares) + 1), low + width
+    total = 0.0
+    for share, left, right in zip(shares, edges[:-1], edges[1:], strict=True):
+        total += share * max(0.0, min(high, right) - max(low, left)) / (right - left)
+    assert range_share(shares, edges, low, high) == pytest.approx(total, abs=1e-11)
+
+
+@reproducibly
+@given(shares=some_shares, level=st.floats(0.05, 0.95))
+def test_a_quantile_of_unbiased_shares_is_the_first_place_they_add_up_to(
+    shares: Floats, level: float
+) -> None:
+    (found,) = quantiles(shares, np.arange(len(shares) + 1.0), [level])
+    below = 0.0
+    for place, share in enumerate(shares.tolist()):
+        if below + share >= level:
+            assert found == pytest.approx(place + (level - below) / share, abs=1e-6)
+            return
+        below += share

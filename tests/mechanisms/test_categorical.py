@@ -1,0 +1,536 @@
+"""OLH, unary encodings, Hadamard response and sampled coordinates: privacy, samplers, packing, inversions."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import tracemalloc
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import xxhash
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+from ldpbeam import Answers, Attribute, Categories, Numeric, ServiceVersion, build_mechanism, estimate, tally
+from ldpbeam.channels import Channel
+from ldpbeam.domains import Vector
+from ldpbeam.mechanisms import (
+    CategoricalMechanism,
+    HadamardResponse,
+    LocalHashing,
+    OptimisedUnaryEncoding,
+    Piecewise,
+    SampledCoordinate,
+    StochasticRounding,
+    SymmetricUnaryEncoding,
+    local_hashing,
+    unary_encoding,
+)
+from ldpbeam.mechanisms.local_hashing import HashingChannel, xxh32
+from ldpbeam.mechanisms.unary_encoding import UnaryEncoding
+
+Floats = NDArray[np.float64]
+#: Those whose reports have a channel: with any seed they are too many.
+NAMES = ("olh", "oue", "sue", "hadamard")
+EVERY = (*NAMES, "olh any")
+reproducibly = settings(derandomize=True, deadline=None, max_examples=40)
+words = st.integers(0, 2**32 - 1)
+
+
+def make(name: str, epsilon: float, size: int, seeds: int = 64) -> CategoricalMechanism:
+    kinds = {"oue": OptimisedUnaryEncoding, "sue": SymmetricUnaryEncoding, "hadamard": HadamardResponse}
+    if name in kinds:
+        return kinds[name](epsilon, size=size)
+    return LocalHashing(epsilon, size=size, seeds="any" if name == "olh any" else seeds)
+
+
+class Scripted:
+    """Uniform draws that were written down."""
+
+    def __init__(self, *draws: Sequence[float] | Floats) -> None:
+        self.draws = [np.asarray(draw, dtype=np.float64) for draw in draws]
+
+    def random(self, size: int) -> Floats:
+        draw = self.draws.pop(0)
+        assert draw.size == size
+        return draw
+
+
+@pytest.mark.parametrize("epsilon", [1e-5, 0.5, 2.0, 8.0])
+@pytest.mark.parametrize("name", EVERY)
+def test_columns_sum_to_one(name: str, epsilon: float) -> None:
+    for size in (2, 3, 8, 9):
+        mechanism = make(name, epsilon, size)
+        channels = [(mechanism.histogram_channel(size, 7), mechanism.histogram_cells(7))]
+        if name != "olh any":
+            channels.append((mechanism.channel(size, 7), mechanism.cells(7)))
+        for channel, rows in channels:
+            assert channel.shape == (rows, size)
+            assert channel.dense().min() > 0.0
+            np.testing.assert_allclose(channel.dense().sum(axis=0), 1.0, atol=1e-12)
+            np.testing.assert_allclose(channel.rmatvec(np.ones(rows)), 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@reproducibly
+@given(epsilon=st.floats(0.05, 6.0), size=st.integers(2, 10))
+def test_the_likeliest_report_spends_epsilon_and_none_more(name: str, epsilon: float, size: int) -> None:
+    # The largest ratio over every report there is, bit vectors and pairs of seed and hash included.
+    matrix = make(name, epsilon, size).channel(size, 7).dense()
+    ratio = matrix.max(axis=1) / matrix.min(axis=1)
+    assert ratio.max() == pytest.approx(math.exp(epsilon), rel=1e-9)
+
+
+def test_a_bit_vectors_probability_is_the_product_over_its_bits() -> None:
+    for name, (own, other) in (
+        ("oue", (0.5, 1 / (math.exp(1.2) + 1))),
+        ("sue", (math.exp(0.6) / (math.exp(0.6) + 1), 1 / (math.exp(0.6) + 1))),
+    ):
+        matrix = make(name, 1.2, 4).channel(4, 0).dense()
+        for bits in itertools.product((0, 1), repeat=4):
+            row = sum(bit << place for place, bit in enumerate(bits))
+            for category in range(4):
+                p = [own if place == category else other for place in range(4)]
+                expected = math.prod(q if bit else 1 - q for bit, q in zip(bits, p, strict=True))
+                assert matrix[row, category] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 3.0])
+def test_with_any_seed_the_own_hash_has_p_and_every_other_one_q(epsilon: float) -> None:
+    """For one value and seed, over all draws: the hash's probabilities are p once, else q."""
+    mechanism = LocalHashing(epsilon, size=50, seeds="any")
+    g = round(math.exp(epsilon)) + 1
+    keep = mechanism.probabilities[0]
+    assert mechanism.hashes == g >= 2
+    assert keep == pytest.approx(math.exp(epsilon) / (math.exp(epsilon) + g - 1), rel=1e-12)
+    seeds = np.random.default_rng(1).random(20)
+    for value, seed in itertools.product((0, 17, 49), seeds):
+        own = int(mechanism.hash(np.array([value]), np.array([math.floor(seed * 2**32)]))[0])
+        # Each draw of another hash stands for 1/(g - 1), kept ones (below p) for p, others for 1 - p.
+        draws = (np.arange(g - 1) + 0.5) / (g - 1)
+        probability = np.zeros(g)
+        for kept, share in ((keep - 1e-9, keep), (keep + 1e-9, 1 - keep)):
+            script = Scripted(np.full(g - 1, seed), np.full(g - 1, kept), draws)
+            reports = mechanism.perturb(np.full(g - 1, value), script)
+            assert set(reports["seed"].tolist()) == {math.floor(seed * 2**32)}
+            probability += share / (g - 1) * np.bincount(reports["hash"], minlength=g)
+        others = np.delete(probability, own)
+        assert probability.sum() == pytest.approx(1.0, abs=1e-12)
+        np.testing.assert_allclose(probability[own] / others, math.exp(epsilon), rtol=1e-9)
+
+
+def test_any_seed_is_any_32_bits_and_a_family_its_own() -> None:
+    ends = [0.0, 0.25, 1.0 - 2.0**-53]
+    for seeds, expected in (("any", [0, 2**30, 2**32 - 1]), (64, [0, 16, 63]), (4, [0, 1, 3])):
+        mechanism = LocalHashing(1.0, size=5, seeds=seeds)  # type: ignore[arg-type]
+        found = mechanism.perturb([0, 1, 2], Scripted(ends, [0.0] * 3, [0.0] * 3))
+        assert found["seed"].tolist() == expected
+        assert found["hash"].tolist() == [
+            xxhash.xxh32_intdigest(value.to_bytes(4, "little"), seed) % mechanism.hashes
+            for value, seed in enumerate(expected)
+        ]
+
+
+@pytest.mark.parametrize("block", [1, 30, 100, 2**22])
+@pytest.mark.parametrize(("size", "seeds"), [(2, 2), (5, 64), (30, 17)])
+def test_products_with_hashes_equal_the_matrix_in_blocks_of_any_size(
+    size: int, seeds: int, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_hashing, "BLOCK_HASHES", block)
+    check_products(LocalHashing(1.5, size=size, seeds=seeds).channel(size, 0))
+
+
+@pytest.mark.parametrize("size", [2, 3, 8, 9, 33])
+def test_products_of_hadamard_response_equal_the_matrix(size: int) -> None:
+    check_products(HadamardResponse(0.7, size=size).channel(size, 0))
+
+
+def check_products(channel: Channel) -> None:
+    rng, matrix = np.random.default_rng(3), channel.dense()
+    for _ in range(3):
+        weights, ratios = rng.dirichlet(np.ones(channel.shape[1])), rng.random(channel.shape[0])
+        np.testing.assert_allclose(channel.matvec(weights), matrix @ weights, atol=1e-12)
+        np.testing.assert_allclose(channel.rmatvec(ratios), ratios @ matrix, atol=1e-12)
+
+
+def test_the_matrix_of_hashes_says_what_every_seed_does() -> None:
+    mechanism = LocalHashing(1.0, size=6, seeds=9)
+    matrix = mechanism.channel(6, 0).dense()
+    p, q = math.e / (math.e + 3), 1 / (math.e + 3)
+    for seed, value, sent in itertools.product(range(9), range(6), range(4)):
+        own = xxhash.xxh32_intdigest(value.to_bytes(4, "little"), seed) % 4
+        assert matrix[4 * seed + sent, value] == pytest.approx((p if own == sent else q) / 9, rel=1e-12)
+
+
+@pytest.mark.parametrize("category", [0, 4])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_sampler_follows_the_channel(name: str, category: int) -> None:
+    mechanism, n = make(name, 1.0, 5, seeds=16), 40_000
+    reports = mechanism.perturb(np.full(n, category), np.random.default_rng(5))
+    assert reports.dtype == mechanism.payload_dtype
+    assert mechanism.is_report(reports).all()
+    counts = np.bincount(mechanism.bucketise(reports, 0), minlength=mechanism.cells(0))
+    expected = n * mechanism.channel(5, 0).dense()[:, category]
+    assert expected.min() > 5
+    assert stats.chisquare(counts, expected).pvalue > 1e-4
+    if name in ("olh", "hadamard"):
+        np.testing.assert_array_equal(mechanism.histogram(reports, 0), counts)
+
+
+@pytest.mark.parametrize("name", ["oue", "sue"])
+def test_bits_of_long_vectors_follow_p_and_q_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unary_encoding, "BLOCK_BITS", 20 * 999)  # 41 blocks; the last one is short
+    mechanism, n = make(name, 1.0, 20), 999 * 40 + 7
+    assert isinstance(mechanism, UnaryEncoding)
+    values = np.arange(n) % 20
+    reports = mechanism.perturb(values, np.random.default_rng(6))
+    bits = np.array([[byte >> place & 1 for byte in r for place in range(8)] for r in map(bytes, reports)])
+    assert not bits[:, 20:].any()
+    np.testing.assert_array_equal(mechanism.histogram(reports, 0), bits[:, :20].sum(axis=0))
+    own = np.arange(20) == values[:, None]
+    for chosen, p in ((own, mechanism.probabilities[0]), (~own, mechanism.probabilities[1])):
+        found = bits[:, :20][chosen]
+        assert abs(found.mean() - p) < 4 * math.sqrt(p * (1 - p) / found.size)
+    # Neighbouring bits are drawn apart: no correlation of bits of others, four standard errors.
+    apart = bits[:, 1:20] * bits[:, :19]
+    of_others = ~own[:, 1:] & ~own[:, :-1]
+    q = mechanism.probabilities[1]
+    joint = apart[of_others].mean()
+    assert abs(joint - q * q) < 4 * math.sqrt(3 * q * q * (1 - q * q) / of_others.sum())
+
+
+def test_seeds_and_hashes_of_any_seed_are_drawn_as_they_should() -> None:
+    mechanism, n = LocalHashing(1.0, size=50, seeds="any"), 40_000
+    reports = mechanism.perturb(np.full(n, 7), np.random.default_rng(7))
+    for shift in (0, 8, 24):
+        assert stats.chisquare(np.bincount(reports["seed"] >> shift & 255, minlength=256)).pvalue > 1e-4
+    supports, keep = mechanism.histogram(reports, 0), mechanism.probabilities[0]
+    assert abs(supports[7] - n * keep) < 4 * math.sqrt(n * keep * (1 - keep))
+    others = np.delete(supports, 7)
+    assert np.abs(others - n / 4).max() < 4.5 * math.sqrt(n * 3 / 16)
+
+
+@reproducibly
+@given(values=st.lists(words, min_size=1, max_size=20), seeds=st.lists(words, min_size=1, max_size=5))
+def test_xxh32_is_the_published_hash(values: list[int], seeds: list[int]) -> None:
+    edges = [0, 1, 255, 2**31, 2**32 - 1]
+    found = xxh32(
+        np.array(values + edges, dtype=np.uint32)[:, None], np.array(seeds + edges, dtype=np.uint32)[None, :]
+    )
+    assert found.dtype == np.uint32
+    for row, value in zip(found.tolist(), values + edges, strict=True):
+        assert row == [xxhash.xxh32_intdigest(value.to_bytes(4, "little"), seed) for seed in seeds + edges]
+
+
+SIZE = 60
+POPULATION = np.concatenate(([0.45, 0.25, 0.2, 0.1], np.zeros(SIZE - 4)))
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@pytest.mark.parametrize("name", EVERY)
+def test_inversion_is_unbiased_and_as_variable_as_said(name: str, epsilon: float) -> None:
+    mechanism = make(name, epsilon, SIZE, seeds=1024)
+    rng, users, repeats = np.random.default_rng(8), 1000, 250
+    values = np.repeat(np.arange(SIZE), np.rint(POPULATION * users).astype(int))
+    errors = np.array(
+        [
+            mechanism.unbiased_frequencies(mechanism.histogram(mechanism.perturb(values, rng), 0), users)
+            for _ in range(repeats)
+        ]
+    )
+    errors -= POPULATION
+    # Sixty means at once, each within 4.5 of its standard errors.
+    assert (np.abs(errors.mean(axis=0)) < 4.5 * errors.std(axis=0, ddof=1) / math.sqrt(repeats)).all()
+    # Rare categories': the mean over repeats of their squared errors, within four of its standard errors.
+    # Where the shares of all categories sum to one, that takes one part in so many off.
+    squares = users * np.square(errors[:, 4:]).mean(axis=1)
+    deviation = squares.std(ddof=1) / math.sqrt(repeats)
+    assert deviation < 0.02 * mechanism.frequency_variance
+    tolerance = 4 * deviation + mechanism.frequency_variance / SIZE
+    assert abs(squares.mean() - mechanism.frequency_variance) < tolerance
+
+
+def test_variances_are_those_of_the_papers() -> None:
+    for epsilon in (0.3, 1.0, 3.0):
+        E = math.exp(epsilon)
+        s = math.exp(epsilon / 2)
+        assert make("oue", epsilon, 9).frequency_variance == pytest.approx(4 * E / (E - 1) ** 2)
+        assert make("sue", epsilon, 9).frequency_variance == pytest.approx(s / (s - 1) ** 2)
+        # Row 0 of the 16 says nothing, and has no noise.
+        hadamard = 15 / 16 * ((E + 1) / (E - 1)) ** 2
+        assert make("hadamard", epsilon, 9).frequency_variance == pytest.approx(hadamard)
+    # Where g is E + 1 exactly, OLH's is OUE's.
+    assert make("olh any", math.log(3), 9).frequency_variance == pytest.approx(4 * 3 / 2**2)
+
+
+@pytest.mark.parametrize("seeds", [64, 1024])
+def test_a_family_is_corrected_with_its_own_collisions_where_1_over_g_is_biased(seeds: int) -> None:
+    size, epsilon = 60, 1.0
+    mechanism = LocalHashing(epsilon, size=size, seeds=seeds)
+    truth = 0.7 ** np.arange(size)
+    truth /= truth.sum()
+    # Not counts but what is expected of them, of one report.
+    expected = mechanism.channel(size, 0).dense() @ truth
+    found = mechanism.unbiased_frequencies(expected, 1)  # type: ignore[arg-type]
+    np.testing.assert_allclose(found, truth, atol=1e-8)
+    g, p = mechanism.hashes, mechanism.probabilities[0]
+    supports = np.zeros(size)
+    for seed, value in itertools.product(range(seeds), range(size)):
+        supports[value] += expected[g * seed + xxhash.xxh32_intdigest(value.to_bytes(4, "little"), seed) % g]
+    naive = (supports - 1 / g) / (p - 1 / g)
+    # The first category's rate of collisions is off by about sqrt((1 - 1/g) / (g seeds)); a tenth would do.
+    assert np.abs(naive - truth).max() > 0.1 * truth[0] * math.sqrt((1 - 1 / g) / (g * seeds)) / (p - 1 / g)
+    assert np.abs(naive - truth).max() > 1e-3
+
+
+@pytest.mark.parametrize("block", [1, 100, 2**22])
+def test_supports_of_any_seed_equal_a_loop(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_hashing, "BLOCK_HASHES", block)
+    mechanism = LocalHashing(1.0, size=13, seeds="any")
+    reports = mechanism.perturb(np.arange(50) % 13, np.random.default_rng(9))
+    counts = [0] * 13
+    for (seed, sent), value in itertools.product(reports.tolist(), range(13)):
+        counts[value] += xxhash.xxh32_intdigest(value.to_bytes(4, "little"), seed) % 4 == sent
+    assert mechanism.histogram(reports, 0).tolist() == counts
+    assert mechanism.histogram(reports[:0], 0).tolist() == [0] * 13
+
+
+@pytest.mark.parametrize("size", [2, 3, 8, 9, 16, 17])
+def test_category_k_is_bit_k_mod_8_of_byte_k_over_8(size: int) -> None:
+    mechanism = OptimisedUnaryEncoding(1.0, size=size)
+    width = -(-size // 8)
+    assert mechanism.payload_dtype.itemsize == width
+    # Draws of one: no bit is set; of zero: it is.
+    draws = np.ones((size, size)) - 1e-9
+    np.fill_diagonal(draws, 0.0)
+    reports = mechanism.perturb(np.roll(np.arange(size), 1), Scripted(draws.ravel()))
+    assert [bytes(r) for r in reports] == [(1 << k).to_bytes(width, "little") for k in range(size)]
+    everything = mechanism.perturb([0], Scripted(np.zeros(size)))
+    assert bytes(everything[0]) == (2**size - 1).to_bytes(width, "little")
+    if size <= 16:
+        assert mechanism.bucketise(reports, 0).tolist() == [1 << k for k in range(size)]
+        assert mechanism.bucketise(everything, 0).tolist() == [2**size - 1]
+    for column, report in zip(np.eye(size, dtype=int).tolist(), reports, strict=True):
+        assert mechanism.histogram(np.array([report]), 0).tolist() == column
+
+
+@pytest.mark.parametrize("size", [2, 3, 7, 8, 9, 15, 16])
+def test_bits_after_the_last_category_are_refused(size: int) -> None:
+    mechanism = SymmetricUnaryEncoding(1.0, size=size)
+    width = -(-size // 8)
+    numbers = range(2 ** (8 * width)) if width == 1 else [*range(2**size - 5, 2 ** (8 * width), 97)]
+    payloads = np.array([number.to_bytes(width, "little") for number in numbers], dtype=f"V{width}")
+    assert mechanism.is_report(payloads).tolist() == [number < 2**size for number in numbers]
+
+
+def test_own_bits_are_set_with_p_and_others_with_q_at_the_very_limit() -> None:
+    for name in ("oue", "sue"):
+        mechanism = make(name, 1.0, 3)
+        assert isinstance(mechanism, UnaryEncoding)
+        p, q = mechanism.probabilities
+        draws = [p - 1e-9, q - 1e-9, q + 1e-9, p + 1e-9, q + 1e-9, q - 1e-9]
+        assert [bytes(r) for r in mechanism.perturb([0, 0], Scripted(draws))] == [b"\3", b"\4"]
+
+
+def test_hashes_from_g_up_and_seeds_beyond_the_family_are_refused() -> None:
+    payloads = np.array(
+        [(0, 0), (63, 3), (0, 4), (64, 0), (2**32 - 1, 0), (0, 2**32 - 1)],
+        dtype=[("seed", "<u4"), ("hash", "<u4")],
+    )
+    family, free = LocalHashing(1.0, size=9, seeds=64), LocalHashing(1.0, size=9, seeds="any")
+    assert family.is_report(payloads).tolist() == [True, True, False, False, False, False]
+    assert free.is_report(payloads).tolist() == [True, True, False, True, True, False]
+    assert family.payload_dtype.itemsize == 8
+    assert np.frombuffer(bytes(range(8)), dtype=family.payload_dtype)[0].tolist() == (0x03020100, 0x07060504)
+
+
+def test_rows_and_signs_of_hadamard_response_end_with_its_matrix() -> None:
+    mechanism = HadamardResponse(1.0, size=5)
+    assert (mechanism.order, mechanism.cells(0)) == (8, 16)
+    assert [HadamardResponse(1.0, size=size).order for size in (2, 4, 8, 9)] == [2, 4, 8, 16]
+    payloads = np.array([0, 15, 16, -1, 0.5, np.nan, np.inf])
+    assert mechanism.is_report(payloads).tolist() == [True, True, False, False, False, False, False]
+    # Sylvester's matrix, by doubling; the report of a kept sign is 2 row + (entry is +1).
+    matrix = np.ones((1, 1))
+    for _ in range(3):
+        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+    rows = (np.arange(8) + 0.5) / 8
+    for category, kept in itertools.product(range(5), (True, False)):
+        draws = Scripted(rows, np.full(8, mechanism.keep + (-1e-9 if kept else 1e-9)))
+        entries = matrix[:, category] > 0
+        expected = 2 * np.arange(8) + (entries if kept else ~entries)
+        assert mechanism.perturb(np.full(8, category), draws).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("seeds", [0, "any"])
+def test_a_third_of_a_million_reports_of_olh_are_estimated_in_little_memory(seeds: Any) -> None:
+    size, users = 222, 333_000
+    mechanism = LocalHashing(1.0, size=size, seeds=seeds)
+    names = Categories(tuple(map(str, range(size))))
+    attribute = Attribute("colour", names, 0, (ServiceVersion("s", "", mechanism),))
+    rng = np.random.default_rng(10)
+    values = np.minimum(rng.geometric(0.1, users) - 1, size - 1)
+    reports = mechanism.perturb(values, rng)
+    tracemalloc.start()
+    try:
+        statistic = tally(attribute, users, [Answers(0, np.arange(users), reports)])
+        found = estimate("em", attribute, statistic, options={"max_iterations": 40, "accelerated": True})
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 200e6
+    assert found.distribution is not None
+    # EM is on its way to the truth already: nearer than the uniform guess.
+    truth = np.bincount(values, minlength=size) / users
+    assert np.abs(found.distribution - truth).sum() < 0.5 * np.abs(1 / size - truth).sum()
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "size", "seeds", "allowed"),
+    [
+        # 2^16 seeds, 2^22 cells (2,982 hash values at epsilon 8), 2^27 hashes.
+        (1.0, 5, 2**16 + 1, (4, 65536)),
+        (8.0, 5, 1407, (1, 1406)),
+        (4.0, 2**20, 129, None),
+        (4.0, 1000, 36, (37, 65536)),
+        (1.0, 5, 3, (4, 65536)),
+        (1.0, 5, -1, (4, 65536)),
+        (1.0, 5, 5.5, (4, 65536)),
+        (1.0, 5, True, (4, 65536)),
+        (1.0, 5, "every", (4, 65536)),
+        (16.0, 5, 1, None),
+    ],
+)
+def test_families_too_large_or_too_small_or_no_number_are_refused(
+    epsilon: float, size: int, seeds: Any, allowed: tuple[int, int] | None
+) -> None:
+    family = f", or from {allowed[0]} to {allowed[1]}" if allowed else ""
+    with pytest.raises(ValueError, match=rf"^seeds must be 'any'{family} with .* found {seeds!r}$"):
+        LocalHashing(epsilon, size=size, seeds=seeds)
+    for good in (*(allowed or ()), "any"):
+        assert LocalHashing(epsilon, size=size, seeds=good).seeds == good  # type: ignore[arg-type]
+
+
+def test_a_familys_smallest_size_tells_the_categories_apart() -> None:
+    for epsilon, size in ((0.5, 9), (1.0, 30), (2.0, 100)):
+        mechanism = LocalHashing(epsilon, size=size, seeds=2 * size // (round(math.exp(epsilon))) + 1)
+        truth = np.random.default_rng(14).dirichlet(np.ones(size))
+        expected = mechanism.channel(size, 0).dense() @ truth
+        found = mechanism.unbiased_frequencies(expected, 1)  # type: ignore[arg-type]
+        np.testing.assert_allclose(found, truth, atol=1e-7)
+
+
+def test_the_default_family_adds_little_variance_and_has_any_seed_where_none_is_large_enough() -> None:
+    for epsilon, size, seeds in ((1.0, 5, 1024), (1.0, 222, 2368), (9.0, 5, 517), (16.0, 5, "any")):
+        mechanism = LocalHashing(epsilon, size=size)
+        assert mechanism.seeds == seeds
+        assert mechanism.parameters["seeds"] == seeds
+        free = LocalHashing(epsilon, size=size, seeds="any")
+        assert 1.0 <= mechanism.frequency_variance / free.frequency_variance < 1.04
+    assert LocalHashing(1.0, size=2**20).seeds == "any"
+    with pytest.raises(ValueError, match=r"cannot be joined by user; give a family such as seeds: 1024"):
+        LocalHashing(1.0, size=5, seeds="any").cells(8)
+    with pytest.raises(ValueError, match=r"more than 16 categories cannot be joined by user, found 17"):
+        OptimisedUnaryEncoding(1.0, size=17).cells(8)
+
+
+@reproducibly
+@given(epsilon=st.floats(0.05, 5.0), size=st.integers(2, 500))
+def test_auto_is_grr_where_there_are_few_categories_for_the_epsilon(epsilon: float, size: int) -> None:
+    found = build_mechanism("auto", Categories(tuple(map(str, range(size)))), epsilon)
+    assert found.name == ("grr" if size - 2 < 3 * math.exp(epsilon) else "olh")
+    assert found.epsilon == epsilon
+
+
+def test_auto_has_the_lower_variance_of_grr_and_oue() -> None:
+    for epsilon, size in ((0.5, 6), (0.5, 7), (1.0, 10), (1.0, 11), (3.0, 62), (3.0, 63)):
+        E = math.exp(epsilon)
+        grr, oue = (size - 2 + E) / (E - 1) ** 2, 4 * E / (E - 1) ** 2
+        chosen = build_mechanism("auto", Categories(tuple(map(str, range(size)))), epsilon).name
+        assert chosen == ("grr" if grr < oue else "olh")
+
+
+def of_vector(name: str, epsilon: float, size: int) -> SampledCoordinate:
+    names = tuple(f"c{i}" for i in range(size))
+    found = build_mechanism(name, Vector(names, Numeric(0.0, 1.0)), epsilon)
+    assert isinstance(found, SampledCoordinate)
+    return found
+
+
+@pytest.mark.parametrize("name", ["piecewise", "stochastic_rounding"])
+def test_a_coordinate_is_drawn_evenly_and_reported_as_the_inner_mechanism_does(name: str) -> None:
+    mechanism, n = of_vector(name, 1.0, 3), 60_000
+    # Coordinate i of everybody is uniform within value bucket i of 4, so that a column of the channel is due.
+    rng = np.random.default_rng(11)
+    values = (np.arange(3) + rng.random((n, 3))) / 4
+    reports = mechanism.perturb(values, rng)
+    assert mechanism.is_report(reports).all()
+    counts = np.bincount(reports["coordinate"], minlength=3)
+    assert stats.chisquare(counts).pvalue > 1e-4
+    resolution = 16
+    cells = np.bincount(mechanism.bucketise(reports, resolution), minlength=mechanism.cells(resolution))
+    inner = mechanism.inner.channel(4, resolution).dense()
+    for coordinate, found in enumerate(cells.reshape(3, -1)):
+        expected = counts[coordinate] * inner[:, coordinate]
+        assert stats.chisquare(found, expected).pvalue > 1e-4
+
+
+def test_which_coordinate_is_drawn_does_not_depend_on_the_values() -> None:
+    mechanism = of_vector("piecewise", 1.0, 7)
+    one, other = np.zeros((1000, 7)), np.random.default_rng(12).random((1000, 7))
+    drawn = [mechanism.perturb(v, np.random.default_rng(13))["coordinate"] for v in (one, other, 1 - one)]
+    assert len(set(drawn[0].tolist())) == 7
+    assert np.array_equal(drawn[0], drawn[1])
+    assert np.array_equal(drawn[0], drawn[2])
+    # With a coordinate's value alone the reports of the others stay: no report tells of two values.
+    moved = one.copy()
+    moved[:, 2] = 1.0
+    still, changed = (mechanism.perturb(v, np.random.default_rng(13)) for v in (one, moved))
+    differ = still["report"] != changed["report"]
+    assert set(drawn[0][differ].tolist()) == {2}
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+def test_a_sampled_coordinate_spends_the_inner_epsilon_and_no_more(epsilon: float) -> None:
+    mechanism, buckets = of_vector("stochastic_rounding", epsilon, 2), 512
+    inner = mechanism.inner.channel(buckets, 4).dense()
+    # P(coordinate, report | two values): half the inner channel of either; over all pairs of vectors.
+    ratio = (inner.max(axis=1) / inner.min(axis=1)).max()
+    assert mechanism.epsilon == mechanism.inner.epsilon == epsilon
+    assert ratio <= math.exp(epsilon) * (1 + 1e-9)
+    # The value buckets at the ends have midpoints 1/1024 from them.
+    assert ratio > math.exp(epsilon) * (1 - 1 / 256 * math.sinh(epsilon))
+
+
+def test_reports_of_unknown_coordinates_or_of_no_inner_report_are_refused() -> None:
+    mechanism = SampledCoordinate(1.0, size=3, inner=Piecewise(1.0))
+    payloads = np.zeros(6, dtype=mechanism.payload_dtype)
+    payloads["coordinate"] = [0, 2, 3, 2**32 - 1, 0, 0]
+    payloads["report"] = [4.08, -4.08, 0.0, 0.0, 4.09, np.nan]
+    assert mechanism.is_report(payloads).tolist() == [True, True, False, False, False, False]
+    assert mechanism.payload_dtype.itemsize == 12
+    assert np.frombuffer(b"\1\0\0\0" + np.float64(0.5).tobytes(), mechanism.payload_dtype)[0].tolist() == (
+        1,
+        0.5,
+    )
+    with pytest.raises(ValueError, match="one coordinate at a time"):
+        mechanism.channel(4, 4)
+
+
+def test_channels_differ_in_what_fingerprints_see() -> None:
+    kinds: list[Any] = [
+        *(make(name, 1.0, 9) for name in EVERY), LocalHashing(1.0, size=9, seeds=65),
+        SampledCoordinate(1.0, size=3, inner=Piecewise(1.0)),
+        SampledCoordinate(1.0, size=4, inner=Piecewise(1.0)),
+        SampledCoordinate(1.0, size=3, inner=StochasticRounding(1.0)),
+    ]  # fmt: skip
+    found = [repr(sorted(kind.parameters.items())) for kind in kinds]
+    assert len(set(found)) == len(kinds)
+    assert dataclasses.replace(kinds[0]).parameters == kinds[0].parameters
+    assert isinstance(kinds[0].channel(9, 0), HashingChannel)

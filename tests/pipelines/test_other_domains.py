@@ -1,0 +1,466 @@
+"""Categories by hash and by bits, vectors, and keys with values, from a file of people to estimates."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import fastavro
+import numpy as np
+import pytest
+
+import ldpbeam
+from ldpbeam import Answers, tally
+from ldpbeam.domains import KeyValuePairs
+from ldpbeam.metrics import range_share
+from ldpbeam.pipelines.people import PeopleColumns, read_people
+from ldpbeam.pipelines.perturb import simulate
+from ldpbeam.schemas.study_file import StudyError, parse_study
+
+TEXT = """\
+study: mixed
+attributes:
+  colour:
+    domain: {categories: [red, green, blue, grey, "NA"]}
+    top: 3
+    services:
+      hashed: {mechanism: olh, epsilon: 2.0}
+      any: {mechanism: olh, epsilon: 2.0, seeds: any}
+      bits: {mechanism: oue, epsilon: 2.0}
+      sign: {mechanism: hadamard, epsilon: 2.0}
+    estimates:
+      all: {estimator: inversion}
+      cut: {estimator: base_cut, services: [bits]}
+      joined: {estimator: ule, services: [hashed, bits, sign]}
+  size:
+    domain: {categories: 9}
+    services: {s: {mechanism: oue, epsilon: 2.0}}
+    estimates: {all: {estimator: norm_sub}}
+  v:
+    domain: {coordinates: [north, east, up], values: [-10, 10]}
+    buckets: 16
+    ranges: [[-10, 0], [2.5, 7], [9, 99]]
+    quantiles: [0.5]
+    services:
+      s: {mechanism: piecewise, epsilon: 2.0}
+    estimates:
+      shape: {estimator: ems}
+      mean: {estimator: ivw}
+  basket:
+    domain: {keys: [milk, bread, tea], values: [0, 5]}
+    top: 2
+    services:
+      s: {mechanism: privkv, epsilon: 4.0}
+    estimates:
+      all: {estimator: key_value}
+"""
+STUDY = parse_study(TEXT)
+FORMATS = ("avro", "jsonl", "parquet")
+N = 600
+
+
+class Case(NamedTuple):
+    """People of every attribute, and what a run over their reports in each format gave."""
+
+    people: dict[str, Path]
+    options: dict[str, tuple[str, ...]]
+    said: dict[str, str]
+    runs: dict[str, Any]
+
+
+def csv(path: Path, rows: list[dict[str, Any]]) -> Path:
+    lines = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def case(
+    tmp_path_factory: pytest.TempPathFactory, command: Callable[..., Any], run_estimate: Callable[..., Any]
+) -> Case:
+    folder, rng = tmp_path_factory.mktemp("mixed"), np.random.default_rng(1)
+    (folder / "study.yaml").write_text(TEXT)
+    colours = rng.choice(["red", "green", "blue", "grey"], N, p=[0.5, 0.3, 0.15, 0.05])
+    people = {
+        "colour": csv(folder / "colours.csv", [{"id": f"u{i}", "c": c} for i, c in enumerate(colours)]),
+        "size": csv(folder / "sizes.csv", [{"c": size} for size in rng.integers(0, 9, N)]),
+        "v": csv(
+            folder / "vectors.csv",
+            [
+                {"up": 10 * math.sqrt(up), "id": f"u{i}", "north": 20 * north - 10, "east": -10 * east}
+                for i, (up, north, east) in enumerate(rng.random((N, 3)))
+            ],
+        ),
+        "basket": csv(
+            folder / "baskets.csv",
+            [
+                {"who": f"u{i}", "what": key, "how": value}
+                for i in range(N)
+                for key, value in [("milk", 4.5) if i % 2 else ("", ""), ("tea", 1)][: 2 if i % 5 == 0 else 1]
+            ],
+        ),
+    }  # fmt: skip
+    options = {
+        "colour": ("--value-column", "c", "--user-column", "id"),
+        "size": ("--value-column", "c"),
+        "v": ("--user-column", "id"),
+        "basket": ("--value-column", "how", "--key-column", "what", "--user-column", "who"),
+    }
+    said, runs = {}, {}
+    for kind in FORMATS:
+        for name, path in people.items():
+            ran = command(
+                "perturb", "--study", folder / "study.yaml", "--attribute", name, "--input", path,
+                "--seed", 5, "--format", kind, "--output", folder / kind, *options[name],
+            )  # fmt: skip
+            assert ran.code == 0, ran.err
+            said[name] = ran.out
+        truth = ("--attribute", "v", "--truth", people["v"], "--user-column", "id") if kind == "avro" else ()
+        if kind == "jsonl":
+            truth = ("--attribute", "basket", "--truth", people["basket"], *options["basket"])
+        files = sorted((folder / kind).glob("*"))
+        runs[kind] = run_estimate(folder / f"run of {kind}", TEXT, files, *truth)
+        assert runs[kind].code == 0, runs[kind].err
+    return Case(people, options, said, runs)
+
+
+def statistics_of(run: Any) -> dict[str, Any]:
+    return {snapshot.attribute: snapshot.statistic for snapshot in run.snapshots}
+
+
+def test_every_format_gives_the_same_statistics_and_estimates_bit_for_bit(case: Case) -> None:
+    avro, jsonl, parquet = (statistics_of(case.runs[kind]) for kind in FORMATS)
+    assert set(avro) == {"colour", "size", "v.north", "v.east", "v.up", "basket"}
+    assert avro == jsonl == parquet
+    estimates = [case.runs[kind].estimates for kind in FORMATS]
+    assert estimates[0] == estimates[1] == estimates[2]
+    assert len(estimates[0]) == 3 + 1 + 3 * 2 + 1
+
+
+def test_statistics_are_those_of_what_the_clients_sent(case: Case) -> None:
+    found = statistics_of(case.runs["avro"])
+    for name, path in case.people.items():
+        options = dict(zip(case.options[name][::2], case.options[name][1::2], strict=True))
+        columns = PeopleColumns(
+            value=options.get("--value-column"),
+            key=options.get("--key-column"),
+            user=options.get("--user-column"),
+        )
+        attribute = STUDY.attribute(name)
+        people = read_people(str(path), columns, attribute.domain)
+        assert people.count == N
+        sent = list(
+            simulate(
+                STUDY, attribute, people, services=attribute.services, versions={}, start=0, spread=1, seed=5
+            )
+        )
+        if name == "v":
+            payloads = sent[0].payloads
+            for index, coordinate in enumerate(("north", "east", "up")):
+                own = payloads["report"][payloads["coordinate"] == index]
+                whole = tally(
+                    STUDY.attribute(f"v.{coordinate}"), len(own), [Answers(0, np.arange(len(own)), own)]
+                )
+                assert found[f"v.{coordinate}"] == whole
+        else:
+            answers = [Answers(i, np.arange(N), part.payloads) for i, part in enumerate(sent)]
+            assert found[name] == tally(attribute, N, answers)
+
+
+def test_accounting_closes_and_the_ledger_adds_up_services(case: Case) -> None:
+    for run in case.runs.values():
+        assert run.accounting["in"] == run.accounting["used"] == 7 * N
+        assert run.accounting["dead_letters"] == run.accounting["duplicates"] == 0
+        spent = {entry["attribute"]: entry["spent"] for entry in run.json("ledger.json")}
+        assert spent == {
+            "colour": [{"epsilon": 8.0, "users": N}],
+            "size": [{"epsilon": 2.0, "users": N}],
+            "v": [{"epsilon": 2.0, "users": N}],
+            "basket": [{"epsilon": 4.0, "users": N}],
+        }
+
+
+def one(run: Any, attribute: str, name: str) -> dict[str, Any]:
+    (record,) = [e for e in run.estimates if (e["attribute"], e["name"]) == (attribute, name)]
+    found: dict[str, Any] = record
+    return found
+
+
+def test_estimates_are_near_the_people(case: Case) -> None:
+    run = case.runs["avro"]
+    truth = [0.5, 0.3, 0.15, 0.05, 0.0]
+    versions = STUDY.attribute("colour").versions
+    # Five standard errors of the four services' weighted mean, the sample's own included.
+    variance = 1 / sum(N / v.mechanism.frequency_variance for v in versions)  # type: ignore[attr-defined]
+    error = 5 * math.sqrt(variance + 0.25 / N)
+    for name in ("all", "joined"):
+        np.testing.assert_allclose(one(run, "colour", name)["frequencies"], truth, atol=error)
+    assert error < 0.25
+    assert one(run, "colour", "all")["categories"] == ["red", "green", "blue", "grey", "NA"]
+    assert one(run, "colour", "joined")["reports"] == 3 * N
+    for coordinate, mean in (("north", 0.0), ("east", -5.0), ("up", 20 / 3)):
+        found = one(run, f"v.{coordinate}", "mean")
+        assert abs(found["mean"] - mean) < 5 * (found["standard_error"] + 6 / math.sqrt(N / 3))
+    basket = one(run, "basket", "all")
+    assert basket["keys"] == ["milk", "bread", "tea"]
+    # A presence kept with e^2 / (1 + e^2) = 0.88 in a third of the reports: five standard errors.
+    np.testing.assert_allclose(basket["frequencies"], [0.5, 0.0, 0.2], atol=5 * 0.66 / math.sqrt(N / 3))
+
+
+def avro_estimates(run: Any) -> list[Any]:
+    with (run.path / "estimates.avro").open("rb") as stream:
+        return list(fastavro.reader(stream))
+
+
+def test_top_lists_the_most_frequent_of_categories_and_keys(case: Case) -> None:
+    run = case.runs["parquet"]
+    for attribute, name, most in (
+        ("colour", "all", 3), ("colour", "joined", 3), ("colour", "cut", 3), ("basket", "all", 2)
+    ):  # fmt: skip
+        record = one(run, attribute, name)
+        names = record.get("categories") or record["keys"]
+        ordered = sorted(range(len(names)), key=lambda i: (-record["frequencies"][i], i))[:most]
+        assert record["top"] == [{"name": names[i], "frequency": record["frequencies"][i]} for i in ordered]
+        (row,) = [e for e in avro_estimates(run) if (e["attribute"], e["name"]) == (attribute, name)]
+        assert row["top"] == record["top"]
+        assert row["ranges"] is None
+    assert "top" not in one(run, "size", "all")
+    assert "top" not in one(run, "v.up", "shape")
+
+
+def test_ranges_are_shares_of_each_coordinate(case: Case) -> None:
+    run = case.runs["jsonl"]
+    for coordinate in ("north", "east", "up"):
+        record = one(run, f"v.{coordinate}", "shape")
+        edges, shares = np.linspace(-10, 10, 17), np.array(record["distribution"])
+        assert [(r["low"], r["high"]) for r in record["ranges"]] == [(-10, 0), (2.5, 7), (9, 99)]
+        # Buckets are 1.25 wide: 2.5 to 7 is three whole ones and 0.6 of one; 9 is 0.8 before the end.
+        by_hand = [shares[:8].sum(), shares[10:13].sum() + 0.6 * shares[13], 0.8 * shares[15]]
+        assert [r["share"] for r in record["ranges"]] == pytest.approx(by_hand, abs=1e-12)
+        assert record["ranges"][1]["share"] == pytest.approx(range_share(shares, edges, 2.5, 7))
+        assert list(record["quantiles"]) == ["0.5"]
+        (row,) = [
+            e for e in avro_estimates(run) if (e["attribute"], e["name"]) == (f"v.{coordinate}", "shape")
+        ]
+        assert row["ranges"] == record["ranges"]
+        assert "ranges" not in one(run, f"v.{coordinate}", "mean")
+
+
+def table_of(out: str) -> list[list[str]]:
+    return [re.split(r"\s{2,}", line.strip()) for line in out.splitlines()]
+
+
+def test_errors_of_every_coordinate_are_printed_beside_its_estimates(case: Case) -> None:
+    run = case.runs["avro"]
+    rows = [line.split(",") for line in case.people["v"].read_text().split()]
+    values = np.array(rows[1:])[:, [rows[0].index(c) for c in ("north", "east", "up")]].astype(float)
+    for place, coordinate in enumerate(("north", "east", "up")):
+        own = [line for line in run.out.splitlines() if line.startswith(f"v.{coordinate} ")]
+        assert len(own) == 2
+        mean = one(run, f"v.{coordinate}", "mean")["mean"] - values[:, place].mean()
+        assert f"{mean:.4g}" in next(line for line in own if " ivw " in line).split()
+        shape = one(run, f"v.{coordinate}", "shape")
+        truth = np.histogram(values[:, place], np.linspace(-10, 10, 17))[0] / N
+        gap = np.abs(np.cumsum(np.array(shape["distribution"]) - truth))
+        printed = next(line for line in own if " ems " in line).split()
+        for error in (gap.mean() * 20, gap.max(), shape["mean"] - values[:, place].mean()):
+            assert f"{error:.4g}" in printed
+    assert not any(re.search(r"MAE|error of means", line) for line in run.out.splitlines())
+
+
+def test_errors_of_keys_are_printed_beside_their_estimates(case: Case) -> None:
+    run = case.runs["jsonl"]
+    record = one(run, "basket", "all")
+    (line,) = [line for line in run.out.splitlines() if line.startswith("basket ")]
+    error = np.abs(np.array(record["frequencies"]) - [0.5, 0.0, 0.2]).mean()
+    # Nobody has bread: there is no mean to be wrong about.
+    of_means = (abs(record["key_means"][0] - 4.5) + abs(record["key_means"][2] - 1)) / 2
+    assert f"{error:.4g}" in line.split()
+    assert f"{of_means:.4g}" in line.split()
+
+
+# ldpbeam perturb, of keys with values.
+
+BASKET = TEXT[: TEXT.index("  colour")] + TEXT[TEXT.index("  basket") :]
+PAIRS = [("ann", "tea", 1), ("bob", "milk", 9), ("ann", "milk", 2.5), ("cat", "", ""), ("dan", "beer", 1)]
+KEYS = ("--value-column", "value", "--key-column", "key", "--user-column", "user")
+
+
+@pytest.fixture
+def sent(tmp_path: Path, command: Callable[..., Any]) -> Callable[..., Any]:
+    """Runs perturb on rows of (user, key, value)."""
+
+    def run(rows: list[tuple[Any, ...]], *options: object, study: str = BASKET, kind: str = "jsonl") -> Any:
+        (tmp_path / "study.yaml").write_text(study)
+        names = ("user", "key", "value", "weight")[: len(rows[0])]
+        csv(tmp_path / "people.csv", [dict(zip(names, row, strict=True)) for row in rows])
+        return command(
+            "perturb", "--study", tmp_path / "study.yaml", "--attribute", "basket", "--format", kind,
+            "--input", tmp_path / "people.csv", "--output", tmp_path / "out", "--overwrite", *options,
+        )  # fmt: skip
+
+    return run
+
+
+def test_a_person_has_several_rows_and_sends_one_report(sent: Callable[..., Any], tmp_path: Path) -> None:
+    ran = sent(PAIRS, *KEYS)
+    assert ran.code == 0, ran.err
+    lines = [json.loads(line) for line in next((tmp_path / "out").iterdir()).read_text().splitlines()]
+    # In the order of their first rows; who has an empty key, or none of the study's, has no key.
+    assert [line["user_id"] for line in lines] == ["ann", "bob", "cat", "dan"]
+    assert all(0 <= line["payload"] < 9 for line in lines)
+    assert "4 reports to s" in ran.out
+    assert "1 rows have no usable value and were left out" in ran.out
+    assert "1 values lie outside the domain and were clipped to it" in ran.out
+    people = read_people(
+        str(tmp_path / "people.csv"),
+        PeopleColumns(value="value", key="key", user="user"),
+        STUDY.attribute("basket").domain,
+    )
+    pairs = people.values
+    assert isinstance(pairs, KeyValuePairs)
+    assert pairs.starts.tolist() == [0, 2, 3, 3, 3]
+    assert pairs.keys.tolist() == [0, 2, 0]
+    np.testing.assert_allclose(pairs.values, [0.5, 0.2, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([*PAIRS, ("ann", "tea", 3)], KEYS, "people.csv: user 'ann' has the key 'tea' twice"),
+        (PAIRS, KEYS[:4], "--user-column is missing: a person has a row for each key"),
+        (PAIRS, (*KEYS[:2], *KEYS[4:]), "--key-column is missing: a person has a row for each key"),
+        (PAIRS, KEYS[2:], "--value-column is missing"),
+        (PAIRS, (*KEYS[:3], "keys", *KEYS[4:]), "its first line is: user,key,value"),
+        ([("ann", "tea", 1, 2)], (*KEYS, "--weight-column", "weight"),
+         "a weight makes several people of a row"),
+        ([("ann", "beer", 1)], KEYS, "no row has a key of the study, such as 'milk', and a number"),
+        ([*PAIRS, ("", "tea", 3)], KEYS, "column 'user' is empty in 1 rows"),
+    ],
+)  # fmt: skip
+def test_a_mistake_about_keys_is_one_message(
+    rows: list[Any], options: tuple[str, ...], message: str, sent: Callable[..., Any], tmp_path: Path
+) -> None:
+    ran = sent(rows, *options)
+    assert ran.code == 2
+    assert ran.err.startswith("ldpbeam: ")
+    assert message in ran.err
+    assert ran.err.count("\n") == 1
+    assert not list((tmp_path / "out").glob("*"))
+
+
+@pytest.mark.parametrize(
+    ("attribute", "options", "message"),
+    [
+        ("v", ("--value-column", "value"),
+         "a vector's values are in the columns of its names (north, east, up"),
+        ("v", ("--key-column", "key"), "--key-column: the attribute has no keys"),
+        ("v", (), "its first line is: user,value"),
+        ("colour", ("--value-column", "value", "--key-column", "user"),
+         "--key-column: the attribute has no keys"),
+    ],
+)  # fmt: skip
+def test_a_mistake_about_columns_is_one_message(
+    attribute: str, options: tuple[str, ...], message: str, command: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "study.yaml").write_text(TEXT)
+    csv(tmp_path / "people.csv", [{"user": "ann", "value": 1}])
+    ran = command(
+        "perturb", "--study", tmp_path / "study.yaml", "--attribute", attribute,
+        "--input", tmp_path / "people.csv", "--output", tmp_path / "out", *options,
+    )  # fmt: skip
+    assert ran.code == 2
+    assert message in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_a_category_called_na_or_null_is_a_category(tmp_path: Path) -> None:
+    people = csv(tmp_path / "people.csv", [{"c": name, "row": 0} for name in ("NA", "red", "NA", "")])
+    found = read_people(str(people), PeopleColumns(value="c"), STUDY.attribute("colour").domain)
+    assert (found.values.tolist(), found.skipped) == ([4, 0, 4], 1)  # type: ignore[union-attr]
+
+
+def test_reports_of_no_key_are_dead_letters(
+    tmp_path: Path, write_lines: Callable[..., Path], run_estimate: Callable[..., Any]
+) -> None:
+    base = {"attribute": "basket", "service": "s", "event_time": 0}
+    payloads = [0, 8, 9, -1, 2.5, "0", None, 4.0]
+    lines = [{**base, "user_id": f"u{i}", "payload": payload} for i, payload in enumerate(payloads)]
+    path = write_lines(tmp_path / "in.jsonl", lines)
+    ran = run_estimate(tmp_path / "a", BASKET, [path], "--max-bad-fraction", "1")
+    assert ran.code == 0, ran.err
+    assert ran.accounting["used"] == 3
+    assert ran.accounting["dead_letters_by_reason"] == {
+        "payload_outside_mechanism": 3,
+        "payload_not_a_number": 1,
+        "no_payload": 1,
+    }
+    assert "key_value" in ldpbeam.ESTIMATORS
+    assert statistics_of(ran)["basket"].histograms[0].tolist() == [1, 0, 0, 0, 1, 0, 0, 0, 1]
+
+
+# Mistakes in the study file: (instead of what, what is written; the place; what is said).
+MISTAKES = [
+    ("{coordinates: [north, east, up], values: [-10, 10]}", "{coordinates: [north, east, up]}",
+     "attributes.v.domain", "values: [low, high] goes with keys or coordinates, and they need it"),
+    ("{categories: 9}", "{categories: 9, values: [0, 1]}", "attributes.size.domain",
+     "values: [low, high] goes with keys or coordinates, and they need it"),
+    ("{keys: [milk, bread, tea], values: [0, 5]}", "{keys: [milk], coordinates: 3, values: [0, 5]}",
+     "attributes.basket.domain", "give one of numeric: [low, high], categories: [...], keys: [...] or coord"),
+    ("{keys: [milk, bread, tea], values: [0, 5]}", "{keys: [milk, tea, milk], values: [0, 5]}",
+     "attributes.basket.domain", "milk"),
+    ("{keys: [milk, bread, tea], values: [0, 5]}", "{keys: [milk, tea], values: [5, 0]}",
+     "attributes.basket.domain", "low < high, found [5.0, 0.0]"),
+    ("[north, east, up]", "[north, east.south]", "attributes.v.domain.coordinates", "names have letters"),
+    ("[north, east, up]", "1", "attributes.v.domain.coordinates", "greater than or equal to 2, found 1"),
+    ("    top: 3", "    ranges: [[0, 1]]", "attributes.colour.ranges",
+     "ranges are of numbers; for categories use top"),
+    ("    top: 3", "    top: 0", "attributes.colour.top", "greater than or equal to 1, found 0"),
+    ("    ranges: [[-10, 0], [2.5, 7], [9, 99]]", "    ranges: [[1, 1]]", "attributes.v.ranges",
+     "a range needs low < high"),
+    ("hashed: {mechanism: olh, epsilon: 2.0}", "hashed: {mechanism: square_wave, epsilon: 2.0}",
+     "attributes.colour.services.hashed", "mechanism 'square_wave' is for numeric values"),
+    ("s: {mechanism: privkv, epsilon: 4.0}", "s: {mechanism: olh, epsilon: 4.0}",
+     "attributes.basket.services.s", "mechanism 'olh' is for categories"),
+    ("s: {mechanism: piecewise, epsilon: 2.0}", "s: {mechanism: oue, epsilon: 2.0}",
+     "attributes.v.services.s", "mechanism 'oue' is for categories"),
+    ("bits: {mechanism: oue, epsilon: 2.0}", "bits: {mechanism: privkv, epsilon: 2.0}",
+     "attributes.colour.services.bits", "mechanism 'privkv' is for keys with values"),
+    ("seeds: any}", "seeds: 3000000}", "attributes.colour.services.any", "seeds must be 'any', or from "),
+    ("seeds: any}", "sedes: any}", "attributes.colour.services.any",
+     "has no option 'sedes'; it takes seeds"),
+    ("{estimator: ule, services: [hashed, bits, sign]}", "{estimator: ule}", "attributes.colour",
+     "olh with any seed cannot be joined by user; give a family"),
+    ("{estimator: ems}", "{estimator: mle}", "attributes.v.estimates.shape",
+     "estimator 'mle' does not fit"),
+    ("{estimator: norm_sub}", "{estimator: ems}", "attributes.size.estimates.all", "'ems' does not fit"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "place", "message"), MISTAKES, ids=range(len(MISTAKES)))
+def test_a_mistake_in_the_study_file_is_one_message_with_its_place(
+    old: str, new: str, place: str, message: str, tmp_path: Path, run_estimate: Callable[..., Any]
+) -> None:
+    assert TEXT.count(old) == 1
+    (tmp_path / "in.jsonl").write_text("")
+    ran = run_estimate(tmp_path / "a", TEXT.replace(old, new), [tmp_path / "in.jsonl"])
+    assert (ran.code, ran.out) == (2, "")
+    # The line of what is wrong; of services that do not go together, that of their attribute.
+    at = "  colour:" if place == "attributes.colour" else old
+    line = 1 + TEXT[: TEXT.index(at)].count("\n")
+    assert re.search(rf"study\.yaml:{line}: {re.escape(place)}(\.\d)?: ", ran.err)
+    assert message in ran.err
+    assert ran.err.count("\n") == 1
+    assert not ran.path.exists()
+
+
+def test_buckets_that_bins_do_not_divide_are_refused_for_vectors_too() -> None:
+    text = TEXT.replace(
+        "s: {mechanism: piecewise, epsilon: 2.0}", "s: {mechanism: binned, epsilon: 2.0, bins: 5}"
+    )
+    with pytest.raises(StudyError, match=r"attributes.v.services.s: binned tells 5 bins apart"):
+        parse_study(text.replace("{estimator: ivw}", "{estimator: ems}"))
