@@ -59,7 +59,8 @@ def study_and_attribute() -> tuple[Study, Attribute]:
 def write_inputs(folder: Path, users: int) -> None:
     """Reports of ``users`` people to three services."""
     from ldpbeam.pipelines.people import People
-    from ldpbeam.pipelines.perturb import simulate, write_reports
+    from ldpbeam.pipelines.perturb import simulate
+    from ldpbeam.pipelines.report_files import write_reports
 
     study, attribute = study_and_attribute()
     values = 180 * np.random.default_rng(0).beta(2, 5, users)
@@ -81,13 +82,14 @@ def run_ldpbeam(folder: Path) -> str:
     from rich.console import Console
 
     from ldpbeam.pipelines import estimate, stream
+    from ldpbeam.pipelines import output as output_of
 
     study, _ = study_and_attribute()
     files, _ = estimate.find_input([f"{folder}/*.avro"], "stop")
     with tempfile.TemporaryDirectory() as output:
-        job = stream.BatchJob(study, files, (), output, "benchmark")
+        job = stream.BatchJob(study, output, "benchmark", files)
         estimate.run_stream(estimate.assemble(job, "direct", []), Console())
-        (snapshot,) = estimate.snapshots_of(job)
+        (snapshot,) = output_of.snapshots_of(job)
     return digest(snapshot.statistic.joint_cells, snapshot.statistic.joint_counts)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import threading
@@ -12,36 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineRunner, create_runner
 from rich.console import Console
 
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.output import ACCOUNTING, ESTIMATES, WORKER_ESTIMATES, Output, snapshots_of
 from ldpbeam.pipelines.solve import Watch, solve, sort_key
-from ldpbeam.pipelines.stream import (
-    ACCOUNTING,
-    DEAD_LETTERS,
-    STATISTICS,
-    WORKER_ESTIMATES,
-    BatchJob,
-    build,
-)
+from ldpbeam.pipelines.stream import BatchJob, build
 from ldpbeam.runners import direct
-from ldpbeam.schemas.compiled import attribute_of
 from ldpbeam.schemas.estimates import write_avro, write_json_lines
-from ldpbeam.schemas.snapshots import Snapshot, read_snapshots
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import fingerprint
-from ldpbeam.schemas.times import rfc3339
 from ldpbeam.transforms import counts, files
 from ldpbeam.transforms.counts import accounting
-from ldpbeam.transforms.write import make_folder, opened, replacing, write_bytes
-
-ESTIMATES = "estimates"
-LEDGER = "ledger.json"
-RUN = "run.json"
+from ldpbeam.transforms.write import opened, replacing, write_bytes
 
 
 def find_input(
@@ -70,72 +55,6 @@ def run_name(study: Study, inputs: Sequence[str], *options: int | str | None) ->
     """A name that the same study, input and options that change results always give."""
     text = json.dumps([fingerprint(study), sorted(inputs), *options])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def files_in(folder: str, pattern: str) -> list[Any]:
-    """What a folder holds of a pattern; the folder's own name may look like one."""
-    place = FileSystems.join(files.literal(folder), pattern)
-    found: list[Any] = FileSystems.match([place])[0].metadata_list
-    return found
-
-
-def check_output(job: BatchJob, overwrite: bool) -> None:
-    """See that the output folder can be this run's.
-
-    Raises:
-        UserError: if it holds another run's outputs, or files that no run wrote, or cannot be.
-    """
-    place = f"--output {job.output or repr(job.output)}"
-    try:
-        entries = files_in(job.output, "*") if job.output else None
-        before = _marker(job)
-    except (BeamIOError, OSError, ValueError) as error:
-        raise UserError(f"{place}: {error}") from None
-    if entries is None or ("://" not in job.output and Path(job.output).is_file()):
-        raise UserError(f"{place}: a folder is needed")
-    if overwrite or (before is not None and before.get("run") == job.run):
-        return
-    if before is not None:
-        raise UserError(
-            f"{place}: it holds the outputs of another run (of study {before.get('study')!r}); name another "
-            "folder, or replace them with --overwrite"
-        )
-    if entries:
-        raise UserError(
-            f"{place}: the folder is not empty, and not written by ldpbeam estimate; name another one, or "
-            "write beside what is there with --overwrite"
-        )
-
-
-def _marker(job: BatchJob) -> dict[str, Any] | None:
-    """What the last run in the output folder said of itself; None if there was none, or nothing legible."""
-    if not FileSystems.exists(job.path(RUN)):
-        return None
-    with opened(job.path(RUN)) as stream, contextlib.suppress(ValueError):
-        found = json.load(stream)
-        return found if isinstance(found, dict) else None
-    return None
-
-
-def claim_output(job: BatchJob, inputs: Sequence[str]) -> None:
-    """Clear the last run's outputs from the folder, and mark it as this run's.
-
-    Raises:
-        UserError: if it cannot be written.
-    """
-    ours = [job.path(name) for name in (f"{ESTIMATES}.jsonl", f"{ESTIMATES}.avro", ACCOUNTING, LEDGER)]
-    about = {"run": job.run, "study": job.study.study, "study_fingerprint": fingerprint(job.study)}
-    try:
-        ours += [
-            entry.path
-            for folder in (STATISTICS, DEAD_LETTERS)
-            for entry in files_in(job.path(folder), "*.avro")
-        ]
-        FileSystems.delete([files.literal(path) for path in ours if FileSystems.exists(path)])
-        make_folder(job.output)
-        write_bytes(job.path(RUN), json.dumps({**about, "input": list(inputs)}, indent=2).encode() + b"\n")
-    except (BeamIOError, OSError) as error:
-        raise UserError(f"--output {job.output}: {error}") from None
 
 
 def assemble(job: BatchJob, runner: str, beam_arguments: Sequence[str]) -> beam.Pipeline:
@@ -183,7 +102,7 @@ def _reading_progress(console: Console) -> Iterator[None]:
             thread.join()
 
 
-def read_accounting(job: BatchJob) -> dict[str, Any]:
+def read_accounting(job: Output) -> dict[str, Any]:
     """The accounting the stream wrote; all zeros where there was no input."""
     path = job.path(ACCOUNTING)
     if not FileSystems.exists(path):
@@ -193,16 +112,15 @@ def read_accounting(job: BatchJob) -> dict[str, Any]:
     return found
 
 
-def snapshots_of(job: BatchJob) -> Iterator[Snapshot]:
-    """The snapshots the stream wrote."""
-    for entry in sorted(files_in(job.path(STATISTICS), "*.avro"), key=lambda entry: str(entry.path)):
-        with opened(entry.path) as stream:
-            yield from read_snapshots(stream)
+def estimate_all(job: Output, console: Console, on: str = "driver") -> list[dict[str, Any]]:
+    """Every estimate of the run, written to ``estimates.jsonl`` and ``estimates.avro``.
 
-
-def estimate_all(job: BatchJob, console: Console) -> list[dict[str, Any]]:
-    """Every estimate of the run, written to ``estimates.jsonl`` and ``estimates.avro``."""
-    records = _from_workers(job) if job.estimate_on == "worker" else _on_driver(job, console)
+    Args:
+        job: whose snapshots are solved.
+        console: where progress is shown.
+        on: driver, or worker where the stream solved them.
+    """
+    records = _from_workers(job) if on == "worker" else _on_driver(job, console)
     records.sort(key=lambda record: sort_key(job.study, record))
     for record in records:
         record["run"] = job.run
@@ -213,7 +131,7 @@ def estimate_all(job: BatchJob, console: Console) -> list[dict[str, Any]]:
     return records
 
 
-def _from_workers(job: BatchJob) -> list[dict[str, Any]]:
+def _from_workers(job: Output) -> list[dict[str, Any]]:
     path = job.path(WORKER_ESTIMATES)
     if not FileSystems.exists(path):
         return []
@@ -223,7 +141,7 @@ def _from_workers(job: BatchJob) -> list[dict[str, Any]]:
     return records
 
 
-def _on_driver(job: BatchJob, console: Console) -> list[dict[str, Any]]:
+def _on_driver(job: Output, console: Console) -> list[dict[str, Any]]:
     records = []
     with _solving_progress(console) as watch:
         for snapshot in snapshots_of(job):
@@ -246,45 +164,6 @@ def _solving_progress(console: Console) -> Iterator[Watch | None]:
             return progress
 
         yield watch
-
-
-def write_ledger(job: BatchJob) -> list[dict[str, Any]]:
-    """How much epsilon how many users spent a window, from the statistics alone.
-
-    Reports of one user to several services compose; those of several attributes are not joined, so their sum
-    is not known. Neither are those of one user in several groups or on several coordinates of a vector, nor
-    reports dropped as duplicates: with any of these, more may have been spent than is said here. Users over
-    the study's cap are counted.
-    """
-    spent: dict[tuple[Any, ...], dict[tuple[float, float], int]] = {}
-    for snapshot in snapshots_of(job):
-        if snapshot.statistic.users is None:
-            continue
-        attribute = job.study.attribute(snapshot.attribute)
-        # The coordinates of a vector share an entry: each user's report is of one of them.
-        key = (attribute_of(snapshot.attribute), snapshot.group, snapshot.window, snapshot.other_groups > 0)
-        own = spent.setdefault(key, {})
-        for mask, moments in snapshot.statistic.moments.items():
-            answered = [v.mechanism for i, v in enumerate(attribute.versions) if mask >> i & 1]
-            total = round(sum(m.epsilon for m in answered), 9), sum(m.delta for m in answered)
-            own[total] = own.get(total, 0) + moments.users
-    cap = job.study.epsilon_cap
-    entries = [
-        {
-            "attribute": name,
-            "group": group,
-            "window_start": rfc3339(window[0]) if window else None,
-            "window_end": rfc3339(window[1]) if window else None,
-            "spent": [
-                {"epsilon": e, **({"delta": d} if d else {}), "users": n} for (e, d), n in sorted(own.items())
-            ],
-            "epsilon_cap": cap,
-            "users_over_cap": sum(n for (e, _), n in own.items() if cap is not None and e > cap),
-        }
-        for (name, group, window, _), own in spent.items()
-    ]
-    write_bytes(job.path(LEDGER), json.dumps(entries, indent=1).encode() + b"\n")
-    return entries
 
 
 def read_key(path: str | None) -> bytes | None:

@@ -8,7 +8,8 @@ from ldpbeam.pipelines.arguments import Parser
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.options import add_people_options, duration_of, people_columns, study_of, time_of
 from ldpbeam.pipelines.people import read_people
-from ldpbeam.pipelines.perturb import make_room, simulate, write_reports
+from ldpbeam.pipelines.perturb import simulate
+from ldpbeam.pipelines.report_files import make_room, write_reports
 from ldpbeam.pipelines.rounds import read_means, services_of_round
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 
+from ldpbeam.pipelines.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, WORKER_ESTIMATES, Output
 from ldpbeam.pipelines.solve import solve, sort_key
 from ldpbeam.schemas.snapshots import Snapshot
 from ldpbeam.schemas.study import Study
@@ -27,26 +27,18 @@ from ldpbeam.transforms.write import (
     write_bytes,
 )
 
-STATISTICS = "statistics"
-DEAD_LETTERS = "dead_letters"
-ACCOUNTING = "accounting.json"
-WORKER_ESTIMATES = ".estimates.from_workers.jsonl"
-
 #: A partition of users holds about this many bytes of input.
 PARTITION_BYTES = 24 * 2**20
 FEWEST_PARTITIONS, MOST_PARTITIONS = 8, 4096
 
 
 @dataclass(frozen=True)
-class BatchJob:
+class BatchJob(Output):
     """What one bounded run reads, keeps and writes.
 
     Attributes:
-        study: what is estimated.
         files: the input.
         bad_files: files that are none, where the person asked to skip them.
-        output: the folder of the outputs.
-        run: the run's name, in every snapshot.
         attribute: of reports that do not name one.
         service: likewise.
         start: reports before this event time are out of range.
@@ -57,11 +49,8 @@ class BatchJob:
         estimate_on: driver or worker.
     """
 
-    study: Study
-    files: tuple[ReportFile, ...]
-    bad_files: tuple[BadFile, ...]
-    output: str
-    run: str
+    files: tuple[ReportFile, ...] = ()
+    bad_files: tuple[BadFile, ...] = ()
     attribute: str | None = None
     service: str | None = None
     start: int | None = None
@@ -78,10 +67,6 @@ class BatchJob:
             return self.partitions
         size = sum(file.size for file in self.files)
         return max(FEWEST_PARTITIONS, min(MOST_PARTITIONS, -(-size // PARTITION_BYTES)))
-
-    def path(self, name: str) -> str:
-        """A path below the output folder."""
-        return str(FileSystems.join(self.output, name))
 
 
 def build(pipeline: beam.Pipeline, job: BatchJob) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ldpbeam.pipelines import perturb
+from ldpbeam.pipelines import perturb, report_files
 from ldpbeam.pipelines.main import main
 from ldpbeam.pipelines.people import People
 from ldpbeam.schemas.snapshots import Snapshot, read_snapshots
@@ -146,7 +146,7 @@ def _simulate(
     versions: Mapping[str, str] | None = None,
     start: int = 0,
     spread: int = 1,
-) -> list[perturb.SentReports]:
+) -> list[report_files.SentReports]:
     """What clients of those values send, a service each; the same for the same seed."""
     attribute = study.attribute(name)
     people = People(
@@ -171,9 +171,9 @@ def _simulate(
     )
 
 
-def _write_reports(folder: Path, sent: Sequence[perturb.SentReports], kind: str = "avro") -> list[Path]:
+def _write_reports(folder: Path, sent: Sequence[report_files.SentReports], kind: str = "avro") -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
-    return [path for part in sent for path in perturb.write_reports(folder, part, kind)]
+    return [path for part in sent for path in report_files.write_reports(folder, part, kind)]
 
 
 @pytest.fixture(scope="session")
@@ -219,7 +219,7 @@ def make_people() -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="session")
-def simulate() -> Callable[..., list[perturb.SentReports]]:
+def simulate() -> Callable[..., list[report_files.SentReports]]:
     """What clients send: (study, attribute, values, seed and columns)."""
     return _simulate
 

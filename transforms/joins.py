@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Vector
-from ldpbeam.schemas.reports import payload_column, payloads_in
+from ldpbeam.schemas.payloads import payload_column, payloads_in
 from ldpbeam.statistics import Answers
 from ldpbeam.transforms.batches import version_index
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.mechanisms import Mechanism
-from ldpbeam.schemas.reports import Columns, binary_of_width, bytes_in, fixed_bytes, payload_column
+from ldpbeam.schemas.payloads import bytes_in, payload_column
+from ldpbeam.schemas.reports import Columns, binary_of_width, fixed_bytes
 from ldpbeam.schemas.study import ServiceModel, Study
 from ldpbeam.transforms.batches import tagged
 from ldpbeam.transforms.counts import COUNTS, OUT_OF_RANGE, count

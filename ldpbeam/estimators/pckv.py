@@ -18,7 +18,7 @@ from ldpbeam.estimators.key_value import answer_keys, check_key_value, mechanism
 from ldpbeam.estimators.reduction import reduce_mixture
 from ldpbeam.estimators.windows import Windows, bootstrap
 from ldpbeam.mechanisms.pckv import PaddedKeyValueMechanism
-from ldpbeam.mechanisms.pckv_slots import PCKVPM
+from ldpbeam.mechanisms.pckv_piecewise import PCKVPM
 
 
 def pckv_em(question: Question, *, tolerance: float = 1e-3, max_iterations: int = 10_000) -> Estimate:

@@ -23,7 +23,8 @@ from ldpbeam.mechanisms.mechanism import (
     Uniforms,
 )
 from ldpbeam.mechanisms.pckv import PCKVGRR
-from ldpbeam.mechanisms.pckv_slots import PCKVPM, PCKVUE
+from ldpbeam.mechanisms.pckv_piecewise import PCKVPM
+from ldpbeam.mechanisms.pckv_slots import PCKVUE
 from ldpbeam.mechanisms.piecewise import Piecewise
 from ldpbeam.mechanisms.privkv import PrivKV, PrivKVM
 from ldpbeam.mechanisms.randomised_response import RandomisedResponse

@@ -30,7 +30,8 @@ from ldpbeam.estimators.privkv import (
 from ldpbeam.mechanisms import Mechanism, Piecewise, RandomisedResponse
 from ldpbeam.mechanisms.key_value import KeyValueMechanism
 from ldpbeam.mechanisms.pckv import PCKVGRR
-from ldpbeam.mechanisms.pckv_slots import PCKVPM, PCKVUE
+from ldpbeam.mechanisms.pckv_piecewise import PCKVPM
+from ldpbeam.mechanisms.pckv_slots import PCKVUE
 from ldpbeam.mechanisms.privkv import PrivKV, PrivKVM
 from ldpbeam.populations import gaussian_keys, linear_keys, people_of, power_law_keys
 from ldpbeam.statistics import Answers, Moments, Statistic, empty, tally

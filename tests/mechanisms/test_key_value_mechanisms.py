@@ -19,7 +19,8 @@ from ldpbeam.domains import KeyValuePairs, KeyValues, Numeric
 from ldpbeam.mechanisms import SecureUniforms, build_mechanism
 from ldpbeam.mechanisms.key_value import KeyValueMechanism
 from ldpbeam.mechanisms.pckv import PCKVGRR, PaddedKeyValueMechanism
-from ldpbeam.mechanisms.pckv_slots import PCKVPM, PCKVUE, SlotsKeyValueMechanism
+from ldpbeam.mechanisms.pckv_piecewise import PCKVPM
+from ldpbeam.mechanisms.pckv_slots import PCKVUE, SlotsKeyValueMechanism
 from ldpbeam.mechanisms.privkv import PrivKV, PrivKVM
 
 Floats = NDArray[np.float64]

@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 from ldpbeam.mechanisms import LocalHashing, OptimisedUnaryEncoding, SampledCoordinate
 from ldpbeam.schemas import avro, containers, json_lines, parquet
 from ldpbeam.schemas.json_lines import BadLine, decode_lines
+from ldpbeam.schemas.payloads import bytes_in, payload_column, payloads_in
 from ldpbeam.schemas.records import by_payload
-from ldpbeam.schemas.reports import Columns, bytes_in, payload_column, payloads_in
+from ldpbeam.schemas.reports import Columns
 from ldpbeam.transforms.batches import BatchCoder
 
 reproducibly = settings(derandomize=True, deadline=None, max_examples=100)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from ldpbeam import Answers, merge, tally
 from ldpbeam.domains import Vector
 from ldpbeam.runners import direct
-from ldpbeam.schemas.reports import payload_column
+from ldpbeam.schemas.payloads import payload_column
 from ldpbeam.schemas.study_file import parse_study
 from ldpbeam.statistics import Statistic
 from ldpbeam.transforms.aggregate import Aggregate, CombineStatistics
