@@ -21,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands: dict[str, tuple[Callable[[Parser, list[str]], int], str]] = {
         "perturb": (_perturb, "what clients would send, as files of reports"),
         "estimate": (_estimate, "reports in files to estimates"),
+        "rollup": (_rollup, "statistics of many windows or runs to estimates of them together"),
         "explain": (_explain, "what a study will do, in plain sentences"),
         "schema": (_schema, "the JSON Schema of study files"),
         "mechanisms": (_mechanisms, "every mechanism, a line each"),
@@ -63,6 +64,12 @@ def _estimate(parser: Parser, arguments: list[str]) -> int:
     from ldpbeam.pipelines.estimate_command import estimate_command
 
     return estimate_command(parser, arguments)
+
+
+def _rollup(parser: Parser, arguments: list[str]) -> int:
+    from ldpbeam.pipelines.rollup_command import rollup_command
+
+    return rollup_command(parser, arguments)
 
 
 def _explain(parser: Parser, arguments: list[str]) -> int:

@@ -28,6 +28,8 @@ class Snapshot:
         pane_index: 0 for the first pane of a window.
         pane_timing: early, on_time or late.
         statistic: the statistic.
+        run: the run that made it; empty until it is read back.
+        parts: of a roll-up, the names of what was merged into it.
     """
 
     attribute: str
@@ -37,6 +39,15 @@ class Snapshot:
     statistic: Statistic
     pane_index: int = 0
     pane_timing: str = "on_time"
+    run: str = ""
+    parts: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it holds, each of which may be counted once: itself, or of a roll-up its parts."""
+        window = f"{self.window[0]}-{self.window[1]}" if self.window else "all"
+        rest = "/rest" if self.other_groups else ""
+        return self.parts or (f"{self.run}/{self.attribute}/{window}/{self.group or ''}{rest}",)
 
 
 def _array_bytes(array: Integers) -> bytes:
@@ -138,6 +149,7 @@ def write_snapshots(
             "window_end": snapshot.window[1] if snapshot.window else None,
             "pane_index": snapshot.pane_index,
             "pane_timing": snapshot.pane_timing,
+            "parts": list(snapshot.parts),
             **statistic_fields(snapshot.statistic),
         }
         for snapshot in snapshots
@@ -159,4 +171,6 @@ def read_snapshots(stream: IO[bytes]) -> Iterator[Snapshot]:
             pane_index=record["pane_index"],
             pane_timing=record["pane_timing"],
             statistic=statistic_of(record),
+            run=record["run"],
+            parts=tuple(record["parts"]),
         )

@@ -1,0 +1,38 @@
+"""``ldpbeam rollup``: its options, and what it prints."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from ldpbeam.pipelines import tables
+from ldpbeam.pipelines.arguments import Parser
+from ldpbeam.pipelines.errors import DONE
+from ldpbeam.pipelines.estimate import estimate_all, run_name
+from ldpbeam.pipelines.options import duration_of, study_of
+from ldpbeam.pipelines.output import Output, check_output, claim_output
+from ldpbeam.pipelines.rollup import read_all, rolled_up, write_all
+
+
+def rollup_command(parser: Parser, arguments: list[str]) -> int:
+    """Run ``ldpbeam rollup``; gives its exit code."""
+    parser.add_argument("--study", required=True, help="the study file; its estimates may be others")
+    parser.add_argument("--statistics", required=True, nargs="+", help="files of snapshots, or globs")
+    parser.add_argument("--output", required=True, help="folder for everything the run writes")
+    parser.add_argument("--window", help="as in 1d; without, all windows become one")
+    parser.add_argument("--total", action="store_true", help="merge groups too")
+    parser.add_argument("--overwrite", action="store_true", help="replace another run's outputs")
+    options = parser.parse(arguments)
+    study = study_of(options.study)
+    window = None if options.window is None else duration_of("--window", options.window)
+    run = run_name(study, options.statistics, "rollup", window, int(options.total))
+    output = Output(study, options.output, run)
+    found = rolled_up(study, read_all(options.statistics), window=window, total=options.total)
+    check_output(output, options.overwrite)
+    claim_output(output, options.statistics)
+    write_all(output, found.snapshots)
+    console = Console()
+    tables.print_estimates(console, estimate_all(output, console), None)
+    repeated = f"; {found.repeated:,} more were there already, or of earlier panes" if found.repeated else ""
+    print(f"{found.merged:,} snapshots merged into {len(found.snapshots):,}{repeated}")
+    print(f"estimates and statistics are in {options.output}")
+    return DONE
