@@ -19,6 +19,10 @@ from ldpbeam.estimators.estimate import Estimate, Progress, Question
 DENSE_ENTRIES = 2**17
 
 
+#: An iteration that ends after so few updates has hardly left its start.
+AT_ONCE = 3
+
+
 @dataclass(frozen=True)
 class Fit:
     """Where the iteration ended.
@@ -196,7 +200,12 @@ def fit_channel(
 
 
 def convergence_warnings(fit: Fit, tolerance: float) -> tuple[str, ...]:
-    """What to change where the iteration did not meet its tolerance."""
+    """What to change where the iteration did not meet its tolerance, or met it at once."""
+    if fit.converged and len(fit.log_likelihoods) <= AT_ONCE:
+        return (
+            f"the first gains are below the tolerance ({tolerance:.3g}), so this is the start, the uniform "
+            "distribution, or near it: lower tolerance, or collect more reports",
+        )
     if fit.converged:
         return ()
     n = len(fit.log_likelihoods)

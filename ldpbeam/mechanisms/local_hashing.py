@@ -25,8 +25,9 @@ DEFAULT_SEEDS = 1024
 ENOUGH = 32
 #: A family's table of hashes has at most this many entries (of one, two or four bytes).
 MOST_HASHES = 2**27
-#: Hashes are made in blocks of this many, so that no report's hashes are kept.
-BLOCK_HASHES = 2**22
+#: Hashes are made, and looked up in products, in blocks of this many: no report's hashes are kept, and what a
+#: product goes over stays in the processor's cache (twice as fast as blocks of 2^22).
+BLOCK_HASHES = 2**16
 
 _P2, _P3, _P4, _P5 = (np.uint32(p) for p in (2246822519, 3266489917, 668265263, 374761393))
 
