@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, Any
 
 import fastavro
@@ -28,7 +28,7 @@ class Snapshot:
         pane_index: 0 for the first pane of a window.
         pane_timing: early, on_time or late.
         statistic: the statistic.
-        run: the run that made it; empty until it is read back.
+        run: the run that made it, which does not make it another; empty until it is read back.
         parts: of a roll-up, the names of what was merged into it.
     """
 
@@ -39,7 +39,7 @@ class Snapshot:
     statistic: Statistic
     pane_index: int = 0
     pane_timing: str = "on_time"
-    run: str = ""
+    run: str = field(default="", compare=False)
     parts: tuple[str, ...] = ()
 
     @property

@@ -61,8 +61,7 @@ def written(snapshots: list[Snapshot], attribute: Attribute) -> bytes:
 
 
 def read(data: bytes) -> list[Snapshot]:
-    """The snapshots of a file; that each carries the run's name is one test's concern."""
-    return [dataclasses.replace(snapshot, run="") for snapshot in read_snapshots(io.BytesIO(data))]
+    return list(read_snapshots(io.BytesIO(data)))
 
 
 def rewritten(data: bytes, other: Any, **more: Any) -> bytes:
