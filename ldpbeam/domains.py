@@ -29,6 +29,10 @@ class Numeric:
             raise ValueError(f"a numeric domain needs low < high, found [{self.low}, {self.high}]")
         if not 1e-100 < self.high - self.low < 1e100:
             raise ValueError(f"a numeric domain this wide or narrow is a mistake: [{self.low}, {self.high}]")
+        if self.high - self.low < 1e-9 * max(abs(self.low), abs(self.high)):
+            raise ValueError(
+                f"this range has too few digits to be cut into buckets: [{self.low}, {self.high}]"
+            )
 
     @property
     def width(self) -> float:
@@ -54,6 +58,21 @@ class Numeric:
         return np.bincount(index, minlength=buckets).astype(np.int64)
 
 
+def check_names(names: tuple[str, ...], what: str) -> None:
+    """See that there are two names or more, none of them empty or twice.
+
+    Raises:
+        ValueError: if there are not.
+    """
+    if len(names) < 2:
+        raise ValueError(f"a domain needs two {what} or more, found {len(names)}")
+    if "" in names:
+        raise ValueError(f"the empty text is no name; in files it stands for no value ({what})")
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"{what} stand twice in the domain: {', '.join(twice[:5])}")
+
+
 @dataclass(frozen=True)
 class Categories:
     """A finite list of categories; a value is an index into ``names``.
@@ -65,11 +84,7 @@ class Categories:
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if len(self.names) < 2:
-            raise ValueError(f"a domain needs two categories or more, found {len(self.names)}")
-        if len(set(self.names)) != len(self.names):
-            twice = sorted({name for name in self.names if self.names.count(name) > 1})
-            raise ValueError(f"categories stand twice in the domain: {', '.join(twice[:5])}")
+        check_names(self.names, "categories")
 
     @property
     def size(self) -> int:
@@ -97,7 +112,7 @@ class KeyValues:
     values: Numeric
 
     def __post_init__(self) -> None:
-        Categories(self.keys)
+        check_names(self.keys, "keys")
 
     @property
     def size(self) -> int:
@@ -121,7 +136,7 @@ class Vector:
     values: Numeric
 
     def __post_init__(self) -> None:
-        Categories(self.coordinates)
+        check_names(self.coordinates, "coordinates")
 
     @property
     def size(self) -> int:

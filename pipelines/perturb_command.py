@@ -64,7 +64,7 @@ def perturb_command(parser: Parser, arguments: list[str]) -> int:
         if study.windows is not None or by_time:
             raise UserError("the study looks at event times: give --time-column, or --start and --spread")
         start = 0
-    means = read_means(options.means, attribute) if options.means else None
+    means = read_means(options.means, study, attribute) if options.means else None
     people = read_people(options.input, columns, attribute.domain)
     folder = Path(options.output)
     try:

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.output import STATISTICS, Output
-from ldpbeam.schemas.snapshots import Snapshot, read_snapshots, write_snapshots
+from ldpbeam.schemas.snapshots import Snapshot, read_snapshots
 from ldpbeam.schemas.study import Study
-from ldpbeam.schemas.study_file import fingerprint
 from ldpbeam.schemas.times import format_duration, rfc3339
 from ldpbeam.statistics import merge
-from ldpbeam.transforms.write import make_folder, opened, replacing, snapshot_name
+from ldpbeam.transforms.write import opened, write_window
 
 #: Two runs' snapshots of fewer reports may be equal by chance.
 FEW_REPORTS = 30
@@ -210,16 +209,6 @@ def write_all(output: Output, snapshots: Sequence[Snapshot]) -> None:
     """Snapshots as files of the output folder, an attribute and window each."""
     files: dict[tuple[str, tuple[int, int] | None], list[Snapshot]] = {}
     for snapshot in snapshots:
-        files.setdefault((snapshot.attribute, snapshot.window), []).append(replace(snapshot, run=output.run))
-    make_folder(output.path(STATISTICS))
-    for (attribute, window), own in files.items():
-        path = str(FileSystems.join(output.path(STATISTICS), snapshot_name(attribute, window)))
-        with replacing(path) as stream:
-            write_snapshots(
-                stream,
-                own,
-                output.study.attribute(attribute),
-                study=output.study.study,
-                study_fingerprint=fingerprint(output.study),
-                run=output.run,
-            )
+        files.setdefault((snapshot.attribute, snapshot.window), []).append(snapshot)
+    for own in files.values():
+        write_window(output.study, output.path(STATISTICS), output.run, own)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, KeyValues
 from ldpbeam.mechanisms.privkv import PrivKVM
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.schemas.study import Study
 
 
 def services_of_round(attribute: Attribute, number: int | None) -> tuple[str, ...]:
@@ -31,20 +34,41 @@ def services_of_round(attribute: Attribute, number: int | None) -> tuple[str, ..
     return tuple(dict.fromkeys(found))
 
 
-def read_means(path: str, attribute: Attribute) -> Floats:
-    """Each key's mean, scaled to [0, 1], from the last estimate in a file that has means of the attribute.
+def read_means(path: str, study: Study, attribute: Attribute) -> Floats:
+    """Each key's mean, scaled to [0, 1], from the one estimate in a file that has means of the attribute.
 
     Raises:
-        UserError: if there is none.
+        UserError: if there is none or more than one, or it is of another study or no estimate of ours.
     """
     try:
         records = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError) as error:
         raise UserError(f"--means {path}: {error}") from None
     domain = attribute.domain
-    if isinstance(domain, KeyValues):
-        for record in reversed(records):
-            own = record.get("attribute") == attribute.name and record.get("keys") == list(domain.keys)
-            if own and record.get("key_means") is not None:
-                return domain.values.to_unit(record["key_means"])
-    raise UserError(f"--means {path}: it has no estimate of the means of {attribute.name}'s keys")
+    if not isinstance(domain, KeyValues):
+        raise UserError(f"--means: attribute {attribute.name} has no keys")
+    wanted = {"study": study.study, "attribute": attribute.name, "keys": list(domain.keys)}
+    found = [
+        record["key_means"]
+        for record in records
+        if isinstance(record, dict)
+        and record.get("key_means") is not None
+        and all(record.get(field) == value for field, value in wanted.items())
+    ]
+    if len(found) != 1:
+        raise UserError(
+            f"--means {path}: it has {len(found) or 'no'} estimates of the means of {attribute.name} in "
+            f"study {study.study}; one is needed: give a file of the line (window, group, estimate) meant"
+        )
+    try:
+        means = np.array(found[0], dtype=np.float64)
+    except (TypeError, ValueError):
+        means = np.zeros(0)
+    slack = 1e-9 * domain.values.width
+    within = (means >= domain.values.low - slack) & (means <= domain.values.high + slack)
+    if means.shape != (domain.size,) or not within.all():
+        raise UserError(
+            f"--means {path}: key_means must be {domain.size} numbers in [{domain.values.low:g}, "
+            f"{domain.values.high:g}]"
+        )
+    return domain.values.to_unit(means)

@@ -92,7 +92,7 @@ def _mechanism(
         raise ValueError(f"{place}: it needs a mechanism and an epsilon{_found_instead(options)}")
     try:
         mechanism = build_mechanism(name, domain, epsilon, **options)
-    except (ValueError, TypeError) as error:
+    except ValueError as error:
         raise ValueError(f"{place}: {error}") from None
     inner = mechanism.inner if isinstance(mechanism, SampledCoordinate) else mechanism
     if isinstance(domain, Numeric | Vector) and buckets % inner.granularity:

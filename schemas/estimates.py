@@ -83,12 +83,10 @@ def _distribution(domain: Domain, distribution: Floats, model: AttributeModel) -
         return shares | _top(domain.names, distribution, model.top)
     assert isinstance(domain, Numeric)
     edges = domain.edges(len(distribution))
-    found = metrics.quantiles(distribution, edges, model.quantiles)
-    record: dict[str, Any] = {
-        "bucket_edges": _listed(edges),
-        "distribution": _listed(distribution),
-        "quantiles": {f"{q:g}": float(v) for q, v in zip(model.quantiles, found, strict=True)},
-    }
+    record: dict[str, Any] = {"bucket_edges": _listed(edges), "distribution": _listed(distribution)}
+    if distribution.sum() > 0:
+        found = metrics.quantiles(distribution, edges, model.quantiles)
+        record["quantiles"] = {f"{q:g}": float(v) for q, v in zip(model.quantiles, found, strict=True)}
     if model.ranges:
         record["ranges"] = [
             {"low": low, "high": high, "share": metrics.range_share(distribution, edges, low, high)}

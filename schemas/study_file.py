@@ -170,12 +170,24 @@ def _place(parts: Sequence[Any], root: yaml.Node) -> list[Any]:
     return place
 
 
+#: What pydantic says in its own words, in those of study files: by kind of problem.
+_SAY = {
+    "model_type": "write keys and values here, as in {key: value}",
+    "tuple_type": "write a pair here, as in [0, 1]",
+    "too_short": "it needs one entry or more",
+}
+
+
 def _message(problem: Any, root: yaml.Node, name: str) -> str:
     place = _place(problem["loc"], root)
     text = re.sub(r"^(Value error|Assertion failed), ", "", problem["msg"])
     if not place and (inner := re.match(r"(attributes\.[^:]+): ", text)):
         # Checks over the whole study name the place themselves.
         place, text = inner[1].split("."), text[inner.end() :]
+    if problem["type"] == "model_type" and len(place) > 1 and place[-2] == "estimates":
+        text = f"write {{estimator: {problem['input']}}}"
+    else:
+        text = _SAY.get(problem["type"], text)
     found = problem.get("input")
     shown = ""
     if problem["type"] == "extra_forbidden":

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Vector
-from ldpbeam.schemas.payloads import payload_column, payloads_in
+from ldpbeam.schemas.payloads import payloads_in
+from ldpbeam.schemas.reports import binary_of_width
 from ldpbeam.statistics import Answers
 from ldpbeam.transforms.batches import version_index
+from ldpbeam.transforms.partitions import mixed
 
 
 class UserReports(NamedTuple):
@@ -110,18 +112,16 @@ def codes_of(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
 def standing(reports: Reports, same: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which reports stand: of those with the same number, the one that comes first.
 
-    The order is by event time, then report id (none first), then payload, then everything else a report
-    has, so it never matters in which order reports arrive.
+    The order is by event time, then report id (none first), then a number mixed from all that a report has:
+    so it never matters in which order reports arrive, and which of several stands says nothing of their
+    payloads. The smallest payload, say, would stand for small values.
     """
     stands = np.ones(len(same), dtype=np.bool_)
     repeated = np.flatnonzero(np.bincount(same)[same] > 1)
     if not len(repeated):
         return stands
     keys = (
-        _ranks(reports.users, repeated),
-        _ranks(reports.groups, repeated),
-        reports.versions[repeated],
-        _payload_ranks(reports, repeated),
+        _lots(reports, repeated, same),
         _ranks(reports.report_ids, repeated),
         reports.times[repeated],
         same[repeated],
@@ -135,27 +135,46 @@ def standing(reports: Reports, same: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 def _ranks(column: pa.Array, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """The ranks of some rows' values (text or bytes), nulls first, ties alike."""
-    values = pc.fill_null(pc.cast(column.take(pa.array(rows)), pa.binary()), b"")
-    ranks: NDArray[np.int64] = pc.rank(values, tiebreaker="dense").to_numpy().astype(np.int64)
+    ranks: NDArray[np.int64] = pc.rank(_bytes(column, rows), tiebreaker="dense").to_numpy().astype(np.int64)
     return ranks
 
 
-def _payload_ranks(reports: Reports, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Payloads of some rows in an order; those of different channels are told apart elsewhere."""
-    ranks = np.zeros(len(rows))
-    places, raw = [], []
+def _bytes(column: pa.Array, rows: NDArray[np.int64]) -> pa.Array:
+    return pc.fill_null(pc.cast(column.take(pa.array(rows)), pa.binary()), b"")
+
+
+def _lots(reports: Reports, rows: NDArray[np.int64], same: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """A number for each of some reports that is even over all numbers whatever its payload.
+
+    Reports of a group that are alike in everything draw a number each, so that a payload sent twice is as
+    likely to stand as two payloads sent once.
+    """
+    lots = _payload_numbers(reports, rows)
+    for column in (reports.users, reports.groups):
+        lots = _mixed_in(lots, mixed(_bytes(column, rows)))
+    lots = _mixed_in(lots, reports.versions[rows].astype(np.uint64))
+    order = np.lexsort((lots, same[rows]))
+    alike = (np.diff(lots[order]) == 0) & (np.diff(same[rows][order]) == 0)
+    runs = np.flatnonzero(np.concatenate(([True], ~alike)))
+    occurrence = np.zeros(len(rows), dtype=np.uint64)
+    occurrence[order] = np.arange(len(rows)) - np.repeat(runs, np.diff(np.append(runs, len(rows))))
+    return _mixed_in(lots, occurrence)
+
+
+def _mixed_in(numbers: NDArray[np.uint64], more: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    pairs = np.column_stack((numbers, more)).view(np.uint8).reshape(-1, 16)
+    return mixed(binary_of_width(pairs)) if len(pairs) else numbers
+
+
+def _payload_numbers(reports: Reports, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """A number from the bytes of each payload."""
+    numbers = np.zeros(len(rows), dtype=np.uint64)
     for version, payloads in reports.payloads.items():
         own = np.flatnonzero(reports.versions[rows] == version)
-        values = payloads[reports.places[rows[own]]]
-        if values.dtype.kind == "V":
-            places.append(own)
-            raw.append(pc.cast(payload_column(values), pa.binary()))
-        else:
-            ranks[own] = values
-    if raw:
-        # All versions together: which of two stands may not depend on what others sent.
-        ranks[np.concatenate(places)] = pc.rank(pa.concat_arrays(raw), tiebreaker="dense").to_numpy()
-    return ranks
+        values = np.ascontiguousarray(payloads[reports.places[rows[own]]])
+        if len(own):
+            numbers[own] = mixed(binary_of_width(values.view(np.uint8).reshape(len(own), -1)))
+    return numbers
 
 
 def join(attribute: Attribute, batches: Sequence[pa.RecordBatch], counted_until: int = 2**62) -> Joined:

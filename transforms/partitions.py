@@ -13,14 +13,18 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def partition(keys: pa.Array, partitions: int) -> NDArray[np.uint16]:
-    """The partition of each key (binary, no nulls), in 0 .. ``partitions - 1``, at most 65,536.
+    """The partition of each key (binary, no nulls), in 0 .. ``partitions - 1``, at most 65,536."""
+    return ((mixed(keys) >> np.uint64(33)) % np.uint64(partitions)).astype(np.uint16)
 
-    The same bytes give the same partition in every process and version. Within a partition keys are
-    compared exactly, so this need not tell all keys apart: eight bytes at a time are mixed in with a
-    multiplication and a shift.
+
+def mixed(keys: pa.Array) -> NDArray[np.uint64]:
+    """A number from the bytes of each key (binary, no nulls), the same in every process and version.
+
+    What must be told apart is compared exactly besides, so this need not be cryptographic: eight bytes at a
+    time are mixed in with a multiplication and a shift.
     """
     if not len(keys):
-        return np.zeros(0, dtype=np.uint16)
+        return np.zeros(0, dtype=np.uint64)
     offsets = np.frombuffer(keys.buffers()[1], dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1]
     data = np.frombuffer(keys.buffers()[2] or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
     lengths = np.diff(offsets)
@@ -31,13 +35,13 @@ def partition(keys: pa.Array, partitions: int) -> NDArray[np.uint16]:
         padded = np.zeros((len(keys), width), dtype=np.uint8)
         padded[np.arange(width) < lengths[:, None]] = data
     words = np.ascontiguousarray(padded).view("<u8").reshape(len(keys), -1)
-    mixed = lengths.astype(np.uint64) * _MULTIPLIER
+    numbers = lengths.astype(np.uint64) * _MULTIPLIER
     for place in range(words.shape[1]):
-        step = (mixed ^ words[:, place]) * _MULTIPLIER
+        step = (numbers ^ words[:, place]) * _MULTIPLIER
         step ^= step >> np.uint64(29)
-        mixed = np.where(lengths > 8 * place, step, mixed)
-    mixed *= _MULTIPLIER
-    return ((mixed >> np.uint64(33)) % np.uint64(partitions)).astype(np.uint16)
+        numbers = np.where(lengths > 8 * place, step, numbers)
+    numbers *= _MULTIPLIER
+    return numbers
 
 
 def split_by(batch: pa.RecordBatch, codes: NDArray[Any]) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -66,6 +66,23 @@ def _compact(milliseconds: int) -> str:
     return f"{moment:%Y%m%dT%H%M%S}{fraction}Z"
 
 
+def write_window(study: Study, folder: str, run: str, snapshots: list[Snapshot]) -> str:
+    """A file of the snapshots of one attribute and window; gives its path."""
+    attribute = snapshots[0].attribute
+    path: str = FileSystems.join(folder, snapshot_name(attribute, snapshots[0].window))
+    make_folder(folder)
+    with replacing(path) as stream:
+        write_snapshots(
+            stream,
+            snapshots,
+            study.attribute(attribute),
+            study=study.study,
+            study_fingerprint=fingerprint(study),
+            run=run,
+        )
+    return path
+
+
 class WriteSnapshots(beam.PTransform):
     """(attribute, snapshots of one window) to one Avro file each; gives the paths."""
 
@@ -85,19 +102,7 @@ class _WriteSnapshots(beam.DoFn):
         self.run = run
 
     def process(self, element: tuple[str, list[Snapshot]]) -> Iterator[str]:
-        attribute, snapshots = element
-        path = FileSystems.join(self.folder, snapshot_name(attribute, snapshots[0].window))
-        make_folder(self.folder)
-        with replacing(path) as stream:
-            write_snapshots(
-                stream,
-                snapshots,
-                self.study.attribute(attribute),
-                study=self.study.study,
-                study_fingerprint=fingerprint(self.study),
-                run=self.run,
-            )
-        yield path
+        yield write_window(self.study, self.folder, self.run, element[1])
 
 
 class WriteDeadLetters(beam.PTransform):

@@ -139,9 +139,8 @@ def randomised_response(domain: Categories, shares: Floats) -> Iterator[str]:
         yield row([name, *(summary(own, ".3f", 1e3) for own in found_errors.values()), released])
     yield ""
     steps_of = ", ".join(f"{np.mean(own):.0f}" for own in iterations.values())
-    yield f"Iterations of em by epsilon: {steps_of}. Where they are few, the first gain is below its"
-    yield "tolerance, 10^-3 exp(epsilon), and it answers the uniform guess; `mle` is where EM ends if it"
-    yield "never stops."
+    yield f"Iterations of em by epsilon: {steps_of}, of at most 10,000. `mle` is where EM ends if it never"
+    yield "stops."
     yield ""
     for name in ("base_cut", "base_cut at zero"):
         ours = ", ".join(ratio(errors[name][service], errors["inversion"][service]) for service in iterations)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -142,7 +143,9 @@ def check(name: str, attribute: Attribute, services: Sequence[str], options: Map
         ValueError: for an unknown estimator or option, or one that does not fit the attribute.
     """
     if name not in ESTIMATORS:
-        raise ValueError(f"unknown estimator {name!r}; there are: {', '.join(ESTIMATORS)}")
+        near = difflib.get_close_matches(name, ESTIMATORS, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(f"unknown estimator {name!r}; {hint}there are: {', '.join(ESTIMATORS)}")
     estimator = ESTIMATORS[name]
     for option in options:
         if option not in estimator.defaults:
@@ -169,6 +172,8 @@ def _option_problem(option: str, value: object) -> str:
     if option == "strategy":
         return "" if value in STRATEGIES else f"is one of {', '.join(STRATEGIES)}"
     number = isinstance(value, int | float) and not isinstance(value, bool)
+    if option in ("keep", "significance"):
+        return "" if number and 0 < float(value) <= 1 else "is a number above 0 and at most 1"  # type: ignore[arg-type]
     if option == "max_iterations":
         return "" if isinstance(value, int) and number and value >= 1 else "is a whole number from 1"
     return "" if number and 0 < float(value) < math.inf else "is a number above 0"  # type: ignore[arg-type]

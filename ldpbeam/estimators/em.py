@@ -13,14 +13,15 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers, Numeric
 from ldpbeam.estimators.estimate import Estimate, Progress, Question
+from ldpbeam.mechanisms import DiscreteSquareWave, GeneralWave, SquareWave
 
 #: A channel of fewer entries is multiplied as a plain matrix: below this, one BLAS call is faster
 #: than the handful of NumPy calls a structured product needs.
 DENSE_ENTRIES = 2**17
 
 
-#: An iteration that ends after so few updates has hardly left its start.
-AT_ONCE = 3
+#: An estimate whose every weight is this near to the uniform one, relatively, has hardly left its start.
+NEARLY = 0.05
 
 
 @dataclass(frozen=True)
@@ -199,12 +200,23 @@ def fit_channel(
     )
 
 
+def default_tolerance(question: Question, smoothing: bool) -> float:
+    """1e-3 on the gain; for EM of waves alone 1e-3 exp(their least epsilon), as published for SW-EM.
+
+    Elsewhere exp(epsilon) would stop EM at its start: at epsilon 10 it is 22 units of likelihood.
+    """
+    mechanisms = [question.attribute.versions[index].mechanism for index in question.versions]
+    waves = all(isinstance(m, SquareWave | GeneralWave | DiscreteSquareWave) for m in mechanisms)
+    return 1e-3 * math.exp(min(m.epsilon for m in mechanisms)) if waves and not smoothing else 1e-3
+
+
 def convergence_warnings(fit: Fit, tolerance: float) -> tuple[str, ...]:
     """What to change where the iteration did not meet its tolerance, or met it at once."""
-    if fit.converged and len(fit.log_likelihoods) <= AT_ONCE:
+    uniform = 1.0 / len(fit.weights)
+    if fit.converged and np.abs(fit.weights - uniform).max() < NEARLY * uniform:
         return (
-            f"the first gains are below the tolerance ({tolerance:.3g}), so this is the start, the uniform "
-            "distribution, or near it: lower tolerance, or collect more reports",
+            f"this is nearly the start, the uniform distribution: gains fell below the tolerance "
+            f"({tolerance:.3g}) at once; lower it, or collect more reports",
         )
     if fit.converged:
         return ()
@@ -212,7 +224,7 @@ def convergence_warnings(fit: Fit, tolerance: float) -> tuple[str, ...]:
     gain = float(fit.log_likelihoods[-1] - fit.log_likelihoods[-2]) if n > 1 else math.inf
     return (
         f"not converged after {n} iterations (last gain {gain:.3g}, tolerance {tolerance:.3g}): "
-        "raise max_iterations, or tolerance",
+        "raise max_iterations or tolerance, or set accelerated: true where the estimator takes it",
     )
 
 
@@ -227,9 +239,7 @@ def _estimate(
     attribute, versions = question.attribute, question.versions
     composite = any(attribute.versions[index].mechanism.composite for index in versions)
     if tolerance is None:
-        # As published: 1e-3 exp(epsilon) for SW-EM, 1e-3 for SW-EMS.
-        budgets = [attribute.versions[index].mechanism.epsilon for index in versions]
-        tolerance = 1e-3 if smoothing else 1e-3 * math.exp(max(budgets))
+        tolerance = default_tolerance(question, smoothing)
     counts = np.concatenate([question.statistic.histograms[index] for index in versions])
     fit = fit_channel(
         attribute.stacked_channel(versions),
@@ -247,7 +257,7 @@ def _estimate(
     if len({attribute.versions[index].service for index in versions}) > 1:
         details["likelihood"] = "composite: reports of one user to several services as independent"
     if composite:
-        details["likelihood"] = "composite: the counts of a report as independent"
+        details["composite"] = "the counts of one report are taken as independent"
     return question.answer_distribution(
         name,
         fit.weights,
@@ -273,8 +283,8 @@ def em(
 
     Args:
         question: what to estimate.
-        tolerance: on the gain of the summed log-likelihood; by default 1e-3 exp(epsilon), as
-            published for SW. Early stopping is part of this estimator.
+        tolerance: on the gain of the summed log-likelihood; by default 1e-3, and for waves 1e-3
+            exp(epsilon), as published for SW. Early stopping is part of this estimator.
         max_iterations: give up here, with a warning.
         accelerated: go on to the fixed point by larger steps (:func:`accelerate`); by default only where the
             likelihood is composite, as a count of a unary encoding says so little that EM would crawl.

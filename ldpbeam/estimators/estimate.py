@@ -16,6 +16,10 @@ from ldpbeam.statistics import Statistic
 Progress = Callable[[int, float], None]
 
 
+#: Unbiased and cut shares need not add up to one; from here on that is said.
+FAR_FROM_ONE = 0.01
+
+
 @dataclass(frozen=True)
 class Estimate:
     """The answer of one estimator for one attribute, window and group.
@@ -88,6 +92,21 @@ class Question:
         return sum(map(self.reports_of, self.versions))
 
     @property
+    def apart(self) -> float:
+        """The share of the reports whose users answered no other channel in use.
+
+        Where the same people answer all services, whom the services asked is no reason to weight one more; of
+        different people, fewer say less of everybody, however precise their reports are.
+        """
+        used = sum(1 << index for index in self.versions)
+        alone = sum(
+            moments.users
+            for mask, moments in self.statistic.moments.items()
+            if (mask & used).bit_count() == 1
+        )
+        return alone / self.reports if self.reports else 0.0
+
+    @property
     def users(self) -> int | None:
         """How many users sent them, None where users were not grouped."""
         if self.statistic.users is None:
@@ -101,7 +120,16 @@ class Question:
 
     def answer_distribution(self, estimator: str, distribution: Floats, **parts: Any) -> Estimate:
         """An estimate of a distribution, with the mean and variance it implies for numbers."""
-        mean, variance = distribution_moments(self.attribute.domain, distribution)
+        total = float(distribution.sum())
+        moments: tuple[float | None, float | None] = None, None
+        if total > 0.0:
+            moments = distribution_moments(self.attribute.domain, distribution / total)
+        mean, variance = moments
+        if isinstance(self.attribute.domain, Numeric) and abs(total - 1.0) > FAR_FROM_ONE:
+            told = (
+                "so mean, variance and quantiles are of the shares scaled to one" if total > 0.0 else "at all"
+            )
+            parts["warnings"] = (*parts.get("warnings", ()), f"the shares add up to {total:.3g}, {told}")
         return self.answer(estimator, distribution=distribution, mean=mean, variance=variance, **parts)
 
 

@@ -17,7 +17,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.channels import DiagonalChannel
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.estimate import Estimate, Question
-from ldpbeam.mechanisms import FrequencyMechanism
+from ldpbeam.mechanisms import FrequencyMechanism, Haar, Hierarchy, RandomisedResponse, UnaryEncoding
 
 
 def norm_sub(frequencies: ArrayLike) -> Floats:
@@ -37,7 +37,8 @@ def norm_sub(frequencies: ArrayLike) -> Floats:
 def norm_cut(frequencies: ArrayLike) -> Floats:
     """Negatives to zero, then the smallest to zero until the others' sum is at most 1.
 
-    Wang et al., NDSS 2020 (Norm-Cut). The sum stays below one where the positive shares are.
+    Wang et al., NDSS 2020 (Norm-Cut). The sum stays below one where the positive shares are, and the largest
+    share stays even where it alone is above one.
     """
     values = np.maximum(np.asarray(frequencies, dtype=np.float64), 0.0)
     order = np.argsort(-values, kind="stable")
@@ -80,19 +81,38 @@ def maximum_likelihood(histogram: ArrayLike, channel: DiagonalChannel) -> Floats
 def unbiased_shares(question: Question) -> tuple[Floats, float]:
     """Unbiased shares of the value buckets, and the variance of the share of a rare category or bin.
 
-    Services, and versions of one, are weighted by the inverse of their variance.
+    Services, and versions of one, are weighted by the inverse of their variance: of the perturbation, and as
+    far as they asked different people also of a share among so many, (1 - 1/bins)/bins on average.
     """
-    buckets = question.attribute.value_buckets
-    total, weight = np.zeros(buckets), 0.0
+    buckets, apart = question.attribute.value_buckets, question.apart
+    total, weight, noise = np.zeros(buckets), 0.0, 0.0
     for index in question.versions:
         mechanism = cast(FrequencyMechanism, question.attribute.versions[index].mechanism)
         reports = question.reports_of(index)
-        own = reports / mechanism.frequency_variance
+        sampling = apart * (1.0 - 1.0 / mechanism.bins) / mechanism.bins
+        own = reports / (mechanism.frequency_variance + sampling)
         shares = mechanism.unbiased_frequencies(question.statistic.histograms[index], reports)
         per_bin = buckets // mechanism.bins
         total += own * np.repeat(shares / per_bin, per_bin)
         weight += own
-    return total / weight, 1.0 / weight
+        noise += own**2 * mechanism.frequency_variance / reports
+    return total / weight, noise / weight**2
+
+
+#: More leaves than this many have shares so noisy that what makes a distribution of each by itself misleads.
+MANY_BINS = 64
+
+
+#: Below, a count is no normal one.
+FEW_BY_CHANCE = 10.0
+
+
+def leaf_warnings(question: Question) -> tuple[str, ...]:
+    """What to use of a tree's many leaves: repaired one by one, their noise is a bias of the whole."""
+    mechanisms = [question.attribute.versions[index].mechanism for index in question.versions]
+    if any(isinstance(m, Hierarchy | Haar) and m.bins >= MANY_BINS for m in mechanisms):
+        return ("single leaves' shares are mostly noise, and repairing each biases all: use admm or ems",)
+    return ()
 
 
 def inversion(question: Question) -> Estimate:
@@ -105,7 +125,8 @@ def inversion(question: Question) -> Estimate:
 
 def norm_sub_estimate(question: Question) -> Estimate:
     """Norm-Sub of the unbiased shares; with ``binned``, CFO with binning (square-wave paper, 4.1)."""
-    return question.answer_distribution("norm_sub", norm_sub(unbiased_shares(question)[0]))
+    repaired = norm_sub(unbiased_shares(question)[0])
+    return question.answer_distribution("norm_sub", repaired, warnings=leaf_warnings(question))
 
 
 def norm_cut_estimate(question: Question) -> Estimate:
@@ -115,7 +136,8 @@ def norm_cut_estimate(question: Question) -> Estimate:
     bins = max(cast(FrequencyMechanism, mechanism).bins for mechanism in mechanisms)
     kept = norm_cut(shares.reshape(bins, -1).sum(axis=1))
     per_bin = len(shares) // bins
-    return question.answer_distribution("norm_cut", np.repeat(kept / per_bin, per_bin))
+    shares = np.repeat(kept / per_bin, per_bin)
+    return question.answer_distribution("norm_cut", shares, warnings=leaf_warnings(question))
 
 
 def norm_mul_estimate(question: Question) -> Estimate:
@@ -124,7 +146,7 @@ def norm_mul_estimate(question: Question) -> Estimate:
     if shares.max() <= 0.0:
         uniform = np.full(len(shares), 1.0 / len(shares))
         return question.answer_distribution("norm_mul", uniform, warnings=("no share is above zero",))
-    return question.answer_distribution("norm_mul", norm_mul(shares))
+    return question.answer_distribution("norm_mul", norm_mul(shares), warnings=leaf_warnings(question))
 
 
 def _above(question: Question, name: str, deviations: float, note: str) -> Estimate:
@@ -134,8 +156,24 @@ def _above(question: Question, name: str, deviations: float, note: str) -> Estim
     # A bin's share was spread over its buckets, and so is its threshold.
     threshold = deviations * np.sqrt(variance) * bins / len(shares)
     kept = np.where(shares >= threshold, shares, 0.0)
-    warnings = () if kept.any() else (f"every share is below the threshold of {threshold:.3g}; {note}",)
+    warnings = leaf_warnings(question) + _few_by_chance(question)
+    if not kept.any():
+        warnings += (f"every share is below the threshold of {threshold:.3g}; {note}",)
     return question.answer_distribution(name, kept, warnings=warnings, details={"threshold": threshold})
+
+
+def _few_by_chance(question: Question) -> tuple[str, ...]:
+    """A warning where a category nobody has is reported so rarely that its share is far from normal."""
+    for index in question.versions:
+        mechanism = question.attribute.versions[index].mechanism
+        if isinstance(mechanism, RandomisedResponse):
+            expected = question.reports_of(index) * mechanism.probabilities[1]
+            if expected < FEW_BY_CHANCE:
+                return (
+                    f"a category that nobody has is reported {expected:.2g} times by chance, too rarely for "
+                    "a threshold in standard deviations: collect more reports, or use olh",
+                )
+    return ()
 
 
 def base_cut(question: Question, *, deviations: float = 2.0) -> Estimate:
@@ -168,14 +206,24 @@ def threshold(question: Question, *, significance: float = 0.05) -> Estimate:
 
 
 def mle(question: Question) -> Estimate:
-    """Maximum-likelihood frequencies in closed form: exact for GRR, composite for unary encodings."""
+    """Maximum-likelihood frequencies in closed form: exact for GRR; for unary encodings, of their set bits.
+
+    What a random set bit of a report says has the form of GRR; that likelihood is a composite one.
+    """
     (index,) = question.versions
-    channel = question.attribute.channel(index)
-    assert isinstance(channel, DiagonalChannel)
-    frequencies = maximum_likelihood(question.statistic.histograms[index], channel)
-    composite = question.attribute.versions[index].mechanism.composite
-    details = {"likelihood": "composite: the counts of a report as independent"} if composite else {}
-    return question.answer_distribution("mle", frequencies, details=details)
+    mechanism = question.attribute.versions[index].mechanism
+    counts = question.statistic.histograms[index]
+    if not isinstance(mechanism, UnaryEncoding):
+        channel = question.attribute.channel(index)
+        assert isinstance(channel, DiagonalChannel)
+        return question.answer_distribution("mle", maximum_likelihood(counts, channel))
+    counts, channel = mechanism.set_bits(counts)
+    details = {"likelihood": "composite: the set bits of a report as independent"}
+    if not counts.any():
+        uniform = np.full(len(counts), 1.0 / len(counts))
+        warnings = ("no report has a bit set: nothing is known, and all are taken to be alike",)
+        return question.answer_distribution("mle", uniform, details=details, warnings=warnings)
+    return question.answer_distribution("mle", maximum_likelihood(counts, channel), details=details)
 
 
 def check_frequencies(attribute: Attribute, services: Sequence[str]) -> None:
@@ -206,7 +254,8 @@ def check_mle(attribute: Attribute, services: Sequence[str]) -> None:
     """The closed form is for one diagonal channel."""
     check_frequencies(attribute, services)
     versions = attribute.versions_of(services)
-    if len(versions) != 1 or not isinstance(attribute.channel(versions[0]), DiagonalChannel):
+    closed = (RandomisedResponse, UnaryEncoding)
+    if len(versions) != 1 or not isinstance(attribute.versions[versions[0]].mechanism, closed):
         labels = ", ".join(attribute.versions[index].label for index in versions)
         raise ValueError(
             f"the closed form is for one service with grr (or oue, sue) and one epsilon, found {labels}; "

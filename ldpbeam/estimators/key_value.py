@@ -41,20 +41,23 @@ def unreported(counts: Integers) -> tuple[str, ...]:
 
 
 def own_estimates(question: Question, versions: Sequence[int]) -> tuple[Floats, Floats]:
-    """The mechanisms' own frequencies and means on [0, 1], channels weighted by their reports."""
-    reports = [question.reports_of(index) for index in versions]
-    estimates = [
-        mechanism_of(question, index).key_values(question.statistic.histograms[index], n)
-        for index, n in zip(versions, reports, strict=True)
-    ]
-    frequencies, means = np.average(np.array(estimates), axis=0, weights=reports)
+    """The mechanisms' own frequencies and means on [0, 1], channels weighted by precision, key by key."""
+    estimates, weights = [], []
+    for index in versions:
+        told = question.statistic.histograms[index], question.reports_of(index)
+        estimates.append(mechanism_of(question, index).key_values(*told))
+        weights.append(mechanism_of(question, index).precisions(*told))
+    known = np.sum(weights, axis=0)
+    # Of a key that no channel heard of each says the same: nobody, and the middle.
+    shares = np.divide(weights, known, out=np.full(np.shape(weights), 1.0 / len(versions)), where=known > 0.0)
+    frequencies, means = (shares * np.array(estimates)).sum(axis=0)
     return frequencies, means
 
 
 def key_value(question: Question) -> Estimate:
-    """The mechanism's own unbiased frequencies and means, clipped as its paper clips them.
+    """The mechanism's own unbiased frequencies and means; PCKV's clipped as its paper clips them.
 
-    Several services, or versions of one, are weighted by their reports.
+    Several services, or versions of one, are weighted by their precision, key by key.
     """
     frequencies, means = own_estimates(question, question.versions)
     privkv = all(isinstance(mechanism_of(question, index), PrivKV) for index in question.versions)

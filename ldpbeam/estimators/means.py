@@ -33,8 +33,8 @@ def _unbiased_sum(question: Question, mask: int, index: int) -> float:
     return slope * (moments.sums[index] * mechanism.fixed_point_step) + intercept * moments.users
 
 
-def _noise_variance(question: Question, index: int) -> float:
-    """A channel's variance, averaged over the distribution EMS finds in its own histogram."""
+def _variances(question: Question, index: int) -> tuple[float, float]:
+    """A channel's noise variance over the distribution EMS finds in its histogram, and that one's own."""
     attribute = question.attribute
     fit = fit_channel(
         attribute.channel(index),
@@ -43,8 +43,9 @@ def _noise_variance(question: Question, index: int) -> float:
         tolerance=1e-3,
         max_iterations=10_000,
     )
-    variance = _mechanism(question, index).variance(bucket_midpoints(attribute.value_buckets))
-    return float(fit.weights @ variance)
+    x = bucket_midpoints(attribute.value_buckets)
+    noise = fit.weights @ _mechanism(question, index).variance(x)
+    return float(noise), float(fit.weights @ (x - fit.weights @ x) ** 2)
 
 
 def _answer(question: Question, name: str, mean: float, variance: float, **details: object) -> Estimate:
@@ -62,7 +63,7 @@ def ua(question: Question) -> Estimate:
 
     The mean over users of the mean of each user's unbiased reports.
     """
-    noise = {index: _noise_variance(question, index) for index in question.versions}
+    noise = {index: _variances(question, index)[0] for index in question.versions}
     total, variance, users = 0.0, 0.0, 0
     for mask in sorted(question.statistic.moments):
         answered = [index for index in question.versions if mask >> index & 1]
@@ -78,24 +79,27 @@ def ivw(question: Question) -> Estimate:
     """Inverse-variance weights: one weight a channel, so only sums are needed.
 
     Each channel's weight is one over its variance, averaged over the distribution that EMS finds in
-    its histogram. Reports are weighted, so a user who answered twice counts twice. It matches UWA
+    its histogram; as far as services asked different people, the variance of people's values is added, as few
+    people say little of all. Reports are weighted, so a user who answered twice counts twice. It matches UWA
     where UWA is good, and has none of its bias (docs/formulas.md).
     """
-    total, weight = 0.0, 0.0
+    total, weight, variance = 0.0, 0.0, 0.0
     weights = {}
     for index in question.versions:
-        own = 1.0 / _noise_variance(question, index)
+        noise, spread = _variances(question, index)
+        own = 1.0 / (noise + question.apart * spread)
         reports = question.reports_of(index)
         masks = [m for m in sorted(question.statistic.moments) if m >> index & 1]
         total += own * sum(_unbiased_sum(question, mask, index) for mask in masks)
         weight += own * reports
+        variance += own**2 * reports * noise
         weights[question.attribute.versions[index].label] = own
     scale = sum(weights.values())
     return _answer(
         question,
         "ivw",
         total / weight,
-        1.0 / weight,
+        variance / weight**2,
         weights={label: own / scale for label, own in weights.items()},
     )
 

@@ -195,28 +195,15 @@ def privkv_mle(question: Question) -> Estimate:
 
 
 def privkvm(question: Question) -> Estimate:
-    """PrivKVM: means of the last round that has reports, frequencies of all rounds.
-
-    A key's frequencies are averaged with the inverse variance of a rare key as weight: its reports in a
-    round times (p1 - q1)^2 / (p1 q1).
-    """
-    counts = key_counts(question)
-    weights, frequencies = [], []
-    for index, histogram in zip(question.versions, counts, strict=True):
-        mechanism = cast(PrivKVM, mechanism_of(question, index))
-        p1 = mechanism.probabilities[0]
-        weights.append(histogram.sum(axis=1) * (2.0 * p1 - 1.0) ** 2 / (p1 * (1.0 - p1)))
-        frequencies.append(mechanism.key_values(histogram.ravel(), question.reports_of(index))[0])
-    known = np.sum(weights, axis=0)
-    total = np.sum(np.multiply(weights, frequencies), axis=0)
+    """PrivKVM: means of the last round that has reports, frequencies of all rounds by their precision."""
     rounds = {index: cast(PrivKVM, mechanism_of(question, index)).round for index in question.versions}
     last = [index for index, number in rounds.items() if number == max(rounds.values())]
     return answer_keys(
         question,
         "privkvm",
-        np.divide(total, known, out=np.zeros(len(known)), where=known > 0.0),
+        own_estimates(question, question.versions)[0],
         own_estimates(question, last)[1],
-        warnings=unreported(counts),
+        warnings=unreported(key_counts(question)),
         details={"means_of_round": max(rounds.values())},
     )
 
@@ -260,3 +247,6 @@ def check_privkvm(attribute: Attribute, services: Sequence[str]) -> None:
                 f"service {version.label} ({version.mechanism.name}) is no round of privkvm; use privkv_mle, "
                 "or key_value"
             )
+    rounds = [cast(PrivKVM, attribute.versions[i].mechanism).round for i in attribute.versions_of(services)]
+    if len(services) == len(rounds) and sorted(rounds) != list(range(1, len(rounds) + 1)):
+        raise ValueError(f"the services' rounds are {sorted(rounds)}; each from 1 on is a service of its own")

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.estimate import Estimate, Question
-from ldpbeam.estimators.frequencies import norm_sub, unbiased_shares
+from ldpbeam.estimators.frequencies import leaf_warnings, norm_sub, unbiased_shares
 from ldpbeam.mechanisms import FrequencyMechanism
 
 
@@ -63,4 +63,9 @@ def iiw(question: Question, *, correction: bool = True) -> Estimate:
     per_bin = len(shares) // bins
     filtered = iterative_wiener(shares.reshape(bins, per_bin).sum(axis=1), variance, correction=correction)
     distribution = np.repeat(norm_sub(filtered) / per_bin, per_bin)
-    return question.answer_distribution("iiw", distribution, details={"deviation": float(np.sqrt(variance))})
+    return question.answer_distribution(
+        "iiw",
+        distribution,
+        warnings=leaf_warnings(question),
+        details={"deviation": float(np.sqrt(variance))},
+    )

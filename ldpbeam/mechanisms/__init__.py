@@ -33,7 +33,11 @@ from ldpbeam.mechanisms.sampled_coordinate import SampledCoordinate
 from ldpbeam.mechanisms.secure import SecureUniforms
 from ldpbeam.mechanisms.square_wave import SquareWave
 from ldpbeam.mechanisms.stochastic_rounding import StochasticRounding
-from ldpbeam.mechanisms.unary_encoding import OptimisedUnaryEncoding, SymmetricUnaryEncoding
+from ldpbeam.mechanisms.unary_encoding import (
+    OptimisedUnaryEncoding,
+    SymmetricUnaryEncoding,
+    UnaryEncoding,
+)
 
 __all__ = [
     "PCKVGRR",
@@ -64,6 +68,7 @@ __all__ = [
     "SquareWave",
     "StochasticRounding",
     "SymmetricUnaryEncoding",
+    "UnaryEncoding",
     "Uniforms",
     "build_mechanism",
     "register",

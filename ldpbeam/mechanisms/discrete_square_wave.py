@@ -73,7 +73,7 @@ class DiscreteSquareWave(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (isinstance(self.bins, int) and 2 <= self.bins <= 2**20):
+        if type(self.bins) is not int or not 2 <= self.bins <= 2**20:
             raise ValueError(f"bins must be a whole number from 2 to 2^20, found {self.bins!r}")
 
     @classmethod

@@ -44,7 +44,7 @@ class GeneralWave(NumericMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (isinstance(self.top, (int, float)) and 0.0 <= self.top <= 1.0):
+        if type(self.top) not in (int, float) or not 0.0 <= self.top <= 1.0:
             raise ValueError(f"top must be a number from 0 (triangle) to 1 (square), found {self.top!r}")
         b = self.half_width
         if b is not None and not (isinstance(b, (int, float)) and NARROWEST <= b <= WIDEST):

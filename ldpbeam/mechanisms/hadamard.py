@@ -135,8 +135,8 @@ class HadamardResponse(CategoricalMechanism):
 
     @property
     def frequency_variance(self) -> float:
-        """((E + 1) / (E - 1))^2 (1 - 1/K), as row 0 adds no noise."""
-        return (1.0 - 1.0 / self.order) / math.tanh(self.epsilon / 2.0) ** 2
+        """((E + 1) / (E - 1))^2 (1 - 1/K) - 1/K^2, as row 0 adds no noise."""
+        return (1.0 - 1.0 / self.order) / math.tanh(self.epsilon / 2.0) ** 2 - 1.0 / self.order**2
 
     def output(self) -> str:
         """Row and sign."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -80,8 +81,8 @@ def node_variance(oracle: CategoricalMechanism) -> float:
     It is half the variance of the difference of two nodes' shares where all nodes are equally frequent, which
     their true shares hardly change: noise that all nodes of a level share drops out, as the total is known.
     The variance for a rare category would not do: a level has few nodes, and none of them is rare.
-    GRR: 1/(d (p-q)^2). OLH: the rare category's, plus (1 - 2/g) / (d (p - 1/g)). Hadamard: the rare one's
-    over 1 - 1/K, as all shares of K columns sum to one and so vary against each other.
+    GRR: 1/(d (p-q)^2). OLH: the rare category's, plus (1 - 2/g) / (d (p - 1/g)). Hadamard: that of a signed
+    entry, ((E+1)/(E-1))^2.
     """
     if isinstance(oracle, RandomisedResponse):
         keep, other = oracle.probabilities
@@ -91,7 +92,7 @@ def node_variance(oracle: CategoricalMechanism) -> float:
         own = (1.0 - 2.0 * by_chance) / (oracle.size * (oracle.probabilities[0] - by_chance))
         return oracle.frequency_variance + own
     assert isinstance(oracle, HadamardResponse)
-    return oracle.frequency_variance / (1.0 - 1.0 / oracle.order)
+    return 1.0 / math.tanh(oracle.epsilon / 2.0) ** 2
 
 
 @register
@@ -130,7 +131,7 @@ class Hierarchy(BinMechanism):
         if type(self.leaves) is not int or self.leaves not in powers:
             found = f"found {self.leaves!r}; {', '.join(map(str, powers))} would do"
             raise ValueError(f"leaves must be a power of branching, {self.branching}, {found}")
-        if self.oracle not in LEVEL_ORACLES:
+        if not isinstance(self.oracle, str) or self.oracle not in LEVEL_ORACLES:
             raise ValueError(f"oracle must be one of {', '.join(LEVEL_ORACLES)}, found {self.oracle!r}")
         _ = self.reporters  # an oracle that does not fit is found here
 

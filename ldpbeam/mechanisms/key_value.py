@@ -53,6 +53,13 @@ class KeyValueMechanism(Mechanism):
         """
 
     @abstractmethod
+    def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
+        """One over the variance of a rare key's frequency, and what the mean's goes with, both by key.
+
+        They weight services, so only their ratios matter; 0 where nothing was reported of a key.
+        """
+
+    @abstractmethod
     def key_values_of(self, weights: Floats) -> tuple[Floats, Floats]:
         """(frequencies, means on [0, 1]) that a distribution over the channel's columns implies."""
 

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator, cg
 
-from ldpbeam.channels import Channel, DiagonalChannel
+from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
 from ldpbeam.mechanisms.registry import register
+from ldpbeam.mechanisms.unary_encoding import BitsChannel
 
 #: A family has at most this many seeds, and this many cells (seeds times hash values).
 MOST_SEEDS, MOST_CELLS = 2**16, 2**22
@@ -106,8 +107,8 @@ class LocalHashing(CategoricalMechanism):
     With a family of seeds (``seeds: 1024``: clients draw one of 0 .. 1023) the statistic is the counts by
     seed and hash, which is all there is to know: EM on it is exact. Supports are then corrected with the
     collisions that the family really has; 1/g would be biased by up to a few percent of a frequency. With
-    ``seeds: any`` clients draw any 32-bit seed; the statistic is then the number of reports that support each
-    category, and EM on it a composite likelihood.
+    ``seeds: any`` clients draw any 32-bit seed; the statistic is then the number of reports that do not and
+    do support each category, and EM on it a composite likelihood.
 
     Attributes:
         seeds: the size of the family, or "any"; 0 takes the default: 1024, or 32 size / (g - 1) where that is
@@ -207,14 +208,15 @@ class LocalHashing(CategoricalMechanism):
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """Of the family's seeds and hashes."""
+        self.cells(resolution)
         return HashingChannel(self.table, self.hashes, *self.probabilities)
 
     def histogram_cells(self, resolution: int) -> int:
-        """The family's cells; with any seed, the categories."""
-        return self.size if self.seeds == "any" else self.cells(resolution)
+        """The family's cells; with any seed, two a category."""
+        return 2 * self.size if self.seeds == "any" else self.cells(resolution)
 
     def histogram(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """Counts by seed and hash; with any seed, how many reports support each category."""
+        """Counts by seed and hash; with any seed, how many reports do not and do support each category."""
         if self.seeds != "any":
             return super().histogram(payloads, resolution)
         supports = np.zeros(self.size, dtype=np.int64)
@@ -224,15 +226,13 @@ class LocalHashing(CategoricalMechanism):
             block = payloads[start : start + step]
             own = self.hash(values, block["seed"][:, None]) == block["hash"][:, None]
             supports += own.sum(axis=0)
-        return supports
+        return np.column_stack((len(payloads) - supports, supports)).ravel()
 
     def histogram_channel(self, value_buckets: int, resolution: int) -> Channel:
-        """With any seed: which category a random supported one of a report is."""
+        """With any seed: what one category, drawn evenly, being supported or not says."""
         if self.seeds != "any":
             return self.channel(value_buckets, resolution)
-        keep, by_chance = self.probabilities[0], 1.0 / self.hashes
-        total = keep + (self.size - 1) * by_chance
-        return DiagonalChannel(self.size, keep / total, by_chance / total)
+        return BitsChannel(self.size, self.probabilities[0], 1.0 / self.hashes)
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
         """The frequencies whose expected supports are those found.
@@ -242,7 +242,8 @@ class LocalHashing(CategoricalMechanism):
         """
         if self.seeds == "any":
             by_chance = 1.0 / self.hashes
-            frequencies: Floats = (histogram / reports - by_chance) / (self.probabilities[0] - by_chance)
+            shares = histogram[1::2] / reports
+            frequencies: Floats = (shares - by_chance) / (self.probabilities[0] - by_chance)
             return frequencies
         # One and zero for (p, q) times the seeds: products then count supports.
         counting = HashingChannel(self.table, self.hashes, float(self.seeds), 0.0)

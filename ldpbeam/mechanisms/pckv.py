@@ -18,6 +18,9 @@ from ldpbeam.mechanisms.key_value import KeyValueMechanism, shares_of
 from ldpbeam.mechanisms.mechanism import Uniforms
 from ldpbeam.mechanisms.registry import register
 
+#: Longer padding leaves nothing of anybody's pairs.
+MOST_PADDING = 10_000
+
 
 @dataclasses.dataclass(frozen=True)
 class PaddedKeyValueMechanism(KeyValueMechanism):
@@ -37,8 +40,10 @@ class PaddedKeyValueMechanism(KeyValueMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (isinstance(self.padding, int) and self.padding >= 1):
-            raise ValueError(f"padding must be a whole number from 1, found {self.padding}")
+        if type(self.padding) is not int or not 1 <= self.padding <= MOST_PADDING:
+            raise ValueError(
+                f"padding must be a whole number from 1 to {MOST_PADDING}, found {self.padding!r}"
+            )
 
     def _sampled(self, values: KeyValuePairs, uniforms: Uniforms) -> tuple[Integers, Floats]:
         """(key, value) of each person's drawn pair; a dummy is key d with value 1/2."""
@@ -66,6 +71,15 @@ class PaddedKeyValueMechanism(KeyValueMechanism):
         down = np.clip((drawn - excess) / 2.0, 0.0, most)
         return frequencies, np.asarray((1.0 + (up - down) / most) / 2.0)
 
+    def _precisions(self, reports: int, a: float, b: float, gain: float) -> tuple[Floats, Floats]:
+        """N (a - b)^2/(b (1 - b)) and n (a gain)^2/b over ell^2, the same for every key.
+
+        ``gain`` is what a drawn value of v = 1 is on average, over the root mean square of an other slot's.
+        """
+        scale = reports / self.padding**2
+        drawn, meant = (a - b) ** 2 / (b * (1.0 - b)), (a * gain) ** 2 / b
+        return np.full(self.size, scale * drawn), np.full(self.size, scale * meant)
+
     def key_values_of(self, weights: Floats) -> tuple[Floats, Floats]:
         """A key's weight times ``padding``, at most 1, and the mean of its values.
 
@@ -74,6 +88,11 @@ class PaddedKeyValueMechanism(KeyValueMechanism):
         pairs = weights[:-1].reshape(self.size, -1)
         drawn = pairs.sum(axis=1)
         return np.minimum(self.padding * drawn, 1.0), shares_of(pairs @ self._points(pairs.shape[1]), drawn)
+
+    @property
+    def _assumed(self) -> str:
+        pairs = "pair" if self.padding == 1 else "pairs"
+        return f" (padding {self.padding}: pairs of people with more than {self.padding} {pairs} count less)"
 
     def _points(self, values: int) -> Floats:
         """The value on [0, 1] that each of a key's columns stands for."""
@@ -141,9 +160,16 @@ class PCKVGRR(PaddedKeyValueMechanism):
         counts = histogram.reshape(-1, 2)[: self.size]
         return self._corrected(counts[:, 1], counts[:, 0], reports, self.constants)
 
+    def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
+        """Of signs, whose gain is 2p - 1."""
+        a, b, p = self.constants
+        return self._precisions(reports, a, b, 2.0 * p - 1.0)
+
     def output(self) -> str:
         """Key and sign."""
-        return f"2 key + 1 for +1, 0 to {self.cells(1) - 1}; keys from {self.size} on are dummies"
+        return (
+            f"2 key + 1 for +1, 0 to {self.cells(1) - 1}; keys from {self.size} on are dummies{self._assumed}"
+        )
 
 
 class DrawnKeyChannel(Channel):

@@ -109,10 +109,16 @@ class PCKVPM(SlotsKeyValueMechanism):
         means = self.padding * sums / (reports * a * frequencies)
         return frequencies, np.clip((1.0 + means) / 2.0, 0.0, 1.0)
 
+    def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
+        """Of even draws from [-C, C], of mean square C^2/3."""
+        a, b = self.constants
+        return self._precisions(reports, a, b, math.sqrt(3.0) / self.piecewise.bound)
+
     def output(self) -> str:
         """A row of bits and floats."""
         bound = self.piecewise.bound
         return (
             f"{self.layout.itemsize} bytes: {self.size} bits for presence padded to {self._row_bytes} "
             f"bytes, then {self.size} 32-bit floats in [{-bound:.6g}, {bound:.6g}], zero where absent"
+            f"{self._assumed}"
         )

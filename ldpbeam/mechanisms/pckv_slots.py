@@ -233,9 +233,14 @@ class PCKVUE(SlotsKeyValueMechanism):
         counts = histogram.reshape(self.size, 3)
         return self._corrected(counts[:, PLUS], counts[:, MINUS], reports, self.constants)
 
+    def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
+        """Of signs, whose gain is 2p - 1."""
+        a, b, p = self.constants
+        return self._precisions(reports, a, b, 2.0 * p - 1.0)
+
     def output(self) -> str:
         """Two rows of bits."""
         return (
             f"{2 * self._row_bytes} bytes: {self.size} bits for +1 padded to {self._row_bytes} bytes, "
-            "then as many for -1"
+            f"then as many for -1{self._assumed}"
         )

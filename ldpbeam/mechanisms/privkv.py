@@ -65,8 +65,8 @@ class PrivKV(KeyValueMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0.0 < self.key_share < 1.0:
-            raise ValueError(f"key_share must be above 0 and below 1, found {self.key_share}")
+        if type(self.key_share) is not float or not 0.0 < self.key_share < 1.0:
+            raise ValueError(f"key_share must be above 0 and below 1, found {self.key_share!r}")
 
     @property
     def probabilities(self) -> tuple[float, float]:
@@ -147,6 +147,14 @@ class PrivKV(KeyValueMechanism):
         plus = (counts[:, PLUS] - (1.0 - p2) * present) / (2.0 * p2 - 1.0)
         return frequencies, shares_of(plus, present.astype(np.float64))
 
+    def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
+        """A key's reports times (2 p1 - 1)^2/(p1 q1), and those that say present times (2 p2 - 1)^2."""
+        counts = histogram.reshape(self.size, 3)
+        p1, p2 = self.probabilities
+        known = counts.sum(axis=1) * (2.0 * p1 - 1.0) ** 2 / (p1 * (1.0 - p1))
+        present = (counts[:, PLUS] + counts[:, MINUS]).astype(np.float64)
+        return known.astype(np.float64), present * (2.0 * p2 - 1.0) ** 2
+
     def key_values_of(self, weights: Floats) -> tuple[Floats, Floats]:
         """A key's share of its two present states, and the share of +1 in them (equation 2)."""
         states = weights.reshape(self.size, 4)
@@ -179,7 +187,7 @@ class PrivKVM(PrivKV):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (isinstance(self.round, int) and self.round >= 1):
+        if type(self.round) is not int or self.round < 1:
             raise ValueError(f"round must be a whole number from 1, found {self.round}")
 
     def perturb(self, values: KeyValuePairs, uniforms: Uniforms) -> NDArray[Any]:

@@ -58,6 +58,8 @@ def build_mechanism(name: str, domain: Domain, epsilon: float, /, **options: Any
     Raises:
         ValueError: for an unknown name, a domain of the wrong kind, or options it does not take.
     """
+    if not isinstance(name, str):
+        raise ValueError(f"a mechanism is named by text, found {name!r}")
     if isinstance(domain, Vector):
         inner = build_mechanism(name, domain.values, epsilon, **options)
         return SampledCoordinate(epsilon=epsilon, size=domain.size, inner=inner)
@@ -74,7 +76,11 @@ def build_mechanism(name: str, domain: Domain, epsilon: float, /, **options: Any
         )
     mechanism = known[name]
     if not isinstance(domain, mechanism.domain_type):
-        raise ValueError(f"mechanism {name!r} is for {KINDS[mechanism.domain_type]}")
+        fit = [own for own, kind in known.items() if isinstance(domain, kind.domain_type)]
+        raise ValueError(
+            f"mechanism {name!r} is for {KINDS[mechanism.domain_type]}; for {KINDS[type(domain)]} there are: "
+            f"{', '.join(fit)}"
+        )
     own = {field.name for field in dataclasses.fields(mechanism)} - {"epsilon", "size"}
     for option in options:
         if option not in own:

@@ -21,14 +21,44 @@ MOST_WHOLE = 16
 BLOCK_BITS = 2**24
 
 
+class BitsChannel(Channel):
+    """What one of ``size`` bits says, drawn evenly: rows (bit, unset) and (bit, set); columns sum to one.
+
+    A category's own bit is set with probability ``own``, every other one with ``other``.
+    """
+
+    def __init__(self, size: int, own: float, other: float) -> None:
+        super().__init__(2 * size, size)
+        self.own = own
+        self.other = other
+
+    def _matvec(self, x: Floats) -> Floats:
+        weights = np.ravel(x)
+        total = weights.sum()
+        present = self.other * total + (self.own - self.other) * weights
+        return np.column_stack((total - present, present)).ravel() / self.shape[1]
+
+    def _rmatvec(self, x: Floats) -> Floats:
+        absent, present = np.ravel(x).reshape(-1, 2).T
+        total = absent.sum() + self.other * (present - absent).sum()
+        product: Floats = (total + (self.own - self.other) * (present - absent)) / self.shape[1]
+        return product
+
+    def dense(self) -> Floats:
+        """Both probabilities of each bit, the own one's on the diagonal."""
+        size = self.shape[1]
+        present = np.where(np.eye(size, dtype=bool), self.own, self.other)
+        return np.stack((1.0 - present, present), axis=1).reshape(2 * size, size) / size
+
+
 @dataclasses.dataclass(frozen=True)
 class UnaryEncoding(CategoricalMechanism):
     """A bit a category: the own one is set with probability p, every other one with q.
 
     The bits travel packed, category k in bit k mod 8 (from the lowest) of byte k // 8; the bits left over in
-    the last byte are zero. A histogram counts the reports with each bit set. These counts are not sufficient
-    ({11, 00} and {10, 01} give the same), so EM on them is a composite likelihood, that of a random set bit;
-    whole vectors are kept where services are joined by user, up to 16 categories.
+    the last byte are zero. A histogram counts the reports with each bit unset and set. These counts are not
+    sufficient ({11, 00} and {10, 01} give the same), so EM on them is a composite likelihood, that of one
+    bit, drawn evenly; whole vectors are kept where services are joined by user, up to 16 categories.
     """
 
     composite = True
@@ -95,29 +125,33 @@ class UnaryEncoding(CategoricalMechanism):
         return DenseChannel(others * np.where(bits, own, 1.0 - own))
 
     def histogram_cells(self, resolution: int) -> int:
-        """One a category."""
-        return self.size
+        """Two a category: its bit unset, and set."""
+        return 2 * self.size
 
     def histogram(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """How many reports have each bit set."""
+        """How many reports have each bit unset, and set; the counts sum to size times the reports."""
         counts = np.zeros(self.size, dtype=np.int64)
         step = max(1, BLOCK_BITS // self.size)
         for start in range(0, len(payloads), step):
             data = self._bytes(payloads[start : start + step])
             bits = np.unpackbits(data, axis=1, count=self.size, bitorder="little")
             counts += bits.sum(axis=0, dtype=np.int64)
-        return counts
+        return np.column_stack((len(payloads) - counts, counts)).ravel()
 
     def histogram_channel(self, value_buckets: int, resolution: int) -> Channel:
-        """Which category a random set bit is of."""
+        """What one bit says, drawn evenly."""
+        return BitsChannel(self.size, *self.probabilities)
+
+    def set_bits(self, histogram: Integers) -> tuple[Integers, DiagonalChannel]:
+        """The counts of set bits, and which category a random set bit is of."""
         own, other = self.probabilities
         total = own + (self.size - 1) * other
-        return DiagonalChannel(self.size, own / total, other / total)
+        return histogram[1::2], DiagonalChannel(self.size, own / total, other / total)
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
         """(C/n - q) / (p - q)."""
         own, other = self.probabilities
-        frequencies: Floats = (histogram / reports - other) / (own - other)
+        frequencies: Floats = (histogram[1::2] / reports - other) / (own - other)
         return frequencies
 
     @property

@@ -39,6 +39,7 @@ from ldpbeam.statistics import Answers, Moments, Statistic, empty, tally
 Floats = NDArray[np.float64]
 # Means 0, 5 and so on are on the attribute's scale of -10 to 10; v = 10 v' on the papers'.
 DOMAIN = KeyValues(("a", "b", "c"), Numeric(-10.0, 10.0))
+FOUR = KeyValues(("a", "b", "c", "d"), Numeric(-10.0, 10.0))
 FREQUENCIES, MEANS = np.array([0.5, 0.2, 0.3]), np.array([-0.6, 0.8, 0.1])
 reproducibly = settings(derandomize=True, deadline=None, max_examples=200)
 
@@ -348,7 +349,7 @@ def test_people_without_any_pair_give_numbers_within_their_ranges(
             assert estimate.frequencies.max() < 0.45
 
 
-def test_several_services_are_weighted_by_their_reports() -> None:
+def test_several_services_are_weighted_by_their_precision() -> None:
     people = one_pair_each(6000, seed=4)
     attribute = asked(PCKVGRR(1.0, 3), PCKVUE(2.0, 3))
     rng = np.random.default_rng(5)
@@ -360,9 +361,75 @@ def test_several_services_are_weighted_by_their_reports() -> None:
     both, first, second = (
         key_value(Question(attribute, statistic, services)) for services in (("s0", "s1"), ("s0",), ("s1",))
     )
+    # (a, b, 2p - 1) of three keys and a dummy at epsilon 1, and of a slot at epsilon 2; of a key nobody has, b
+    # is how often it is reported.
+    E, F = math.e, math.exp(2.0)
+    told = (
+        (2000, (E + 1) / (E + 7), 2 / (E + 7), (E - 1) / (E + 1)),
+        (6000, 0.5, 2 / (F + 3), (F - 1) / (F + 1)),
+    )
+    weights = {
+        "frequencies": [n * (a - b) ** 2 / (b * (1 - b)) for n, a, b, _ in told],
+        "key_means": [n * (a * gain) ** 2 / b for n, a, b, gain in told],
+    }
     for name in ("frequencies", "key_means"):
         one, other = getattr(first, name), getattr(second, name)
-        np.testing.assert_allclose(getattr(both, name), 0.25 * one + 0.75 * other, rtol=1e-12)
+        share = weights[name][0] / sum(weights[name])
+        np.testing.assert_allclose(getattr(both, name), share * one + (1 - share) * other, rtol=1e-12)
+    assert weights["frequencies"][0] / sum(weights["frequencies"]) < 0.1
+
+
+def test_services_of_privkv_are_weighted_key_by_key() -> None:
+    attribute = asked(PrivKV(1.0, 4), PrivKV(4.0, 4, key_share=0.25), domain=FOUR)
+    # Of the second key only one service heard, of the third both without a sign by one; of the last neither.
+    one = [[60, 20, 25], [0, 0, 0], [40, 0, 0], [0, 0, 0]]
+    other = [[3, 4, 2], [5, 9, 4], [6, 3, 1], [0, 0, 0]]
+    histograms = tuple(np.array(counts).ravel() for counts in (one, other))
+    moments = {i + 1: Moments(int(h.sum()), (0, 0), (0, 0)) for i, h in enumerate(histograms)}
+    nothing = np.zeros(0, dtype=np.int64)
+    statistic = Statistic(attribute.fingerprint, 182, 182, histograms, moments, nothing, nothing)
+    found = key_value(Question(attribute, statistic, attribute.services))
+    alone = [key_value(Question(attribute, statistic, (name,))) for name in attribute.services]
+    for key in range(3):
+        precisions = []
+        for (key_epsilon, sign_epsilon), counts in (((0.5, 0.5), one[key]), ((1.0, 3.0), other[key])):
+            p, s = (1 / (1 + math.exp(-epsilon)) for epsilon in (key_epsilon, sign_epsilon))
+            present = counts[1] + counts[2]
+            precisions.append((sum(counts) * (2 * p - 1) ** 2 / (p * (1 - p)), present * (2 * s - 1) ** 2))
+        for column, name in enumerate(("frequencies", "key_means")):
+            weights = [own[column] for own in precisions]
+            expected = np.average([getattr(estimate, name)[key] for estimate in alone], weights=weights)
+            assert getattr(found, name)[key] == pytest.approx(expected, rel=1e-12)
+    assert found.frequencies[1] == pytest.approx(alone[1].frequencies[1], rel=1e-12)
+    assert found.key_means[2] == pytest.approx(alone[1].key_means[2], rel=1e-12)
+    assert found.frequencies[3] == pytest.approx(0.0, abs=1e-12)
+    assert found.key_means[3] == pytest.approx(0.0, abs=1e-12)
+    assert found.warnings == ("1 keys have no report at all: nothing is known of them",)
+
+
+def gains(runs: int, n: int) -> Floats:
+    """What PrivKV at epsilon 0.5 adds to the squared errors of epsilon 4 alone, of (frequencies, means)."""
+    attribute, gained = asked(PrivKV(0.5, 3), PrivKV(4.0, 3)), []
+    for seed in range(runs):
+        people = one_pair_each(n, seed=1000 + seed)
+        has = np.bincount(people.keys, minlength=3)
+        truth = 2 * np.bincount(people.keys, people.values, minlength=3) / has - 1
+        question = reported(attribute, people, seed)
+        estimates = key_value(question), key_value(Question(attribute, question.statistic, ("s1",)))
+        both, alone = (
+            [np.square(e.frequencies - has / n).mean(), np.square(e.key_means / 10 - truth).mean()]
+            for e in estimates
+        )
+        gained.append(np.subtract(both, alone))
+    return np.array(gained)
+
+
+@pytest.mark.parametrize("n", [300, 20_000])
+def test_a_service_of_little_budget_does_not_spoil_a_better_one(n: int) -> None:
+    gained = gains(60, n)
+    frequencies, means = gained.mean(axis=0) / (gained.std(axis=0, ddof=1) / math.sqrt(60))
+    assert frequencies < 2.33
+    assert means < 2.33
 
 
 def test_em_stacks_services_of_one_kind() -> None:
@@ -437,6 +504,9 @@ def test_privkvm_weights_rounds_by_precision() -> None:
         (check_privkv_mle, [PrivKV(1.0, 3), PrivKV(2.0, 3)], "found s0, s1; name one service"),
         (check_privkv_mle, [PrivKVM(1.0, 3, round=2)], "round 2 of privkvm.*use privkvm"),
         (check_privkvm, [PrivKVM(1.0, 3), PrivKV(1.0, 3)], r"s1 \(privkv\) is no round.*privkv_mle"),
+        (check_privkvm, [PrivKVM(1.0, 3), PrivKVM(2.0, 3)], r"rounds are \[1, 1\]; each from 1 on"),
+        (check_privkvm, [PrivKVM(1.0, 3, round=2)], r"rounds are \[2\]; each"),
+        (check_privkvm, [PrivKVM(1.0, 3, round=3), PrivKVM(1.0, 3)], r"rounds are \[1, 3\]; each"),
         (check_pckv_em, [PrivKV(1.0, 3)], "is not PCKV; use privkv_mle"),
         (check_pckv_em, [PCKVGRR(1.0, 3), PCKVUE(1.0, 3)], "different kinds.*use key_value"),
         (check_pckv_em, [PCKVGRR(1.0, 3), PCKVGRR(1.0, 3, padding=2)], "padding 1.*padding 2"),
@@ -457,7 +527,8 @@ def test_checks_accept_what_fits() -> None:
         (check_key_value, [PrivKV(1.0, 3), PCKVPM(1.0, 3)]),
         (check_privkv_em, [PrivKV(1.0, 3), PrivKVM(1.0, 3, round=2)]),
         (check_privkv_mle, [PrivKVM(1.0, 3)]),
-        (check_privkvm, [PrivKVM(1.0, 3), PrivKVM(0.5, 3), PrivKVM(1.0, 3, round=2)]),
+        (check_privkvm, [PrivKVM(1.0, 3)]),
+        (check_privkvm, [PrivKVM(1.0, 3, round=2), PrivKVM(0.5, 3)]),
         (check_pckv_em, [PCKVUE(1.0, 3), PCKVUE(2.0, 3)]),
         (check_pckv_mr, [PCKVPM(1.0, 3, padding=2)]),
     ):
@@ -466,6 +537,31 @@ def test_checks_accept_what_fits() -> None:
     numbers = asked(RandomisedResponse(1.0, 3), domain=Categories(("a", "b", "c")))
     with pytest.raises(ValueError, match="norm_sub"):
         check_key_value(numbers, numbers.services)
+
+
+def test_a_round_may_have_versions() -> None:
+    kinds = (PrivKVM(1.0, 3), PrivKVM(0.5, 3), PrivKVM(1.0, 3, round=2))
+    versions = tuple(
+        ServiceVersion(service, version, kind)
+        for (service, version), kind in zip((("s0", "old"), ("s0", "new"), ("s1", "")), kinds, strict=True)
+    )
+    check_privkvm(Attribute("rating", DOMAIN, 8, versions), ("s0", "s1"))
+
+
+@pytest.mark.parametrize("value", [True, False, "1", "2", 1.0, 0, -1, None])
+def test_a_padding_or_round_that_is_no_whole_number_from_1_is_refused(value: Any) -> None:
+    for kind in (PCKVGRR, PCKVUE, PCKVPM):
+        with pytest.raises(ValueError, match=r"padding must be a whole number from 1 to 10000, found"):
+            kind(1.0, 3, padding=value)
+    with pytest.raises(ValueError, match=r"round must be a whole number from 1, found"):
+        PrivKVM(1.0, 3, round=value)
+
+
+@pytest.mark.parametrize("value", [True, False, "0.5", 0.0, 1.0, -0.5, math.nan, None])
+def test_a_key_share_that_is_no_number_between_0_and_1_is_refused(value: Any) -> None:
+    for kind in (PrivKV, PrivKVM):
+        with pytest.raises(ValueError, match=r"key_share must be above 0 and below 1, found"):
+            kind(1.0, 3, key_share=value)
 
 
 def test_an_empty_statistic_has_cells_for_every_slot() -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ldpbeam import Attribute, Categories, Numeric, ServiceVersion, estimate
+from ldpbeam.estimators import Question
 from ldpbeam.mechanisms import (
     Laplace,
     NumericMechanism,
@@ -79,6 +80,11 @@ def by_user(answers: Sequence[Answers], users: int, versions: Sequence[int]) -> 
 
 def noise_variances(attribute: Attribute, answers: Sequence[Answers]) -> dict[int, float]:
     """Each channel's variance averaged over the EMS distribution of its own reports."""
+    return {index: noise for index, (noise, _) in noise_and_spread(attribute, answers).items()}
+
+
+def noise_and_spread(attribute: Attribute, answers: Sequence[Answers]) -> dict[int, tuple[float, float]]:
+    """That, and the variance of the midpoints of that distribution."""
     variances = {}
     for answer in answers:
         version = attribute.versions[answer.version]
@@ -87,10 +93,13 @@ def noise_variances(attribute: Attribute, answers: Sequence[Answers]) -> dict[in
         found = estimate("ems", alone, tally(alone, len(answer.rows), [reports])).distribution
         assert found is not None
         mechanism = mechanism_of(alone, 0)
-        variances[answer.version] = sum(
-            share * float(mechanism.variance((i + 0.5) / len(found)))
-            for i, share in enumerate(found.tolist())
+        midpoints = [(i + 0.5) / len(found) for i in range(len(found))]
+        noise = sum(
+            share * float(mechanism.variance(x)) for x, share in zip(midpoints, found.tolist(), strict=True)
         )
+        mean = sum(share * x for x, share in zip(midpoints, found.tolist(), strict=True))
+        spread = sum(share * (x - mean) ** 2 for x, share in zip(midpoints, found.tolist(), strict=True))
+        variances[answer.version] = noise, spread
     return variances
 
 
@@ -120,23 +129,74 @@ def test_ua_averages_a_users_answers_then_users(services: tuple[str, ...]) -> No
     assert found.standard_error == pytest.approx(40 * math.sqrt(variance) / users, rel=1e-9)
 
 
+@pytest.mark.parametrize("answering", [1.0, 0.5])
 @pytest.mark.parametrize("services", SERVICES, ids="+".join)
-def test_ivw_weighs_every_report_by_its_channels_variance(services: tuple[str, ...]) -> None:
+def test_ivw_weighs_every_report_by_its_channels_variance(
+    services: tuple[str, ...], answering: float
+) -> None:
     x = np.random.default_rng(1).beta(2, 5, 300)
-    answers = ask(PARTIAL, x, 2, answering=0.5)
+    answers = ask(PARTIAL, x, 2, answering)
     versions = PARTIAL.versions_of(services)
-    noise = noise_variances(PARTIAL, answers)
-    total, weight = 0.0, 0.0
-    for sent in by_user(answers, 300, versions):
-        for index, report in sent.items():
-            total += float(mechanism_of(PARTIAL, index).unbiased(report)) / noise[index]
-            weight += 1 / noise[index]
+    sent = by_user(answers, 300, versions)
+    reports = sum(map(len, sent))
+    # As many reports as are of people who answered nothing else, the spread of people is part of the variance.
+    apart = sum(len(own) == 1 for own in sent) / reports
+    if answering == 1.0:
+        assert apart == (1.0 if services == ("sw",) else 0.0)
+    else:
+        assert apart == 1.0 if services == ("sw",) else 0.05 < apart < 0.6
+    variances = noise_and_spread(PARTIAL, answers)
+    weights = {i: 1 / (variances[i][0] + apart * variances[i][1]) for i in versions}
+    total, weight, variance = 0.0, 0.0, 0.0
+    for own in sent:
+        for index, report in own.items():
+            total += float(mechanism_of(PARTIAL, index).unbiased(report)) * weights[index]
+            weight += weights[index]
+            variance += weights[index] ** 2 * variances[index][0]
     found = estimate("ivw", PARTIAL, tally(PARTIAL, 300, answers), services)
     assert found.mean == pytest.approx(-10 + 40 * total / weight, abs=GRID_ERROR)
-    assert found.standard_error == pytest.approx(40 / math.sqrt(weight), rel=1e-9)
-    scale = sum(1 / noise[i] for i in versions)
-    expected = {PARTIAL.versions[i].label: 1 / noise[i] / scale for i in versions}
+    # Of the perturbation alone: how far the mean of the people who reported may be.
+    assert found.standard_error == pytest.approx(40 * math.sqrt(variance) / weight, rel=1e-9)
+    expected = {PARTIAL.versions[i].label: own / sum(weights.values()) for i, own in weights.items()}
     assert found.details["weights"] == pytest.approx(expected)
+
+
+def test_apart_is_the_share_of_reports_of_people_who_answered_no_other_channel_in_use() -> None:
+    kinds = (StochasticRounding(1.0), Piecewise(1.0), Piecewise(2.0), Laplace(1.0))
+    names = (("a", ""), ("b", "old"), ("b", "new"), ("c", ""))
+    versions = tuple(ServiceVersion(*name, kind) for name, kind in zip(names, kinds, strict=True))
+    grouped = Attribute("x", DOMAIN, 8, versions)
+
+    def apart(attribute: Attribute, rows: Sequence[range], services: tuple[str, ...] = ("a", "b")) -> float:
+        rng = np.random.default_rng(3)
+        answers = [
+            Answers(i, np.array(own), mechanism_of(attribute, i).perturb(np.full(len(own), 0.5), rng))
+            for i, own in enumerate(rows)
+            if len(own)
+        ]
+        return Question(attribute, tally(attribute, 40, answers), services).apart
+
+    # The same people answer a and one version of b each; then others; then 10 of 20 do, and 5 b alone.
+    same = (range(20), range(12), range(12, 20), range(0))
+    disjoint = (range(20), range(20, 26), range(26, 40), range(0))
+    overlapping = (range(20), range(8), range(18, 25), range(0))
+    assert apart(grouped, same) == 0.0
+    assert apart(grouped, disjoint) == 1.0
+    assert apart(grouped, overlapping) == (10 + 5) / 35
+    # Of one service everybody answered one version; what else they answered is not in use.
+    assert apart(grouped, same, ("a",)) == apart(grouped, same, ("b",)) == 1.0
+    for rows, expected in ((same, 0.0), (disjoint, 1.0), (overlapping, 15 / 35)):
+        assert apart(grouped, (*rows[:3], range(40))) == expected
+        share = (40 - len({*rows[0], *rows[1], *rows[2]})) / (40 + sum(map(len, rows[:3])))
+        assert apart(grouped, (*rows[:3], range(40)), ("a", "b", "c")) == share
+    assert apart(grouped, overlapping, ("a", "c")) == 1.0
+    assert apart(grouped, (*same[:3], range(10, 30)), ("a", "c")) == (10 + 10) / 40
+    # Not grouped, nobody is known to have answered twice.
+    ungrouped = dataclasses.replace(grouped, group_users=False)
+    for rows in (same, disjoint, overlapping):
+        assert apart(ungrouped, rows) == 1.0
+    nothing = Question(grouped, empty(grouped), ("a", "b"))
+    assert nothing.apart == 0.0
 
 
 @pytest.mark.parametrize("services", SERVICES, ids="+".join)

@@ -22,7 +22,16 @@ from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.mixture_reduction import check_mr, mr
 from ldpbeam.estimators.reduction import ReducedChannel, merged_labels, reduce_mixture, smallest
 from ldpbeam.estimators.windows import Windows, bootstrap
-from ldpbeam.mechanisms import HadamardResponse, Mechanism, Piecewise, RandomisedResponse, SquareWave
+from ldpbeam.mechanisms import (
+    HadamardResponse,
+    LocalHashing,
+    Mechanism,
+    OptimisedUnaryEncoding,
+    Piecewise,
+    RandomisedResponse,
+    SquareWave,
+    SymmetricUnaryEncoding,
+)
 from ldpbeam.metrics import mean_absolute_error, wasserstein
 from ldpbeam.statistics import Answers, Moments, Statistic, empty, tally
 
@@ -527,6 +536,40 @@ def test_services_are_stacked_and_called_a_composite_likelihood() -> None:
     errors = [mean_absolute_error(distribution(estimate), truth) for estimate in (found, alone)]
     # The second service has over three times the first one's precision: about half of its error.
     assert errors[0] < 0.75 * errors[1]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "composite"),
+    [
+        (OptimisedUnaryEncoding(2.0, size=12), True),
+        (SymmetricUnaryEncoding(2.0, size=12), True),
+        (LocalHashing(2.0, size=12, seeds="any"), True),
+        (LocalHashing(2.0, size=12, seeds=64), False),
+        (RandomisedResponse(2.0, size=12), False),
+        (HadamardResponse(2.0, size=12), False),
+    ],
+)
+def test_of_unary_encodings_it_says_to_use_em(mechanism: Mechanism, composite: bool) -> None:
+    question = of_categories(TRUTH, mechanism, 5_000, 0)
+    found = mr(question)
+    told = "for unary encodings em is more accurate than merging: use em"
+    assert found.warnings == ((told,) if composite else ())
+    assert ("composite" in found.details) == composite
+    assert "likelihood" not in found.details
+    # Categories are stopped as em stops them; accelerated unasked where the counts of a report are many.
+    assert found.details["tolerance"] == em(question).details["tolerance"] == 1e-3
+    explicit = mr(question, accelerated=composite, tolerance=1e-3)
+    np.testing.assert_array_equal(distribution(explicit), distribution(found))
+    assert mr(question, accelerated=not composite).n_iterations != found.n_iterations
+
+
+def test_of_numbers_the_tolerance_is_that_of_ems() -> None:
+    rng = np.random.default_rng(0)
+    for mechanism in (SquareWave(2.0), Piecewise(2.0)):
+        question = answered(asked(UNIT, 32, mechanism), rng.beta(2, 5, 2_000), rng)
+        found = mr(question)
+        assert found.details["tolerance"] == ems(question).details["tolerance"] == 1e-3
+        assert found.warnings == ()
 
 
 def test_running_out_of_iterations_is_said() -> None:

@@ -192,7 +192,8 @@ def test_bits_of_long_vectors_follow_p_and_q_one_by_one(name: str, monkeypatch: 
     reports = mechanism.perturb(values, np.random.default_rng(6))
     bits = np.array([[byte >> place & 1 for byte in r for place in range(8)] for r in map(bytes, reports)])
     assert not bits[:, 20:].any()
-    np.testing.assert_array_equal(mechanism.histogram(reports, 0), bits[:, :20].sum(axis=0))
+    counts = [count for present in bits[:, :20].sum(axis=0).tolist() for count in (n - present, present)]
+    assert mechanism.histogram(reports, 0).tolist() == counts
     own = np.arange(20) == values[:, None]
     for chosen, p in ((own, mechanism.probabilities[0]), (~own, mechanism.probabilities[1])):
         found = bits[:, :20][chosen]
@@ -210,7 +211,9 @@ def test_seeds_and_hashes_of_any_seed_are_drawn_as_they_should() -> None:
     reports = mechanism.perturb(np.full(n, 7), np.random.default_rng(7))
     for shift in (0, 8, 24):
         assert stats.chisquare(np.bincount(reports["seed"] >> shift & 255, minlength=256)).pvalue > 1e-4
-    supports, keep = mechanism.histogram(reports, 0), mechanism.probabilities[0]
+    counts, keep = mechanism.histogram(reports, 0), mechanism.probabilities[0]
+    supports = counts[1::2]
+    assert (counts[::2] + supports).tolist() == [n] * 50
     assert abs(supports[7] - n * keep) < 4 * math.sqrt(n * keep * (1 - keep))
     others = np.delete(supports, 7)
     assert np.abs(others - n / 4).max() < 4.5 * math.sqrt(n * 3 / 16)
@@ -263,10 +266,48 @@ def test_variances_are_those_of_the_papers() -> None:
         assert make("oue", epsilon, 9).frequency_variance == pytest.approx(4 * E / (E - 1) ** 2)
         assert make("sue", epsilon, 9).frequency_variance == pytest.approx(s / (s - 1) ** 2)
         # Row 0 of the 16 says nothing, and has no noise.
-        hadamard = 15 / 16 * ((E + 1) / (E - 1)) ** 2
+        hadamard = 15 / 16 * ((E + 1) / (E - 1)) ** 2 - 1 / 16**2
         assert make("hadamard", epsilon, 9).frequency_variance == pytest.approx(hadamard)
     # Where g is E + 1 exactly, OLH's is OUE's.
     assert make("olh any", math.log(3), 9).frequency_variance == pytest.approx(4 * 3 / 2**2)
+
+
+@pytest.mark.parametrize("size", [2, 3, 9])
+@pytest.mark.parametrize("name", ["oue", "sue", "hadamard"])
+def test_the_variance_of_a_rare_category_is_that_of_one_reports_share(name: str, size: int) -> None:
+    """Exactly, over every report that there is: its share of a category that its sender has not."""
+    mechanism = make(name, 0.8, size)
+    payloads = np.arange(mechanism.cells(0))
+    if isinstance(mechanism, UnaryEncoding):
+        width = mechanism.payload_dtype.itemsize
+        payloads = np.array([number.to_bytes(width, "little") for number in payloads.tolist()], f"V{width}")
+    shares = np.array(
+        [
+            mechanism.unbiased_frequencies(mechanism.histogram(payloads[i : i + 1], 0), 1)
+            for i in range(len(payloads))
+        ]
+    )
+    column = mechanism.channel(size, 0).dense()[:, 0]
+    np.testing.assert_allclose(column @ shares, [1.0, *[0.0] * (size - 1)], atol=1e-12)
+    np.testing.assert_allclose(column @ shares[:, 1:] ** 2, mechanism.frequency_variance, rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [2, 3, 9])
+@pytest.mark.parametrize("name", ["oue", "sue", "olh any"])
+def test_the_channel_of_single_bits_is_what_a_report_says_bit_by_bit(name: str, size: int) -> None:
+    mechanism = make(name, 1.3, size)
+    channel = mechanism.histogram_channel(size, 0)
+    check_products(channel)
+    if name == "olh any":
+        growth = math.exp(1.3)
+        g = round(growth) + 1
+        present = np.full((size, size), 1 / g)
+        np.fill_diagonal(present, growth / (growth + g - 1))
+    else:
+        bits = np.arange(2**size)[:, None] >> np.arange(size) & 1
+        present = bits.T @ mechanism.channel(size, 0).dense()
+    np.testing.assert_allclose(size * channel.dense()[1::2], present, rtol=1e-12)
+    np.testing.assert_allclose(size * channel.dense()[::2], 1 - present, rtol=1e-12)
 
 
 @pytest.mark.parametrize("seeds", [64, 1024])
@@ -294,11 +335,13 @@ def test_supports_of_any_seed_equal_a_loop(block: int, monkeypatch: pytest.Monke
     monkeypatch.setattr(local_hashing, "BLOCK_HASHES", block)
     mechanism = LocalHashing(1.0, size=13, seeds="any")
     reports = mechanism.perturb(np.arange(50) % 13, np.random.default_rng(9))
-    counts = [0] * 13
+    counts = [50, 0] * 13
     for (seed, sent), value in itertools.product(reports.tolist(), range(13)):
-        counts[value] += xxhash.xxh32_intdigest(value.to_bytes(4, "little"), seed) % 4 == sent
+        supported = xxhash.xxh32_intdigest(value.to_bytes(4, "little"), seed) % 4 == sent
+        counts[2 * value] -= supported
+        counts[2 * value + 1] += supported
     assert mechanism.histogram(reports, 0).tolist() == counts
-    assert mechanism.histogram(reports[:0], 0).tolist() == [0] * 13
+    assert mechanism.histogram(reports[:0], 0).tolist() == [0] * 26
 
 
 @pytest.mark.parametrize("size", [2, 3, 8, 9, 16, 17])
@@ -317,7 +360,8 @@ def test_category_k_is_bit_k_mod_8_of_byte_k_over_8(size: int) -> None:
         assert mechanism.bucketise(reports, 0).tolist() == [1 << k for k in range(size)]
         assert mechanism.bucketise(everything, 0).tolist() == [2**size - 1]
     for column, report in zip(np.eye(size, dtype=int).tolist(), reports, strict=True):
-        assert mechanism.histogram(np.array([report]), 0).tolist() == column
+        pairs = [count for bit in column for count in (1 - bit, bit)]
+        assert mechanism.histogram(np.array([report]), 0).tolist() == pairs
 
 
 @pytest.mark.parametrize("size", [2, 3, 7, 8, 9, 15, 16])

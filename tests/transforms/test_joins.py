@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ldpbeam.schemas.payloads import payload_column
 from ldpbeam.schemas.study_file import parse_study
 from ldpbeam.statistics import tally
 from ldpbeam.transforms.batches import tagged
 from ldpbeam.transforms.joins import UserReports, first_of_report_ids, join, without_join
+from ldpbeam.transforms.partitions import partition
 
 STUDY = parse_study(
     """
@@ -52,8 +56,8 @@ class Report(NamedTuple):
 
     @property
     def rank(self) -> tuple[Any, ...]:
-        """What decides which of two reports stands: event time, report id (none first), payload."""
-        return self.time, self.report_id is not None, self.report_id or b"", self.payload
+        """What decides which of two reports stands, event time and report id (none first); else a draw."""
+        return self.time, self.report_id is not None, self.report_id or b""
 
 
 @st.composite
@@ -69,13 +73,21 @@ def reports(draw: st.DrawFn) -> Report:
     )
 
 
-# Of reports alike in all that decides, only the very same one may come again: which stands is then clear.
-CLEAR = st.lists(reports(), max_size=25, unique_by=lambda r: (r.user, SERVICE[r.version], r.rank)).flatmap(
-    lambda some: (
-        st.lists(st.sampled_from(some), max_size=5).map(lambda again: some + again) if some else st.just(some)
-    )
+# Many of few users, so that several are tied and some are alike in everything.
+ANY = st.lists(reports(), min_size=1, max_size=25)
+TIED = st.lists(
+    st.builds(
+        Report,
+        st.sampled_from([b"u1", b"u2"]),
+        st.just(3),
+        st.integers(0, 1),
+        st.sampled_from([None, b"r1"]),
+        st.sampled_from([-UP, UP]),
+        st.sampled_from([None, "north"]),
+    ),
+    min_size=1,
+    max_size=12,
 )
-ANY = st.lists(reports(), max_size=25)
 
 
 def batches_of(some: list[Report], size: int) -> list[pa.RecordBatch]:
@@ -119,15 +131,51 @@ def answers_by_group(joined: list[UserReports]) -> dict[str | None, Answered]:
     return found
 
 
-def by_dictionary(some: list[Report]) -> tuple[dict[str | None, Answered], int]:
-    """The join one report at a time, and how many were duplicates."""
-    first: dict[tuple[bytes, str], Report] = {}
+Key = tuple[bytes | None, str]
+
+
+def tied_first(some: Iterable[Report], key: Callable[[Report], Key]) -> dict[Key, list[Report]]:
+    """Of the reports that are one, those that no other comes before; one of them stands."""
+    first: dict[Key, list[Report]] = {}
     for report in some:
-        key = report.user, SERVICE[report.version]
-        if key not in first or report.rank < first[key].rank:
-            first[key] = report
+        best = first.setdefault(key(report), [])
+        if best and report.rank < best[0].rank:
+            best.clear()
+        if not best or report.rank == best[0].rank:
+            best.append(report)
+    return first
+
+
+def of_user(report: Report) -> Key:
+    return report.user, SERVICE[report.version]
+
+
+def of_id(report: Report) -> Key:
+    return report.report_id, SERVICE[report.version]
+
+
+def in_order(some: Iterable[Report]) -> list[Report]:
+    """The same list whatever the order of the reports."""
+    return sorted(some, key=lambda r: (r.rank, r.user, r.version, r.payload, r.group or ""))
+
+
+def drawn(tied: list[Report]) -> Report:
+    """Which of a user's tied reports stands: the one that does when nobody sent anything else."""
+    if len(tied) == 1:
+        return tied[0]
+    joined, used, duplicates = join(X, batches_of(in_order(tied), len(tied)))
+    assert (used, duplicates) == (1, len(tied) - 1)
+    ((group, users),) = answers_by_group(joined).items()
+    (((version, payload),),) = users
+    (one, *_) = [r for r in tied if (r.group, r.version, r.payload) == (group, version, payload)]
+    return one
+
+
+def by_dictionary(some: list[Report]) -> tuple[dict[str | None, Answered], int]:
+    """The join one report at a time, ties drawn a user alone, and how many were duplicates."""
+    first = [drawn(tied) for tied in tied_first(some, of_user).values()]
     sent: dict[tuple[str | None, bytes], dict[int, float]] = defaultdict(dict)
-    for report in first.values():
+    for report in first:
         sent[report.group, report.user][report.version] = report.payload
     found: dict[str | None, Answered] = defaultdict(Counter)
     for (group, _), answers in sent.items():
@@ -135,17 +183,19 @@ def by_dictionary(some: list[Report]) -> tuple[dict[str | None, Answered], int]:
     return dict(found), len(some) - len(first)
 
 
-@settings(max_examples=300, derandomize=True)
-@given(CLEAR.filter(bool), st.integers(1, 8))
-def test_the_join_is_the_dictionary_join(some: list[Report], size: int) -> None:
-    joined, used, duplicates = join(X, batches_of(some, size))
+@settings(max_examples=300, derandomize=True, deadline=None)
+@given(ANY | TIED, st.integers(1, 8), st.integers(0, 2**32))
+def test_the_join_is_the_dictionary_join(some: list[Report], size: int, seed: int) -> None:
+    batches = batches_of(some, size)
+    random.Random(seed).shuffle(batches)
+    joined, used, duplicates = join(X, batches)
     expected, repeated = by_dictionary(some)
     assert answers_by_group(joined) == expected
     assert (used, duplicates) == (len(some) - repeated, repeated)
 
 
-@settings(max_examples=300, derandomize=True)
-@given(ANY.filter(bool), st.integers(0, 2**32))
+@settings(max_examples=300, derandomize=True, deadline=None)
+@given(ANY | TIED, st.integers(0, 2**32))
 def test_the_order_and_the_size_of_batches_never_change_a_join(some: list[Report], seed: int) -> None:
     rng = random.Random(seed)
     shuffled = rng.sample(some, len(some))
@@ -169,13 +219,15 @@ def report(**changes: Any) -> Report:
         (report(time=-5, report_id=b"r9", payload=1.0), report(time=0)),
         (report(payload=1.0), report(report_id=b"r1", payload=-1.0)),
         (report(report_id=b"r1", payload=1.0), report(report_id=b"r2", payload=-1.0)),
-        (report(payload=-1.0), report(payload=0.0)),
+        (report(payload=1.0, report_id=b"r"), report(payload=-1.0, report_id=b"r\x00")),
         (report(version=1, time=-1), report(version=0, time=0)),
     ],
-    ids=["earlier", "without an id", "smaller id", "smaller payload", "whatever the version"],
+    ids=["earlier", "without an id", "smaller id", "shorter id", "whatever the version"],
 )
-def test_the_smallest_time_then_id_then_payload_stands(stands: Report, falls: Report) -> None:
-    for some in ([stands, falls], [falls, stands]):
+def test_the_smallest_time_then_id_stands_whatever_the_payload(stands: Report, falls: Report) -> None:
+    # For several users: a draw would not find the same one each time.
+    for user, swap in itertools.product([b"u%d" % i for i in range(16)], [1, -1]):
+        some = [stands._replace(user=user), falls._replace(user=user)][::swap]
         joined, used, duplicates = join(X, batches_of(some, 1))
         assert answers_by_group(joined) == {None: Counter([((stands.version, stands.payload),)])}
         assert (used, duplicates) == (1, 1)
@@ -191,6 +243,49 @@ def test_a_repeat_that_differs_in_its_group_alone_stands_in_one_group_in_any_ord
     assert found[0] == found[1]
 
 
+def beside(one: Report) -> list[tuple[Report, ...]]:
+    """What else may be sent that may not change which of a user's reports stands, the one given tied."""
+    return [
+        (),
+        (one._replace(time=1),),
+        (one._replace(report_id=b"r"),),
+        (one._replace(time=1), one._replace(time=2, payload=-1.0), one._replace(report_id=b"r")),
+        (one._replace(version=2), one._replace(version=3, payload=UP)),
+        (one._replace(user=b"another"), one._replace(user=b"another", payload=-1.0)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"payload": -1.0},
+        {"group": "north"},
+        {"version": 1},
+        {"version": 1, "payload": -1.0, "group": "south"},
+    ],
+    ids=["payload", "group", "version", "all"],
+)
+def test_of_tied_reports_the_same_one_stands_whatever_else_is_sent_and_in_any_order(
+    other: dict[str, Any],
+) -> None:
+    # Each is tied with the other, which may come twice; what comes later or is another's changes nothing.
+    stood: Counter[bool] = Counter()
+    for number in range(24):
+        one = report(user=b"user %d" % number)
+        for again in (1, 2):
+            tied = [one] + [one._replace(**other)] * again
+            chosen = drawn(tied)
+            stood[chosen == one] += 1
+            for more in beside(one):
+                for order in itertools.islice(itertools.permutations([*tied, *more]), 0, None, 5):
+                    for size in (1, 8):
+                        found = answers_by_group(join(X, batches_of(list(order), size))[0])
+                        own = found[chosen.group]
+                        assert any((chosen.version, chosen.payload) in sent for sent in own), more
+                        assert found == by_dictionary(list(order))[0], more
+    assert stood[True] >= 5 and stood[False] >= 5, "a draw, by none of what a report has alone"
+
+
 def test_users_whose_keys_begin_alike_are_different_users() -> None:
     keys = [b"u", b"u\x00", b"u" * 8, b"u" * 9, bytes(16), bytes(17)]
     joined, _, duplicates = join(X, batches_of([report(user=key) for key in keys], 2))
@@ -202,27 +297,35 @@ IDENTIFIED = reports().filter(lambda r: r.report_id is not None)
 
 
 def kept_of(some: list[Report], size: int) -> tuple[Counter[Any], int]:
-    """(user, version, time, payload) of what is kept of reports with ids, and how many were duplicates."""
+    """(user, version, time, payload, group) of what is kept of reports with ids; how many were duplicates."""
     kept, duplicates = first_of_report_ids(X, batches_of(some, size))
     names = ("user", "event_time", "payload")
     return Counter(
-        (user, int(batch.schema.metadata[b"version"]), time, payload)
+        (user, int(batch.schema.metadata[b"version"]), time, payload, group)
         for batch in kept
-        for user, time, payload in zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+        for user, time, payload, group in zip(
+            *(batch.column(name).to_pylist() for name in names),
+            batch.column("group").to_pylist() if "group" in batch.schema.names else [None] * len(batch),
+            strict=True,
+        )
     ), duplicates
 
 
-@settings(max_examples=100, derandomize=True)
-@given(st.lists(IDENTIFIED, min_size=1, max_size=25, unique_by=lambda r: (SERVICE[r.version], r.rank)))
+@settings(max_examples=200, derandomize=True, deadline=None)
+@given(st.lists(IDENTIFIED, min_size=1, max_size=25))
 def test_of_a_report_id_within_a_service_the_first_report_stands(some: list[Report]) -> None:
-    first: dict[tuple[bytes | None, str], Report] = {}
-    for one in sorted(some, key=lambda r: r.rank):
-        first.setdefault((one.report_id, SERVICE[one.version]), one)
-    expected = Counter((r.user, r.version, r.time, r.payload) for r in first.values())
-    assert kept_of(some, 3) == (expected, len(some) - len(first))
+    expected: Counter[Any] = Counter()
+    ties = tied_first(some, of_id)
+    for tied in ties.values():
+        # The draw is that of these reports alone, and one of them.
+        one, repeats = kept_of(in_order(tied), len(tied))
+        assert (one.total(), repeats) == (1, len(tied) - 1)
+        assert set(one) <= {(r.user, r.version, r.time, r.payload, r.group) for r in tied}
+        expected += one
+    assert kept_of(some, 3) == (expected, len(some) - len(ties))
 
 
-@settings(max_examples=100, derandomize=True)
+@settings(max_examples=200, derandomize=True, deadline=None)
 @given(st.lists(IDENTIFIED, min_size=1, max_size=25), st.integers(0, 2**32))
 def test_which_report_of_an_id_stands_does_not_depend_on_order(some: list[Report], seed: int) -> None:
     shuffled = random.Random(seed).sample(some, len(some))
@@ -244,3 +347,130 @@ def test_without_a_join_every_report_counts_and_none_is_a_user() -> None:
         ("north", 0, 2),
     ]
     assert all(np.all(u.answers[0].payloads == 0.25) for u in found)
+
+
+KINDS = parse_study(
+    """
+study: kinds
+attributes:
+  floats:
+    domain: {numeric: [0, 1]}
+    services: {s: {mechanism: laplace, epsilon: 1.0}}
+    estimates: {mean: {estimator: ivw}}
+  signs:
+    domain: {numeric: [0, 1]}
+    services: {s: {mechanism: stochastic_rounding, epsilon: 1.0}}
+    estimates: {mean: {estimator: ivw}}
+  numbers:
+    domain: {categories: 6}
+    services: {s: {mechanism: grr, epsilon: 1.0}}
+    estimates: {shares: {estimator: inversion}}
+  bytes:
+    domain: {categories: 40}
+    services: {s: {mechanism: oue, epsilon: 1.0}}
+    estimates: {shares: {estimator: inversion}}
+"""
+)
+USERS, EACH = 5_000, 5
+
+
+def sent_by(name: str, users: list[bytes], payloads: Any, ids: bool = False) -> pa.RecordBatch:
+    columns = {
+        "user": pa.array(users, pa.binary()),
+        "event_time": pa.array(np.zeros(len(users), dtype=np.int64)),
+        "payload": payload_column(payloads),
+    }
+    if ids:
+        columns["report_id"] = columns["user"]
+    return tagged(pa.RecordBatch.from_pydict(columns), name, 0)
+
+
+def random_payloads(name: str, shape: tuple[int, ...], seed: int) -> Any:
+    rng = np.random.default_rng(seed)
+    dtype = KINDS.attribute(name).versions[0].mechanism.payload_dtype
+    if name == "bytes":
+        return rng.integers(0, 256, (*shape, dtype.itemsize), dtype=np.uint8).view(dtype)[..., 0]
+    if name == "numbers":
+        return rng.integers(0, 6, shape).astype(dtype)
+    return (rng.laplace(size=shape) if name == "floats" else rng.choice([-UP, UP], shape)).astype(dtype)
+
+
+def stand(name: str, batches: list[pa.RecordBatch]) -> list[Any]:
+    """The payloads that stand, in an order that is theirs alone."""
+    (users,) = join(KINDS.attribute(name), batches)[0]
+    return sorted(users.answers[0].payloads.tolist())
+
+
+@pytest.mark.parametrize("name", ["floats", "signs", "numbers", "bytes"])
+def test_of_tied_payloads_of_any_kind_the_same_stand_however_they_arrive(name: str) -> None:
+    payloads = random_payloads(name, (60, EACH), 1)
+    payloads[::2, 1] = payloads[::2, 0]  # Some are sent twice.
+    keys = [b"user %d" % i for i in range(60) for _ in range(EACH)]
+    whole = sent_by(name, keys, payloads.ravel())
+    alone = [stand(name, [whole.slice(EACH * i, EACH)]) for i in range(60)]
+    for own, chosen in zip(payloads.tolist(), alone, strict=True):
+        assert len(chosen) == 1 and chosen[0] in own
+    expected = sorted(one for chosen in alone for one in chosen)
+    # Neither the first to arrive, nor the smallest, nor the last of either.
+    for ordered in (payloads.tolist(), [sorted(own) for own in payloads.tolist()]):
+        assert sorted(own[0] for own in ordered) != expected != sorted(own[-1] for own in ordered)
+    rng = np.random.default_rng(2)
+    for size in (1, 7, 300):
+        shuffled = whole.take(pa.array(rng.permutation(len(keys))))
+        assert stand(name, [shuffled.slice(start, size) for start in range(0, 300, size)]) == expected
+        for partitions in (2, 5):
+            places = partition(shuffled.column("user"), partitions)
+            parts = [shuffled.filter(pa.array(places == place)) for place in range(partitions)]
+            found = [one for part in parts if len(part) for one in stand(name, [part])]
+            assert sorted(found) == expected
+
+
+@pytest.mark.parametrize("by_id", [False, True], ids=["of a user", "of an id"])
+@pytest.mark.parametrize("name", ["floats", "signs", "numbers", "bytes"])
+def test_the_payloads_that_stand_are_on_average_those_that_were_sent(name: str, by_id: bool) -> None:
+    payloads = random_payloads(name, (USERS, EACH), 3)
+    keys = [b"user %d" % i for i in range(USERS) for _ in range(EACH)]
+    batch = sent_by(name, keys, payloads.ravel(), by_id)
+    attribute = KINDS.attribute(name)
+    if by_id:
+        kept, repeats = first_of_report_ids(attribute, [batch])
+        assert repeats == USERS * (EACH - 1)
+    else:
+        kept = [batch]
+    chosen = join(attribute, kept)[0][0].answers[0].payloads
+    assert len(chosen) == USERS
+
+    def features(some: Any) -> Any:
+        """Numbers of a payload, one a column: itself, or all its bits."""
+        if name == "bytes":
+            flat = np.ascontiguousarray(some).reshape(-1)
+            raw = flat.view(np.uint8).reshape(len(flat), -1)
+            return np.unpackbits(raw, axis=1).astype(float)
+        return np.asarray(some, dtype=float).reshape(-1, 1)
+
+    everything = features(payloads).reshape(USERS, EACH, -1)
+    # One of each user's own, drawn evenly: so far the mean strays from that of all.
+    error = np.sqrt(everything.var(axis=1).sum(axis=0)) / USERS
+    strays = np.abs(features(chosen).mean(axis=0) - everything.mean(axis=(0, 1)))
+    assert (strays < 4 * error).all(), strays / error
+
+
+@pytest.mark.parametrize("by_id", [False, True], ids=["of a user", "of an id"])
+@pytest.mark.parametrize("often", [1, 2, 4])
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("name", ["signs", "numbers", "bytes"])
+def test_a_payload_sent_several_times_of_five_stands_as_often(
+    name: str, which: int, often: int, by_id: bool
+) -> None:
+    payloads = random_payloads(name, (64,), 4)
+    ends = sorted(range(64), key=lambda place: payloads[place].tobytes())
+    one, other = (ends[0], ends[-1]) if which else (ends[-1], ends[0])
+    five = payloads[[one] * often + [other] * (EACH - often)]
+    keys = [b"user %d" % i for i in range(USERS) for _ in range(EACH)]
+    batch = sent_by(name, keys, np.tile(five, USERS), by_id)
+    attribute = KINDS.attribute(name)
+    kept = first_of_report_ids(attribute, [batch])[0] if by_id else [batch]
+    chosen = join(attribute, kept)[0][0].answers[0].payloads
+    share = often / EACH
+    assert len(chosen) == USERS
+    assert abs((chosen == five[0]).mean() - share) < 4 * np.sqrt(share * (1 - share) / USERS)

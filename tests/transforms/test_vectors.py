@@ -68,8 +68,8 @@ class Report(NamedTuple):
 
     @property
     def rank(self) -> tuple[Any, ...]:
-        """What decides which of two reports stands."""
-        return self.time, self.report_id is not None, self.report_id or b"", self.payload
+        """What decides which of two reports stands, event time and report id (none first); else a draw."""
+        return self.time, self.report_id is not None, self.report_id or b""
 
 
 @st.composite
@@ -86,8 +86,7 @@ def reports(draw: st.DrawFn) -> Report:
     )
 
 
-# Of reports alike in all that decides which of them stands is not said here: there are none.
-MANY = st.lists(reports(), max_size=25, unique_by=lambda r: (r.user, SERVICE[r.version], r.rank))
+MANY = st.lists(reports(), max_size=25)
 reproducibly = settings(derandomize=True, deadline=None, max_examples=80)
 
 
@@ -111,14 +110,30 @@ def batches_of(some: Iterable[Report], size: int = 4) -> list[pa.RecordBatch]:
     return made
 
 
+def drawn(tied: list[Report]) -> Report:
+    """Which of a user's tied reports stands: the one that does when nobody sent anything else."""
+    if len(tied) == 1:
+        return tied[0]
+    ordered = sorted(tied, key=lambda r: (r.version, r.payload, r.group or ""))
+    joined = join(V, batches_of(ordered, len(tied)))
+    assert (joined.used, joined.duplicates) == (1, len(tied) - 1)
+    (users,) = joined.users
+    (answer,) = users.answers
+    place = users.group, answer.version, answer.payloads.tobytes()
+    (one, *_) = [r for r in tied if (r.group, r.version, r.payload) == place]
+    return one
+
+
 def standing(some: Iterable[Report]) -> list[Report]:
-    """One report a user and service, whatever its coordinate: the first by rank."""
-    first: dict[tuple[bytes, str], Report] = {}
+    """One report a user and service, whatever its coordinate: the first by rank, ties drawn."""
+    first: dict[tuple[bytes, str], list[Report]] = {}
     for report in some:
-        key = report.user, SERVICE[report.version]
-        if key not in first or report.rank < first[key].rank:
-            first[key] = report
-    return list(first.values())
+        best = first.setdefault((report.user, SERVICE[report.version]), [])
+        if best and report.rank < best[0].rank:
+            best.clear()
+        if not best or report.rank == best[0].rank:
+            best.append(report)
+    return [drawn(tied) for tied in first.values()]
 
 
 Answered = Counter[tuple[tuple[int, float], ...]]
@@ -209,12 +224,25 @@ def test_statistics_of_a_coordinate_are_those_of_its_reports_however_batches_are
 
 def test_a_second_report_on_another_coordinate_is_a_duplicate() -> None:
     first = Report(b"u1", 2, 0, None, 1, 0.5, None)
-    # Later in time, or at one time the greater payload: the coordinate itself is part of it.
-    for again in (first._replace(coordinate=0, time=1), first._replace(coordinate=2)):
-        for order in ([first, again], [again, first]):
-            joined = join(V, batches_of(order, 1))
-            assert (joined.used, joined.duplicates) == (1, 1)
-            assert parts_of(joined.users) == {("v.east", None): Counter({((2, 0.5),): 1})}
+    again = first._replace(coordinate=0, time=1)
+    for order in ([first, again], [again, first]):
+        joined = join(V, batches_of(order, 1))
+        assert (joined.used, joined.duplicates) == (1, 1)
+        assert parts_of(joined.users) == {("v.east", None): Counter({((2, 0.5),): 1})}
+    # At one time a draw, by all of the payload: the coordinate is part of it, and so is what it reports.
+    for changed in ({"coordinate": 2}, {"value": 1.0}):
+        stood: Counter[bool] = Counter()
+        for number in range(32):
+            one = first._replace(user=b"user %d" % number)
+            both = [one, one._replace(**changed)]
+            chosen = drawn(both)
+            stood[chosen == one] += 1
+            for order in (both, both[::-1]):
+                joined = join(V, batches_of(order, 1))
+                assert (joined.used, joined.duplicates) == (1, 1)
+                expected = {(f"v.{NAMES[chosen.coordinate]}", None): Counter({((2, chosen.value),): 1})}
+                assert parts_of(joined.users) == expected
+        assert stood[True] >= 6 and stood[False] >= 6
     # Another version of the service is the service; another service is not.
     other = first._replace(version=0, coordinate=0, value=0.25)
     joined = join(V, batches_of([first, other, other._replace(version=1, time=1)], 2))
@@ -226,14 +254,39 @@ def test_a_second_report_on_another_coordinate_is_a_duplicate() -> None:
 
 
 def test_which_report_stands_does_not_depend_on_what_others_sent() -> None:
-    # Two versions of a service at one time: the payload decides, and the smaller bytes are north's.
-    own = [Report(b"u1", 0, 0, None, 1, 0.5, None), Report(b"u1", 1, 0, None, 0, 2.0, None)]
-    others = [Report(b"u2", 0, time, None, 0, value, None) for time, value in ((0, 0.0), (1, 0.25))]
-    more = [Report(b"u3", 1, time, None, 0, value, None) for time, value in ((0, 0.0), (1, 0.25))]
-    for beside in ([], others, more, others + more):
-        users = parts_of(join(V, batches_of(own + beside)).users)
-        assert users["v.north", None][((1, 2.0),)] == 1
-        assert ("v.east", None) not in users
+    # Two versions of a service at one time: a draw.
+    stood: Counter[int] = Counter()
+    for number in range(32):
+        user = b"user %d" % number
+        own = [Report(user, 0, 0, None, 1, 0.5, None), Report(user, 1, 0, None, 0, 2.0, None)]
+        others = [Report(b"u2", 0, time, None, 2, value, None) for time, value in ((0, 0.0), (1, 0.25))]
+        more = [Report(b"u3", 1, time, None, 2, value, None) for time, value in ((0, 0.0), (1, 0.25))]
+        # The same as a tied one, but later or with an id; and what another service was sent.
+        later = [one._replace(time=1) for one in own] + [own[0]._replace(report_id=b"r")]
+        taxi = [own[0]._replace(version=2, coordinate=2)]
+        chosen = drawn(own)
+        stood[chosen.version] += 1
+        east, north = ("v.east", None), ("v.north", None)
+        for beside in ([], others, more, others + more, later, taxi, later + others + taxi):
+            for order in (own + beside, beside + own, beside + own[::-1]):
+                users = parts_of(join(V, batches_of(order)).users)
+                assert users.get(east) == (Counter({((0, 0.5),): 1}) if chosen.version == 0 else None)
+                assert users.get(north) == (Counter({((1, 2.0),): 1}) if chosen.version == 1 else None)
+    assert min(stood[0], stood[1]) >= 6
+
+
+def test_each_coordinate_and_report_stands_as_often_as_it_was_sent() -> None:
+    # Five reports a user at one time: one coordinate thrice, and another twice with different values.
+    five = [(0, 0.5), (0, 0.5), (0, 1.0), (2, 0.5), (2, -3.0)]
+    many = 5_000
+    some = [Report(b"user %d" % i, 2, 0, None, *one, None) for i in range(many) for one in five]
+    (users,) = join(V, batches_of(some, len(some))).users
+    stood = Counter(users.answers[0].payloads.tolist())
+    assert stood.keys() == set(five)
+    assert stood.total() == many
+    for one, times in Counter(five).items():
+        share = times / len(five)
+        assert abs(stood[one] / many - share) < 4 * np.sqrt(share * (1 - share) / many), one
 
 
 def test_the_same_report_id_on_another_coordinate_is_a_repeat() -> None:
@@ -320,9 +373,10 @@ def test_the_stream_gives_a_snapshot_a_coordinate_and_group() -> None:
         )
         for _ in range(200)
     ]  # fmt: skip
-    stands = standing({(r.user, SERVICE[r.version], r.rank): r for r in some}.values())
-    some = list({(r.user, SERVICE[r.version], r.rank): r for r in some}.values())
-    expected = {place: statistic_of(place[0], users) for place, users in by_dictionary(stands).items()}
+    assert len({(r.user, SERVICE[r.version], r.rank) for r in some}) < len(some), "some are tied"
+    expected = {
+        place: statistic_of(place[0], users) for place, users in by_dictionary(standing(some)).items()
+    }
     assert len(expected) == 6
 
     def check(found: list[tuple[str, list[Any]]]) -> None:
@@ -331,9 +385,10 @@ def test_the_stream_gives_a_snapshot_a_coordinate_and_group() -> None:
         assert all(s.attribute == name for name, snapshots in found for s in snapshots)
         assert statistics == expected
 
-    with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
-        users, _ = pipeline | beam.Create(batches_of(some, 16)) | GroupUsers(STUDY, 4)
-        assert_that(users | Aggregate(STUDY), check)
+    for partitions, order in ((4, some), (1, some[::-1])):
+        with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
+            users, _ = pipeline | beam.Create(batches_of(order, 16)) | GroupUsers(STUDY, partitions)
+            assert_that(users | Aggregate(STUDY), check)
 
 
 ONE = """
