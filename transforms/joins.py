@@ -150,9 +150,10 @@ def _lots(reports: Reports, rows: NDArray[np.int64], same: NDArray[np.int64]) ->
     likely to stand as two payloads sent once.
     """
     lots = _payload_numbers(reports, rows)
-    for column in (reports.users, reports.groups):
+    for column in (reports.users, reports.groups, reports.report_ids):
         lots = _mixed_in(lots, mixed(_bytes(column, rows)))
-    lots = _mixed_in(lots, reports.versions[rows].astype(np.uint64))
+    for numbers in (reports.versions, reports.times):
+        lots = _mixed_in(lots, numbers[rows].astype(np.int64).view(np.uint64))
     order = np.lexsort((lots, same[rows]))
     alike = (np.diff(lots[order]) == 0) & (np.diff(same[rows][order]) == 0)
     runs = np.flatnonzero(np.concatenate(([True], ~alike)))

@@ -126,9 +126,8 @@ class Question:
             moments = distribution_moments(self.attribute.domain, distribution / total)
         mean, variance = moments
         if isinstance(self.attribute.domain, Numeric) and abs(total - 1.0) > FAR_FROM_ONE:
-            told = (
-                "so mean, variance and quantiles are of the shares scaled to one" if total > 0.0 else "at all"
-            )
+            scaled = "mean, variance and quantiles are of the shares scaled to one"
+            told = f"so {scaled}" if total > 0.0 else "so there is no mean, variance or quantile"
             parts["warnings"] = (*parts.get("warnings", ()), f"the shares add up to {total:.3g}, {told}")
         return self.answer(estimator, distribution=distribution, mean=mean, variance=variance, **parts)
 

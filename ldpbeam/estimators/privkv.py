@@ -247,6 +247,10 @@ def check_privkvm(attribute: Attribute, services: Sequence[str]) -> None:
                 f"service {version.label} ({version.mechanism.name}) is no round of privkvm; use privkv_mle, "
                 "or key_value"
             )
-    rounds = [cast(PrivKVM, attribute.versions[i].mechanism).round for i in attribute.versions_of(services)]
-    if len(services) == len(rounds) and sorted(rounds) != list(range(1, len(rounds) + 1)):
-        raise ValueError(f"the services' rounds are {sorted(rounds)}; each from 1 on is a service of its own")
+    by_service = [
+        {cast(PrivKVM, attribute.versions[i].mechanism).round for i in attribute.versions_of([service])}
+        for service in services
+    ]
+    rounds = sorted(number for own in by_service for number in own)
+    if any(len(own) > 1 for own in by_service) or rounds != list(range(1, len(rounds) + 1)):
+        raise ValueError(f"the services' rounds are {rounds}; each from 1 on is a service of its own")

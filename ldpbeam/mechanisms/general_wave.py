@@ -47,7 +47,7 @@ class GeneralWave(NumericMechanism):
         if type(self.top) not in (int, float) or not 0.0 <= self.top <= 1.0:
             raise ValueError(f"top must be a number from 0 (triangle) to 1 (square), found {self.top!r}")
         b = self.half_width
-        if b is not None and not (isinstance(b, (int, float)) and NARROWEST <= b <= WIDEST):
+        if b is not None and (type(b) not in (int, float) or not NARROWEST <= b <= WIDEST):
             raise ValueError(f"half_width must be a number from {NARROWEST:g} to {WIDEST:g}, found {b!r}")
 
     @functools.cached_property

@@ -148,12 +148,16 @@ class PrivKV(KeyValueMechanism):
         return frequencies, shares_of(plus, present.astype(np.float64))
 
     def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
-        """A key's reports times (2 p1 - 1)^2/(p1 q1), and those that say present times (2 p2 - 1)^2."""
+        """A key's reports times (2 p1 - 1)^2/(p1 q1), and those that say present times ((2 p2 - 1) p1/q1)^2.
+
+        A rare key's reports that say present are mostly of people without it, so a service with little budget
+        would otherwise draw the mean to the middle.
+        """
         counts = histogram.reshape(self.size, 3)
         p1, p2 = self.probabilities
         known = counts.sum(axis=1) * (2.0 * p1 - 1.0) ** 2 / (p1 * (1.0 - p1))
         present = (counts[:, PLUS] + counts[:, MINUS]).astype(np.float64)
-        return known.astype(np.float64), present * (2.0 * p2 - 1.0) ** 2
+        return known.astype(np.float64), present * ((2.0 * p2 - 1.0) * p1 / (1.0 - p1)) ** 2
 
     def key_values_of(self, weights: Floats) -> tuple[Floats, Floats]:
         """A key's share of its two present states, and the share of +1 in them (equation 2)."""

@@ -361,8 +361,8 @@ def test_several_services_are_weighted_by_their_precision() -> None:
     both, first, second = (
         key_value(Question(attribute, statistic, services)) for services in (("s0", "s1"), ("s0",), ("s1",))
     )
-    # (a, b, 2p - 1) of three keys and a dummy at epsilon 1, and of a slot at epsilon 2; of a key nobody has, b
-    # is how often it is reported.
+    # (a, b, 2p - 1) of three keys and a dummy at epsilon 1, and of a slot at epsilon 2; a key that nobody has
+    # is reported with b.
     E, F = math.e, math.exp(2.0)
     told = (
         (2000, (E + 1) / (E + 7), 2 / (E + 7), (E - 1) / (E + 1)),
@@ -395,7 +395,9 @@ def test_services_of_privkv_are_weighted_key_by_key() -> None:
         for (key_epsilon, sign_epsilon), counts in (((0.5, 0.5), one[key]), ((1.0, 3.0), other[key])):
             p, s = (1 / (1 + math.exp(-epsilon)) for epsilon in (key_epsilon, sign_epsilon))
             present = counts[1] + counts[2]
-            precisions.append((sum(counts) * (2 * p - 1) ** 2 / (p * (1 - p)), present * (2 * s - 1) ** 2))
+            precisions.append(
+                (sum(counts) * (2 * p - 1) ** 2 / (p * (1 - p)), present * ((2 * s - 1) * p / (1 - p)) ** 2)
+            )
         for column, name in enumerate(("frequencies", "key_means")):
             weights = [own[column] for own in precisions]
             expected = np.average([getattr(estimate, name)[key] for estimate in alone], weights=weights)
@@ -407,9 +409,9 @@ def test_services_of_privkv_are_weighted_key_by_key() -> None:
     assert found.warnings == ("1 keys have no report at all: nothing is known of them",)
 
 
-def gains(runs: int, n: int) -> Floats:
-    """What PrivKV at epsilon 0.5 adds to the squared errors of epsilon 4 alone, of (frequencies, means)."""
-    attribute, gained = asked(PrivKV(0.5, 3), PrivKV(4.0, 3)), []
+def squared_errors(runs: int, n: int) -> Floats:
+    """Of PrivKV at epsilon 0.5 and 4 together, and of epsilon 4 alone: of frequencies and of means."""
+    attribute, errors = asked(PrivKV(0.5, 3), PrivKV(4.0, 3)), []
     for seed in range(runs):
         people = one_pair_each(n, seed=1000 + seed)
         has = np.bincount(people.keys, minlength=3)
@@ -420,14 +422,18 @@ def gains(runs: int, n: int) -> Floats:
             [np.square(e.frequencies - has / n).mean(), np.square(e.key_means / 10 - truth).mean()]
             for e in estimates
         )
-        gained.append(np.subtract(both, alone))
-    return np.array(gained)
+        errors.append([both, alone])
+    return np.array(errors)
 
 
 @pytest.mark.parametrize("n", [300, 20_000])
 def test_a_service_of_little_budget_does_not_spoil_a_better_one(n: int) -> None:
-    gained = gains(60, n)
-    frequencies, means = gained.mean(axis=0) / (gained.std(axis=0, ddof=1) / math.sqrt(60))
+    both, alone = squared_errors(60, n).transpose(1, 0, 2)
+    lost = both - alone
+    # PrivKV's means lean to the middle, the more the smaller epsilon is, and no number of reports takes that
+    # out: whatever weight the smaller one has costs a little. It may cost the means a hundredth.
+    lost[:, 1] -= 0.01 * alone[:, 1]
+    frequencies, means = lost.mean(axis=0) / (lost.std(axis=0, ddof=1) / math.sqrt(60))
     assert frequencies < 2.33
     assert means < 2.33
 

@@ -139,7 +139,7 @@ def test_ivw_weighs_every_report_by_its_channels_variance(
     versions = PARTIAL.versions_of(services)
     sent = by_user(answers, 300, versions)
     reports = sum(map(len, sent))
-    # As many reports as are of people who answered nothing else, the spread of people is part of the variance.
+    # The spread of people counts for the share of reports whose people answered nothing else.
     apart = sum(len(own) == 1 for own in sent) / reports
     if answering == 1.0:
         assert apart == (1.0 if services == ("sw",) else 0.0)

@@ -574,9 +574,8 @@ def test_a_planted_truth_is_recovered(name: str, method: str) -> None:
             assert mean.mean is not None
             assert mean.standard_error is not None
             assert abs(mean.mean - values.mean()) < 4 * mean.standard_error
-    # Found are 0.0014 to 0.0029, and 0.007 under normal noise, whose deconvolution is slow; 0.0044 to 0.0046 in
-    # three seeds by em of hybrid, which is no wave: it goes on to gains of 1e-3. The uniform guess is off by
-    # 0.21.
+    # Found are 0.0014 to 0.0029, and 0.007 under normal noise, whose deconvolution is slow; 0.0044 to 0.0046
+    # in three seeds by em of hybrid, which goes on to gains of 1e-3. The uniform guess is off by 0.21.
     limits = {("gaussian", "em"): 0.008, ("gaussian", "ems"): 0.008, ("hybrid", "em"): 0.0055}
     assert distances[1] < limits.get((name, method), 0.004)
     assert distances[1] < 0.5 * distances[0]
