@@ -8,8 +8,9 @@ import numpy as np
 
 from ldpbeam.attributes import MOST_JOINT_CELLS, Attribute
 from ldpbeam.domains import Floats, Integers, KeyValues, Numeric
-from ldpbeam.estimators.em import convergence_warnings, maximise
+from ldpbeam.estimators.em import convergence_warnings
 from ldpbeam.estimators.estimate import Estimate, Question
+from ldpbeam.estimators.iteration import maximise
 from ldpbeam.statistics import Statistic
 
 #: Up to this many entries the likelihoods of all kinds of users may be one matrix (64 MB).

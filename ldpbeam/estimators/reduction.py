@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
-from ldpbeam.estimators.em import Fit, accelerate, maximise, products
+from ldpbeam.estimators.em import products
 from ldpbeam.estimators.estimate import Progress
+from ldpbeam.estimators.iteration import Fit, accelerate, maximise
 
 #: Which categories a step merges.
 STRATEGIES = ("halving", "greedy", "pool")

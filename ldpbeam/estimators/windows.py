@@ -8,7 +8,7 @@ import numpy as np
 
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
-from ldpbeam.estimators.em import smooth
+from ldpbeam.estimators.iteration import smooth
 from ldpbeam.estimators.reduction import ReducedChannel
 
 #: The bootstrap of numeric windows: as many draws, each estimated in as many equal buckets at most.

@@ -15,8 +15,9 @@ from scipy import stats
 
 from ldpbeam import ESTIMATORS, Attribute, Categories, Numeric, ServiceVersion, estimate
 from ldpbeam.channels import Channel, StackedChannel
-from ldpbeam.estimators.em import fit_channel, maximise, smooth
+from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.estimate import distribution_moments
+from ldpbeam.estimators.iteration import maximise, smooth
 from ldpbeam.mechanisms import (
     Laplace,
     RandomisedResponse,

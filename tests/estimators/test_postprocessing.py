@@ -17,8 +17,9 @@ from scipy import optimize, stats
 from ldpbeam import Attribute, Categories, Numeric, ServiceVersion, build_mechanism, estimate
 from ldpbeam.channels import DenseChannel
 from ldpbeam.estimators import Question
-from ldpbeam.estimators.em import Fit, accelerate, fit_channel, maximise, smooth
+from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.frequencies import norm_cut, norm_mul, norm_sub
+from ldpbeam.estimators.iteration import Fit, accelerate, maximise, smooth
 from ldpbeam.mechanisms import (
     FrequencyMechanism,
     Haar,
