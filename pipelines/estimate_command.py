@@ -59,6 +59,10 @@ def run(options: argparse.Namespace, beam_arguments: list[str]) -> int:
     except ValueError as error:
         raise UserError(f"{options.study}: {error}") from None
     people = None
+    columns = ("value_column", "key_column", "user_column", "time_column", "weight_column", "group_column")
+    given = [f"--{name.replace('_', '-')}" for name in columns if getattr(options, name) is not None]
+    if given and not options.truth:
+        raise UserError(f"{', '.join(given)}: columns are of the file that --truth names, which is missing")
     if options.truth:
         if len(study.attributes) > 1 and not options.attribute:
             raise UserError("--truth needs --attribute: the study has several")

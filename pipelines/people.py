@@ -211,6 +211,8 @@ def _weights(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]
         raise UserError(f"{path}: column {name!r} is no whole number everywhere: {error}") from None
     if np.isnan(weights.astype(float)).any() or (weights < 0).any():
         raise UserError(f"{path}: column {name!r} has weights that are missing or negative")
+    if not weights.any():
+        raise UserError(f"{path}: column {name!r} is 0 in every row: nobody is left")
     if weights.sum() > MOST_PEOPLE:
         raise UserError(f"{path}: column {name!r} stands for more than {MOST_PEOPLE:,} people")
     return np.asarray(weights, dtype=np.int64)

@@ -73,6 +73,11 @@ def perturb_command(parser: Parser, arguments: list[str]) -> int:
         raise UserError(f"--output: {error}") from None
     for service in services:
         make_room(folder, options.attribute, service, options.overwrite)
+    for service in services:
+        described = study.attributes[options.attribute].services[service]
+        if described.version_field and service not in versions:
+            first = next(iter(described.versions))
+            print(f"{service}: as clients of version {first}; --versions {service}=... for another")
     if options.seed is not None:
         print("drawn from a seed: for tests only, these reports protect nobody")
     for sent in simulate(

@@ -17,6 +17,7 @@ import ldpbeam
 from ldpbeam import Answers, tally
 from ldpbeam.domains import KeyValuePairs
 from ldpbeam.metrics import range_share
+from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.people import PeopleColumns, read_people
 from ldpbeam.pipelines.perturb import simulate
 from ldpbeam.schemas.study_file import StudyError, parse_study
@@ -464,3 +465,21 @@ def test_buckets_that_bins_do_not_divide_are_refused_for_vectors_too() -> None:
     )
     with pytest.raises(StudyError, match=r"attributes.v.services.s: binned tells 5 bins apart"):
         parse_study(text.replace("{estimator: ivw}", "{estimator: ems}"))
+
+
+def test_columns_of_people_without_a_truth_are_a_mistake(
+    tmp_path: Path, command: Callable[..., Any], commute_text: str
+) -> None:
+    (tmp_path / "study.yaml").write_text(commute_text)
+    ran = command(
+        "estimate", "--study", tmp_path / "study.yaml", "--input", "x", "--output", tmp_path / "out",
+        "--value-column", "v", "--time-column", "t",
+    )  # fmt: skip
+    assert ran.code == 2
+    assert "--value-column, --time-column: columns are of the file that --truth names" in ran.err
+
+
+def test_weights_that_leave_nobody_are_a_mistake(tmp_path: Path) -> None:
+    people = csv(tmp_path / "people.csv", [{"c": "red", "w": 0}, {"c": "red", "w": 0}])
+    with pytest.raises(UserError, match="nobody is left"):
+        read_people(str(people), PeopleColumns(value="c", weight="w"), STUDY.attribute("colour").domain)
