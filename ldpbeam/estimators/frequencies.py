@@ -19,6 +19,11 @@ from ldpbeam.domains import Floats
 from ldpbeam.estimators.estimate import Estimate, Question
 from ldpbeam.mechanisms import FrequencyMechanism, Haar, Hierarchy, RandomisedResponse, UnaryEncoding
 
+#: From so many leaves on, what makes a distribution of their single shares misleads.
+MANY_BINS = 64
+#: Below, a count is no normal one.
+FEW_BY_CHANCE = 10.0
+
 
 def norm_sub(frequencies: ArrayLike) -> Floats:
     """The nearest distribution: negatives to zero, the rest lowered by one constant, sum 1.
@@ -97,14 +102,6 @@ def unbiased_shares(question: Question) -> tuple[Floats, float]:
         weight += own
         noise += own**2 * mechanism.frequency_variance / reports
     return total / weight, noise / weight**2
-
-
-#: More leaves than this many have shares so noisy that what makes a distribution of each by itself misleads.
-MANY_BINS = 64
-
-
-#: Below, a count is no normal one.
-FEW_BY_CHANCE = 10.0
 
 
 def leaf_warnings(question: Question) -> tuple[str, ...]:
