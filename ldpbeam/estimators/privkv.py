@@ -247,9 +247,14 @@ def check_privkvm(attribute: Attribute, services: Sequence[str]) -> None:
                 f"service {version.label} ({version.mechanism.name}) is no round of privkvm; use privkv_mle, "
                 "or key_value"
             )
+    # All rounds of the attribute, also where only some of their services are asked.
     by_service = [
-        {cast(PrivKVM, attribute.versions[i].mechanism).round for i in attribute.versions_of([service])}
-        for service in services
+        {
+            m.round
+            for i in attribute.versions_of([service])
+            if isinstance(m := attribute.versions[i].mechanism, PrivKVM)
+        }
+        for service in attribute.services
     ]
     rounds = sorted(number for own in by_service for number in own)
     if any(len(own) > 1 for own in by_service) or rounds != list(range(1, len(rounds) + 1)):

@@ -611,3 +611,14 @@ def test_people_have_keys_and_values_as_the_population_says() -> None:
     sums = np.bincount(people.keys, people.values, minlength=4)[1:] / has[1:]
     # A value is even over at most a width of one: a deviation of at most 0.29.
     assert (np.abs(2 * sums - 1 - means[1:]) <= 4 * 2 * 0.29 / np.sqrt(has[1:])).all()
+
+
+def test_one_round_may_be_asked_alone_where_the_others_are_services_too() -> None:
+    attribute = Attribute(
+        "x",
+        KeyValues(("a", "b", "c"), Numeric(-1.0, 1.0)),
+        8,
+        tuple(ServiceVersion(f"r{n}", "", PrivKVM(1.0, size=3, round=n)) for n in (1, 2, 3)),
+    )
+    for services in (["r1"], ["r2"], ["r3", "r1"], ["r1", "r2", "r3"]):
+        check_privkvm(attribute, services)
