@@ -109,19 +109,18 @@ def rolled_up(
         group = None if total else snapshot.group
         rest = snapshot.other_groups > 0 and not total
         parts.setdefault((snapshot.attribute, longer, group, rest), []).append((path, snapshot))
-    order = {name: place for place, name in enumerate(study.estimated)}
     merged = [
         _merged(attribute, longer, group, rest, own)
         for (attribute, longer, group, rest), own in sorted(
             parts.items(),
-            key=lambda part: (order[part[0][0]], part[0][1] or (0, 0), part[0][3], part[0][2] or ""),
+            key=lambda part: (study.places[part[0][0]], part[0][1] or (0, 0), part[0][3], part[0][2] or ""),
         )
     ]
     return RolledUp(tuple(merged), len(standing), given - len(standing))
 
 
 def _check_channels(study: Study, path: str, snapshot: Snapshot) -> None:
-    if snapshot.attribute not in study.estimated:
+    if snapshot.attribute not in study.places:
         raise UserError(f"{path}: it is of attribute {snapshot.attribute!r}, which the study has not")
     wanted = study.attribute(snapshot.attribute).fingerprint
     if snapshot.statistic.fingerprint != wanted:

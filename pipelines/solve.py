@@ -37,7 +37,7 @@ def sort_key(study: Study, record: dict[str, Any]) -> tuple[Any, ...]:
     """The order of estimates in a file: attribute, window, group, then the study's order."""
     names = list(study.model(record["attribute"]).estimates)
     return (
-        study.estimated.index(record["attribute"]),
+        study.places[record["attribute"]],
         milliseconds(record["window_start"]) if record["window_start"] else 0,
         record["other_groups"] > 0,
         record["group"] is not None,

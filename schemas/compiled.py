@@ -40,13 +40,12 @@ def compiled(name: str, model: AttributeModel, group_users: bool) -> Iterator[At
         yield _attribute(name, model, domain, tuple(versions), _joined(model, group_users), group_users)
         return
     yield _attribute(name, model, domain, tuple(versions), (), group_users)
-    alone = []
+    joined, alone = _joined(model, group_users), []
     for whole in versions:
         assert isinstance(whole.mechanism, SampledCoordinate)
         alone.append(ServiceVersion(whole.service, whole.version, whole.mechanism.inner))
     for coordinate in domain.coordinates:
         own_name = f"{name}.{coordinate}"
-        joined = _joined(model, group_users)
         yield _attribute(own_name, model, domain.values, tuple(alone), joined, group_users)
 
 

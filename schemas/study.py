@@ -316,10 +316,15 @@ class Study(_Model):
         """
         return self._compiled[name]
 
-    @property
+    @functools.cached_property
     def estimated(self) -> tuple[str, ...]:
         """What has statistics of its own: attributes, and in a vector's place its coordinates."""
         return tuple(name for name, a in self._compiled.items() if not isinstance(a.domain, Vector))
+
+    @functools.cached_property
+    def places(self) -> Mapping[str, int]:
+        """The place of each of ``estimated``, by which outputs are ordered."""
+        return {name: place for place, name in enumerate(self.estimated)}
 
     @functools.cached_property
     def _compiled(self) -> dict[str, Attribute]:

@@ -121,7 +121,7 @@ def standing(reports: Reports, same: NDArray[np.int64]) -> NDArray[np.bool_]:
     if not len(repeated):
         return stands
     keys = (
-        _lots(reports, repeated, same),
+        _lots(reports, repeated),
         _ranks(reports.report_ids, repeated),
         reports.times[repeated],
         same[repeated],
@@ -143,7 +143,7 @@ def _bytes(column: pa.Array, rows: NDArray[np.int64]) -> pa.Array:
     return pc.fill_null(pc.cast(column.take(pa.array(rows)), pa.binary()), b"")
 
 
-def _lots(reports: Reports, rows: NDArray[np.int64], same: NDArray[np.int64]) -> NDArray[np.uint64]:
+def _lots(reports: Reports, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
     """A number for each of some reports that is even over all numbers whatever its payload.
 
     Reports of a group that are alike in everything draw a number each, so that a payload sent twice is as
@@ -154,9 +154,8 @@ def _lots(reports: Reports, rows: NDArray[np.int64], same: NDArray[np.int64]) ->
         lots = _mixed_in(lots, mixed(_bytes(column, rows)))
     for numbers in (reports.versions, reports.times):
         lots = _mixed_in(lots, numbers[rows].astype(np.int64).view(np.uint64))
-    order = np.lexsort((lots, same[rows]))
-    alike = (np.diff(lots[order]) == 0) & (np.diff(same[rows][order]) == 0)
-    runs = np.flatnonzero(np.concatenate(([True], ~alike)))
+    order = np.argsort(lots, kind="stable")
+    runs = np.flatnonzero(np.concatenate(([True], np.diff(lots[order]) != 0)))
     occurrence = np.zeros(len(rows), dtype=np.uint64)
     occurrence[order] = np.arange(len(rows)) - np.repeat(runs, np.diff(np.append(runs, len(rows))))
     return _mixed_in(lots, occurrence)

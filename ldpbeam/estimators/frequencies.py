@@ -83,6 +83,12 @@ def maximum_likelihood(histogram: ArrayLike, channel: DiagonalChannel) -> Floats
     return result
 
 
+def spread_evenly(shares: Floats, buckets: int) -> Floats:
+    """Shares of bins as those of finer value buckets, shape (buckets,)."""
+    per_bin = buckets // len(shares)
+    return np.repeat(shares / per_bin, per_bin)
+
+
 def unbiased_shares(question: Question) -> tuple[Floats, float]:
     """Unbiased shares of the value buckets, and the variance of the share of a rare category or bin.
 
@@ -97,8 +103,7 @@ def unbiased_shares(question: Question) -> tuple[Floats, float]:
         sampling = apart * (1.0 - 1.0 / mechanism.bins) / mechanism.bins
         own = reports / (mechanism.frequency_variance + sampling)
         shares = mechanism.unbiased_frequencies(question.statistic.histograms[index], reports)
-        per_bin = buckets // mechanism.bins
-        total += own * np.repeat(shares / per_bin, per_bin)
+        total += own * spread_evenly(shares, buckets)
         weight += own
         noise += own**2 * mechanism.frequency_variance / reports
     return total / weight, noise / weight**2
@@ -132,9 +137,8 @@ def norm_cut_estimate(question: Question) -> Estimate:
     mechanisms = [question.attribute.versions[index].mechanism for index in question.versions]
     bins = max(cast(FrequencyMechanism, mechanism).bins for mechanism in mechanisms)
     kept = norm_cut(shares.reshape(bins, -1).sum(axis=1))
-    per_bin = len(shares) // bins
-    shares = np.repeat(kept / per_bin, per_bin)
-    return question.answer_distribution("norm_cut", shares, warnings=leaf_warnings(question))
+    spread = spread_evenly(kept, len(shares))
+    return question.answer_distribution("norm_cut", spread, warnings=leaf_warnings(question))
 
 
 def norm_mul_estimate(question: Question) -> Estimate:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.estimate import Estimate, Question
-from ldpbeam.estimators.frequencies import leaf_warnings, norm_sub, unbiased_shares
+from ldpbeam.estimators.frequencies import leaf_warnings, norm_sub, spread_evenly, unbiased_shares
 from ldpbeam.mechanisms import FrequencyMechanism
 
 
@@ -60,9 +60,8 @@ def iiw(question: Question, *, correction: bool = True) -> Estimate:
     shares, variance = unbiased_shares(question)
     mechanism = question.attribute.versions[question.versions[0]].mechanism
     bins = cast(FrequencyMechanism, mechanism).bins
-    per_bin = len(shares) // bins
-    filtered = iterative_wiener(shares.reshape(bins, per_bin).sum(axis=1), variance, correction=correction)
-    distribution = np.repeat(norm_sub(filtered) / per_bin, per_bin)
+    filtered = iterative_wiener(shares.reshape(bins, -1).sum(axis=1), variance, correction=correction)
+    distribution = spread_evenly(norm_sub(filtered), len(shares))
     return question.answer_distribution(
         "iiw",
         distribution,
