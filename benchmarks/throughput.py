@@ -88,7 +88,7 @@ def run_ldpbeam(folder: Path) -> str:
     files, _ = estimate.find_input([f"{folder}/*.avro"], "stop")
     with tempfile.TemporaryDirectory() as output:
         job = stream.BatchJob(study, output, "benchmark", files)
-        estimate.run_stream(estimate.assemble(job, "direct", []), Console())
+        estimate.run_pipeline(estimate.assemble(job, "direct", []), Console())
         (snapshot,) = output_of.snapshots_of(job)
     return digest(snapshot.statistic.joint_cells, snapshot.statistic.joint_counts)
 

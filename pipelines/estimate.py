@@ -16,10 +16,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineRunner, create_runner
 from rich.console import Console
 
+from ldpbeam.pipelines.batch import BatchJob, build
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.output import ACCOUNTING, ESTIMATES, WORKER_ESTIMATES, Output, snapshots_of
 from ldpbeam.pipelines.solve import Watch, solve, sort_key
-from ldpbeam.pipelines.stream import BatchJob, build
 from ldpbeam.runners import direct
 from ldpbeam.schemas.estimates import write_avro, write_json_lines
 from ldpbeam.schemas.study import Study
@@ -74,8 +74,8 @@ def assemble(job: BatchJob, runner: str, beam_arguments: Sequence[str]) -> beam.
     return pipeline
 
 
-def run_stream(pipeline: beam.Pipeline, console: Console) -> None:
-    """Run the stream to its end."""
+def run_pipeline(pipeline: beam.Pipeline, console: Console) -> None:
+    """Run the pipeline to its end."""
     with _reading_progress(console):
         pipeline.run().wait_until_finish()
 

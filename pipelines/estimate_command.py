@@ -10,12 +10,12 @@ from rich.console import Console
 from ldpbeam.pipelines import compare, tables
 from ldpbeam.pipelines import estimate as stages
 from ldpbeam.pipelines.arguments import Parser
+from ldpbeam.pipelines.batch import BatchJob
 from ldpbeam.pipelines.errors import DONE, TOO_MANY_BAD, UserError
 from ldpbeam.pipelines.ledger import write_ledger
 from ldpbeam.pipelines.options import add_people_options, people_columns, study_of, time_of
 from ldpbeam.pipelines.output import check_output, claim_output
 from ldpbeam.pipelines.people import read_people
-from ldpbeam.pipelines.stream import BatchJob
 from ldpbeam.schemas.compiled import attribute_of
 from ldpbeam.transforms.windows import beam_windows
 
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str]) -> int:
     check_output(job, options.overwrite)
     pipeline = stages.assemble(job, options.runner, beam_arguments)
     claim_output(job, options.input)
-    stages.run_stream(pipeline, console)
+    stages.run_pipeline(pipeline, console)
     found = stages.read_accounting(job)
     records = stages.estimate_all(job, console, options.estimate_on)
     ledger = write_ledger(job)

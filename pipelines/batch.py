@@ -1,4 +1,4 @@
-"""The stream, wired: from files to snapshots, dead letters and counts."""
+"""The bounded pipeline, wired: from files to snapshots, dead letters and counts."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class BatchJob(Output):
 
 
 def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
-    """Wire the whole stream into a pipeline."""
+    """Wire the whole of it into a pipeline."""
     study = job.study
     columns = wanted_columns(study, job.attribute, job.service)
     read = pipeline | "Read" >> ReadReports(
