@@ -219,6 +219,9 @@ def merge(statistics: Iterable[Statistic]) -> Statistic:
     cells, inverse = np.unique(np.concatenate([part.joint_cells for part in parts]), return_inverse=True)
     counts = np.zeros(len(cells), dtype=np.int64)
     np.add.at(counts, inverse, np.concatenate([part.joint_counts for part in parts]))
+    # What a difference took away leaves no trace, so that equal statistics are equal to the byte.
+    moments = {mask: own for mask, own in moments.items() if own.users or any(own.sums) or any(own.squares)}
+    cells, counts = cells[counts != 0], counts[counts != 0]
     return Statistic(
         fingerprint=first.fingerprint,
         reports=sum(part.reports for part in parts),
@@ -230,6 +233,27 @@ def merge(statistics: Iterable[Statistic]) -> Statistic:
         joint_cells=cells,
         joint_counts=counts,
     )
+
+
+def difference(after: Statistic, before: Statistic) -> Statistic:
+    """What must be merged with ``before`` to give ``after``; its counts may be below zero.
+
+    Raises:
+        ValueError: if their channels differ.
+    """
+    negative = Statistic(
+        fingerprint=before.fingerprint,
+        reports=-before.reports,
+        users=None if before.users is None else -before.users,
+        histograms=tuple(-histogram for histogram in before.histograms),
+        moments={
+            mask: Moments(-own.users, tuple(-s for s in own.sums), tuple(-s for s in own.squares))
+            for mask, own in before.moments.items()
+        },
+        joint_cells=before.joint_cells,
+        joint_counts=-before.joint_counts,
+    )
+    return merge([after, negative])
 
 
 def _add_moments(one: Moments, other: Moments) -> Moments:

@@ -231,7 +231,13 @@ class WindowsModel(_Model):
 
     size: Duration = Field(gt=0)
     period: Duration | None = Field(None, description="sliding windows: one starts every period")
-    allowed_lateness: Duration = Field(0, json_schema_extra={"default": "0s"})
+    allowed_lateness: Duration = Field(
+        0, description="in a stream, how long reports may still change a window that has closed",
+        json_schema_extra={"default": "0s"},
+    )  # fmt: skip
+    early_reports: int | None = Field(
+        None, ge=1, description="in a stream, an early estimate each time so many more reports are in"
+    )
 
     @model_validator(mode="after")
     def _period_divides(self) -> WindowsModel:

@@ -2,91 +2,20 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import apache_beam as beam
-import fastavro
 from apache_beam.transforms.window import BoundedWindow
 
-from ldpbeam.schemas.snapshots import Snapshot, decode_statistic, encode_statistic
+from ldpbeam.schemas.snapshots import Snapshot
 from ldpbeam.schemas.study import Study
 from ldpbeam.statistics import Statistic, merge, tally
+from ldpbeam.transforms.coders import Accumulator, AccumulatorCoder, GroupKey
 from ldpbeam.transforms.joins import UserReports, by_coordinate
 from ldpbeam.transforms.windows import window_bounds
 
 #: Partial statistics are kept side by side until this many are merged at once.
 SIDE_BY_SIDE = 16
-
-Accumulator = list[Statistic]
-
-
-class StatisticCoder(beam.coders.Coder):
-    """A statistic as one Avro datum."""
-
-    def encode(self, value: Statistic) -> bytes:
-        """The datum's bytes."""
-        return encode_statistic(value)
-
-    def decode(self, encoded: bytes) -> Statistic:
-        """The inverse."""
-        return decode_statistic(encoded)
-
-    def is_deterministic(self) -> bool:
-        """Equal statistics have equal bytes."""
-        return True
-
-
-class _AccumulatorCoder(beam.coders.Coder):
-    """Partial statistics, merged to at most one, as one Avro datum or none."""
-
-    def encode(self, value: Accumulator) -> bytes:
-        return encode_statistic(merge(value)) if value else b""
-
-    def decode(self, encoded: bytes) -> Accumulator:
-        return [decode_statistic(encoded)] if encoded else []
-
-    def is_deterministic(self) -> bool:
-        return True
-
-
-beam.coders.registry.register_coder(Statistic, StatisticCoder)
-
-
-class _GroupKeyCoder(beam.coders.Coder):
-    """(attribute, group) as Avro, so that no group's name can be taken for no group."""
-
-    _schema = fastavro.parse_schema(
-        {
-            "type": "record",
-            "name": "GroupKey",
-            "fields": [
-                {"name": "attribute", "type": "string"},
-                {"name": "group", "type": ["null", "string"]},
-            ],
-        }
-    )
-
-    def encode(self, value: tuple[str, str | None]) -> bytes:
-        stream = io.BytesIO()
-        record = {"attribute": value[0], "group": value[1]}
-        fastavro.schemaless_writer(stream, self._schema, record)
-        return stream.getvalue()
-
-    def decode(self, encoded: bytes) -> tuple[str, str | None]:
-        record: Any = fastavro.schemaless_reader(io.BytesIO(encoded), self._schema, None)
-        return record["attribute"], record["group"]
-
-    def is_deterministic(self) -> bool:
-        return True
-
-
-class GroupKey(tuple[str, str | None]):
-    """(attribute, group); a type of its own so that Beam finds its coder."""
-
-
-beam.coders.registry.register_coder(GroupKey, _GroupKeyCoder)
 
 
 class CombineStatistics(beam.CombineFn):
@@ -124,7 +53,7 @@ class CombineStatistics(beam.CombineFn):
 
     def get_accumulator_coder(self) -> beam.coders.Coder:
         """Avro, where Beam would pickle."""
-        return _AccumulatorCoder()
+        return AccumulatorCoder()
 
 
 class Aggregate(beam.PTransform):

@@ -19,6 +19,8 @@ OUT_OF_RANGE = "out_of_range"
 DEAD_LETTERS = "dead_letters"
 #: With sliding windows: a report that stands in three of them counts three times.
 IN_WINDOWS = "used_in_windows"
+#: With sliding windows: a report that is too late for three of them counts three times.
+LATE_IN_WINDOWS = "late_in_windows"
 REASON = "dead_letters_by_reason/"
 
 #: Reports read so far by workers in this process; a progress line's only source on engines that say
@@ -43,6 +45,7 @@ def accounting(counts: Iterable[tuple[str, int]]) -> dict[str, object]:
     reasons = {k.removeprefix(REASON): n for k, n in sorted(total.items()) if k.startswith(REASON)}
     names = (IN, USED, DUPLICATES, LATE, OUT_OF_RANGE, DEAD_LETTERS)
     found: dict[str, object] = {name: total[name] for name in names}
-    if IN_WINDOWS in total:
-        found[IN_WINDOWS] = total[IN_WINDOWS]
+    for name in (IN_WINDOWS, LATE_IN_WINDOWS):
+        if name in total:
+            found[name] = total[name]
     return {**found, "dead_letters_by_reason": reasons}

@@ -276,6 +276,16 @@ def by_coordinate(attribute: Attribute, users: UserReports) -> Iterator[UserRepo
         )
 
 
+def by_report_id(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """A batch's reports that have an id, and those that have none."""
+    if "report_id" not in batch.schema.names:
+        return batch.slice(0, 0), batch
+    ids = batch.column("report_id")
+    if not ids.null_count:
+        return batch, batch.slice(0, 0)
+    return batch.filter(ids.is_valid()), batch.filter(ids.is_null())
+
+
 def first_of_report_ids(
     attribute: Attribute, batches: Sequence[pa.RecordBatch]
 ) -> tuple[list[pa.RecordBatch], int]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ldpbeam.schemas.study import Study
 from ldpbeam.transforms.counts import COUNTS, DUPLICATES, count
-from ldpbeam.transforms.joins import first_of_report_ids
+from ldpbeam.transforms.joins import by_report_id, first_of_report_ids
 from ldpbeam.transforms.windows import SplitByStepAndKey
 
 _IDENTIFIED = "identified"
@@ -50,14 +50,11 @@ class DropRepeats(beam.PTransform):
 
 
 def _by_report_id(batch: pa.RecordBatch) -> Iterable[Any]:
-    if "report_id" not in batch.schema.names:
-        yield batch
-        return
-    has_id = batch.column("report_id").is_valid()
-    identified = batch.filter(has_id)
-    yield beam.pvalue.TaggedOutput(_IDENTIFIED, identified)
-    if identified.num_rows < batch.num_rows:
-        yield batch.filter(batch.column("report_id").is_null())
+    identified, plain = by_report_id(batch)
+    if identified.num_rows:
+        yield beam.pvalue.TaggedOutput(_IDENTIFIED, identified)
+    if plain.num_rows:
+        yield plain
 
 
 class _FirstOfReportIds(beam.DoFn):
