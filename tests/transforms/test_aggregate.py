@@ -20,6 +20,7 @@ from ldpbeam.schemas.snapshots import Snapshot
 from ldpbeam.schemas.study_file import parse_study
 from ldpbeam.statistics import Answers, Statistic, empty, merge, tally
 from ldpbeam.transforms import aggregate as stage
+from ldpbeam.transforms import coders
 from ldpbeam.transforms.batches import attribute_name, tagged, version_index
 from ldpbeam.transforms.joins import UserReports
 
@@ -119,7 +120,7 @@ def test_an_accumulator_crosses_the_wire_merged_and_nothing_is_nothing() -> None
 
 def test_equal_statistics_have_equal_bytes() -> None:
     parts = [tally(X, p.users, p.answers) for p in (people(20, 1), people(30, 2))]
-    coder = stage.StatisticCoder()
+    coder = coders.StatisticCoder()
     assert coder.encode(merge(parts)) == coder.encode(merge(parts[::-1]))
     assert coder.decode(coder.encode(parts[0])) == parts[0]
     assert coder.decode(coder.encode(empty(X))) == empty(X)
@@ -134,7 +135,7 @@ def test_statistics_of_different_channels_refuse_to_merge() -> None:
 
 @given(st.text(), st.none() | st.text())
 def test_a_groups_key_comes_back_and_no_group_is_no_name(attribute: str, group: str | None) -> None:
-    coder = beam.coders.registry.get_coder(stage.GroupKey)
+    coder = beam.coders.registry.get_coder(coders.GroupKey)
     assert coder.is_deterministic()
     encoded = coder.encode((attribute, group))
     assert coder.decode(encoded) == (attribute, group)
