@@ -39,7 +39,9 @@ setup(
     ],
     extras_require={
         "gcp": ["apache-beam[gcp]>=2.76"],
+        "pubsub": ["google-cloud-pubsub>=2.18"],
         "test": [
+            "google-cloud-pubsub>=2.18",
             "hypothesis>=6.100",
             "import-linter>=2.1",
             "mypy>=1.11",

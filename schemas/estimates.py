@@ -51,6 +51,7 @@ def estimate_record(
         "window_end": rfc3339(window[1]) if window else None,
         "pane_index": snapshot.pane_index,
         "pane_timing": snapshot.pane_timing,
+        "complete": snapshot.complete,
         "reports": estimate.reports,
         "users": estimate.users,
         "converged": estimate.converged,

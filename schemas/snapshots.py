@@ -28,6 +28,7 @@ class Snapshot:
         pane_index: 0 for the first pane of a window.
         pane_timing: early, on_time or late.
         statistic: the statistic.
+        complete: whether every report of the window that came in time is in it, as far as can be known.
         run: the run that made it, which does not make it another; empty until it is read back.
         parts: of a roll-up, the names of what was merged into it.
     """
@@ -39,6 +40,7 @@ class Snapshot:
     statistic: Statistic
     pane_index: int = 0
     pane_timing: str = "on_time"
+    complete: bool = True
     run: str = field(default="", compare=False)
     parts: tuple[str, ...] = ()
 
@@ -149,6 +151,7 @@ def write_snapshots(
             "window_end": snapshot.window[1] if snapshot.window else None,
             "pane_index": snapshot.pane_index,
             "pane_timing": snapshot.pane_timing,
+            "complete": snapshot.complete,
             "parts": list(snapshot.parts),
             **statistic_fields(snapshot.statistic),
         }
@@ -170,6 +173,7 @@ def read_snapshots(stream: IO[bytes]) -> Iterator[Snapshot]:
             other_groups=record["other_groups"],
             pane_index=record["pane_index"],
             pane_timing=record["pane_timing"],
+            complete=record["complete"],
             statistic=statistic_of(record),
             run=record["run"],
             parts=tuple(record["parts"]),

@@ -15,10 +15,18 @@ import pyarrow.compute as pc
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.schemas.study import Study
 
+#: The key of a schema's metadata where a stream's source says its watermark, in epoch milliseconds.
+WATERMARK = b"watermark"
 
-def tagged(batch: pa.RecordBatch, attribute: str, version: int) -> pa.RecordBatch:
-    """The batch, its schema naming an attribute and a channel of it."""
-    return batch.replace_schema_metadata({"attribute": attribute, "version": str(version)})
+
+def tagged(
+    batch: pa.RecordBatch, attribute: str, version: int, watermark: bytes | None = None
+) -> pa.RecordBatch:
+    """The batch, its schema naming an attribute and a channel of it, and in a stream the watermark."""
+    tags: dict[str | bytes, str | bytes] = {"attribute": attribute, "version": str(version)}
+    if watermark is not None:
+        tags[WATERMARK] = watermark
+    return batch.replace_schema_metadata(tags)
 
 
 def version_index(batch: pa.RecordBatch) -> int:

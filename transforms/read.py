@@ -51,14 +51,15 @@ class ReadReports(beam.PTransform):
         return (
             pipeline
             | "Files" >> beam.Create(entries, reshuffle=False)
-            | "SplitFiles" >> beam.FlatMap(_split_or_keep)
+            | "SplitFiles" >> beam.FlatMap(split_or_keep)
             | "SpreadRanges" >> beam.Reshuffle()
             | "ReadRanges"
             >> beam.ParDo(_ReadRange(self.columns, self.keep)).with_outputs(DEAD, COUNTS, main="decoded")
         )
 
 
-def _split_or_keep(file: ReportFile | BadFile) -> Iterator[FileRange | BadFile]:
+def split_or_keep(file: ReportFile | BadFile) -> Iterator[FileRange | BadFile]:
+    """The ranges of a file; one that turns out to be bad as it is."""
     if isinstance(file, BadFile):
         yield file
         return
@@ -75,7 +76,7 @@ class _ReadRange(beam.DoFn):
 
     def process(self, element: FileRange | BadFile) -> Iterable[Any]:
         path = element.path
-        for item in _read(element, self.columns):
+        for item in read_range(element, self.columns):
             if isinstance(item, DeadLetter):
                 yield count(IN, item.reports)
                 yield from emit([item], self.keep)
@@ -85,7 +86,8 @@ class _ReadRange(beam.DoFn):
                 yield item.replace_schema_metadata(metadata)
 
 
-def _read(element: FileRange | BadFile, columns: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:
+def read_range(element: FileRange | BadFile, columns: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:
+    """Decoded batches of a part of a file, and what of it does not decode."""
     path = element.path
     if isinstance(element, BadFile):
         yield DeadLetter(path, None, None, BAD_FILE, element.problem, 1, path.encode())

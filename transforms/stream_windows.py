@@ -7,6 +7,7 @@ engine drops anything, and what is late is decided by the watermark of the sourc
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -18,13 +19,14 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.schemas.study import WindowsModel
-from ldpbeam.transforms.batches import attribute_name, version_index
-from ldpbeam.transforms.counts import COUNTS, LATE, LATE_IN_WINDOWS, count
+from ldpbeam.transforms.batches import WATERMARK, attribute_name, version_index
+from ldpbeam.transforms.counts import COUNTS, LATE, LATE_IN_WINDOWS, OUT_OF_RANGE, count
 from ldpbeam.transforms.partitions import partition, split_by
 from ldpbeam.transforms.windows import GATHERED_REPORTS, step
 
-#: The key of a schema's metadata where the source says its watermark, in epoch milliseconds.
-WATERMARK = b"watermark"
+#: Reports dated so many milliseconds ahead of the clock or more are out of range: no clock of a client is so
+#: far out, and their windows would stay open until then.
+FUTURE = 86_400_000
 
 
 def windows_of(windows: WindowsModel, time: int) -> list[tuple[int, int]]:
@@ -49,7 +51,7 @@ class SplitByWindow(beam.DoFn):
     """Batches of a channel to (key of attribute, partition and window, batch), gathered again per bundle.
 
     Outputs: the main one, and counts of reports that are late: those whose every window closed, with the
-    lateness that is allowed, before the source's watermark when they came.
+    lateness that is allowed, before the source's watermark when they came; and of reports from the future.
 
     Args:
         windows: of the study.
@@ -74,9 +76,17 @@ class SplitByWindow(beam.DoFn):
         metadata = dict(batch.schema.metadata)
         watermark = int(metadata.pop(WATERMARK, -(2**62)))
         batch = batch.replace_schema_metadata(metadata)
+        times = batch.column("event_time").to_numpy()
+        future = times >= time.time_ns() // 1_000_000 + FUTURE
+        if future.any():
+            yield count(OUT_OF_RANGE, int(future.sum()))
+            batch = batch.filter(pa.array(~future))
+            times = times[~future]
+        if not len(times):
+            return
         size = step(self.windows)
         late = late_in_windows = 0
-        for code, piece in split_by(batch, batch.column("event_time").to_numpy() // size):
+        for code, piece in split_by(batch, times // size):
             bounds = windows_of(self.windows, code * size)
             is_open = [own for own in bounds if own[1] + self.windows.allowed_lateness > watermark]
             late_in_windows += piece.num_rows * (len(bounds) - len(is_open))
@@ -94,13 +104,13 @@ class SplitByWindow(beam.DoFn):
         if self.windows.period and late_in_windows:
             yield count(LATE_IN_WINDOWS, late_in_windows)
         if self._reports >= GATHERED_REPORTS:
-            for time, key, piece in self._pieces():
-                yield window.TimestampedValue((key, piece), time)
+            for at, key, piece in self._pieces():
+                yield window.TimestampedValue((key, piece), at)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         """Hand on what is left."""
-        for time, key, piece in self._pieces():
-            yield WindowedValue((key, piece), time, [window.GlobalWindow()])
+        for at, key, piece in self._pieces():
+            yield WindowedValue((key, piece), at, [window.GlobalWindow()])
 
     def _pieces(self) -> Iterator[tuple[Timestamp, str, pa.RecordBatch]]:
         for (key, _, _), parts in self._gathered.items():

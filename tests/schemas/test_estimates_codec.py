@@ -136,6 +136,7 @@ def test_a_distribution_of_numbers_comes_with_its_edges_quantiles_and_moments() 
         "window_end": "2026-01-01T01:00:00.500Z",
         "pane_index": 0,
         "pane_timing": "on_time",
+        "complete": True,
         "reports": 10,
         "users": 9,
         "converged": False,

@@ -50,7 +50,7 @@ def snapshots(attribute: Attribute) -> list[Snapshot]:
     return [
         Snapshot("minutes", WINDOW, "north", 0, one, pane_index=2, pane_timing="late"),
         Snapshot("minutes", WINDOW, None, 7, merge([one, other])),
-        Snapshot("minutes", None, None, 0, empty(attribute), pane_timing="early"),
+        Snapshot("minutes", None, None, 0, empty(attribute), pane_timing="early", complete=False),
     ]
 
 
@@ -201,7 +201,7 @@ def test_every_field_with_a_default_stands_in_the_schema_for_older_files() -> No
     optional = {name for name, default in fields.items() if default != "none"}
     assert optional == {
         *("group", "other_groups", "window_start", "window_end"),
-        *("pane_index", "pane_timing", "parts", "shard", "users"),
+        *("complete", "pane_index", "pane_timing", "parts", "shard", "users"),
     }
 
 

@@ -1,0 +1,70 @@
+"""The local engine of streams: Prism, Beam's portable engine, a process of its own beside this one.
+
+Workers run in this process (``LOOPBACK``), so that it sees how far they are and can ask them to stop. Of the
+local engines only Prism runs unbounded splittable reads, and so our own source; where it cannot be had,
+``bundle_based`` takes its place.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
+from apache_beam.runners.portability.prism_runner import PrismJobServer, PrismRunner
+from apache_beam.runners.runner import PipelineRunner
+
+#: Said once where Prism is missing.
+WITHOUT_PRISM = (
+    "Prism, Beam's local engine for streams, is not here and could not be fetched (install it with "
+    "`go install github.com/apache/beam/sdks/v2/go/cmd/prism@v2.77.0`, or name it with --prism-location); "
+    "without it messages are pulled ten at a time and acknowledged before they are processed, so a crash "
+    "loses them, and a report older than its window and lateness counts as late, however long the queue"
+)
+
+
+def find(location: str | None) -> str | None:
+    """Where Prism is: as given, on PATH, in Beam's cache, or fetched into it by Beam; None if nowhere.
+
+    Raises:
+        FileNotFoundError: if a location is given and nothing is there.
+    """
+    if location is not None:
+        if not Path(location).is_file() and "://" not in location:
+            raise FileNotFoundError(f"{location}: there is no such file")
+        return location
+    on_path = shutil.which("prism")
+    if on_path is not None:
+        return on_path
+    installed = Path(PrismJobServer.BIN_CACHE) / "prism"
+    if installed.is_file():
+        return str(installed)
+    try:
+        fetched: str = PrismJobServer(PipelineOptions([]))._get_executable_path()
+    except Exception:  # no network, no such release, no room: each its own error
+        return None
+    return fetched
+
+
+def runner() -> PipelineRunner:
+    """The engine; :func:`options` tell it where Prism is."""
+    return PrismRunner()
+
+
+def options(location: str) -> Sequence[str]:
+    """What Beam must be told to run a stream on it."""
+    return [
+        f"--prism_location={location}",
+        "--environment_type=LOOPBACK",
+        "--streaming",
+        # A server of its own for each run: one that is shared ends with the first run that does.
+        "--experiments=disable_prism_server_singleton",
+        "--prism_log_level=error",
+    ]
+
+
+def bundle_based() -> PipelineRunner:
+    """The engine in this process that can run streams, slowly and without our own source."""
+    return BundleBasedDirectRunner()

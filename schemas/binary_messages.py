@@ -1,0 +1,244 @@
+"""What messages hold besides JSON: Avro's single objects and containers, and Arrow streams.
+
+The bytes may come from anyone, and a message that ends the process is delivered again. So schemas and buffers
+that could do that are refused before they are used.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from fastavro.schema import fingerprint, to_parsing_canonical_form
+
+from ldpbeam.schemas import avro
+from ldpbeam.schemas.containers import Block, read_blocks, read_header
+from ldpbeam.schemas.records import by_payload, columns_of
+from ldpbeam.schemas.reports import Columns, decoded, is_number
+
+BAD_MESSAGE = "bad_message"
+CORRUPT_BLOCK = "corrupt_block"
+UNKNOWN_SCHEMA = "unknown_schema"
+
+#: What Avro's single-object encoding begins with; eight bytes of the schema's fingerprint follow.
+OBJECT_MAGIC = b"\xc3\x01"
+_OBJECT_AT = len(OBJECT_MAGIC) + 8
+#: Larger record batches of a stream come in parts of this many reports.
+BATCH_REPORTS = 65_536
+
+
+@dataclass(frozen=True)
+class BadPart:
+    """What of some bytes does not decode.
+
+    Attributes:
+        place: the row it begins at; of single objects, which of them it is.
+        reports: how many reports it claims to be, at least 1.
+        reason: one of this file's.
+        problem: what is wrong with it.
+        data: the bytes that are bad.
+    """
+
+    place: int
+    reports: int
+    reason: str
+    problem: str
+    data: bytes
+
+
+def decode_objects(
+    objects: Sequence[bytes], wanted: Columns, writer_schemas: Sequence[Any]
+) -> Iterator[pa.RecordBatch | BadPart]:
+    """Batches of reports from Avro single objects that begin with ``OBJECT_MAGIC``.
+
+    The column ``position`` says which of the objects a report is.
+    """
+    known = {_fingerprint(writer_schema): writer_schema for writer_schema in writer_schemas}
+    by_schema: dict[bytes, list[int]] = defaultdict(list)
+    for place, data in enumerate(objects):
+        by_schema[data[len(OBJECT_MAGIC) : _OBJECT_AT]].append(place)
+    for own, places in by_schema.items():
+        if own in known:
+            yield from _objects_of(known[own], objects, places, wanted)
+            continue
+        names = ", ".join(f"{print_.hex()} of {schema['name']}" for print_, schema in known.items())
+        problem = f"its schema's fingerprint is {own.hex()}; known are {names}"
+        for place in places:
+            yield BadPart(place, 1, UNKNOWN_SCHEMA, problem, objects[place])
+
+
+def _fingerprint(writer_schema: Any) -> bytes:
+    """The CRC-64-AVRO of a schema, in the order of bytes that messages have."""
+    return bytes.fromhex(fingerprint(to_parsing_canonical_form(writer_schema), "CRC-64-AVRO"))
+
+
+def _objects_of(
+    writer_schema: Any, objects: Sequence[bytes], places: Sequence[int], wanted: Columns
+) -> Iterator[pa.RecordBatch | BadPart]:
+    plain = fastavro.parse_schema(avro._without_logical_types(writer_schema))
+    records: list[Any] = []
+    whole: list[int] = []
+    for place in places:
+        stream = io.BytesIO(objects[place])
+        stream.seek(_OBJECT_AT)
+        try:
+            record: Any = fastavro.schemaless_reader(stream, plain, None)
+            if stream.tell() < len(objects[place]):
+                raise ValueError("bytes are left after it")
+        except Exception as error:  # fastavro raises its own
+            yield BadPart(place, 1, BAD_MESSAGE, f"it does not decode: {error!r}", objects[place])
+            continue
+        records.append(record)
+        whole.append(place)
+    kinds = {field["name"]: field["type"] for field in writer_schema["fields"]}
+    if "event_time" in kinds:
+        avro._in_milliseconds(records, kinds["event_time"])
+    for chosen in by_payload(records):
+        columns = columns_of([records[index] for index in chosen], wanted.names)
+        declared = {name: avro._as_declared(column, kinds[name]) for name, column in columns.items()}
+        position, row = np.array(whole, dtype=np.int64)[chosen], np.zeros(len(chosen), dtype=np.int64)
+        yield decoded(declared, wanted, {}, pa.array(position), pa.array(row))
+
+
+def decode_container(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | BadPart]:
+    """Batches of reports from an Avro container; a corrupt block costs only itself.
+
+    The column ``row`` counts from the container's start, by what its blocks claim.
+
+    Raises:
+        ValueError: if it has no header, or its schema has an array, uses a record twice, or has fields of no
+            bytes or of too many.
+    """
+    stream = io.BytesIO(data)
+    header = read_header(stream)
+    _refuse_endless(header.writer_schema, set())
+    _refuse_widths(header.writer_schema)
+    rows: dict[int, int] = {}
+    blocks = _counted(read_blocks(stream, header, 0, len(data)), 8 * len(data), rows)
+    for item in avro.decode_blocks(header, blocks, wanted):
+        if isinstance(item, Block):
+            yield BadPart(rows[item.position], item.reports, CORRUPT_BLOCK, item.problem, item.data)
+            continue
+        positions, block = np.unique(item.column("position").to_numpy(), return_inverse=True)
+        before = np.array([rows[position] for position in positions.tolist()], dtype=np.int64)
+        row = pa.array(before[block] + item.column("row").to_numpy())
+        yield item.set_column(item.schema.get_field_index("row"), "row", row)
+
+
+def _refuse_endless(kind: Any, records: set[str]) -> None:
+    """Refuse schemas by which few bytes are endless values, or fill the stack.
+
+    An array may have any number of items without bytes. So may a record that is used again and again, and one
+    within itself is read until the stack ends.
+    """
+    if isinstance(kind, list):
+        for branch in kind:
+            _refuse_endless(branch, records)
+    elif isinstance(kind, str):
+        if kind.rpartition(".")[2] in records:
+            raise ValueError(f"its schema uses the record {kind} twice, which messages may not")
+    elif kind["type"] == "array":
+        raise ValueError("its schema has an array, which messages may not")
+    elif kind["type"] in ("record", "error"):
+        records.add(kind["name"].rpartition(".")[2])
+        for field in kind["fields"]:
+            _refuse_endless(field["type"], records)
+    else:
+        _refuse_endless(kind["values" if kind["type"] == "map" else "type"], records)
+
+
+def _refuse_widths(writer_schema: Any) -> None:
+    """Refuse fixed-width records whose width overflows: NumPy would read beyond the message."""
+    dtype = avro.fixed_dtype(writer_schema)
+    if dtype is None:
+        return
+    widths = [dtype[index].itemsize for index in range(len(dtype))]
+    if min(widths) == 0 or sum(widths) != dtype.itemsize:
+        raise ValueError("its schema has fields of no bytes, or of too many")
+
+
+def _counted(blocks: Iterator[Block], most: int, rows: dict[int, int]) -> Iterator[Block]:
+    """Blocks as they are; ``rows`` is filled with how many reports stand before each position."""
+    total = 0
+    for block in blocks:
+        rows[block.position] = total
+        if total + block.reports > most:
+            problem = f"{block.reports} reports are more than the message has bits"
+            block = replace(block, reports=1, problem=block.problem or problem)
+        total += block.reports
+        yield block
+
+
+def decode_stream(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | BadPart]:
+    """Batches of reports from an Arrow stream; damage costs what comes from there on.
+
+    The column ``row`` counts from the stream's start.
+
+    Raises:
+        ValueError: if this is no Arrow stream, or a column stands twice in it.
+    """
+    source = pa.BufferReader(data)
+    try:
+        reader = pa.ipc.open_stream(source)
+        names = [name for name in reader.schema.names if name in wanted.names]
+        entries = (reader.schema.metadata or {}).items()
+    except Exception as error:  # damage shows in any of Arrow's ways, and in names that are not UTF-8
+        raise ValueError(f"no Arrow stream: {error}") from None
+    if len(set(names)) < len(names):
+        raise ValueError(f"columns stand twice: {', '.join(sorted(names))}")
+    metadata = {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in entries}
+    row, start, claimed = 0, source.tell(), 1
+    try:
+        for batch in reader:
+            # A column of nulls has no bytes, so any number of rows could be claimed.
+            if row + batch.num_rows > 8 * len(data):
+                raise ValueError(f"{batch.num_rows} reports are more than the message has bits")
+            claimed = batch.num_rows
+            chosen = batch.select(names)
+            chosen.validate(full=True)
+            parts = [chosen.slice(first, BATCH_REPORTS) for first in range(0, claimed, BATCH_REPORTS)]
+            yield from [
+                _part(part, wanted, metadata, row + BATCH_REPORTS * n) for n, part in enumerate(parts)
+            ]
+            row, start, claimed = row + claimed, source.tell(), 1
+        start = source.tell()
+        if start < len(data):
+            raise ValueError("bytes are left after its end")
+    except Exception as error:  # as above
+        yield BadPart(row, max(1, claimed), CORRUPT_BLOCK, f"it does not decode: {error}", data[start:])
+
+
+def _part(batch: pa.RecordBatch, wanted: Columns, metadata: Mapping[str, str], row: int) -> pa.RecordBatch:
+    columns = dict(zip(batch.schema.names, map(_readable, batch.columns), strict=True))
+    rows = pa.array(np.arange(row, row + batch.num_rows))
+    part = decoded(columns, wanted, metadata, rows, rows)
+    payload = part.schema.get_field_index("payload")
+    return part.set_column(payload, "payload", _number_or_bytes(part.column(payload)))
+
+
+def _readable(column: pa.Array) -> pa.Array:
+    """A column whose missing views are empty: casts read them too, and no validation looks at them."""
+    kind, start = column.type, column.offset
+    if not (pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)) or not column.null_count:
+        return column
+    validity, views, *data = column.buffers()
+    own = np.frombuffer(views, dtype=np.uint8).copy()
+    missing = column.is_null().to_numpy(zero_copy_only=False)
+    own[16 * start : 16 * (start + len(column))].reshape(-1, 16)[missing] = 0
+    return pa.Array.from_buffers(kind, len(column), [validity, pa.py_buffer(own), *data], offset=start)
+
+
+def _number_or_bytes(payload: pa.Array) -> pa.Array:
+    """A payload of a type that later stages know; of any other NaN: no number, but not missing either."""
+    kind = payload.type
+    others = (pa.types.is_null, pa.types.is_boolean, pa.types.is_string, pa.types.is_binary)
+    if is_number(kind) or pa.types.is_fixed_size_binary(kind) or any(own(kind) for own in others):
+        return payload
+    return pc.if_else(pc.is_valid(payload), np.nan, pa.scalar(None, pa.float64()))

@@ -1,0 +1,130 @@
+"""Files as a feed: new ones are read as they arrive, and never twice.
+
+Beam's ``MatchContinuously`` takes the wall clock for the watermark, so that reports of an hour ago are late;
+here the watermark is that of the source, as for Pub/Sub.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.schemas.reports import Columns
+from ldpbeam.transforms.dead_letters import DeadLetter
+from ldpbeam.transforms.feeds import Feed, OpenFeed, Parcel
+from ldpbeam.transforms.files import BadFile, FileRange, literal, sniff
+from ldpbeam.transforms.read import read_range, split_or_keep
+from ldpbeam.transforms.write import make_folder, opened, replacing
+
+#: New files are looked for so often, in seconds.
+LOOKING_SECONDS = 2.0
+#: Below a run's folder: the parts of files that are safe.
+DONE = "files.json"
+
+
+@dataclass(frozen=True)
+class FolderFeed(Feed):
+    """The files that some patterns name, now and later.
+
+    A file must be whole when its name first matches: write it under another name, and rename it. Names that
+    begin with a dot are never read.
+
+    Attributes:
+        patterns: globs, on any file system Beam knows.
+        columns: which columns of reports matter.
+        folder: where it is written down which parts of files are safe.
+        done: what earlier runs wrote there.
+    """
+
+    patterns: tuple[str, ...]
+    columns: Columns
+    folder: str
+    done: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """The patterns."""
+        return ", ".join(self.patterns)
+
+    def open(self) -> OpenFeed:
+        """Begin to look for files."""
+        return _Watched(self)
+
+
+def done_before(output: str, runs: str) -> frozenset[str]:
+    """The parts of files that earlier runs of an output folder made safe."""
+    found: set[str] = set()
+    pattern = FileSystems.join(literal(output), runs, "*", DONE)
+    for entry in FileSystems.match([pattern])[0].metadata_list:
+        with opened(entry.path) as stream:
+            found.update(json.load(stream))
+    return frozenset(found)
+
+
+class _Watched(OpenFeed):
+    def __init__(self, feed: FolderFeed) -> None:
+        self.feed = feed
+        self._known: set[str] = set()
+        self._safe: set[str] = set()
+        self._waiting: deque[tuple[FileRange | BadFile, float]] = deque()
+        self._looked = -LOOKING_SECONDS
+
+    def take(self) -> Parcel | None:
+        if not self._waiting and time.monotonic() - self._looked >= LOOKING_SECONDS:
+            self._look()
+            self._looked = time.monotonic()
+        while self._waiting:
+            part, written = self._waiting.popleft()
+            receipt = _receipt(part)
+            if receipt not in self.feed.done:
+                return self._parcel(part, receipt, written)
+        return None
+
+    def _parcel(self, part: FileRange | BadFile, receipt: str, written: float) -> Parcel:
+        batches: list[pa.RecordBatch] = []
+        letters: list[DeadLetter] = []
+        for item in read_range(part, self.feed.columns):
+            if isinstance(item, DeadLetter):
+                letters.append(item)
+            elif item.num_rows:
+                metadata = {**(item.schema.metadata or {}), b"file": part.path.encode()}
+                batches.append(item.replace_schema_metadata(metadata))
+        return Parcel(batches, letters, [receipt], int(1000 * written))
+
+    def _look(self) -> None:
+        try:
+            results = FileSystems.match(list(self.feed.patterns))
+        except BeamIOError as error:
+            raise OSError(str(error)) from None
+        found: dict[str, Any] = {
+            entry.path: entry
+            for result in results
+            for entry in result.metadata_list
+            if not FileSystems.split(entry.path)[1].startswith(".")
+        }
+        for path in sorted(found.keys() - self._known):
+            self._known.add(path)
+            entry = found[path]
+            for part in split_or_keep(sniff(path, entry.size_in_bytes)):
+                self._waiting.append((part, entry.last_updated_in_seconds or time.time()))
+
+    def acknowledge(self, receipts: Sequence[str]) -> None:
+        self._safe.update(receipts)
+        make_folder(self.feed.folder)
+        with replacing(FileSystems.join(self.feed.folder, DONE)) as stream:
+            stream.write(json.dumps(sorted(self._safe)).encode() + b"\n")
+
+    def close(self) -> None:
+        self._waiting.clear()
+
+
+def _receipt(part: FileRange | BadFile) -> str:
+    return part.path if isinstance(part, BadFile) else f"{part.path}#{part.start}-{part.stop}"

@@ -1,0 +1,85 @@
+"""What a run of a stream promises in writing before its reports are acknowledged.
+
+Open windows live in the engine's state, which on a local engine is memory. So before reports are
+acknowledged, and can never be had again, the windows they are in are named in a file of the run. If the run
+ends before such a window has its pane, the next run knows that the window is incomplete.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.transforms.files import literal
+from ldpbeam.transforms.write import make_folder, opened, replacing
+
+#: Below the output folder, a folder a run.
+RUNS = "runs"
+
+
+class OpenWindow(NamedTuple):
+    """An attribute's window, [start, end) in epoch milliseconds."""
+
+    attribute: str
+    start: int
+    end: int
+
+
+class Journal:
+    """The journal of one reader of a run.
+
+    Args:
+        output: the run's output folder.
+        run: the run.
+        reader: which of the run's readers.
+        kept: how long after its end a window stays in the journal, in milliseconds of event time.
+    """
+
+    def __init__(self, output: str, run: str, reader: int, kept: int) -> None:
+        self.folder = FileSystems.join(output, RUNS, run)
+        self.path = FileSystems.join(self.folder, f"journal-{reader}.json")
+        self.kept = kept
+        self._windows: set[OpenWindow] = set()
+
+    def name(self, windows: Iterable[OpenWindow], watermark: int | None) -> None:
+        """These windows are open; when this returns it stands in the file."""
+        passed = -(2**62) if watermark is None else watermark - self.kept
+        new = {window for window in windows if window.end > passed} - self._windows
+        if new:
+            self._windows = {window for window in self._windows | new if window.end > passed}
+            self._write(None)
+
+    def stop(self, watermark: int | None) -> None:
+        """The run is asked to stop: windows that end after the watermark will not be complete."""
+        self._write(-(2**62) if watermark is None else watermark)
+
+    def _write(self, stopped_at: int | None) -> None:
+        make_folder(self.folder)
+        with replacing(self.path) as stream:
+            entry = {"stopped_at": stopped_at, "windows": sorted(self._windows)}
+            stream.write(json.dumps(entry).encode() + b"\n")
+
+
+def stopped_at(output: str, run: str) -> int | None:
+    """The watermark at which a run was asked to stop, the earliest of its readers'; None while it goes on."""
+    found = [entry["stopped_at"] for entry in _entries(FileSystems.join(output, RUNS, run))]
+    return min((time for time in found if time is not None), default=None)
+
+
+def named_windows(output: str, run: str) -> set[OpenWindow]:
+    """The windows in a run's journals."""
+    return {
+        OpenWindow(*window)
+        for entry in _entries(FileSystems.join(output, RUNS, run))
+        for window in entry["windows"]
+    }
+
+
+def _entries(folder: str) -> Iterator[dict]:  # type: ignore[type-arg]
+    pattern = FileSystems.join(literal(folder), "journal-*.json")
+    for entry in FileSystems.match([pattern])[0].metadata_list:
+        with opened(entry.path) as stream:
+            yield json.load(stream)

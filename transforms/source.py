@@ -1,0 +1,336 @@
+"""An unbounded source of reports on any feed: acknowledged only when an engine has made them durable.
+
+Beam's own Pub/Sub reader acknowledges before it processes and takes the wall clock for the watermark on
+local engines: a crash would lose reports, and a replay of last week would be late. This one runs on engines
+with unbounded splittable reads: Prism and Flink.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.io.unbounded_source import (
+    CheckpointMark,
+    ReadFromUnboundedSource,
+    UnboundedReader,
+    UnboundedSource,
+)
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+
+from ldpbeam.schemas.study import WindowsModel
+from ldpbeam.transforms.batches import WATERMARK
+from ldpbeam.transforms.counts import COUNTS, IN, count
+from ldpbeam.transforms.dead_letters import DEAD, emit
+from ldpbeam.transforms.feeds import Feed, Parcel
+from ldpbeam.transforms.journal import Journal, OpenWindow
+from ldpbeam.transforms.stream_users import REMEMBERED_WINDOWS
+from ldpbeam.transforms.stream_windows import FUTURE, windows_of
+from ldpbeam.transforms.watermark import Watermark
+from ldpbeam.transforms.windows import step
+
+#: Seconds after which a bundle ends, so that what it read becomes durable and is acknowledged.
+BUNDLE_SECONDS = 0.5
+#: Seconds until a reader that had nothing is asked again.
+POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a stream reads.
+
+    Attributes:
+        feed: what arrives.
+        attributes: of the study.
+        windows: likewise.
+        output: the output folder, for the journal.
+        run: the run's name.
+        disorder: how much out of order reports arrive at most, in milliseconds.
+        stop_when_idle: end when nothing has arrived for so many milliseconds; None to go on.
+        readers: how many readers there are on engines that can use several.
+    """
+
+    feed: Feed
+    attributes: tuple[str, ...]
+    windows: WindowsModel
+    output: str
+    run: str
+    disorder: int
+    stop_when_idle: int | None = None
+    readers: int = 1
+
+
+class Taken(NamedTuple):
+    """A parcel, and the watermark when it was taken, in epoch milliseconds."""
+
+    parcel: Parcel
+    watermark: int | None
+
+
+class ReadStream(beam.PTransform):
+    """Decoded batches as they arrive.
+
+    Outputs: the main one of decoded batches, whose schemas' metadata name the feed and the watermark; dead
+    letters (``DEAD``) of what does not decode; and counts.
+    """
+
+    def __init__(self, reading: Reading, keep_bad_records: bool) -> None:
+        super().__init__()
+        self.reading = reading
+        self.keep = keep_bad_records
+
+    def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
+        """Wire the stages."""
+        return (
+            pipeline
+            | "Take"
+            >> ReadFromUnboundedSource(
+                _Source(self.reading), poll_interval=POLL_SECONDS, max_read_time_seconds=BUNDLE_SECONDS
+            )
+            | "Unpack" >> beam.ParDo(Unpack(self.keep)).with_outputs(DEAD, COUNTS, main="decoded")
+        )
+
+
+class Unpack(beam.DoFn):
+    """Parcels to decoded batches, dead letters and counts.
+
+    Args:
+        keep: whether dead letters have the whole record.
+    """
+
+    def __init__(self, keep: bool) -> None:
+        self.keep = keep
+
+    def process(self, taken: Taken) -> Iterable[Any]:
+        """Count, and hand on."""
+        reports = sum(batch.num_rows for batch in taken.parcel.batches)
+        reports += sum(letter.reports for letter in taken.parcel.letters)
+        yield count(IN, reports)
+        yield from emit(taken.parcel.letters, self.keep)
+        for batch in taken.parcel.batches:
+            metadata = dict(batch.schema.metadata or {})
+            if taken.watermark is not None:
+                metadata[WATERMARK] = str(taken.watermark).encode()
+            yield batch.replace_schema_metadata(metadata)
+
+
+class _Source(UnboundedSource):
+    def __init__(self, reading: Reading, reader: int = 0) -> None:
+        self.reading = reading
+        self.reader = reader
+
+    def split(self, desired_num_splits: int, options: Any = None) -> list[UnboundedSource]:
+        return [_Source(self.reading, reader) for reader in range(self.reading.readers)]
+
+    def create_reader(self, options: Any, checkpoint_mark: CheckpointMark | None) -> UnboundedReader:
+        # What an earlier reader took and did not acknowledge is sent again: there is no place to resume from.
+        return _Reader(self.reading, self.reader)
+
+    def get_checkpoint_mark_coder(self) -> beam.coders.Coder:
+        return beam.coders.PickleCoder()
+
+
+class _Mark(CheckpointMark):
+    """All that a reader had taken up to a number; the reader acknowledges it, if it is in this process."""
+
+    def __init__(self, reader: str, number: int) -> None:
+        self.reader = reader
+        self.number = number
+
+    def finalize_checkpoint(self) -> None:
+        reader = _readers.get(self.reader)
+        if reader is not None:
+            reader.make_safe(self.number)
+
+
+class _Unsafe(NamedTuple):
+    """A parcel that was taken and is not durable yet."""
+
+    number: int
+    oldest: int | None
+    windows: set[OpenWindow]
+    receipts: tuple[str, ...]
+
+
+#: The readers of this process, by a name that a mark carries.
+_readers: dict[str, _Reader] = {}
+#: The runs in this process that were asked to stop.
+_stopped: set[str] = set()
+
+
+def stop(run: str) -> None:
+    """Ask a run whose workers are in this process to stop: to take no more, and to say what it has."""
+    _stopped.add(run)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run in this process has come; times are epoch milliseconds, None before anything arrived.
+
+    Attributes:
+        watermark: the event time up to which windows are closed.
+        published: when the last message that was taken had been sent.
+        unsafe: parcels that were taken and are not acknowledged.
+    """
+
+    watermark: int | None
+    published: int | None
+    unsafe: int
+
+
+def progress(run: str) -> Progress:
+    """How far a run has come whose workers are in this process."""
+    own = [reader for reader in list(_readers.values()) if reader.reading.run == run]
+    marks = [reader.watermark_said for reader in own if reader.watermark_said is not None]
+    published = [reader.published for reader in own if reader.published is not None]
+    unsafe = sum(len(reader.unsafe) for reader in own)
+    return Progress(min(marks, default=None), max(published, default=None), unsafe)
+
+
+class _Reader(UnboundedReader):
+    def __init__(self, reading: Reading, reader: int) -> None:
+        self.reading = reading
+        self.name = uuid.uuid4().hex
+        kept = REMEMBERED_WINDOWS * reading.windows.size + reading.windows.allowed_lateness
+        self.journal = Journal(reading.output, reading.run, reader, kept)
+        self.watermark = Watermark(reading.disorder)
+        self.watermark_said: int | None = None
+        self.published: int | None = None
+        self.unsafe: deque[_Unsafe] = deque()
+        self._feed = reading.feed.open()
+        self._lock = threading.Lock()
+        self._number = 0
+        self._taken: Taken | None = None
+        self._oldest: int | None = None
+        self._active = _now()
+        self._drained = False
+        self._ended = False
+        _readers[self.name] = self
+
+    def start(self) -> bool:
+        return self.advance()
+
+    def advance(self) -> bool:
+        if self._ended:
+            return False
+        if self.reading.run in _stopped:
+            self.journal.stop(self._watermark())
+            return self._end()
+        parcel = self._feed.take()
+        now = _now()
+        self._drained = parcel is None
+        if parcel is None:
+            idle = self.reading.stop_when_idle
+            if idle is not None and now - self._active >= idle and not self.unsafe:
+                return self._end()
+            return False
+        self._active = now
+        oldest, latest = _times(parcel)
+        with self._lock:
+            if latest is not None:
+                self.watermark.see(latest, now)
+            self._number += 1
+            windows = set(_windows(parcel, self.reading, now))
+            self.unsafe.append(_Unsafe(self._number, oldest, windows, tuple(parcel.receipts)))
+        self._oldest = oldest
+        self.published = parcel.published
+        self._taken = Taken(parcel, self._watermark())
+        return True
+
+    def _end(self) -> bool:
+        self._ended = True
+        self._taken = None
+        self._feed.close()
+        return False
+
+    def get_current(self) -> Taken:
+        assert self._taken is not None
+        return self._taken
+
+    def get_current_timestamp(self) -> Timestamp:
+        if self._oldest is not None:
+            return _timestamp(self._oldest)
+        reached = self._watermark()
+        return _timestamp(_now() if reached is None else reached)
+
+    def _watermark(self) -> int | None:
+        with self._lock:
+            oldest = min((own.oldest for own in self.unsafe if own.oldest is not None), default=None)
+            self.watermark_said = self.watermark.at(_now(), oldest, self._drained and not self.unsafe)
+        return self.watermark_said
+
+    def get_watermark(self) -> Timestamp:
+        if self._ended:
+            return MAX_TIMESTAMP
+        reached = self._watermark()
+        return MIN_TIMESTAMP if reached is None else _timestamp(reached)
+
+    def get_checkpoint_mark(self) -> CheckpointMark:
+        return _Mark(self.name, self._number)
+
+    def make_safe(self, number: int) -> None:
+        """What was taken up to a number is durable: name its windows in the journal, then acknowledge it."""
+        with self._lock:
+            safe = [own for own in self.unsafe if own.number <= number]
+        if not safe:
+            return
+        self.journal.name({window for own in safe for window in own.windows}, self.watermark_said)
+        self._feed.acknowledge([receipt for own in safe for receipt in own.receipts])
+        with self._lock:
+            self.unsafe = deque(own for own in self.unsafe if own.number > number)
+        if self._ended and not self.unsafe:
+            _readers.pop(self.name, None)
+
+    def close(self) -> None:
+        if not self._ended:
+            self._end()
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _timestamp(milliseconds: int) -> Timestamp:
+    return Timestamp(micros=1000 * milliseconds)
+
+
+def _times(parcel: Parcel) -> tuple[int | None, int | None]:
+    """The oldest and the latest event time of a parcel."""
+    ends = [pc.min_max(batch.column("event_time")).as_py() for batch in parcel.batches if batch.num_rows]
+    known = [end for end in ends if end["min"] is not None]
+    if not known:
+        return None, None
+    return min(end["min"] for end in known), max(end["max"] for end in known)
+
+
+def _windows(parcel: Parcel, reading: Reading, now: int) -> Iterator[OpenWindow]:
+    """The windows of each attribute that a parcel has reports of."""
+    size = step(reading.windows)
+    for batch in parcel.batches:
+        times = batch.column("event_time")
+        for attribute, rows in _by_attribute(batch):
+            own = (times if rows is None else times.filter(rows)).drop_null().to_numpy(zero_copy_only=False)
+            if attribute in reading.attributes:
+                for place in np.unique(own[own < now + FUTURE] // size).tolist():
+                    for start, end in windows_of(reading.windows, place * size):
+                        yield OpenWindow(attribute, start, end)
+
+
+def _by_attribute(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Array | None]]:
+    if "attribute" not in batch.schema.names:
+        constant = (batch.schema.metadata or {}).get(b"attribute")
+        if constant is not None:
+            yield constant.decode(), None
+        return
+    column = batch.column("attribute")
+    for name in pc.unique(column).drop_null().to_pylist():
+        yield name, pc.fill_null(pc.equal(column, name), False)
