@@ -8,10 +8,11 @@ FOLDERS := schemas transforms pipelines runners
 TREE   := build/tree
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test fast lint format benchmarks clean
+.PHONY: help install demo demo-stream test fast lint format benchmarks clean
 
 help:
 	@echo "make demo        simulate people at three services, run the pipeline, compare with the truth"
+	@echo "make demo-stream the same as a stream: a Pub/Sub server, clients that keep reporting, the pipeline"
 	@echo "make test        lint, then every test"
 	@echo "make fast        the tests that take seconds"
 	@echo "make lint        ruff, mypy, import-linter"
@@ -27,6 +28,9 @@ install: $(VENV)/.installed
 
 demo: install
 	$(BIN)/python examples/commute/demo.py
+
+demo-stream: install
+	$(BIN)/python examples/stream/demo.py
 
 $(TREE): $(VENV)/.installed
 	@rm -rf $@ && mkdir -p $@/ldpbeam

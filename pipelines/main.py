@@ -21,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands: dict[str, tuple[Callable[[Parser, list[str]], int], str]] = {
         "perturb": (_perturb, "what clients would send, as files of reports"),
         "estimate": (_estimate, "reports in files to estimates"),
+        "stream": (_stream, "reports as they arrive on Pub/Sub to estimates as windows close"),
         "rollup": (_rollup, "statistics of many windows or runs to estimates of them together"),
         "explain": (_explain, "what a study will do, in plain sentences"),
         "schema": (_schema, "the JSON Schema of study files"),
@@ -64,6 +65,12 @@ def _estimate(parser: Parser, arguments: list[str]) -> int:
     from ldpbeam.pipelines.estimate_command import estimate_command
 
     return estimate_command(parser, arguments)
+
+
+def _stream(parser: Parser, arguments: list[str]) -> int:
+    from ldpbeam.pipelines.stream_command import stream_command
+
+    return stream_command(parser, arguments)
 
 
 def _rollup(parser: Parser, arguments: list[str]) -> int:

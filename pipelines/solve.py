@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ldpbeam.estimators import Estimate, Progress, estimate
@@ -15,13 +15,24 @@ from ldpbeam.schemas.times import milliseconds
 Watch = Callable[[str], Progress]
 
 
-def solve(study: Study, snapshot: Snapshot, watch: Watch | None = None) -> list[dict[str, Any]]:
-    """Every estimate a study asks for of one snapshot, as Estimate records, in the study's order."""
+def answers(
+    study: Study,
+    snapshot: Snapshot,
+    watch: Watch | None = None,
+    starts: Mapping[str, Estimate] | None = None,
+) -> dict[str, Estimate]:
+    """Every estimate a study asks for of one snapshot, by its name, in the study's order.
+
+    Args:
+        study: what is estimated.
+        snapshot: what it stands on.
+        watch: makes progress callbacks.
+        starts: earlier estimates by name, from which those begin that converge to one fixed point.
+    """
     attribute = study.attribute(snapshot.attribute)
-    model = study.model(snapshot.attribute)
-    records = []
-    for name, wanted in model.estimates.items():
-        answer: Estimate = estimate(
+    found = {}
+    for name, wanted in study.model(snapshot.attribute).estimates.items():
+        found[name] = estimate(
             wanted.estimator,
             attribute,
             snapshot.statistic,
@@ -29,8 +40,43 @@ def solve(study: Study, snapshot: Snapshot, watch: Watch | None = None) -> list[
             wanted.options,
             watch(f"{snapshot.attribute}.{name}") if watch else None,
         )
-        records.append(estimate_record(study.study, name, attribute, snapshot, answer, model))
-    return records
+    return found
+
+
+def solve(
+    study: Study,
+    snapshot: Snapshot,
+    watch: Watch | None = None,
+    starts: Mapping[str, Estimate] | None = None,
+) -> list[dict[str, Any]]:
+    """The same as Estimate records."""
+    return _records(study, snapshot, answers(study, snapshot, watch, starts))
+
+
+def _records(study: Study, snapshot: Snapshot, found: Mapping[str, Estimate]) -> list[dict[str, Any]]:
+    attribute, model = study.attribute(snapshot.attribute), study.model(snapshot.attribute)
+    return [
+        estimate_record(study.study, name, attribute, snapshot, answer, model)
+        for name, answer in found.items()
+    ]
+
+
+class Solver:
+    """Solves the panes of a stream; an early one begins where the last of its attribute and group ended.
+
+    Panes on time and late ones begin where a batch run does, and equal it.
+    """
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+        self._last: dict[tuple[str, str | None, bool], dict[str, Estimate]] = {}
+
+    def solve(self, snapshot: Snapshot) -> list[dict[str, Any]]:
+        """Every estimate of a pane, as Estimate records."""
+        place = (snapshot.attribute, snapshot.group, snapshot.other_groups > 0)
+        starts = self._last.get(place) if snapshot.pane_timing == "early" else None
+        self._last[place] = answers(self.study, snapshot, starts=starts)
+        return _records(self.study, snapshot, self._last[place])
 
 
 def sort_key(study: Study, record: dict[str, Any]) -> tuple[Any, ...]:

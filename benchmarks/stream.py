@@ -1,0 +1,182 @@
+"""What ``ldpbeam stream`` holds on one machine: reports a second, lag, memory at the start and the end.
+
+    python -m benchmarks.stream [--seconds 600] [--rate 60000] [--single-rate 1000] [--write FILE]
+
+A Pub/Sub server, clients that report at a fixed rate (every person to two services, joined by user), and the
+pipeline share the machine. The lag is from the server's receipt of a message to its being taken up, as the
+pipeline says it every ten seconds; a rate is held when the lag does not grow. Memory is the resident set of
+the pipeline's process and of the engine beside it, thirty seconds after the start and at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.pages import show
+from examples.stream import client, pubsub
+from ldpbeam.schemas.study_file import read_study
+
+STUDY = Path(__file__).parents[1] / "examples" / "stream" / "study.yaml"
+TOPIC = f"projects/{pubsub.PROJECT}/topics/rates"
+SUBSCRIPTION = TOPIC.replace("topics", "subscriptions")
+#: Clients publish so often, in seconds.
+EVERY = 0.25
+#: Seconds after which memory is measured first: by then all is imported and the first windows have closed.
+WARM = 30.0
+RATE_LINE = re.compile(r"([\d,]+) reports/s, ([\d.]+) s behind")
+
+
+@dataclass
+class Held:
+    """What was seen of one run."""
+
+    sent: int = 0
+    rates: list[float] = field(default_factory=list)
+    lags: list[float] = field(default_factory=list)
+    memory: list[tuple[float, float]] = field(default_factory=list)
+    panes: int = 0
+    accounting: str = ""
+
+
+def keep_reporting(rate: int, per_message: int, sent: Any, stop: Any) -> None:
+    """So many reports a second, in messages of so many."""
+    from google.cloud import pubsub_v1
+
+    study, rng = read_study(STUDY), np.random.default_rng()
+    publisher = pubsub_v1.PublisherClient(pubsub_v1.types.BatchSettings(max_messages=500))
+    people, number, due = max(1, round(rate * EVERY / 2)), 0, time.monotonic()
+    while not stop.is_set():
+        times = time.time_ns() // 1_000_000 - rng.integers(0, int(1000 * EVERY), people)
+        users = [f"person-{number + i}" for i in range(people)]
+        number += people
+        for part in client.perturbed(study, "minutes", 180 * rng.beta(2, 5, people), users, times, None):
+            batches = client.in_batches(part, per_message)
+            messages = list(client.one_by_one(part) if per_message == 1 else batches)
+            client.publish(publisher, TOPIC, messages)
+            sent.value += len(part.payloads)
+        due += EVERY
+        time.sleep(max(0.0, due - time.monotonic()))
+
+
+def megabytes(process: int) -> float:
+    """The resident set of a process."""
+    status = Path(f"/proc/{process}/status").read_text()
+    found = re.search(r"VmRSS:\s+(\d+) kB", status)
+    return int(found[1]) / 1024 if found else 0.0
+
+
+def engine_of(process: int) -> int | None:
+    """The engine that a stream has started."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return next((int(one) for one in children if "prism" in Path(f"/proc/{one}/comm").read_text()), None)
+
+
+def measure(rate: int, per_message: int, seconds: float, folder: str) -> Held:
+    """Run the stream for some seconds under a load."""
+    from google.cloud import pubsub_v1
+
+    pubsub_v1.PublisherClient().create_topic(name=TOPIC)
+    pubsub_v1.SubscriberClient().create_subscription(name=SUBSCRIPTION, topic=TOPIC)
+    held = Held()
+    sent, stop = multiprocessing.Value("q", 0), multiprocessing.Event()
+    command = [sys.executable, "-m", "ldpbeam.pipelines.main", "stream", "--study", str(STUDY)]
+    command += ["--subscription", SUBSCRIPTION, "--output", folder, "--max-disorder", "2s"]
+    stream = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    listener = threading.Thread(target=_listen, args=(stream, held))
+    listener.start()
+    clients = multiprocessing.Process(target=keep_reporting, args=(rate, per_message, sent, stop))
+    clients.start()
+    time.sleep(WARM)
+    held.memory.append(_memory(stream.pid))
+    time.sleep(max(0.0, seconds - WARM))
+    held.memory.append(_memory(stream.pid))
+    stop.set()
+    clients.join()
+    time.sleep(5)
+    held.sent = sent.value
+    stream.send_signal(signal.SIGTERM)
+    stream.wait(120)
+    listener.join()
+    pubsub_v1.SubscriberClient().delete_subscription(subscription=SUBSCRIPTION)
+    pubsub_v1.PublisherClient().delete_topic(topic=TOPIC)
+    return held
+
+
+def _memory(process: int) -> tuple[float, float]:
+    engine = engine_of(process)
+    return megabytes(process), 0.0 if engine is None else megabytes(engine)
+
+
+def _listen(stream: Any, held: Held) -> None:
+    for line in stream.stdout:
+        found = RATE_LINE.search(line)
+        if found:
+            held.rates.append(float(found[1].replace(",", "")))
+            held.lags.append(float(found[2]))
+        elif " on time: " in line or " late" in line.partition(": ")[0]:
+            held.panes += 1
+        elif "reports in " in line and " used " in line:
+            held.accounting = line.strip()
+
+
+def page(options: argparse.Namespace) -> Iterator[str]:
+    """The page's lines."""
+    yield "# What a stream holds on one machine"
+    yield ""
+    with pubsub.running_server() as server:
+        os.environ["PUBSUB_EMULATOR_HOST"] = server.address
+        yield (
+            f"Made by `python -m benchmarks.stream`: {options.seconds:.0f} s a row; {os.cpu_count()} cores "
+            f"shared by the server ({server.name}), the clients, the engine (Prism) and the pipeline. "
+            "Windows of 10 s, two services joined by user, `ule` and `ivw`. Lag is from the server's receipt "
+            "of a message to its being taken up; memory is that of the pipeline's process + the engine's, "
+            "after 30 s and at the end."
+        )
+        yield ""
+        yield (
+            "| reports a message | sent a second | read a second | lag: median, last, most | MB after 30 s | "
+            "MB at the end | windows | what became of the reports |"
+        )
+        yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+        for rate, per_message in ((options.rate, 1000), (options.single_rate, 1)):
+            with tempfile.TemporaryDirectory() as folder:
+                held = measure(rate, per_message, options.seconds, folder)
+            # The first and the last ten seconds have less of a load.
+            rates, lags = held.rates[1:-1] or held.rates, held.lags[1:-1] or held.lags
+            memory = [f"{own:.0f} + {engine:.0f}" for own, engine in held.memory]
+            yield (
+                f"| {per_message:,} | {held.sent / options.seconds:,.0f} | "
+                f"{statistics.median(rates):,.0f} | {statistics.median(lags):.1f} s, {lags[-1]:.1f} s, "
+                f"{max(lags):.1f} s | {memory[0]} | {memory[1]} | {held.panes} | {held.accounting} |"
+            )
+
+
+def main() -> None:
+    """Measure, print, and write where asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--rate", type=int, default=60_000, help="reports a second, a thousand a message")
+    parser.add_argument("--single-rate", type=int, default=1_000, help="reports a second, one a message")
+    parser.add_argument("--write", type=Path)
+    options = parser.parse_args()
+    show(page(options), options.write)
+
+
+if __name__ == "__main__":
+    main()

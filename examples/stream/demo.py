@@ -1,0 +1,145 @@
+"""A stream on this machine: a Pub/Sub server, clients that keep reporting, and the pipeline.
+
+    python examples/stream/demo.py [--seconds 60] [--rate 5000]
+
+The minutes people report grow and shrink over a minute or two; as each window of ten seconds closes, its
+estimates are printed beside the truth, which only this script knows.
+"""
+
+import argparse
+import contextlib
+import json
+import multiprocessing
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import client
+import numpy as np
+import pubsub
+from numpy.typing import NDArray
+
+from ldpbeam.schemas.study_file import read_study
+from ldpbeam.schemas.times import milliseconds
+
+STUDY = Path(__file__).with_name("study.yaml")
+WINDOW = 10_000
+REPORTS = f"projects/{pubsub.PROJECT}/topics/reports"
+ESTIMATES = f"projects/{pubsub.PROJECT}/topics/estimates"
+
+#: The true minutes of a window's people, by its start in epoch milliseconds.
+Truth = dict[int, list[NDArray[np.float64]]]
+
+
+def keep_reporting(rate: int, truths: Any, stop: Any) -> None:
+    """People who answer both services, so many reports a second; half a second's together, out of order."""
+    from google.cloud import pubsub_v1
+
+    study, rng = read_study(STUDY), np.random.default_rng()
+    publisher = pubsub_v1.PublisherClient()
+    people, number = rate // 4, 0
+    due = time.monotonic()
+    while not stop.is_set():
+        now = time.time_ns() // 1_000_000
+        times = now - rng.integers(0, 500, people)
+        middle = 0.35 + 0.15 * np.sin(now / 15_000)
+        minutes = 180 * rng.beta(12 * middle, 12 * (1 - middle), people)
+        for window in np.unique(times // WINDOW):
+            truths.put((int(window) * WINDOW, minutes[times // WINDOW == window]))
+        users = [f"person-{number + i}" for i in range(people)]
+        number += people
+        for sent in client.perturbed(study, "minutes", minutes, users, times, None):
+            client.publish(publisher, REPORTS, list(client.in_batches(sent, 500)))
+        due += 0.5
+        time.sleep(max(0.0, due - time.monotonic()))
+
+
+def beside_the_truth(record: dict[str, Any], truth: Truth) -> str | None:
+    """A line for the distribution of a closed window."""
+    window = milliseconds(record["window_start"])
+    if record["name"] != "together" or window not in truth:
+        return None
+    minutes = np.concatenate(truth[window])
+    pane = record["pane_timing"].replace("_", " ") + ("" if record["complete"] else ", incomplete")
+    return (
+        f"{record['window_start'][11:19]}  {record['users']:>9,} people  mean {record['mean']:6.2f} (true "
+        f"{minutes.mean():6.2f})  median {record['quantiles']['0.5']:6.2f} (true {np.median(minutes):6.2f})  "
+        f"{pane}"
+    )
+
+
+def main() -> int:
+    """Start everything, print, and stop everything."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=60, help="how long clients report")
+    parser.add_argument("--rate", type=int, default=5_000, help="reports a second")
+    parser.add_argument("--output", help="folder of the run's outputs; by default a temporary one")
+    parser.add_argument("--prism-location", help="where Prism is, if not on PATH or in Beam's cache")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary, pubsub.running_server() as server:
+        print(f"Pub/Sub server: {server.name}")
+        os.environ["PUBSUB_EMULATOR_HOST"] = server.address
+        from google.cloud import pubsub_v1
+
+        publisher, subscriber = pubsub_v1.PublisherClient(), pubsub_v1.SubscriberClient()
+        for topic in (REPORTS, ESTIMATES):
+            publisher.create_topic(name=topic)
+            subscriber.create_subscription(name=topic.replace("topics", "subscriptions"), topic=topic)
+        command = [sys.executable, "-m", "ldpbeam.pipelines.main", "stream", "--study", str(STUDY)]
+        command += ["--subscription", REPORTS.replace("topics", "subscriptions"), "--max-disorder", "2s"]
+        command += ["--output", options.output or temporary, "--publish-to", ESTIMATES]
+        if options.prism_location:
+            command += ["--prism-location", options.prism_location]
+        truths: Any = multiprocessing.Queue()
+        stop = multiprocessing.Event()
+        clients = multiprocessing.Process(target=keep_reporting, args=(options.rate, truths, stop))
+        stream = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert stream.stdout is not None
+        print(stream.stdout.readline(), end="")
+        clients.start()
+        truth: Truth = {}
+        try:
+            print_estimates(subscriber, truths, truth, stream, options.seconds)
+        finally:
+            stop.set()
+            print_estimates(subscriber, truths, truth, stream, 3.0)
+            stream.send_signal(signal.SIGTERM)
+            said, _ = stream.communicate(timeout=60)
+            clients.join(10)
+        print("\n".join(line for line in said.splitlines() if "reports in" in line or "reports/s" in line))
+        return stream.returncode
+
+
+def print_estimates(subscriber: Any, truths: Any, truth: Truth, stream: Any, seconds: float) -> None:
+    """Estimates as they are published, for so many seconds or until the stream ends."""
+    from google.api_core.exceptions import DeadlineExceeded
+
+    subscription = ESTIMATES.replace("topics", "subscriptions")
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and stream.poll() is None:
+        request = {"subscription": subscription, "max_messages": 100}
+        try:
+            pulled = subscriber.pull(request=request, timeout=2).received_messages
+        except DeadlineExceeded:
+            pulled = []
+        if pulled:
+            receipts = [one.ack_id for one in pulled]
+            subscriber.acknowledge(request={"subscription": subscription, "ack_ids": receipts})
+        with contextlib.suppress(queue.Empty):
+            while True:
+                window, minutes = truths.get_nowait()
+                truth.setdefault(window, []).append(minutes)
+        for one in pulled:
+            line = beside_the_truth(json.loads(one.message.data), truth)
+            if line is not None:
+                print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""The unbounded pipeline, wired: from a subscription to panes in files, and published where asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.pipelines.output import ACCOUNTING, DEAD_LETTERS, Output
+from ldpbeam.pipelines.write_panes import Publish, WritePane
+from ldpbeam.transforms.counts import COUNTS
+from ldpbeam.transforms.dead_letters import DEAD
+from ldpbeam.transforms.feeds import Feed
+from ldpbeam.transforms.journal import RUNS, OpenWindow
+from ldpbeam.transforms.native_pubsub import ReadNative
+from ldpbeam.transforms.panes import Panes
+from ldpbeam.transforms.source import Reading, ReadStream
+from ldpbeam.transforms.stream_users import JoinStream
+from ldpbeam.transforms.stream_windows import StreamWindows
+from ldpbeam.transforms.stream_write import WriteRunningAccounting, WriteStreamDeadLetters
+from ldpbeam.transforms.validate import ValidateReports
+
+
+@dataclass(frozen=True)
+class StreamJob(Output):
+    """What one run of a stream reads, keeps and writes.
+
+    Attributes:
+        feed: what arrives.
+        disorder: how much out of order it arrives at most, in milliseconds of event time.
+        partitions: how many partitions of users; results do not depend on it.
+        native: whether Beam's own transform pulls, as engines without unbounded reads need.
+        stop_when_idle: end when nothing has arrived for so many milliseconds; None to go on.
+        readers: how many readers pull, on engines that have room for several.
+        keep_bad_records: whether dead letters have the whole record.
+        user_id_key: HMAC key for user keys, None to take them as they are.
+        publish_to: a topic for estimates, None for none.
+        incomplete: windows of which an earlier run may hold reports that nobody has any more.
+    """
+
+    feed: Feed
+    disorder: int
+    partitions: int
+    native: bool = False
+    stop_when_idle: int | None = None
+    readers: int = 1
+    keep_bad_records: bool = False
+    user_id_key: bytes | None = None
+    publish_to: str | None = None
+    incomplete: frozenset[OpenWindow] = frozenset()
+
+    def of_run(self, name: str) -> str:
+        """A path below the run's own folder."""
+        return str(FileSystems.join(self.path(RUNS), self.run, name))
+
+
+def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
+    """Wire the whole of it into a pipeline."""
+    study = job.study
+    assert study.windows is not None
+    if job.native:
+        read = pipeline | "Read" >> ReadNative(job.feed, job.keep_bad_records)
+    else:
+        reading = Reading(
+            feed=job.feed,
+            attributes=tuple(study.attributes),
+            windows=study.windows,
+            output=job.output,
+            run=job.run,
+            disorder=job.disorder,
+            stop_when_idle=job.stop_when_idle,
+            readers=job.readers,
+        )
+        read = pipeline | "Read" >> ReadStream(reading, job.keep_bad_records)
+    validated = read.decoded | "Validate" >> ValidateReports(
+        study, keep_bad_records=job.keep_bad_records, user_id_key=job.user_id_key
+    )
+    pieces, late = validated.reports | "CutByWindow" >> StreamWindows(study.windows, job.partitions)
+    gains, joined = pieces | "GroupUsers" >> JoinStream(study, job.partitions)
+    estimates = gains | "Panes" >> Panes(study) | "WritePanes" >> beam.ParDo(WritePane(job, job.incomplete))
+    if job.publish_to is not None:
+        _ = estimates | "Publish" >> beam.ParDo(Publish(job.publish_to))
+    _ = (
+        (read[DEAD], validated[DEAD])
+        | "DeadLetters" >> beam.Flatten()
+        | "WriteDeadLetters" >> WriteStreamDeadLetters(job.of_run(DEAD_LETTERS))
+    )
+    _ = (
+        (read[COUNTS], validated[COUNTS], late, joined)
+        | "Counts" >> beam.Flatten()
+        | "WriteAccounting" >> WriteRunningAccounting(job.of_run(ACCOUNTING))
+    )

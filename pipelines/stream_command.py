@@ -1,0 +1,280 @@
+"""``ldpbeam stream``: its options, and what it says while it runs."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import re
+import signal
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.runner import PipelineRunner, create_runner
+
+from ldpbeam.pipelines import tables
+from ldpbeam.pipelines.arguments import Parser
+from ldpbeam.pipelines.errors import DONE, UserError
+from ldpbeam.pipelines.estimate import read_key
+from ldpbeam.pipelines.options import duration_of, study_of
+from ldpbeam.pipelines.runs import claim_for_stream, incomplete_windows, read_run_accounting
+from ldpbeam.pipelines.stream import StreamJob, build
+from ldpbeam.pipelines.write_panes import PANES
+from ldpbeam.runners import direct, prism
+from ldpbeam.schemas.reports import Columns
+from ldpbeam.schemas.times import rfc3339
+from ldpbeam.transforms import counts, source
+from ldpbeam.transforms.feeds import Feed
+from ldpbeam.transforms.folder import FolderFeed, done_before
+from ldpbeam.transforms.journal import RUNS
+from ldpbeam.transforms.pubsub import PubSubFeed, emulator
+from ldpbeam.transforms.validate import wanted_columns
+
+#: Partitions of users where none are asked for: a few per core of one machine.
+PARTITIONS = 8
+#: Seconds between two lines about the rate.
+RATE_SECONDS = 10.0
+
+
+def stream_command(parser: Parser, arguments: list[str]) -> int:
+    """Run ``ldpbeam stream``; gives its exit code."""
+    parser.add_argument("--study", required=True, help="the study file; it must have windows")
+    parser.add_argument("--subscription", help="projects/P/subscriptions/S, whose messages are reports")
+    parser.add_argument("--topic", help="projects/P/topics/T: subscribe to it for this run alone")
+    parser.add_argument("--input", nargs="+", help="globs: files of reports, read as they appear")
+    parser.add_argument("--output", required=True, help="folder for everything the run writes")
+    parser.add_argument("--publish-to", metavar="TOPIC", help="projects/P/topics/T, for estimates as JSON")
+    parser.add_argument(
+        "--max-disorder", default="1m", help="how much out of order reports arrive at most (default 1m)"
+    )
+    parser.add_argument(
+        "--stop-when-idle",
+        metavar="DURATION",
+        help="end when nothing has come for so long; all windows close",
+    )
+    parser.add_argument("--attribute", help="attribute of reports that do not name one")
+    parser.add_argument("--service", help="service of reports that do not name one")
+    parser.add_argument("--runner", default=direct.NAME, help="direct, or a runner Beam knows")
+    parser.add_argument("--prism-location", help="where Prism is, the local engine of streams")
+    parser.add_argument("--keep-bad-records", action="store_true", help="dead letters have the whole record")
+    parser.add_argument("--user-id-key-file", help="replace user keys by their HMAC with this key")
+    parser.add_argument("--partitions", type=int, default=PARTITIONS, help="partitions of users")
+    parser.epilog = (
+        "Runs until it is stopped (Ctrl-C or SIGTERM). The server is the one in PUBSUB_EMULATOR_HOST, else "
+        "Google's. Every option that Beam takes passes through, as Beam writes it."
+    )
+    options, beam_arguments = parser.parse_with_beam(arguments)
+    return run(options, beam_arguments)
+
+
+def run(options: argparse.Namespace, beam_arguments: list[str]) -> int:
+    """Run the stream with parsed options; gives the exit code."""
+    study = study_of(options.study, options.attribute)
+    if study.windows is None:
+        raise UserError(f"{options.study}: a stream needs windows, as in windows: {{size: 1h}}")
+    every = {service for model in study.attributes.values() for service in model.services}
+    if options.service is not None and options.service not in every:
+        raise UserError(f"--service {options.service}: the study has {', '.join(sorted(every))}")
+    if not 1 <= options.partitions <= 65536:
+        raise UserError(f"--partitions {options.partitions}: from 1 to 65536")
+    disorder = duration_of("--max-disorder", options.max_disorder)
+    idle = None if options.stop_when_idle is None else duration_of("--stop-when-idle", options.stop_when_idle)
+    key = read_key(options.user_id_key_file)
+    engine, engine_arguments, native = _engine(options)
+    if native and (idle is not None or options.input):
+        option = "--input" if options.input else "--stop-when-idle"
+        raise UserError(f"{option} needs an engine that can run our own source: Prism or Flink")
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+    columns = wanted_columns(study, options.attribute, options.service)
+    with _feed(options, columns, name) as feed:
+        job = StreamJob(
+            study=study,
+            output=options.output,
+            run=name,
+            feed=feed,
+            disorder=disorder,
+            partitions=options.partitions,
+            native=native,
+            stop_when_idle=idle,
+            keep_bad_records=options.keep_bad_records,
+            user_id_key=key,
+            publish_to=options.publish_to,
+            incomplete=incomplete_windows(study, options.output),
+        )
+        claim_for_stream(job)
+        if job.incomplete:
+            print(_about_incomplete(job))
+        try:
+            pipeline_options = PipelineOptions([*engine_arguments, *beam_arguments])
+            pipeline = beam.Pipeline(runner=engine, options=pipeline_options)
+        except (ValueError, TypeError, RuntimeError) as error:
+            raise UserError(f"--runner {options.runner}: {error}") from None
+        build(pipeline, job)
+        server = emulator() if isinstance(feed, PubSubFeed) else None
+        where = f" at {server}" if server else ""
+        print(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C", flush=True)
+        _run_until_stopped(pipeline, job)
+    return _said(job)
+
+
+def _engine(options: argparse.Namespace) -> tuple[PipelineRunner, list[str], bool]:
+    """The engine, what Beam is told for it, and whether Beam's own transform must pull.
+
+    Raises:
+        UserError: if there is no such engine.
+    """
+    if options.runner != direct.NAME:
+        try:
+            engine = create_runner(options.runner)
+        except (ValueError, TypeError, ImportError, AttributeError) as error:
+            raise UserError(f"--runner {options.runner}: {error}") from None
+        return engine, ["--streaming"], "dataflow" in options.runner.lower()
+    try:
+        location = prism.find(options.prism_location)
+    except FileNotFoundError as error:
+        raise UserError(f"--prism-location {error}") from None
+    if location is None:
+        print(f"ldpbeam: {prism.WITHOUT_PRISM}", file=sys.stderr)
+        return prism.bundle_based(), ["--streaming"], True
+    return prism.runner(), list(prism.options(location)), False
+
+
+_PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([A-Za-z][A-Za-z0-9._~+%-]{2,254})")
+
+
+@contextmanager
+def _feed(options: argparse.Namespace, columns: Columns, run: str) -> Iterator[Feed]:
+    """What is read.
+
+    Raises:
+        UserError: if not one thing is named, or it is not there.
+    """
+    if sum(given is not None for given in (options.subscription, options.topic, options.input)) != 1:
+        raise UserError("name one thing to read: --subscription, --topic (projects/P/topics/T) or --input")
+    with _subscription(options) as subscription:
+        if subscription is not None:
+            yield PubSubFeed(subscription, columns)
+            return
+        folder = FileSystems.join(options.output, RUNS, run)
+        yield FolderFeed(tuple(options.input), columns, folder, done_before(options.output, RUNS))
+
+
+@contextmanager
+def _subscription(options: argparse.Namespace) -> Iterator[str | None]:
+    """The subscription, which must be there; one of our own to the topic while the run lasts; or None."""
+    for option in ("subscription", "topic", "publish_to"):
+        given = getattr(options, option)
+        kind = "subscriptions" if option == "subscription" else "topics"
+        match = _PLACE.fullmatch(given or "")
+        if given is not None and (match is None or match[2] != kind):
+            dashed = option.replace("_", "-")
+            raise UserError(f"--{dashed} {given}: write it as projects/PROJECT/{kind}/NAME")
+    if options.input and options.publish_to is None:
+        yield None
+        return
+    try:
+        from google.api_core import exceptions
+        from google.auth.exceptions import GoogleAuthError
+        from google.cloud import pubsub_v1
+    except ImportError:
+        raise UserError("Pub/Sub needs google-cloud-pubsub: pip install 'ldpbeam[pubsub]'") from None
+    try:
+        with pubsub_v1.SubscriberClient() as client:
+            if options.publish_to is not None:
+                pubsub_v1.PublisherClient().get_topic(topic=options.publish_to, timeout=20)
+            if options.input:
+                yield None
+                return
+            if options.subscription is not None:
+                client.get_subscription(subscription=options.subscription, timeout=20)
+                yield options.subscription
+                return
+            project = options.topic.split("/")[1]
+            own = f"projects/{project}/subscriptions/ldpbeam-{uuid.uuid4().hex[:12]}"
+            client.create_subscription(name=own, topic=options.topic, ack_deadline_seconds=60, timeout=20)
+            try:
+                yield own
+            finally:
+                client.delete_subscription(subscription=own, timeout=20)
+    except (exceptions.GoogleAPICallError, exceptions.RetryError, GoogleAuthError) as error:
+        server = emulator()
+        where = f"the server at {server} (PUBSUB_EMULATOR_HOST)" if server else "Google Pub/Sub"
+        message = getattr(error, "message", None) or str(error)
+        raise UserError(f"{where}: {message}") from None
+
+
+def _about_incomplete(job: StreamJob) -> str:
+    first = min(window.start for window in job.incomplete)
+    last = max(window.end for window in job.incomplete)
+    return (
+        f"earlier runs ended with {len(job.incomplete):,} open windows, from {rfc3339(first)} to "
+        f"{rfc3339(last)}: what this run says of them is marked incomplete"
+    )
+
+
+def _run_until_stopped(pipeline: beam.Pipeline, job: StreamJob) -> None:
+    """Run, show panes and the rate, and stop when asked to."""
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    PANES.addHandler(handler)
+    PANES.setLevel(logging.INFO)
+    PANES.propagate = False
+    done = threading.Event()
+    result = pipeline.run()
+
+    def ask_to_stop(*_: Any) -> None:
+        if job.native:
+            result.cancel()
+        source.stop(job.run)
+
+    def quietly(failed: threading.ExceptHookArgs) -> None:
+        # The engine's process ends before the threads that listen to it.
+        if not done.is_set():
+            threading.__excepthook__(failed)
+
+    threading.excepthook = quietly
+    before = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    teller = threading.Thread(target=_tell_rate, args=(job, done), daemon=True)
+    teller.start()
+    try:
+        result.wait_until_finish()
+    finally:
+        done.set()
+        teller.join()
+        PANES.removeHandler(handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def _tell_rate(job: StreamJob, done: threading.Event) -> None:
+    """A line on the rate and the lag now and then, as long as anything comes."""
+    last, at = counts.read_here, time.monotonic()
+    while not done.wait(RATE_SECONDS):
+        now, reports = time.monotonic(), counts.read_here
+        if reports == last:
+            continue
+        found = source.progress(job.run)
+        lag = "" if found.published is None else f", {time.time() - found.published / 1000:.1f} s behind"
+        mark = "" if found.watermark is None else f", watermark {rfc3339(found.watermark // 1000 * 1000)}"
+        print(f"{(reports - last) / (now - at):,.0f} reports/s{lag}{mark}", flush=True)
+        last, at = reports, now
+
+
+def _said(job: StreamJob) -> int:
+    """What was written, at the end."""
+    found = read_run_accounting(job)
+    print(tables.accounting_line(found))
+    print(f"estimates and statistics are in {job.output}, what became of the reports in {job.of_run('')}")
+    if found["dead_letters"]:
+        from rich.console import Console
+
+        tables.print_reasons(Console(), found)
+    return DONE
