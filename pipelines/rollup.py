@@ -200,6 +200,7 @@ def _merged(
         # How many different groups they are is not known any more: at least as many as in any part.
         other_groups=max(snapshot.other_groups for _, snapshot in parts) if rest else 0,
         statistic=merge(snapshot.statistic for _, snapshot in parts),
+        complete=all(snapshot.complete for _, snapshot in parts),
         parts=tuple(sorted(name for _, snapshot in parts for name in snapshot.names)),
     )
 
