@@ -27,7 +27,6 @@ from ldpbeam.pipelines.estimate import read_key
 from ldpbeam.pipelines.options import duration_of, study_of
 from ldpbeam.pipelines.runs import claim_for_stream, incomplete_windows, read_run_accounting
 from ldpbeam.pipelines.stream import StreamJob, build
-from ldpbeam.pipelines.write_panes import PANES
 from ldpbeam.runners import direct, prism
 from ldpbeam.schemas.reports import Columns
 from ldpbeam.schemas.times import rfc3339
@@ -141,6 +140,7 @@ def _engine(options: argparse.Namespace) -> tuple[PipelineRunner, list[str], boo
         location = prism.find(options.prism_location)
     except FileNotFoundError as error:
         raise UserError(f"--prism-location {error}") from None
+    location = location or prism.fetch()
     if location is None:
         print(f"ldpbeam: {prism.WITHOUT_PRISM}", file=sys.stderr)
         return prism.bundle_based(), ["--streaming"], True
@@ -224,9 +224,10 @@ def _run_until_stopped(pipeline: beam.Pipeline, job: StreamJob) -> None:
     """Run, show panes and the rate, and stop when asked to."""
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(logging.Formatter("%(message)s"))
-    PANES.addHandler(handler)
-    PANES.setLevel(logging.INFO)
-    PANES.propagate = False
+    said = logging.getLogger("ldpbeam")
+    said.addHandler(handler)
+    said.setLevel(logging.INFO)
+    said.propagate = False
     done = threading.Event()
     result = pipeline.run()
 
@@ -249,7 +250,7 @@ def _run_until_stopped(pipeline: beam.Pipeline, job: StreamJob) -> None:
     finally:
         done.set()
         teller.join()
-        PANES.removeHandler(handler)
+        said.removeHandler(handler)
         for number, earlier in before.items():
             signal.signal(number, earlier)
 

@@ -15,18 +15,20 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 from apache_beam.runners.portability.prism_runner import PrismJobServer, PrismRunner
 from apache_beam.runners.runner import PipelineRunner
+from apache_beam.version import __version__
 
 #: Said once where Prism is missing.
 WITHOUT_PRISM = (
     "Prism, Beam's local engine for streams, is not here and could not be fetched (install it with "
-    "`go install github.com/apache/beam/sdks/v2/go/cmd/prism@v2.77.0`, or name it with --prism-location); "
+    f"`go install github.com/apache/beam/sdks/v2/go/cmd/prism@v{__version__}`, or name it with "
+    "--prism-location); "
     "without it messages are pulled ten at a time and acknowledged before they are processed, so a crash "
     "loses them, and a report older than its window and lateness counts as late, however long the queue"
 )
 
 
 def find(location: str | None) -> str | None:
-    """Where Prism is: as given, on PATH, in Beam's cache, or fetched into it by Beam; None if nowhere.
+    """Where Prism is: as given, on PATH, or in Beam's cache; None if nowhere.
 
     Raises:
         FileNotFoundError: if a location is given and nothing is there.
@@ -39,8 +41,11 @@ def find(location: str | None) -> str | None:
     if on_path is not None:
         return on_path
     installed = Path(PrismJobServer.BIN_CACHE) / "prism"
-    if installed.is_file():
-        return str(installed)
+    return str(installed) if installed.is_file() else None
+
+
+def fetch() -> str | None:
+    """Prism of Beam's version from where Beam fetches it, or its cache; None where it cannot be had."""
     try:
         fetched: str = PrismJobServer(PipelineOptions([]))._get_executable_path()
     except Exception:  # no network, no such release, no room: each its own error

@@ -7,6 +7,7 @@ delivering to streams that have ended, so that the next run waits for deadlines,
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 import time
@@ -22,6 +23,7 @@ from ldpbeam.schemas.reports import Columns
 from ldpbeam.transforms.dead_letters import DeadLetter
 from ldpbeam.transforms.feeds import Feed, OpenFeed, Parcel
 
+FEEDS = logging.getLogger("ldpbeam.feeds")
 #: The attribute of a message that says what its data is.
 CONTENT_TYPE = "content-type"
 #: A parcel is of at most so many messages and, but for the last of them, bytes.
@@ -32,6 +34,8 @@ MOST_MESSAGES, MOST_BYTES = 20_000, 256 * 2**20
 PULLED_AT_ONCE, PULL_SECONDS = 1_000, 5.0
 #: Deadlines are looked after so often, and set so far ahead; a subscription's own are 10 seconds or more.
 EXTENDING_SECONDS, DEADLINE_SECONDS = 3.0, 60
+#: A server that does not answer for so many seconds is spoken of.
+QUIET_SECONDS = 60.0
 #: One request has so many receipts; it may have half a megabyte.
 RECEIPTS_AT_ONCE = 1_000
 
@@ -68,7 +72,7 @@ class _Pulled(OpenFeed):
 
         self.feed = feed
         self._errors = exceptions
-        self._client = pubsub_v1.SubscriberClient()
+        self._client = _client(pubsub_v1.SubscriberClient)
         self._waiting: deque[Any] = deque()
         #: Of what was pulled and not acknowledged: the size, and when its deadline was last extended.
         self._held: dict[str, tuple[int, float]] = {}
@@ -80,6 +84,7 @@ class _Pulled(OpenFeed):
         threading.Thread(target=self._extend_on, daemon=True).start()
 
     def _pull_on(self) -> None:
+        answered = time.monotonic()
         while not self._closing.is_set():
             with self._lock:
                 full = (
@@ -93,14 +98,21 @@ class _Pulled(OpenFeed):
                 pulled = self._client.pull(request=request, timeout=PULL_SECONDS).received_messages
             except (self._errors.DeadlineExceeded, self._errors.RetryError):
                 continue
-            except (self._errors.ServerError, self._errors.TooManyRequests, self._errors.Cancelled):
+            except (
+                self._errors.ServerError,
+                self._errors.TooManyRequests,
+                self._errors.Cancelled,
+            ) as error:
                 # The server is away, and may come back; what it holds waits there.
+                if time.monotonic() - answered >= QUIET_SECONDS:
+                    FEEDS.warning("%s: no answer for a minute: %s", self.feed.subscription, error.message)
+                    answered = time.monotonic()
                 self._closing.wait(1.0)
                 continue
             except self._errors.GoogleAPICallError as error:
                 self._problem = error.message or str(error)
                 return
-            now = time.monotonic()
+            now = answered = time.monotonic()
             with self._lock:
                 self._held.update((one.ack_id, (len(one.message.data), now)) for one in pulled)
                 self._waiting.extend(pulled)
@@ -159,6 +171,18 @@ class _Pulled(OpenFeed):
         self._puller.join(PULL_SECONDS + 1)
         self._set_deadlines([one.ack_id for one in self._waiting], 0)
         self._waiting.clear()
+
+
+def _client(kind: Any) -> Any:
+    """A client of Google's server, or of the one in ``PUBSUB_EMULATOR_HOST``."""
+    host = emulator()
+    if host is None:
+        return kind()
+    # The library's own channel to such a server takes four megabytes an answer, and a message may have ten.
+    import grpc
+
+    channel = grpc.insecure_channel(host, options=[("grpc.max_receive_message_length", -1)])
+    return kind(transport=kind.get_transport_class("grpc")(channel=channel))
 
 
 def _chunks(receipts: Sequence[str]) -> Iterator[list[str]]:

@@ -75,7 +75,7 @@ def emulator() -> Iterator[str]:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                # gcloud starts Java through a shell and leaves it behind: the whole group must be ended.
+                # Java, which gcloud starts, would outlive it: the whole group is ended.
                 start_new_session=True,
             )
         try:

@@ -1,0 +1,177 @@
+"""What the integration tests share: Pub/Sub servers, names on them, and Prism.
+
+What is missing skips a test, with a sentence on how to get it; ``LDPBEAM_REQUIRE_INTEGRATION=1`` fails it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import apache_beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.prism_runner import PrismJobServer
+
+if TYPE_CHECKING:
+    from pubsub_server import PubSubServer
+
+PROJECT = "ldp-test"
+REQUIRED = os.environ.get("LDPBEAM_REQUIRE_INTEGRATION") == "1"
+SERVERS = Path(__file__).parents[2] / "examples" / "stream" / "pubsub.py"
+WITHOUT_LIBRARY = "google-cloud-pubsub is not installed: pip install 'ldpbeam[test]'"
+PRISM_PACKAGE = f"github.com/apache/beam/sdks/v2/go/cmd/prism@v{apache_beam.__version__}"
+USED = pytest.StashKey[dict[str, str]]()
+
+if REQUIRED and importlib.util.find_spec("google.pubsub_v1") is None:
+    raise ImportError(WITHOUT_LIBRARY)
+
+
+class Names(NamedTuple):
+    """Full names on a server."""
+
+    topic: str
+    subscription: str
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for what, used in config.stash.get(USED, {}).items():
+        terminalreporter.write_line(f"{what} of the integration tests: {used}")
+
+
+def _say(request: pytest.FixtureRequest, what: str, used: str) -> None:
+    request.config.stash.setdefault(USED, {})[what] = used
+
+
+def _missing(sentence: str) -> NoReturn:
+    if REQUIRED:
+        pytest.fail(sentence, pytrace=False)
+    pytest.skip(sentence)
+
+
+@pytest.fixture(scope="session")
+def pubsub_servers() -> Any:
+    """The module ``examples/stream/pubsub.py``, which starts servers."""
+    spec = importlib.util.spec_from_file_location("pubsub_servers", SERVERS)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def pubsub(request: pytest.FixtureRequest, pubsub_servers: Any) -> Iterator[str]:
+    """The address of the most real server there is; the test run says which one."""
+    _check_library()
+    with contextlib.ExitStack() as stack:
+        try:
+            server = stack.enter_context(pubsub_servers.running_server())
+        except pubsub_servers.NoServerError as error:
+            pytest.fail(str(error), pytrace=False)
+        _say(request, "Pub/Sub server", server.name)
+        yield server.address
+
+
+@pytest.fixture
+def own_pubsub() -> Iterator[PubSubServer]:
+    """The tests' own server, new for each test, for its faults and counts."""
+    _check_library()
+    from pubsub_server import PubSubServer
+
+    with PubSubServer() as server:
+        yield server
+
+
+@pytest.fixture
+def topic_and_subscription(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Names]]:
+    """Creates a topic and its subscription: (address, options of the subscription).
+
+    It points ``PUBSUB_EMULATOR_HOST`` at that address, and deletes both at the end.
+    """
+    _check_library()
+    from google.api_core.exceptions import GoogleAPICallError
+    from google.cloud import pubsub_v1
+
+    with contextlib.ExitStack() as stack:
+
+        def create(address: str, **options: Any) -> Names:
+            def delete() -> None:
+                # The test may have deleted them, or left a server behind that does not answer.
+                with contextlib.suppress(GoogleAPICallError):
+                    subscriber.delete_subscription(subscription=key, retry=None, timeout=5)
+                with contextlib.suppress(GoogleAPICallError):
+                    publisher.delete_topic(topic=topic, retry=None, timeout=5)
+
+            monkeypatch.setenv("PUBSUB_EMULATOR_HOST", address)
+            publisher, subscriber = pubsub_v1.PublisherClient(), pubsub_v1.SubscriberClient()
+            stack.enter_context(contextlib.closing(publisher.transport))
+            stack.enter_context(contextlib.closing(subscriber.transport))
+            end = uuid.uuid4().hex
+            topic, key = f"projects/{PROJECT}/topics/t-{end}", f"projects/{PROJECT}/subscriptions/s-{end}"
+            stack.callback(delete)
+            publisher.create_topic(name=topic)
+            subscriber.create_subscription(request={"name": key, "topic": topic, **options})
+            return Names(topic, key)
+
+        yield create
+
+
+@pytest.fixture(scope="session")
+def prism(request: pytest.FixtureRequest) -> str:
+    """The path of a Prism binary; where there is none it is built, once, or fetched into Beam's cache."""
+    named = os.environ.get("LDPBEAM_PRISM")
+    if named and not shutil.which(named):
+        pytest.fail(f"LDPBEAM_PRISM is {named!r}, which is no executable file", pytrace=False)
+    found = named or _find_prism() or _build_prism() or _fetch_prism()
+    if found is None:
+        _missing(
+            "Prism is neither on PATH nor in Beam's cache, and could be neither built nor downloaded: "
+            f"run `go install {PRISM_PACKAGE}` where there is Go, and name the binary in LDPBEAM_PRISM"
+        )
+    _say(request, "Prism", found)
+    return found
+
+
+def _find_prism() -> str | None:
+    """On PATH, or in Beam's cache under the name Beam unpacks it to or the name that Go gives it."""
+    cache = Path(PrismJobServer.BIN_CACHE)
+    released = Path(PrismJobServer(PipelineOptions([])).path_to_binary()).stem
+    return shutil.which("prism") or shutil.which(cache / released) or shutil.which(cache / "prism")
+
+
+def _build_prism() -> str | None:
+    """Into Beam's cache; takes some minutes the first time."""
+    go, cache = shutil.which("go"), Path(PrismJobServer.BIN_CACHE)
+    if go is None:
+        return None
+    cache.mkdir(parents=True, exist_ok=True)
+    # Built beside and renamed, so that nobody ever finds half a binary.
+    with tempfile.TemporaryDirectory(dir=cache) as folder:
+        environment = {**os.environ, "GOBIN": folder}
+        built = subprocess.run([go, "install", PRISM_PACKAGE], env=environment, capture_output=True)
+        if built.returncode:
+            print(built.stderr.decode(errors="replace"))
+            return None
+        return str((Path(folder) / "prism").rename(cache / "prism"))
+
+
+def _fetch_prism() -> str | None:
+    """By Beam itself; it keeps what it downloads."""
+    try:
+        url = PrismJobServer(PipelineOptions([])).path_to_binary()
+        return PrismJobServer.local_bin(url, bin_cache=PrismJobServer.BIN_CACHE)
+    except Exception:  # no network, no such release: whatever it is, the test is told that there is no Prism
+        return None
+
+
+def _check_library() -> None:
+    if importlib.util.find_spec("google.pubsub_v1") is None:
+        _missing(WITHOUT_LIBRARY)
