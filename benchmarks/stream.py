@@ -32,7 +32,7 @@ from benchmarks.pages import show
 from examples.stream import client, pubsub
 from ldpbeam.schemas.study_file import read_study
 
-STUDY = Path(__file__).parents[1] / "examples" / "stream" / "study.yaml"
+STUDY = Path(__file__).parents[1] / "examples" / "stream" / "rides.yaml"
 TOPIC = f"projects/{pubsub.PROJECT}/topics/rates"
 SUBSCRIPTION = TOPIC.replace("topics", "subscriptions")
 #: Clients publish so often, in seconds.

@@ -18,6 +18,7 @@ from ldpbeam.transforms.dead_letters import DEAD
 from ldpbeam.transforms.files import BadFile, ReportFile
 from ldpbeam.transforms.read import ReadReports
 from ldpbeam.transforms.repeats import DropRepeats
+from ldpbeam.transforms.spans import EVERYTHING, LeaveOutside, Span
 from ldpbeam.transforms.users import GroupUsers
 from ldpbeam.transforms.validate import ValidateReports, wanted_columns
 from ldpbeam.transforms.write import (
@@ -41,8 +42,7 @@ class BatchJob(Output):
         bad_files: files that are none, where the person asked to skip them.
         attribute: of reports that do not name one.
         service: likewise.
-        start: reports before this event time are out of range.
-        stop: reports from this event time on are out of range.
+        span: reports outside are out of range; of windows those inside are estimated.
         keep_bad_records: whether dead letters have the whole record.
         user_id_key: HMAC key for user keys, None to take them as they are.
         partitions: how many partitions of users; by default as many as the input's size needs.
@@ -53,8 +53,7 @@ class BatchJob(Output):
     bad_files: tuple[BadFile, ...] = ()
     attribute: str | None = None
     service: str | None = None
-    start: int | None = None
-    stop: int | None = None
+    span: Span = EVERYTHING
     keep_bad_records: bool = False
     user_id_key: bytes | None = None
     partitions: int | None = None
@@ -78,8 +77,7 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
     )
     validated = read.decoded | "Validate" >> ValidateReports(
         study,
-        start=job.start,
-        stop=job.stop,
+        span=job.span,
         keep_bad_records=job.keep_bad_records,
         user_id_key=job.user_id_key,
     )
@@ -88,7 +86,11 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
     if study.duplicates == "drop":
         reports, repeats = reports | "DropRepeats" >> DropRepeats(study, job.user_partitions)
         counts.append(repeats)
-    users, joined = reports | "GroupUsers" >> GroupUsers(study, job.user_partitions)
+        # What is outside may be what a report inside repeats, so it goes when repeats are gone.
+        if job.span.bounded:
+            reports, outside = reports | "InSpan" >> LeaveOutside(job.span)
+            counts.append(outside)
+    users, joined = reports | "GroupUsers" >> GroupUsers(study, job.user_partitions, job.span)
     counts.append(joined)
     snapshots = users | "Aggregate" >> Aggregate(study)
     _ = snapshots | "WriteStatistics" >> WriteSnapshots(study, job.path(STATISTICS), job.run)

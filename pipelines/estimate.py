@@ -29,6 +29,11 @@ from ldpbeam.transforms.counts import accounting
 from ldpbeam.transforms.write import opened, replacing, write_bytes
 
 
+def absolute(patterns: Sequence[str]) -> tuple[str, ...]:
+    """File names or patterns that mean the same from any working folder."""
+    return tuple(p if "://" in p else str(Path(p).absolute()) for p in patterns)
+
+
 def find_input(
     patterns: Sequence[str], on_bad_file: str
 ) -> tuple[tuple[files.ReportFile, ...], tuple[files.BadFile, ...]]:
@@ -113,7 +118,7 @@ def read_accounting(job: Output) -> dict[str, Any]:
 
 
 def estimate_all(job: Output, console: Console, on: str = "driver") -> list[dict[str, Any]]:
-    """Every estimate of the run, written to ``estimates.jsonl`` and ``estimates.avro``.
+    """Every estimate of the run, in order.
 
     Args:
         job: whose snapshots are solved.
@@ -124,11 +129,15 @@ def estimate_all(job: Output, console: Console, on: str = "driver") -> list[dict
     records.sort(key=lambda record: sort_key(job.study, record))
     for record in records:
         record["run"] = job.run
+    return records
+
+
+def write_estimates(job: Output, records: Sequence[dict[str, Any]]) -> None:
+    """Write estimates to ``estimates.jsonl`` and ``estimates.avro``."""
     with replacing(job.path(f"{ESTIMATES}.jsonl")) as stream:
         write_json_lines(stream, records)
     with replacing(job.path(f"{ESTIMATES}.avro")) as stream:
         write_avro(stream, records, bytes.fromhex(fingerprint(job.study)))
-    return records
 
 
 def _from_workers(job: Output) -> list[dict[str, Any]]:

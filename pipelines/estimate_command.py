@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import nullcontext
 
 from rich.console import Console
 
@@ -14,9 +15,13 @@ from ldpbeam.pipelines.batch import BatchJob
 from ldpbeam.pipelines.errors import DONE, TOO_MANY_BAD, UserError
 from ldpbeam.pipelines.ledger import write_ledger
 from ldpbeam.pipelines.options import add_people_options, people_columns, study_of, time_of
-from ldpbeam.pipelines.output import check_output, claim_output
-from ldpbeam.pipelines.people import read_people
+from ldpbeam.pipelines.output import Output, check_output, claim_output
+from ldpbeam.pipelines.people import People, read_people
+from ldpbeam.pipelines.scheduled import Scheduled, claim_shared, making, publish
 from ldpbeam.schemas.compiled import attribute_of
+from ldpbeam.schemas.study import Study
+from ldpbeam.schemas.times import rfc3339
+from ldpbeam.transforms.spans import FAR, Span, whole_windows
 from ldpbeam.transforms.windows import beam_windows
 
 
@@ -28,9 +33,14 @@ def estimate_command(parser: Parser, arguments: list[str]) -> int:
     parser.add_argument("--attribute", help="attribute of reports that do not name one")
     parser.add_argument("--service", help="service of reports that do not name one")
     parser.add_argument(
-        "--from", dest="start", metavar="TIME", help="leave out reports before this event time"
-    )
-    parser.add_argument("--to", dest="stop", metavar="TIME", help="leave out reports from this event time on")
+        "--from", dest="start", metavar="TIME",
+        help="leave out reports before this event time; with windows, all but whole windows from it on",
+    )  # fmt: skip
+    parser.add_argument(
+        "--to", dest="stop", metavar="TIME",
+        help="leave out reports from this event time on; with windows, all but whole windows up to it. With "
+        "--from and windows, --output is shared by runs of other times",
+    )  # fmt: skip
     parser.add_argument("--runner", default="direct", help="direct, or a runner Beam knows")
     parser.add_argument("--on-bad-file", choices=("stop", "skip"), default="stop")
     parser.add_argument("--keep-bad-records", action="store_true", help="dead letters have the whole record")
@@ -49,59 +59,45 @@ def estimate_command(parser: Parser, arguments: list[str]) -> int:
 def run(options: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Run the pipeline with parsed options; gives the exit code."""
     study = study_of(options.study, options.attribute)
-    if options.partitions is not None and not 1 <= options.partitions <= 65536:
-        raise UserError(f"--partitions {options.partitions}: from 1 to 65536")
-    if not 0 <= options.max_bad_fraction <= 1:
-        raise UserError(f"--max-bad-fraction {options.max_bad_fraction}: from 0 to 1")
-    console = Console()
-    try:
-        beam_windows(study.windows, joined=study.group_users)
-    except ValueError as error:
-        raise UserError(f"{options.study}: {error}") from None
-    people = None
-    columns = ("value_column", "key_column", "user_column", "time_column", "weight_column", "group_column")
-    given = [f"--{name.replace('_', '-')}" for name in columns if getattr(options, name) is not None]
-    if given and not options.truth:
-        raise UserError(f"{', '.join(given)}: columns are of the file that --truth names, which is missing")
-    if options.truth:
-        if len(study.attributes) > 1 and not options.attribute:
-            raise UserError("--truth needs --attribute: the study has several")
-        truth_of = options.attribute or next(iter(study.attributes))
-        domain = study.attribute(truth_of).domain
-        people = read_people(options.truth, people_columns(options, domain), domain)
-    span = time_of("--from", options.start), time_of("--to", options.stop)
-    if span[0] is not None and span[1] is not None and span[0] >= span[1]:
-        raise UserError(f"--from {options.start} is not before --to {options.stop}")
-    every = {service for model in study.attributes.values() for service in model.services}
-    if options.service is not None and options.service not in every:
-        raise UserError(f"--service {options.service}: the study has {', '.join(sorted(every))}")
-    if any(argument.partition("=")[0] == "--streaming" for argument in beam_arguments):
-        raise UserError("--streaming: this command reads files to their end, and is not a streaming one")
-    good, bad = stages.find_input(options.input, options.on_bad_file)
+    _check(options, study, beam_arguments)
+    people = _truth(options, study)
+    span = _span_of(options, study)
+    # A schedule's command may be started in another folder next time.
+    inputs = stages.absolute(options.input) if _is_scheduled(options, study) else tuple(options.input)
+    good, bad = stages.find_input(inputs, options.on_bad_file)
+    output, shared = _place(options, study, span, inputs)
     job = BatchJob(
         study=study,
         files=good,
         bad_files=bad,
-        output=options.output,
-        run=stages.run_name(study, options.input, *span, options.attribute, options.service),
+        output=output.output,
+        run=output.run,
         attribute=options.attribute,
         service=options.service,
-        start=span[0],
-        stop=span[1],
+        span=span,
         keep_bad_records=options.keep_bad_records,
         user_id_key=stages.read_key(options.user_id_key_file),
         partitions=options.partitions,
         estimate_on=options.estimate_on,
     )
-    check_output(job, options.overwrite)
+    console = Console()
     pipeline = stages.assemble(job, options.runner, beam_arguments)
-    claim_output(job, options.input)
-    stages.run_pipeline(pipeline, console)
-    found = stages.read_accounting(job)
-    records = stages.estimate_all(job, console, options.estimate_on)
-    ledger = write_ledger(job)
+    if shared:
+        claim_shared(shared, options.overwrite)
+    else:
+        claim_output(job, inputs)
+    with making(shared) if shared else nullcontext():
+        stages.run_pipeline(pipeline, console)
+        found = stages.read_accounting(job)
+        records = stages.estimate_all(job, console, options.estimate_on)
+        ledger = write_ledger(job)
+        if shared:
+            publish(shared, records)
+        else:
+            stages.write_estimates(job, records)
     errors = None
     if people is not None:
+        truth_of = options.attribute or next(iter(study.attributes))
         errors = [
             compare.errors_of(r, study, people) if attribute_of(r["attribute"]) == truth_of else {}
             for r in records
@@ -112,7 +108,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str]) -> int:
         what = "user-windows" if study.windows else "users"
         print(f"{over:,} {what} spent more than the study's epsilon_cap of {study.epsilon_cap:g}")
     print(tables.accounting_line(found))
-    print(f"estimates, statistics and accounting are in {options.output}")
+    print(_whereabouts(options.output, shared))
     if found["dead_letters"]:
         tables.print_reasons(console, found)
     if found["in"] and found["dead_letters"] > options.max_bad_fraction * found["in"]:
@@ -124,3 +120,95 @@ def run(options: argparse.Namespace, beam_arguments: list[str]) -> int:
         )
         return TOO_MANY_BAD
     return DONE
+
+
+def _check(options: argparse.Namespace, study: Study, beam_arguments: list[str]) -> None:
+    """See that options fit the study.
+
+    Raises:
+        UserError: for the first that does not.
+    """
+    if options.partitions is not None and not 1 <= options.partitions <= 65536:
+        raise UserError(f"--partitions {options.partitions}: from 1 to 65536")
+    if not 0 <= options.max_bad_fraction <= 1:
+        raise UserError(f"--max-bad-fraction {options.max_bad_fraction}: from 0 to 1")
+    try:
+        beam_windows(study.windows, joined=study.group_users)
+    except ValueError as error:
+        raise UserError(f"{options.study}: {error}") from None
+    every = {service for model in study.attributes.values() for service in model.services}
+    if options.service is not None and options.service not in every:
+        raise UserError(f"--service {options.service}: the study has {', '.join(sorted(every))}")
+    if any(argument.partition("=")[0] == "--streaming" for argument in beam_arguments):
+        raise UserError("--streaming: this command reads files to their end, and is not a streaming one")
+
+
+def _truth(options: argparse.Namespace, study: Study) -> People | None:
+    """The people whose true values estimates are compared with, if any.
+
+    Raises:
+        UserError: if options for them do not go together.
+    """
+    columns = ("value_column", "key_column", "user_column", "time_column", "weight_column", "group_column")
+    given = [f"--{name.replace('_', '-')}" for name in columns if getattr(options, name) is not None]
+    if given and not options.truth:
+        raise UserError(f"{', '.join(given)}: columns are of the file that --truth names, which is missing")
+    if not options.truth:
+        return None
+    if len(study.attributes) > 1 and not options.attribute:
+        raise UserError("--truth needs --attribute: the study has several")
+    domain = study.attribute(options.attribute or next(iter(study.attributes))).domain
+    return read_people(options.truth, people_columns(options, domain), domain)
+
+
+def _is_scheduled(options: argparse.Namespace, study: Study) -> bool:
+    return bool(study.windows and options.start and options.stop)
+
+
+def _span_of(options: argparse.Namespace, study: Study) -> Span:
+    """The event times to estimate: with windows, those of the whole windows inside.
+
+    Raises:
+        UserError: if there are none.
+    """
+    start, stop = time_of("--from", options.start), time_of("--to", options.stop)
+    if start is not None and stop is not None and start >= stop:
+        raise UserError(f"--from {options.start} is not before --to {options.stop}")
+    given = Span(-FAR if start is None else start, FAR if stop is None else stop)
+    if study.windows is None:
+        return given
+    try:
+        return whole_windows(study.windows, given)
+    except ValueError as error:
+        raise UserError(f"--from {options.start} --to {options.stop}: {error}") from None
+
+
+def _place(
+    options: argparse.Namespace, study: Study, span: Span, inputs: tuple[str, ...]
+) -> tuple[Output, Scheduled | None]:
+    """Where the run is made, and of a scheduled run where it goes then.
+
+    Raises:
+        UserError: if the output folder cannot be this run's.
+    """
+    own = options.attribute, options.service
+    if not _is_scheduled(options, study):
+        name = stages.run_name(study, inputs, span.start, span.stop, *own)
+        output = Output(study, options.output, name)
+        check_output(output, options.overwrite)
+        return output, None
+    # Runs of one schedule differ in their spans, and mostly in their inputs: they have the name of the first.
+    first = Output(study, options.output, stages.run_name(study, inputs, "scheduled", *own))
+    name = check_output(first, options.overwrite, scheduled=True) or first.run
+    shared = Scheduled(study, options.output, name, span, inputs)
+    return shared.made, shared
+
+
+def _whereabouts(output: str, shared: Scheduled | None) -> str:
+    if shared is None:
+        return f"estimates, statistics and accounting are in {output}"
+    ends = f"{rfc3339(shared.span.start)} to {rfc3339(shared.span.stop)}"
+    return (
+        f"estimates and statistics of the windows from {ends} are in {output}, the accounting is in "
+        f"{shared.own.output}"
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from ldpbeam.schemas.snapshots import Snapshot, read_snapshots
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import fingerprint
 from ldpbeam.transforms import files
+from ldpbeam.transforms.journal import RUNS
 from ldpbeam.transforms.write import make_folder, opened, write_bytes
 
 ESTIMATES = "estimates"
@@ -26,6 +27,8 @@ STATISTICS = "statistics"
 DEAD_LETTERS = "dead_letters"
 ACCOUNTING = "accounting.json"
 WORKER_ESTIMATES = ".estimates.from_workers.jsonl"
+#: The kind of a folder that scheduled runs share.
+SCHEDULED = "scheduled"
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,14 @@ class Output:
     output: str
     run: str
 
-    def path(self, name: str) -> str:
+    def path(self, *names: str) -> str:
         """A path below the output folder."""
-        return str(FileSystems.join(self.output, name))
+        return str(FileSystems.join(self.output, *names))
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What stands in ``run.json`` of whose outputs these are."""
+        return {"run": self.run, "study": self.study.study, "study_fingerprint": fingerprint(self.study)}
 
 
 def files_in(folder: str, pattern: str) -> list[Any]:
@@ -54,8 +62,22 @@ def files_in(folder: str, pattern: str) -> list[Any]:
     return found
 
 
-def check_output(job: Output, overwrite: bool) -> None:
+def write_json(path: str, found: object) -> None:
+    """Something as JSON, a whole file at once."""
+    write_bytes(path, json.dumps(found, indent=2).encode() + b"\n")
+
+
+def check_output(job: Output, overwrite: bool, scheduled: bool = False) -> str | None:
     """See that the output folder can be this run's.
+
+    Args:
+        job: the run.
+        overwrite: whether outputs of other runs may be replaced.
+        scheduled: whether the folder is to be shared with other scheduled runs of the study.
+
+    Returns:
+        The name of the run it belongs to, which scheduled runs have in common; None if it is nobody's yet, or
+        another's outputs are to be replaced.
 
     Raises:
         UserError: if it holds another run's outputs, or files that no run wrote, or cannot be.
@@ -63,26 +85,49 @@ def check_output(job: Output, overwrite: bool) -> None:
     place = f"--output {job.output or repr(job.output)}"
     try:
         entries = files_in(job.output, "*") if job.output else None
-        before = _marker(job)
+        before = _mark(job)
     except (BeamIOError, OSError, ValueError) as error:
         raise UserError(f"{place}: {error}") from None
     if entries is None or ("://" not in job.output and Path(job.output).is_file()):
         raise UserError(f"{place}: a folder is needed")
-    if overwrite or (before is not None and before.get("run") == job.run):
-        return
+    if before is not None and _belongs(before, job, scheduled):
+        return str(before["run"])
+    if overwrite:
+        return None
     if before is not None:
         raise UserError(
-            f"{place}: it holds the outputs of another run (of study {before.get('study')!r}); name another "
-            "folder, or replace them with --overwrite"
+            f"{place}: it holds {_holds(before, job, scheduled)}; name another folder, or replace them with "
+            "--overwrite"
         )
-    if entries:
+    # A run that begins at the same moment is about to leave its mark.
+    if any(not _name(entry).startswith(f".{RUN}.") for entry in entries):
         raise UserError(
             f"{place}: the folder is not empty, and not written by ldpbeam estimate; name another one, or "
             "write beside what is there with --overwrite"
         )
+    return None
 
 
-def _marker(job: Output) -> dict[str, Any] | None:
+def _belongs(before: Mapping[str, Any], job: Output, scheduled: bool) -> bool:
+    same = "study_fingerprint" if scheduled else "run"
+    return (before.get("kind") == SCHEDULED) == scheduled and before.get(same) == job.about[same]
+
+
+def _holds(before: Mapping[str, Any], job: Output, scheduled: bool) -> str:
+    study = f"of study {before.get('study')!r}"
+    if before.get("kind") != SCHEDULED:
+        return f"the outputs of another run ({study})" + (
+            ", which was not a scheduled one" if scheduled else ""
+        )
+    if not scheduled:
+        return (
+            f"the scheduled runs {study}, and this run is not one of them: it has no windows, --from or --to"
+        )
+    changed = before.get("study") == job.study.study
+    return f"the scheduled runs {study}" + (" as it was before it was changed" if changed else "")
+
+
+def _mark(job: Output) -> dict[str, Any] | None:
     """What the last run in the output folder said of itself; None if there was none, or nothing legible."""
     if not FileSystems.exists(job.path(RUN)):
         return None
@@ -98,23 +143,44 @@ def claim_output(job: Output, inputs: Sequence[str]) -> None:
     Raises:
         UserError: if it cannot be written.
     """
-    ours = [job.path(name) for name in (f"{ESTIMATES}.jsonl", f"{ESTIMATES}.avro", ACCOUNTING, LEDGER)]
-    about = {"run": job.run, "study": job.study.study, "study_fingerprint": fingerprint(job.study)}
     try:
-        ours += [
-            entry.path
-            for folder in (STATISTICS, DEAD_LETTERS)
-            for entry in files_in(job.path(folder), "*.avro")
-        ]
-        FileSystems.delete([files.literal(path) for path in ours if FileSystems.exists(path)])
+        clear(job)
         make_folder(job.output)
-        write_bytes(job.path(RUN), json.dumps({**about, "input": list(inputs)}, indent=2).encode() + b"\n")
+        write_json(job.path(RUN), {**job.about, "input": list(inputs)})
     except (BeamIOError, OSError) as error:
         raise UserError(f"--output {job.output}: {error}") from None
 
 
+def clear(job: Output) -> None:
+    """Delete what runs, scheduled ones and others, have left in the folder."""
+    ours = [job.path(name) for name in (f"{ESTIMATES}.jsonl", f"{ESTIMATES}.avro", ACCOUNTING, LEDGER)]
+    for folder, pattern in (
+        (STATISTICS, "*.avro"),
+        (DEAD_LETTERS, "*.avro"),
+        (ESTIMATES, "*.jsonl"),
+        (RUNS, "*/*.json"),
+        (RUNS, f"*/{DEAD_LETTERS}/*.avro"),
+    ):
+        ours += [entry.path for entry in files_in(job.path(folder), pattern)]
+    delete(ours)
+
+
+def delete(paths: Sequence[str]) -> None:
+    """Delete those of some files that are there."""
+    FileSystems.delete([files.literal(path) for path in paths if FileSystems.exists(path)])
+
+
+def names_in(folder: str, pattern: str) -> list[str]:
+    """The names of a folder's files of a pattern, sorted."""
+    return sorted(_name(entry) for entry in files_in(folder, pattern))
+
+
+def _name(entry: Any) -> str:
+    return str(FileSystems.split(entry.path)[1])
+
+
 def snapshots_of(job: Output) -> Iterator[Snapshot]:
     """The snapshots the stream wrote."""
-    for entry in sorted(files_in(job.path(STATISTICS), "*.avro"), key=lambda entry: str(entry.path)):
-        with opened(entry.path) as stream:
+    for name in names_in(job.path(STATISTICS), "*.avro"):
+        with opened(job.path(STATISTICS, name)) as stream:
             yield from read_snapshots(stream)

@@ -7,7 +7,7 @@ from rich.console import Console
 from ldpbeam.pipelines import tables
 from ldpbeam.pipelines.arguments import Parser
 from ldpbeam.pipelines.errors import DONE
-from ldpbeam.pipelines.estimate import estimate_all, run_name
+from ldpbeam.pipelines.estimate import estimate_all, run_name, write_estimates
 from ldpbeam.pipelines.options import duration_of, study_of
 from ldpbeam.pipelines.output import Output, check_output, claim_output
 from ldpbeam.pipelines.rollup import read_all, rolled_up, write_all
@@ -31,7 +31,9 @@ def rollup_command(parser: Parser, arguments: list[str]) -> int:
     claim_output(output, options.statistics)
     write_all(output, found.snapshots)
     console = Console()
-    tables.print_estimates(console, estimate_all(output, console), None)
+    records = estimate_all(output, console)
+    write_estimates(output, records)
+    tables.print_estimates(console, records, None)
     repeated = f"; {found.repeated:,} more were there already, or of earlier panes" if found.repeated else ""
     print(f"{found.merged:,} snapshots merged into {len(found.snapshots):,}{repeated}")
     print(f"estimates and statistics are in {options.output}")

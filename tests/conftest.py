@@ -72,8 +72,13 @@ class Run:
     err: str
     path: Path
 
+    @property
+    def own(self) -> Path:
+        """Where the accounting, ledger and dead letters are; of a scheduled run the first of its folder's."""
+        return next(iter(sorted(self.path.glob("runs/*Z-*Z"))), self.path)
+
     def json(self, name: str) -> Any:
-        return json.loads((self.path / name).read_text())
+        return json.loads((self.own / name).read_text())
 
     @property
     def accounting(self) -> dict[str, Any]:
@@ -81,8 +86,11 @@ class Run:
 
     @property
     def estimates(self) -> list[dict[str, Any]]:
-        """The lines of ``estimates.jsonl``, without the run's name."""
-        lines = (self.path / "estimates.jsonl").read_text().splitlines()
+        """The lines of ``estimates.jsonl``, or of all windows' files, without the run's name."""
+        files = (
+            [self.path / "estimates.jsonl"] if self.own == self.path else self.path.glob("estimates/*.jsonl")
+        )
+        lines = [line for path in sorted(files) for line in path.read_text().splitlines()]
         return [{k: v for k, v in json.loads(line).items() if k != "run"} for line in lines]
 
     @property
@@ -97,7 +105,7 @@ class Run:
     def dead_letters(self) -> list[dict[str, Any]]:
         """In the order of file, position and row."""
         found: list[Any] = []
-        for path in (self.path / "dead_letters").glob("*.avro"):
+        for path in (self.own / "dead_letters").glob("*.avro"):
             with path.open("rb") as stream:
                 found += list(fastavro.reader(stream))
         return sorted(found, key=lambda d: (d["file"], d["position"] or 0, d["row"] or 0))

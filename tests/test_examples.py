@@ -65,7 +65,7 @@ def test_incomes_go_through_and_the_exact_mle_is_at_least_as_likely_as_em(
 
 
 def log_likelihood(folder: Path, frequencies: list[float], epsilon: float) -> float:
-    with (folder / "statistics" / "income-all.avro").open("rb") as stream:
+    with (folder / "statistics" / "irs_income-income-all.avro").open("rb") as stream:
         (snapshot,) = read_snapshots(stream)
     if min(frequencies) < 0:
         return -np.inf

@@ -15,21 +15,24 @@ from ldpbeam.schemas.study import Study
 from ldpbeam.transforms.batches import attribute_name
 from ldpbeam.transforms.counts import COUNTS, DUPLICATES, IN_WINDOWS, USED, count
 from ldpbeam.transforms.joins import join, without_join
+from ldpbeam.transforms.spans import EVERYTHING, FAR, Span, keep_windows
 from ldpbeam.transforms.windows import SplitByStepAndKey, beam_windows, window_bounds
 
 
 class GroupUsers(beam.PTransform):
     """Windowed batches of a channel to one row a user.
 
-    Where the study does not group users, the shuffle is left out and every report stands on its own.
+    Where the study does not group users, the shuffle is left out and every report stands on its own. Windows
+    that do not lie inside the span are left out; every report lies in one that does.
 
     Gives rows of ((attribute, group), UserReports), and counts.
     """
 
-    def __init__(self, study: Study, partitions: int) -> None:
+    def __init__(self, study: Study, partitions: int, span: Span = EVERYTHING) -> None:
         super().__init__()
         self.study = study
         self.partitions = partitions if study.group_users else 1
+        self.span = span
 
     def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
         """Wire the stages."""
@@ -37,31 +40,38 @@ class GroupUsers(beam.PTransform):
         pieces = reports | "SplitByStepAndUser" >> beam.ParDo(split).with_output_types(
             tuple[str, pa.RecordBatch]
         )
-        window = beam_windows(self.study.windows, joined=self.study.group_users)
         if not self.study.group_users:
-            alone = pieces | "EachAlone" >> beam.ParDo(_WithoutJoin(self.study)).with_outputs(
+            alone = pieces | "EachAlone" >> beam.ParDo(_WithoutJoin(self.study, self.span)).with_outputs(
                 COUNTS, main="users"
             )
-            return alone.users | "Window" >> beam.WindowInto(window), alone[COUNTS]
+            return self._windowed(alone.users), alone[COUNTS]
         joined = (
-            pieces
-            | "Window" >> beam.WindowInto(window)
+            self._windowed(pieces)
             | "GroupPartitions" >> beam.GroupByKey()
-            | "JoinUsers" >> beam.ParDo(_Join(self.study)).with_outputs(COUNTS, main="users")
+            | "JoinUsers" >> beam.ParDo(_Join(self.study, self.span)).with_outputs(COUNTS, main="users")
         )
         return joined.users, joined[COUNTS]
+
+    def _windowed(self, elements: beam.PCollection) -> beam.PCollection:
+        windows = self.study.windows
+        every = elements | "Window" >> beam.WindowInto(beam_windows(windows, joined=self.study.group_users))
+        # Windows that do not slide lie inside, as their reports do.
+        if windows is None or windows.period is None or not self.span.bounded:
+            return every
+        return every | "KeepWindows" >> keep_windows(self.span)
 
 
 class _Join(beam.DoFn):
     """Joins a partition's reports in one window.
 
-    Sliding windows hand a report to several joins; it is counted in the window that starts last. The reports
-    that could come before it there are in all its other windows too, so it stands in that window if it
-    stands in any.
+    Sliding windows hand a report to several joins; it is counted in the window inside the span that starts
+    last. The reports that could come before it there are in all its other windows too, so it stands in that
+    window if it stands in any.
     """
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: Study, span: Span) -> None:
         self.study = study
+        self.span = span
         windows = study.windows
         self.period = windows.period if windows and windows.period != windows.size else None
         self._milliseconds = beam.metrics.Metrics.distribution("ldpbeam", "join_milliseconds")
@@ -74,9 +84,7 @@ class _Join(beam.DoFn):
         key, batches = element
         started = time.monotonic()
         attribute = self.study.attribute(key.rpartition("/")[0])
-        window = window_bounds(bounds)
-        until = 2**62 if window is None or self.period is None else window[0] + self.period
-        joined = join(attribute, list(batches), until)
+        joined = join(attribute, list(batches), self._counted_until(window_bounds(bounds)))
         self._milliseconds.update(int(1000 * (time.monotonic() - started)))
         for users in joined.users:
             yield (users.attribute, users.group), users
@@ -85,10 +93,18 @@ class _Join(beam.DoFn):
         if self.period is not None:
             yield count(IN_WINDOWS, sum(users.reports for users in joined.users))
 
+    def _counted_until(self, window: tuple[int, int] | None) -> int:
+        """The first event time whose reports are counted in the next window, far away if there is none."""
+        if window is None or self.period is None:
+            return FAR
+        start, end = window
+        return start + self.period if self.span.holds((start + self.period, end + self.period)) else FAR
+
 
 class _WithoutJoin(beam.DoFn):
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: Study, span: Span) -> None:
         self.study = study
+        self.span = span
         self.slides = bool(study.windows and study.windows.period)
         self.window = beam_windows(study.windows, joined=False)
 
@@ -97,8 +113,8 @@ class _WithoutJoin(beam.DoFn):
     ) -> Iterable[Any]:
         _, batch = element
         if self.slides:
-            windows = self.window.assign(WindowFn.AssignContext(time))
-            yield count(IN_WINDOWS, batch.num_rows * len(windows))
+            windows = map(window_bounds, self.window.assign(WindowFn.AssignContext(time)))
+            yield count(IN_WINDOWS, batch.num_rows * sum(map(self.span.holds, windows)))
         for users in without_join(batch, self.study.attribute(attribute_name(batch))):
             yield (users.attribute, users.group), users
         yield count(USED, batch.num_rows)

@@ -17,9 +17,10 @@ from ldpbeam.mechanisms import Mechanism
 from ldpbeam.schemas.payloads import bytes_in, payload_column
 from ldpbeam.schemas.reports import Columns, binary_of_width, fixed_bytes
 from ldpbeam.schemas.study import ServiceModel, Study
-from ldpbeam.transforms.batches import tagged
+from ldpbeam.transforms.batches import WATERMARK, tagged
 from ldpbeam.transforms.counts import COUNTS, OUT_OF_RANGE, count
 from ldpbeam.transforms.dead_letters import DEAD, DeadLetter, emit, record_bytes
+from ldpbeam.transforms.spans import EVERYTHING, Span
 
 #: Longer user ids are no user ids: one of a megabyte would make its whole batch as wide.
 LONGEST_USER_ID = 256
@@ -56,6 +57,9 @@ def wanted_columns(study: Study, attribute: str | None, service: str | None) -> 
 class ValidateReports(beam.PTransform):
     """Batches of one channel from decoded ones.
 
+    Reports outside the span are left out and counted. Where the study compares report ids, those that have
+    one go on: they may be what a report inside repeats, and :class:`LeaveOutside` comes after that.
+
     Outputs: the main one of channel batches, dead letters (``DEAD``), and counts.
     """
 
@@ -63,13 +67,12 @@ class ValidateReports(beam.PTransform):
         self,
         study: Study,
         *,
-        start: int | None = None,
-        stop: int | None = None,
+        span: Span = EVERYTHING,
         keep_bad_records: bool = False,
         user_id_key: bytes | None = None,
     ) -> None:
         super().__init__()
-        self.function = _Validate(study, start, stop, keep_bad_records, user_id_key)
+        self.function = _Validate(study, span, keep_bad_records, user_id_key)
 
     def expand(self, decoded: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
         """Wire the stage."""
@@ -79,11 +82,9 @@ class ValidateReports(beam.PTransform):
 
 
 class _Validate(beam.DoFn):
-    def __init__(
-        self, study: Study, start: int | None, stop: int | None, keep: bool, key: bytes | None
-    ) -> None:
+    def __init__(self, study: Study, span: Span, keep: bool, key: bytes | None) -> None:
         self.study = study
-        self.start, self.stop = start, stop
+        self.span = span
         self.keep = keep
         self.key = key
         self.services = sorted({s for model in study.attributes.values() for s in model.services})
@@ -92,7 +93,7 @@ class _Validate(beam.DoFn):
             for model in study.attributes.values()
             for service in model.services.values()
         )
-        self.needs_time = bool(study.windows) or by_time or start is not None or stop is not None
+        self.needs_time = bool(study.windows) or by_time or span.bounded
 
     def process(self, batch: pa.RecordBatch) -> Iterable[Any]:
         by_attribute = _rows_by(batch, "attribute", list(self.study.attributes))
@@ -114,11 +115,11 @@ class _Validate(beam.DoFn):
                     payloads, problems = checked_payloads(mechanism, batch, rows)
                     reasons[rows] = problems
                     good = problems == 0
-                    inside = good & ~self._outside(batch, rows)
-                    out_of_range += int(good.sum() - inside.sum())
-                    if inside.any():
-                        reports = self._reports(batch, rows[inside], payloads[inside])
-                        yield tagged(reports, name, index)
+                    kept = good & ~self._left_out(batch, rows)
+                    out_of_range += int(good.sum() - kept.sum())
+                    if kept.any():
+                        reports = self._reports(batch, rows[kept], payloads[kept])
+                        yield tagged(reports, name, index, (batch.schema.metadata or {}).get(WATERMARK))
                 reasons[unclaimed] = _CODE["unknown_version"]
         if out_of_range:
             yield count(OUT_OF_RANGE, out_of_range)
@@ -150,15 +151,13 @@ class _Validate(beam.DoFn):
             refuse(_is_null(batch.column("event_time")), "no_event_time")
         return reasons
 
-    def _outside(self, batch: pa.RecordBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of some good rows lie outside ``--from`` and ``--to``."""
-        outside = np.zeros(len(rows), dtype=np.bool_)
-        if self.start is not None or self.stop is not None:
-            times = batch.column("event_time").to_numpy(zero_copy_only=False)[rows]
-            if self.start is not None:
-                outside |= times < self.start
-            if self.stop is not None:
-                outside |= times >= self.stop
+    def _left_out(self, batch: pa.RecordBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of some good rows lie outside the span, and are not needed to tell repeats."""
+        if not self.span.bounded:
+            return np.zeros(len(rows), dtype=np.bool_)
+        outside = self.span.outside(batch.column("event_time").to_numpy(zero_copy_only=False)[rows])
+        if self.study.duplicates == "drop" and "report_id" in batch.schema.names:
+            outside &= _is_null(batch.column("report_id"))[rows]
         return outside
 
     def _reports(
@@ -188,7 +187,8 @@ class _Validate(beam.DoFn):
         bad = np.flatnonzero(reasons)
         if not len(bad):
             return
-        constants = {key.decode(): value.decode() for key, value in (batch.schema.metadata or {}).items()}
+        metadata = batch.schema.metadata or {}
+        constants = {key.decode(): text.decode() for key, text in metadata.items() if key != WATERMARK}
         file = constants.pop("file", "")
         letters = []
         for record, code in zip(batch.take(pa.array(bad)).to_pylist(), reasons[bad], strict=True):

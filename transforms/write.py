@@ -1,13 +1,16 @@
 """What a run leaves: snapshots by attribute and window, dead letters, and the accounting.
 
 Every file is written under a temporary name and renamed, so that a retried or failed worker leaves no
-half of one; the names depend on the contents' window alone, so that a retry writes the same file.
+half of one; the names depend on what the contents are of alone, so that a retry writes the same file, and the
+same contents are the same bytes.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
+import re
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator
@@ -24,6 +27,7 @@ from ldpbeam.schemas.avro import schema
 from ldpbeam.schemas.snapshots import Snapshot, write_snapshots
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import fingerprint
+from ldpbeam.schemas.times import milliseconds
 from ldpbeam.transforms.counts import accounting
 from ldpbeam.transforms.files import literal
 
@@ -35,7 +39,8 @@ DEAD_LETTER_SHARDS = 4
 def replacing(path: str) -> Iterator[IO[bytes]]:
     """A stream to a temporary file that becomes ``path`` at the end, or nothing if there is an error."""
     folder, name = FileSystems.split(path)
-    temporary = FileSystems.join(folder, f".{name}.{uuid.uuid4().hex}")
+    # File systems take names of 255 bytes.
+    temporary = FileSystems.join(folder, f".{name[:200]}.{uuid.uuid4().hex}")
     stream = cast("IO[bytes]", FileSystems.create(temporary, compression_type=CompressionTypes.UNCOMPRESSED))
     try:
         with stream:
@@ -49,27 +54,50 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
 
 def make_folder(path: str) -> None:
     """A folder, where the file system has folders and this one is not there yet."""
-    if not FileSystems.exists(path):
+    if FileSystems.exists(path):
+        return
+    try:
         FileSystems.mkdirs(path)
+    except OSError:
+        # Another run may have made it just now.
+        if not FileSystems.exists(path):
+            raise
 
 
-def snapshot_name(attribute: str, window: tuple[int, int] | None) -> str:
-    """The name of the file of an attribute's snapshots of a window."""
-    if window is None:
-        return f"{attribute}-all.avro"
-    return f"{attribute}-{_compact(window[0])}-{_compact(window[1])}.avro"
+def window_name(study: str, attribute: str, window: tuple[int, int] | None) -> str:
+    """How the files of an attribute's window are called, without an ending."""
+    return f"{study}-{attribute}-{span_name(*window) if window else 'all'}"
 
 
-def _compact(milliseconds: int) -> str:
-    moment = datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
-    fraction = f".{milliseconds % 1000:03d}" if milliseconds % 1000 else ""
+def snapshot_name(study: str, attribute: str, window: tuple[int, int] | None, run: str = "") -> str:
+    """The name of the file of an attribute's snapshots of a window; with a run, of that run's."""
+    return f"{window_name(study, attribute, window)}{run and f'.{run}'}.avro"
+
+
+def span_name(start: int, stop: int) -> str:
+    """Two moments in epoch milliseconds, as they stand in names of files."""
+    return f"{_compact(start)}-{_compact(stop)}"
+
+
+def window_in(name: str) -> tuple[int, int] | None:
+    """The window that stands at the end of a file's name, None if there is none."""
+    found = re.search(r"-(\d{8}T\d{6}(?:\.\d{3})?Z)-(\d{8}T\d{6}(?:\.\d{3})?Z)\.[a-z]+$", name)
+    return (milliseconds(found[1]), milliseconds(found[2])) if found else None
+
+
+def _compact(time: int) -> str:
+    moment = datetime.fromtimestamp(time / 1000, tz=UTC)
+    fraction = f".{time % 1000:03d}" if time % 1000 else ""
     return f"{moment:%Y%m%dT%H%M%S}{fraction}Z"
 
 
-def write_window(study: Study, folder: str, run: str, snapshots: list[Snapshot]) -> str:
+def write_window(
+    study: Study, folder: str, run: str, snapshots: list[Snapshot], *, named_by_run: bool = False
+) -> str:
     """A file of the snapshots of one attribute and window; gives its path."""
     attribute = snapshots[0].attribute
-    path: str = FileSystems.join(folder, snapshot_name(attribute, snapshots[0].window))
+    name = snapshot_name(study.study, attribute, snapshots[0].window, run if named_by_run else "")
+    path: str = FileSystems.join(folder, name)
     make_folder(folder)
     with replacing(path) as stream:
         write_snapshots(
@@ -135,10 +163,24 @@ class _WriteDeadLetters(beam.DoFn):
         shard, batches = element
         make_folder(self.folder)
         path = FileSystems.join(self.folder, f"part-{shard:05d}.avro")
+        # Engines hand over batches in any order; in a batch, the order is that of the file.
+        ordered = sorted(batches, key=_place)
+        contents = hashlib.sha256()
+        for batch in ordered:
+            contents.update("".join(batch.column("sha256").to_pylist()).encode())
         with replacing(path) as stream:
-            records = (record for batch in batches for record in batch.to_pylist())
-            fastavro.writer(stream, schema("dead_letter"), records, codec="deflate")
+            records = (record for batch in ordered for record in batch.to_pylist())
+            sync = contents.digest()[:16]
+            fastavro.writer(stream, schema("dead_letter"), records, codec="deflate", sync_marker=sync)
         yield path
+
+
+def _place(batch: pa.RecordBatch) -> tuple[str, int, int, str]:
+    """Where the first dead letter of a batch stood, and its reason."""
+    file, position, row, reason = (
+        batch.column(name)[0].as_py() for name in ("file", "position", "row", "reason")
+    )
+    return file, -1 if position is None else position, -1 if row is None else row, reason
 
 
 class WriteAccounting(beam.PTransform):

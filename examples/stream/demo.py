@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ldpbeam.schemas.study_file import read_study
 from ldpbeam.schemas.times import milliseconds
 
-STUDY = Path(__file__).with_name("study.yaml")
+STUDY = Path(__file__).with_name("rides.yaml")
 WINDOW = 10_000
 REPORTS = f"projects/{pubsub.PROJECT}/topics/reports"
 ESTIMATES = f"projects/{pubsub.PROJECT}/topics/estimates"

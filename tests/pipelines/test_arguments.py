@@ -94,11 +94,11 @@ def test_an_unknown_command_is_refused_with_the_nearest_one(command: Any) -> Non
     found = command("explian")
     assert (found.code, found.out) == (2, "")
     assert "unknown command 'explian'; did you mean explain?" in found.err
-    assert "there are: perturb, estimate, rollup, explain" in command("frobnicate").err
+    assert "there are: perturb, estimate, stream, rollup, explain" in command("frobnicate").err
 
 
 def test_help_lists_every_command_and_every_option(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    names = ("perturb", "estimate", "rollup", "explain", "schema", "mechanisms", "estimators")
+    names = ("perturb", "estimate", "stream", "rollup", "explain", "schema", "mechanisms", "estimators")
     assert (command("--help").code, command().code) == (0, 2)
     assert all(name in command("--help").out for name in names)
     for name in names:

@@ -215,7 +215,7 @@ def test_without_windows_there_is_one_estimate_of_everything(
         (None, None, name) for name in ESTIMATES
     ]
     assert found.estimates[0]["users"] == PEOPLE
-    assert [path.name for path in (found.path / "statistics").iterdir()] == ["minutes-all.avro"]
+    assert [path.name for path in (found.path / "statistics").iterdir()] == ["commute-minutes-all.avro"]
     assert found.json("ledger.json")[0]["window_start"] is None
 
 

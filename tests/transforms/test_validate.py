@@ -23,6 +23,7 @@ from ldpbeam.schemas.study_file import parse_study
 from ldpbeam.transforms.counts import COUNTS
 from ldpbeam.transforms.dead_letters import DEAD
 from ldpbeam.transforms.joins import join
+from ldpbeam.transforms.spans import Span
 from ldpbeam.transforms.validate import REASONS, ValidateReports, wanted_columns
 
 STUDY = parse_study(
@@ -228,17 +229,33 @@ def test_event_times_are_needed_only_where_something_asks_for_them() -> None:
     study = parse_study(text + "epsilon: 1.0}}, estimates: {mean: {estimator: ivw}}}}")
     timeless = [{"user_id": "u1", "attribute": "x", "service": "pm", "payload": 0.5}]
     assert validated(timeless, study).dead == []
-    assert [d["reason"] for d in validated(timeless, study, start=0).dead] == ["no_event_time"]
+    assert [d["reason"] for d in validated(timeless, study, span=Span(start=0)).dead] == ["no_event_time"]
 
 
 def test_good_records_outside_the_span_are_counted_and_bad_ones_are_dead() -> None:
     times = [NOW - 1, NOW, NOW + 9, NOW + 10, None]
     records = [{**GOOD, "event_time": time, "user_id": str(time)} for time in times]
     records.append({**GOOD, "event_time": NOW - 1, "payload": 99.0})
-    found = validated(records, start=NOW, stop=NOW + 10)
+    found = validated(records, span=Span(NOW, NOW + 10))
     assert found.reports[0].column("user").to_pylist() == [str(NOW).encode(), str(NOW + 9).encode()]
     assert found.counts["out_of_range"] == 2
     assert [d["reason"] for d in found.dead] == ["no_event_time", "payload_outside_mechanism"]
+
+
+@pytest.mark.parametrize("duplicates", ["drop", "keep"])
+def test_a_report_outside_goes_on_where_one_inside_may_repeat_it(duplicates: str) -> None:
+    times = [NOW - 1, NOW, NOW - 1, NOW]
+    ids = ["r1", "r1", None, None]
+    records = [
+        {**GOOD, "event_time": time, "report_id": report_id, "user_id": str(place)}
+        for place, (time, report_id) in enumerate(zip(times, ids, strict=True))
+    ]
+    study = STUDY.model_copy(update={"duplicates": duplicates})
+    found = validated(records, study, span=Span(NOW, NOW + 1))
+    compared = duplicates == "drop"
+    expected = [b"0", b"1", b"3"] if compared else [b"1", b"3"]
+    assert found.reports[0].column("user").to_pylist() == expected
+    assert found.counts["out_of_range"] == (1 if compared else 2)
 
 
 def test_a_dead_letter_has_the_hash_of_its_fields_and_the_fields_only_when_asked() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -82,17 +83,41 @@ def test_a_folder_is_made_once(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "b").is_dir()
 
 
+def test_a_folder_that_another_makes_at_the_same_moment_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exists = iter([False, True])
+    (tmp_path / "a").mkdir()
+    monkeypatch.setattr(stage.FileSystems, "exists", lambda path: next(exists))
+    stage.make_folder(str(tmp_path / "a"))
+    (tmp_path / "file").touch()
+    monkeypatch.undo()
+    with pytest.raises(OSError, match="file"):
+        stage.make_folder(str(tmp_path / "file" / "b"))
+
+
 @pytest.mark.parametrize(
     ("window", "name"),
     [
-        (None, "x-all.avro"),
-        ((1795168800000, 1795172400000), "x-20261120T100000Z-20261120T110000Z.avro"),
-        ((-3600000, 0), "x-19691231T230000Z-19700101T000000Z.avro"),
-        ((-250, 1001), "x-19691231T235959.750Z-19700101T000001.001Z.avro"),
+        (None, "s-x.y-all"),
+        ((1795168800000, 1795172400000), "s-x.y-20261120T100000Z-20261120T110000Z"),
+        ((-3600000, 0), "s-x.y-19691231T230000Z-19700101T000000Z"),
+        ((-250, 1001), "s-x.y-19691231T235959.750Z-19700101T000001.001Z"),
     ],
 )
-def test_a_snapshots_name_is_its_attribute_and_window(window: tuple[int, int] | None, name: str) -> None:
-    assert stage.snapshot_name("x", window) == name
+def test_a_snapshots_name_is_its_study_attribute_and_window(
+    window: tuple[int, int] | None, name: str
+) -> None:
+    assert stage.snapshot_name("s", "x.y", window) == f"{name}.avro"
+    assert stage.snapshot_name("s", "x.y", window, "8c1f") == f"{name}.8c1f.avro"
+    assert stage.window_in(f"{name}.avro") == stage.window_in(f"{name}.jsonl") == window
+    assert stage.window_in(f"{name}.8c1f.avro") is None
+
+
+def test_a_long_name_leaves_room_for_a_temporary_one(tmp_path: Path) -> None:
+    name = stage.snapshot_name("s" * 64, f"{'a' * 64}.{'c' * 64}", (0, 3_600_000))
+    stage.write_bytes(str(tmp_path / name), b"whole")
+    assert names(tmp_path) == [name]
 
 
 def test_snapshots_are_read_back_and_the_same_ones_are_the_same_bytes(tmp_path: Path) -> None:
@@ -104,7 +129,9 @@ def test_snapshots_are_read_back_and_the_same_ones_are_the_same_bytes(tmp_path: 
     for folder, order in zip(folders, (elements, elements[::-1]), strict=True):
         with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
             paths = pipeline | beam.Create(order) | stage.WriteSnapshots(STUDY, str(folder), "run-1")
-            expected = [str(folder / stage.snapshot_name("x", own[0].window)) for _, own in elements]
+            expected = [
+                str(folder / stage.snapshot_name("writing", "x", own[0].window)) for _, own in elements
+            ]
             assert_that(paths, equal_to(expected))
     assert names(folders[0]) == names(folders[1])
     found = []
@@ -120,6 +147,8 @@ def test_snapshots_are_read_back_and_the_same_ones_are_the_same_bytes(tmp_path: 
         assert record["run"] == "run-1"
         assert record["channels"] == ["maps"]
     assert found == [entry for _, own in elements for entry in own]
+    path = stage.write_window(STUDY, str(folders[0]), "run-1", elements[1][1], named_by_run=True)
+    assert Path(path).name == stage.snapshot_name("writing", "x", (1000, 2000), "run-1")
 
 
 def test_dead_letters_are_gathered_into_a_few_files_and_read_back(tmp_path: Path) -> None:
@@ -142,6 +171,24 @@ def test_dead_letters_are_gathered_into_a_few_files_and_read_back(tmp_path: Path
         assert (record["detail"], record["reports"], record["record"]) == ("détail", 2, kept)
     by_file = {record["file"] for record in found}
     assert len(by_file) == 20
+
+
+def test_dead_letters_are_the_same_bytes_in_whatever_order_they_come(tmp_path: Path) -> None:
+    batches = [
+        next(iter(emit([DeadLetter("file", place, row, "no_payload", "", 1, b"") for row in (0, 3)], False)))
+        for place in [None, *range(20)]
+    ]
+    written = []
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(batches))
+        function = stage._WriteDeadLetters(str(tmp_path / str(seed)))
+        (path,) = function.process((0, [batches[place].value for place in order]))
+        written.append(Path(path).read_bytes())
+    assert written[0] == written[1] == written[2]
+    records: list[Any] = list(fastavro.reader(io.BytesIO(written[0])))
+    assert [(r["position"], r["row"]) for r in records] == [
+        (place, row) for place in [None, *range(20)] for row in (0, 3)
+    ]
 
 
 def test_dead_letters_are_counted_by_their_reports() -> None:

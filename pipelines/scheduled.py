@@ -1,0 +1,166 @@
+"""Scheduled runs: many runs of one study share an output folder, and each replaces the windows of its span.
+
+A run is made in a hidden folder of its own, laid out as any other run's, and moved into place when it is
+whole. So a run that fails leaves the folder as it was, two runs do not see each other's halves, and what is
+left of a run that was killed while it moved is whole files: the same run again moves the rest.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.output import (
+    ACCOUNTING,
+    DEAD_LETTERS,
+    ESTIMATES,
+    LEDGER,
+    RUN,
+    SCHEDULED,
+    STATISTICS,
+    Output,
+    check_output,
+    clear,
+    delete,
+    files_in,
+    names_in,
+    write_json,
+)
+from ldpbeam.schemas.estimates import write_json_lines
+from ldpbeam.schemas.times import milliseconds, rfc3339
+from ldpbeam.transforms.journal import RUNS
+from ldpbeam.transforms.spans import EVERYTHING, Span
+from ldpbeam.transforms.write import (
+    make_folder,
+    replacing,
+    span_name,
+    window_in,
+    window_name,
+)
+
+
+@dataclass(frozen=True)
+class Scheduled(Output):
+    """A scheduled run; ``output`` is the folder that it shares.
+
+    Attributes:
+        span: of the windows it estimates.
+        inputs: what it reads, as absolute names or patterns.
+        token: tells the folder in which it is made from those of all other runs.
+    """
+
+    span: Span = EVERYTHING
+    inputs: tuple[str, ...] = ()
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def name(self) -> str:
+        """The span, as it stands in names of files."""
+        return span_name(self.span.start, self.span.stop)
+
+    @property
+    def made(self) -> Output:
+        """Where the run is made, seen by nobody else."""
+        return Output(self.study, self.path(f".{self.name}.{self.token}"), self.run)
+
+    @property
+    def own(self) -> Output:
+        """What the run does not share."""
+        return Output(self.study, self.path(RUNS, self.name), self.run)
+
+
+def claim_shared(job: Scheduled, overwrite: bool) -> None:
+    """Mark the folder as that of the study's scheduled runs, where it is not yet.
+
+    Raises:
+        UserError: if it cannot be, or became another's since it was checked.
+    """
+    belongs = check_output(job, overwrite, scheduled=True)
+    if belongs is not None and belongs != job.run:
+        raise UserError(
+            f"--output {job.output}: another scheduled run has just begun there for the first time, of other "
+            "input; start this one again"
+        )
+    if belongs is not None:
+        return
+    try:
+        if overwrite:
+            clear(job)
+        make_folder(job.output)
+        write_json(job.path(RUN), {"kind": SCHEDULED, **job.about})
+    except (BeamIOError, OSError) as error:
+        raise UserError(f"--output {job.output}: {error}") from None
+
+
+@contextmanager
+def making(job: Scheduled) -> Iterator[None]:
+    """While a run is made; whatever happens, the folder it is made in is gone in the end."""
+    try:
+        yield
+    finally:
+        if "://" in job.output:
+            delete([entry.path for entry in files_in(job.made.output, "**")])
+        else:
+            shutil.rmtree(job.made.output, ignore_errors=True)
+
+
+def publish(job: Scheduled, records: Sequence[Mapping[str, Any]]) -> None:
+    """Move a run that is whole into its place.
+
+    The order is such that ``run.json`` of the run, removed first and written last, says that all else of its
+    span is of one run.
+
+    Args:
+        job: the run; its statistics, dead letters, accounting and ledger are in the folder it is made in.
+        records: its estimates, in their order.
+    """
+    made, own = job.made, job.own
+    _write_estimates(made, records)
+    delete([own.path(RUN)])
+    windows = [name.removesuffix(".avro") for name in names_in(made.path(STATISTICS), "*.avro")]
+    for window in windows:
+        _move(made, job, STATISTICS, f"{window}.avro")
+        _move(made, job, ESTIMATES, f"{window}.jsonl")
+    for folder, ending in ((STATISTICS, ".avro"), (ESTIMATES, ".jsonl")):
+        before = names_in(job.path(folder), f"*{ending}")
+        stale = {name for name in before if _is_inside(job.span, name)} - {w + ending for w in windows}
+        delete([job.path(folder, name) for name in stale])
+    letters = names_in(made.path(DEAD_LETTERS), "*.avro")
+    for name in letters:
+        _move(made, own, DEAD_LETTERS, name)
+    stale = set(names_in(own.path(DEAD_LETTERS), "*.avro")) - set(letters)
+    delete([own.path(DEAD_LETTERS, name) for name in stale])
+    for name in (ACCOUNTING, LEDGER):
+        _move(made, own, name)
+    ends = {"from": rfc3339(job.span.start), "to": rfc3339(job.span.stop)}
+    write_json(own.path(RUN), {**job.about, **ends, "input": sorted(job.inputs)})
+
+
+def _write_estimates(made: Output, records: Sequence[Mapping[str, Any]]) -> None:
+    def window_of(record: Mapping[str, Any]) -> tuple[str, int, int]:
+        start, end = milliseconds(record["window_start"]), milliseconds(record["window_end"])
+        return record["attribute"], start, end
+
+    for (attribute, start, end), own in itertools.groupby(records, window_of):
+        name = f"{window_name(made.study.study, attribute, (start, end))}.jsonl"
+        with replacing(made.path(ESTIMATES, name)) as stream:
+            write_json_lines(stream, own)
+
+
+def _is_inside(span: Span, name: str) -> bool:
+    window = window_in(name)
+    return window is not None and span.holds(window)
+
+
+def _move(source: Output, target: Output, *names: str) -> None:
+    make_folder(target.path(*names[:-1]))
+    FileSystems.rename([source.path(*names)], [target.path(*names)])
