@@ -23,9 +23,14 @@ setup(
         "ldpbeam.mechanisms",
         "ldpbeam.estimators",
         *(f"ldpbeam.{folder}" for folder in FOLDERS),
+        "ldpbeam.runners.flink",
     ],
     package_dir={"ldpbeam": "ldpbeam", **{f"ldpbeam.{folder}": folder for folder in FOLDERS}},
-    package_data={"ldpbeam": ["py.typed"], "ldpbeam.schemas": ["*.avsc"]},
+    package_data={
+        "ldpbeam": ["py.typed"],
+        "ldpbeam.schemas": ["*.avsc"],
+        "ldpbeam.runners.flink": ["pom.xml"],
+    },
     install_requires=[
         "apache-beam>=2.76",
         "cramjam>=2.8",
@@ -52,5 +57,10 @@ setup(
             "xxhash",
         ],
     },
-    entry_points={"console_scripts": ["ldpbeam = ldpbeam.pipelines.main:main"]},
+    entry_points={
+        "console_scripts": [
+            "ldpbeam = ldpbeam.pipelines.main:main",
+            "ldpbeam-worker = ldpbeam.runners.flink.boot:main",
+        ]
+    },
 )

@@ -159,7 +159,7 @@ def _refuse_widths(writer_schema: Any) -> None:
     dtype = avro.fixed_dtype(writer_schema)
     if dtype is None:
         return
-    widths = [dtype[index].itemsize for index in range(len(dtype))]
+    widths = [dtype[name].itemsize for name in dtype.names or ()]
     if min(widths) == 0 or sum(widths) != dtype.itemsize:
         raise ValueError("its schema has fields of no bytes, or of too many")
 
@@ -224,15 +224,22 @@ def _part(batch: pa.RecordBatch, wanted: Columns, metadata: Mapping[str, str], r
 
 
 def _readable(column: pa.Array) -> pa.Array:
-    """A column whose missing views are empty: casts read them too, and no validation looks at them."""
+    """A column without views. Casts follow those of missing values too, and no validation looks at them."""
+    if isinstance(column, pa.ExtensionArray):
+        return _readable(column.storage)
     kind, start = column.type, column.offset
-    if not (pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)) or not column.null_count:
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(column.indices, _readable(column.dictionary))
+    if not (pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)):
         return column
-    validity, views, *data = column.buffers()
-    own = np.frombuffer(views, dtype=np.uint8).copy()
-    missing = column.is_null().to_numpy(zero_copy_only=False)
-    own[16 * start : 16 * (start + len(column))].reshape(-1, 16)[missing] = 0
-    return pa.Array.from_buffers(kind, len(column), [validity, pa.py_buffer(own), *data], offset=start)
+    if column.null_count:
+        validity, views, *data = column.buffers()
+        own = np.frombuffer(views, dtype=np.uint8).copy()
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+        own[16 * start : 16 * (start + len(column))].reshape(-1, 16)[missing] = 0
+        buffers = [validity, pa.py_buffer(own), *data]
+        column = pa.Array.from_buffers(kind, len(column), buffers, offset=start)
+    return pc.cast(column, pa.string() if pa.types.is_string_view(kind) else pa.binary())
 
 
 def _number_or_bytes(payload: pa.Array) -> pa.Array:

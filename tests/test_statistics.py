@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
@@ -21,7 +22,7 @@ from ldpbeam.mechanisms import (
     SquareWave,
     StochasticRounding,
 )
-from ldpbeam.statistics import Answers, Statistic, empty, merge, tally
+from ldpbeam.statistics import Answers, Moments, Statistic, difference, empty, merge, tally
 
 USERS = 40
 # Service "sw" has changed its epsilon: two versions side by side.
@@ -235,6 +236,78 @@ def test_kept_duplicates_count_every_report_and_no_user() -> None:
     assert {mask: moments.users for mask, moments in found.moments.items()} == {1 << 2: 10}
     assert found.moments[1 << 2].sums[2] == sum(Laplace(0.7).fixed_point(payloads).tolist())
     assert merge([found, found]).users is None
+
+
+def alone(attribute: Attribute) -> Attribute:
+    """The attribute where users are not grouped."""
+    return dataclasses.replace(attribute, joint_services=(), group_users=False)
+
+
+@pytest.mark.parametrize("attribute", [INCOME, COLOUR, alone(INCOME)], ids=["income", "colour", "alone"])
+@reproducibly
+@given(splits, st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=4))
+def test_differences_add_up_to_what_came_last(
+    attribute: Attribute, split: list[int], seeds: list[int]
+) -> None:
+    """Each is of other users and reports than the one before, as after late reports."""
+    rng = np.random.default_rng(0)
+    steps = [empty(attribute)]
+    for place, seed in enumerate(seeds):
+        members = [user for user in range(USERS) if split[user] >= place]
+        steps.append(part_of(attribute, ask(attribute, USERS, seed), members, rng))
+    gains = [difference(after, before) for before, after in itertools.pairwise(steps)]
+    for before, after, gain in zip(steps, steps[1:], gains, strict=False):
+        assert merge([before, gain]) == merge([gain, before]) == after
+        assert difference(before, after) == difference(empty(attribute), gain)
+    assert merge([steps[0], *gains]) == merge([*gains[::-1], steps[0]]) == steps[-1]
+
+
+@pytest.mark.parametrize("attribute", [INCOME, COLOUR, alone(INCOME)], ids=["income", "colour", "alone"])
+def test_what_was_taken_away_leaves_no_trace(attribute: Attribute) -> None:
+    whole = tally(attribute, USERS, ask(attribute, USERS, 9))
+    lost = difference(empty(attribute), whole)
+    assert lost.reports == -whole.reports < 0
+    for found in (difference(whole, whole), merge([whole, lost]), merge([whole, whole, lost, lost])):
+        assert found == empty(attribute)
+        assert (dict(found.moments), len(found.joint_cells), len(found.joint_counts)) == ({}, 0, 0)
+
+
+def test_a_user_who_moves_is_taken_from_one_cell_and_put_into_another() -> None:
+    before = tally(COLOUR, 2, [Answers(0, np.arange(2), np.array([0, 1]))])
+    # User 1 says another colour, and says one to the other service as well.
+    answers = [Answers(0, np.arange(2), np.array([0, 2])), Answers(1, np.array([1]), np.array([0]))]
+    moved = difference(tally(COLOUR, 2, answers), before)
+    assert (moved.reports, moved.users) == (1, 0)
+    assert moved.histograms[0].tolist() == [0, -1, 1]
+    assert sorted(moved.joint_counts.tolist()) == [-1, 1]
+    assert {mask: own.users for mask, own in moved.moments.items()} == {0b01: -1, 0b11: 1}
+
+
+def test_sums_that_changed_are_kept_though_no_user_came_or_went() -> None:
+    def sent(*payloads: float) -> Statistic:
+        return tally(INCOME, len(payloads), [Answers(4, np.arange(len(payloads)), np.array(payloads))])
+
+    # Another sum with the same squares, and other squares with the same sum.
+    for before, after in [(sent(0.5), sent(-0.5)), (sent(0.5, -0.5), sent(0.75, -0.75))]:
+        changed = difference(after, before).moments[1 << 4]
+        assert (changed.users, changed.sums[4] == 0, changed.squares[4] == 0) in [
+            (0, False, True),
+            (0, True, False),
+        ]
+        assert merge([before, difference(after, before)]) == after
+
+
+def test_users_without_reports_and_reports_of_zero_are_kept() -> None:
+    nobody_answered = tally(INCOME, 3, [])
+    assert merge([nobody_answered, nobody_answered]).moments[0].users == 6
+    zero = tally(INCOME, 1, [Answers(4, np.array([0]), np.array([0.0]))])
+    assert merge([zero, zero]).moments[1 << 4] == Moments(2, (0,) * 5, (0,) * 5)
+
+
+def test_differences_of_different_channels_are_refused() -> None:
+    other = dataclasses.replace(INCOME, buckets=16)
+    with pytest.raises(ValueError, match="must not be added"):
+        difference(empty(INCOME), empty(other))
 
 
 CHANGES = {

@@ -1,0 +1,147 @@
+"""Flink: batch, and streams with checkpoints, on a cluster or on the small one that comes with it.
+
+A person names the cluster; the rest of what Beam must be told is asked of it, or known here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ldpbeam.runners.flink.parts import BEAM_KEY, FLINK_MINOR, FlinkError, cached
+from ldpbeam.runners.flink.rest import Rest
+
+if TYPE_CHECKING:
+    from apache_beam.runners.runner import PipelineRunner
+
+NAME = "flink"
+#: The master that is no cluster: one that the job server holds in itself, and that ends with it.
+LOCAL = "[local]"
+WORKERS = ("process", "pool", "docker", "loopback")
+#: Milliseconds between two checkpoints of a stream; what it read is acknowledged after each.
+CHECKPOINT_MILLISECONDS = 2000
+#: What stands in this environment and workers need in theirs.
+PASSED_ON = ("PUBSUB_EMULATOR_HOST",)
+#: Milliseconds that Python workers outlive a stage, so that the next one need not start them anew.
+WORKERS_KEPT_MILLISECONDS = 60_000
+
+
+def runner() -> PipelineRunner:
+    """The engine; :func:`options` tell it all else."""
+    # Imported where it is needed: a worker watches its parent before it imports Beam, which takes seconds.
+    from apache_beam.runners.portability.flink_runner import FlinkRunner
+
+    return FlinkRunner()
+
+
+def options(
+    master: str,
+    *,
+    workers: str | None = None,
+    pool: str | None = None,
+    streaming: bool = False,
+    parallelism: int | None = None,
+    job_server_jar: str | None = None,
+) -> list[str]:
+    """What Beam must be told to run a pipeline on a cluster, which is asked what it is.
+
+    Args:
+        master: ``host:port`` or the URL of the cluster's web page, or ``[local]``.
+        workers: who runs Python. ``process``, the default on clusters: each task manager starts
+            ``ldpbeam-worker``, which must be at the same path as here on every machine. ``loopback``, the
+            default for ``[local]``: this process, whose end is the job's. ``pool``: a worker pool beside each
+            task manager (``python -m apache_beam.runners.worker.worker_pool_main --service_port=50000
+            --container_executable=.../ldpbeam-worker``). ``docker``: containers of Beam's image, or the one
+            that ``--environment_config`` names.
+        pool: ``host:port`` where every task manager finds its own pool.
+        streaming: whether the pipeline is unbounded.
+        parallelism: subtasks of a stage; by default as many as the cluster has slots.
+        job_server_jar: Beam's job server. By default Beam fetches the one that fits the cluster; on a cluster
+            of :mod:`ldpbeam.runners.flink.cluster`, which has Beam's jars beside its own, and for
+            ``[local]``, it is the small one in the cache.
+
+    Raises:
+        FlinkError: if no cluster answers, or Beam has no job server for its version of Flink.
+        ValueError: if ``workers`` and ``pool`` do not go together.
+    """
+    about = _ask(master)
+    # For [local] a process of its own takes longer to start than it saves: 36 s against 31 s for five million
+    # reports on two cores.
+    workers = workers or ("loopback" if master == LOCAL else "process")
+    jar = job_server_jar or about.job_server_jar
+    found = [f"--flink_master={master}", *_environment(workers, pool)]
+    if about.flink_version is not None:
+        found.append(f"--flink_version={about.flink_version}")
+    if jar is not None:
+        found.append(f"--flink_job_server_jar={jar}")
+    if master != LOCAL:
+        # It lives for one job, too short for good machine code: half the time to its start.
+        found.append("--job_server_jvm_properties=-XX:TieredStopAtLevel=1")
+    if parallelism or about.slots:
+        # Else it is 1: Beam's job server does not see the cluster's own default.
+        found.append(f"--parallelism={parallelism or about.slots}")
+    if workers != "loopback":
+        # Python runs one thing at a time, so each slot has a worker of its own; 0: one a core.
+        found.append(f"--sdk_worker_parallelism={about.slots_of_one or 0}")
+        found.append(f"--environment_cache_millis={WORKERS_KEPT_MILLISECONDS}")
+    if streaming:
+        found += [
+            "--streaming",
+            f"--checkpointing_interval={CHECKPOINT_MILLISECONDS}",
+            # Else the first bundle may never end, and the source is never opened.
+            "--finish_bundle_before_checkpointing",
+        ]
+    return found
+
+
+class _About(NamedTuple):
+    """What there is to know of a master; None where the job server knows it itself.
+
+    Attributes:
+        flink_version: major and minor.
+        slots: of the whole cluster.
+        slots_of_one: the most that one task manager has.
+        job_server_jar: the one that the cluster needs, None for Beam's own.
+    """
+
+    flink_version: str | None
+    slots: int | None
+    slots_of_one: int | None
+    job_server_jar: Path | None
+
+
+def _ask(master: str) -> _About:
+    from apache_beam.options.pipeline_options import FlinkRunnerOptions
+
+    parts = cached()
+    small = None if parts is None else parts.job_server
+    if master == LOCAL:
+        return _About(None if small is None else FLINK_MINOR, None, None, small)
+    rest = Rest(master)
+    version = ".".join(rest.version().split(".")[:2])
+    known = FlinkRunnerOptions.PUBLISHED_FLINK_VERSIONS
+    if version not in known:
+        raise FlinkError(f"{master}: the cluster is Flink {version}, this Beam knows {', '.join(known)}")
+    slots = rest.slots()
+    ours = BEAM_KEY in rest.settings()
+    return _About(version, sum(slots) or None, max(slots, default=None), small if ours else None)
+
+
+def _environment(workers: str, pool: str | None) -> list[str]:
+    if workers not in WORKERS:
+        raise ValueError(f"workers {workers!r}: one of {', '.join(WORKERS)}")
+    if (workers == "pool") != (pool is not None):
+        raise ValueError("workers in a pool need its address, and no others do: host:port")
+    if workers == "process":
+        command = Path(sys.executable).with_name("ldpbeam-worker")
+        if not command.is_file():
+            raise FlinkError(f"{command} is missing: install ldpbeam again (pip install)")
+        passed_on = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        config = json.dumps({"command": str(command), "env": passed_on})
+        return ["--environment_type=PROCESS", f"--environment_config={config}"]
+    if workers == "pool":
+        return ["--environment_type=EXTERNAL", f"--environment_config={pool}"]
+    return [f"--environment_type={workers.upper()}"]

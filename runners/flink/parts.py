@@ -1,0 +1,193 @@
+"""Flink and Beam's runner for it, fetched once from the package registries into a cache.
+
+Flink itself is in a Python package, Beam's runner and all that it needs in Maven's repository. Beam would
+rather fetch a job server of 160 MB with all of it inside, which not every network can reach, and send it to
+the cluster with every job; here a jar of two kilobytes names the others as its class path, and the cluster
+has them beside its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+FLINK = "1.19.3"
+FLINK_MINOR = "1.19"
+#: The newest runner that mirrors have; Python workers of later versions run on it.
+BEAM = "2.70.0"
+JOB_SERVICE = "2.65.0"
+POM = Path(__file__).with_name("pom.xml")
+#: Names the cache of everything that ldpbeam fetches.
+CACHE = "LDPBEAM_CACHE"
+#: A setting of clusters that have Beam's jars beside their own: which release.
+BEAM_KEY = "ldpbeam.beam"
+
+#: Beam's job server sends all jars of its class path to the cluster with every job, 340 MB; but for those in
+#: such a folder, which it takes for tools of its own build.
+_NOT_SENT = Path("gradle", "wrapper")
+#: Only the job server needs these. They carry older copies of classes of which a cluster has newer ones, and
+#: results would not deserialise.
+_JOB_SERVER_ONLY = ("harness", "expansion-service", "transform-service")
+_ADD_OPENS = "java.base/java.lang java.base/java.util java.base/java.nio java.base/java.time"
+#: Bytes of a line of a manifest, without its end.
+_LINE = 70
+
+
+class FlinkError(RuntimeError):
+    """Something that Flink needs is not there; the text says what, and what to do."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The folder that everything lies in."""
+
+    folder: Path
+
+    @property
+    def flink(self) -> Path:
+        """Flink's jars."""
+        return self.folder / _NOT_SENT / "flink" / "pyflink" / "lib"
+
+    @property
+    def beam(self) -> Path:
+        """The jars that task managers need beside Flink's; those in a folder below only the job server needs."""
+        return self.folder / _NOT_SENT / "beam"
+
+    @property
+    def job_server(self) -> Path:
+        """The job server: a jar that names all the others, and is there when they are."""
+        return self.folder / "job-server.jar"
+
+
+def cache() -> Path:
+    """Where ldpbeam keeps what it fetched: ``LDPBEAM_CACHE``, or ``~/.cache/ldpbeam``."""
+    named = os.environ.get(CACHE)
+    return (Path(named) if named else Path.home() / ".cache" / "ldpbeam").absolute()
+
+
+def _place() -> Parts:
+    return Parts(cache() / "flink" / f"{FLINK}-{BEAM}")
+
+
+def cached() -> Parts | None:
+    """The parts, if they have been fetched."""
+    parts = _place()
+    return parts if parts.job_server.is_file() else None
+
+
+def fetch(say: Callable[[str], None] = print) -> Parts:
+    """The parts, fetched if they are not in the cache.
+
+    It may be interrupted at any time, and run by several processes at once.
+
+    Args:
+        say: told in a line of each download, before it starts.
+
+    Raises:
+        FlinkError: if Maven or pip are missing, fail, or the cache cannot be written.
+    """
+    found = cached()
+    if found is not None:
+        return found
+    parts = _place()
+    try:
+        parts.beam.parent.mkdir(parents=True, exist_ok=True)
+        if not parts.flink.is_dir():
+            say(f"fetching Flink {FLINK} (230 MB, once) into {parts.folder}")
+            _make(parts.beam.with_name("flink"), _fetch_flink)
+        if not parts.beam.is_dir():
+            say(f"fetching Beam's Flink runner {BEAM} (105 MB, once) into {parts.folder}")
+            _make(parts.beam, _fetch_beam)
+        # Flink's own first, as on the cluster: some of the others have classes of the same names.
+        jars = [*sorted(parts.flink.glob("*.jar")), *sorted(parts.beam.rglob("*.jar"))]
+        write_job_server(parts.job_server, [jar.relative_to(parts.folder) for jar in jars])
+    except OSError as error:
+        raise FlinkError(f"{parts.folder}: {error.strerror or error}; {CACHE} names another cache") from None
+    return parts
+
+
+def _make(folder: Path, fill: Callable[[Path], None]) -> None:
+    """A folder that is there when it is filled, and not before."""
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
+        new = Path(temporary) / folder.name
+        new.mkdir()
+        fill(new)
+        try:
+            new.rename(folder)
+        except OSError:
+            # Another process was faster.
+            if not folder.is_dir():
+                raise
+
+
+def _fetch_flink(folder: Path) -> None:
+    package = f"apache-flink-libraries=={FLINK}"
+    # Without what the package depends on: only its jars are wanted.
+    options = ["--no-deps", "--no-compile", "--disable-pip-version-check", "--quiet"]
+    _run([sys.executable, "-m", "pip", "install", *options, "--target", str(folder), package], package)
+
+
+def _fetch_beam(folder: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise FlinkError(
+            "there is no mvn on PATH: install Maven and Java 11 or 17 (on Debian: apt-get install maven)"
+        )
+    command = [
+        maven, "--batch-mode", "--quiet", f"--file={POM}", "-Dmaven.artifact.threads=16",
+        f"-Dflink.minor={FLINK_MINOR}", f"-Dbeam.version={BEAM}", f"-Dbeam.job-service.version={JOB_SERVICE}",
+        "dependency:copy-dependencies", "-DexcludeGroupIds=org.apache.flink", f"-DoutputDirectory={folder}",
+    ]  # fmt: skip
+    _run(command, "Beam's Flink runner")
+    apart = folder / "job-server-only"
+    apart.mkdir()
+    for jar in folder.glob("*.jar"):
+        if any(word in jar.name for word in _JOB_SERVER_ONLY):
+            jar.rename(apart / jar.name)
+
+
+def _run(command: list[str], what: str) -> None:
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode:
+        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines()]
+        errors = [line for line in lines if "ERROR" in line] or [line for line in lines if line]
+        said = (errors or ["nothing"])[0]
+        raise FlinkError(f"{what} could not be fetched; {Path(command[0]).name} said: {said}")
+
+
+def write_job_server(path: Path, jars: Iterable[Path]) -> None:
+    """A jar that starts Beam's job server for Flink with other jars as its class path.
+
+    Args:
+        path: of the jar; there as a whole or not at all.
+        jars: relative to its folder.
+    """
+    entries = {
+        "Manifest-Version": "1.0",
+        "Main-Class": "org.apache.beam.runners.flink.FlinkJobServerDriver",
+        "Add-Opens": _ADD_OPENS,
+        "Class-Path": " ".join(jar.as_posix() for jar in jars),
+    }
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as temporary:
+        new = Path(temporary) / path.name
+        with zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED) as jar:
+            jar.writestr("META-INF/MANIFEST.MF", manifest(entries))
+        new.replace(path)
+
+
+def manifest(entries: dict[str, str]) -> bytes:
+    """A jar's manifest; long lines go on in the next one, after a space."""
+    lines = []
+    for name, value in entries.items():
+        rest = f"{name}: {value}".encode()
+        while rest:
+            lines.append(rest[:_LINE])
+            rest = b" " + rest[_LINE:] if len(rest) > _LINE else b""
+    return b"".join(line + b"\r\n" for line in lines)

@@ -1,0 +1,112 @@
+"""What a Flink cluster says of itself over its REST API, and the little it is told there."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ldpbeam.runners.flink.parts import FlinkError
+
+#: Seconds until an answer.
+_PATIENCE = 20.0
+
+
+class Records(NamedTuple):
+    """What one subtask of a vertex has done so far."""
+
+    read: int
+    written: int
+
+
+@dataclass(frozen=True)
+class Rest:
+    """A cluster's REST API.
+
+    Attributes:
+        address: ``host:port``, or a URL.
+    """
+
+    address: str
+
+    @property
+    def url(self) -> str:
+        """The address of the web page, and of the API."""
+        return (self.address if "://" in self.address else f"http://{self.address}").rstrip("/")
+
+    def get(self, path: str) -> Any:
+        """What stands at a path, decoded.
+
+        Raises:
+            FlinkError: if nothing answers, or with an error.
+        """
+        return json.loads(self._ask("GET", path))
+
+    def _ask(self, method: str, path: str) -> bytes:
+        request = urllib.request.Request(f"{self.url}/{path}", method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
+                found: bytes = answer.read()
+            return found
+        except urllib.error.HTTPError as error:
+            with error:
+                raise FlinkError(f"{self.url}/{path}: {error.code} {_first_error(error.read())}") from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise FlinkError(
+                f"{self.address}: no Flink cluster answers there ({reason}); name the address of its web page"
+            ) from None
+
+    def version(self) -> str:
+        """Flink's version, as in 1.19.3."""
+        return str(self.get("config")["flink-version"])
+
+    def settings(self) -> dict[str, str]:
+        """The configuration of the job manager."""
+        return {entry["key"]: entry["value"] for entry in self.get("jobmanager/config")}
+
+    def slots(self) -> list[int]:
+        """The slots of each task manager."""
+        return [entry["slotsNumber"] for entry in self.get("taskmanagers")["taskmanagers"]]
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """The jobs there are and were: ``jid``, ``name``, ``state``, the latest first."""
+        found = self.get("jobs/overview")["jobs"]
+        return sorted(found, key=lambda job: -job["start-time"])
+
+    def job(self, job: str) -> dict[str, Any]:
+        """All of one job."""
+        found: dict[str, Any] = self.get(f"jobs/{job}")
+        return found
+
+    def records(self, job: str) -> dict[str, list[Records]]:
+        """By a vertex' name, what each of its subtasks read and wrote."""
+        found = {}
+        for vertex in self.job(job)["vertices"]:
+            subtasks = self.get(f"jobs/{job}/vertices/{vertex['id']}")["subtasks"]
+            metrics = [subtask["metrics"] for subtask in subtasks]
+            found[vertex["name"]] = [Records(m["read-records"], m["write-records"]) for m in metrics]
+        return found
+
+    def checkpoints(self, job: str) -> dict[str, Any]:
+        """Counts and the latest of a job's checkpoints."""
+        found: dict[str, Any] = self.get(f"jobs/{job}/checkpoints")
+        return found
+
+    def problems(self, job: str) -> list[str]:
+        """What made a job fail or start anew, the latest first, each with its stack."""
+        history = self.get(f"jobs/{job}/exceptions")["exceptionHistory"]["entries"]
+        return [entry["stacktrace"] for entry in history]
+
+    def cancel(self, job: str) -> None:
+        """Ask a job to end at once."""
+        self._ask("PATCH", f"jobs/{job}?mode=cancel")
+
+
+def _first_error(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["errors"][0]).splitlines()[0]
+    except (ValueError, LookupError, TypeError):
+        return ""

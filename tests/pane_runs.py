@@ -1,0 +1,237 @@
+"""A script run as a stream, and the batch run over the same reports: what the tests of panes compare."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms.window import GlobalWindows, TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
+from pane_reports import times_of
+from pane_scripts import SECOND, Scenario, Step
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.pipelines.solve import solve
+from ldpbeam.runners import direct
+from ldpbeam.schemas.snapshots import Snapshot
+from ldpbeam.schemas.study import Study
+from ldpbeam.statistics import Statistic, merge, tally
+from ldpbeam.transforms.aggregate import Aggregate, capped
+from ldpbeam.transforms.batches import WATERMARK, BatchCoder, attribute_name
+from ldpbeam.transforms.joins import (
+    UserReports,
+    by_coordinate,
+    by_report_id,
+    first_of_report_ids,
+    join,
+    without_join,
+)
+from ldpbeam.transforms.panes import Panes
+from ldpbeam.transforms.repeats import DropRepeats
+from ldpbeam.transforms.stream_users import JoinStream
+from ldpbeam.transforms.stream_windows import StreamWindows
+from ldpbeam.transforms.users import GroupUsers
+
+
+class Streamed(NamedTuple):
+    """What a stream said, in the order it said it.
+
+    Attributes:
+        panes: the snapshots of one attribute, window and pane each.
+        counts: reports by what became of them.
+    """
+
+    panes: list[list[Snapshot]]
+    counts: Counter[str]
+
+    @property
+    def by_window(self) -> dict[tuple[str, Any], list[list[Snapshot]]]:
+        """The panes of each attribute and window."""
+        found: dict[tuple[str, Any], list[list[Snapshot]]] = defaultdict(list)
+        for pane in self.panes:
+            found[pane[0].attribute, pane[0].window].append(pane)
+        return dict(found)
+
+    @property
+    def last(self) -> dict[tuple[str, Any], list[Snapshot]]:
+        """The last pane of each attribute and window, as a batch run names it."""
+        return {key: [as_batch(own) for own in panes[-1]] for key, panes in self.by_window.items()}
+
+
+def as_batch(snapshot: Snapshot) -> Snapshot:
+    """A snapshot without its pane: a batch run has one."""
+    return replace(snapshot, pane_index=0, pane_timing="on_time")
+
+
+# What the pipelines of this process gave, by run: engines that copy their functions still share this module.
+_given: dict[int, list[Any]] = defaultdict(list)
+_runs = itertools.count()
+
+
+def _give(element: Any, run: int, name: str) -> None:
+    _given[run].append((name, element))
+
+
+def _taken(run: int) -> Streamed:
+    given = _given.pop(run, [])
+    counts: Counter[str] = Counter()
+    for name, element in given:
+        if name == "counts":
+            counts[element[0]] += element[1]
+    return Streamed([snapshots for name, (_, snapshots) in given if name == "panes"], +counts)
+
+
+def local_stream() -> beam.Pipeline:
+    """The engine of this process that has a TestStream."""
+    return beam.Pipeline(runner=BundleBasedDirectRunner(), options=PipelineOptions(["--streaming"]))
+
+
+def stream(
+    study: Study,
+    script: Iterable[Step],
+    partitions: int = 3,
+    engine: Callable[[], beam.Pipeline] = local_stream,
+    marked: bool = True,
+) -> Streamed:
+    """Run a script to its end, when the watermark goes to infinity.
+
+    Args:
+        study: the study.
+        script: the source.
+        partitions: of users.
+        engine: makes the pipeline.
+        marked: whether batches carry the watermark of their source.
+    """
+    source, reached, run = TestStream(coder=BatchCoder()), None, next(_runs)
+    for watermark, batches in script:
+        if watermark != reached:
+            source.advance_watermark_to(_timestamp(watermark))
+            reached = watermark
+        if batches:
+            mark = {WATERMARK: str(watermark).encode()} if marked else {}
+            source.add_elements([_at_its_earliest(batch, mark) for batch in batches])
+    source.advance_watermark_to_infinity()
+    assert study.windows is not None
+    with engine() as pipeline:
+        pieces, late = pipeline | source | StreamWindows(study.windows, partitions)
+        gains, joined = pieces | JoinStream(study, partitions)
+        _ = gains | Panes(study) | "GivePanes" >> beam.Map(_give, run, "panes")
+        _ = (late, joined) | beam.Flatten() | "GiveCounts" >> beam.Map(_give, run, "counts")
+    return _taken(run)
+
+
+def _timestamp(milliseconds: int) -> Timestamp:
+    return Timestamp(micros=1000 * milliseconds)
+
+
+def _at_its_earliest(batch: pa.RecordBatch, mark: dict[bytes, bytes]) -> TimestampedValue:
+    marked = batch.replace_schema_metadata({**batch.schema.metadata, **mark})
+    return TimestampedValue(marked, _timestamp(min(times_of(batch))))
+
+
+def in_batch(study: Study, batches: Sequence[pa.RecordBatch], partitions: int = 4) -> Streamed:
+    """The same from the stages of a batch run, as ``pipelines.batch`` wires them."""
+    run = next(_runs)
+    with beam.Pipeline(runner=direct.runner()) as pipeline:
+        reports = pipeline | beam.Create(list(batches))
+        counts = []
+        if study.duplicates == "drop":
+            reports, repeats = reports | DropRepeats(study, partitions)
+            counts.append(repeats)
+        users, joined = reports | GroupUsers(study, partitions)
+        _ = users | Aggregate(study) | "GivePanes" >> beam.Map(_give, run, "panes")
+        for place, part in enumerate([*counts, joined]):
+            whole = part | f"Unwindow{place}" >> beam.WindowInto(GlobalWindows())
+            _ = whole | f"GiveCounts{place}" >> beam.Map(_give, run, "counts")
+    return _taken(run)
+
+
+def in_windows(study: Study, script: Iterable[Step]) -> dict[tuple[str, Any], list[Snapshot]]:
+    """What the last panes of a script are to be: of each window, the reports that came before it closed.
+
+    Each window by itself, from all its reports at once; in the tests of panes it also equals a batch run.
+    """
+    windows = study.windows
+    assert windows is not None
+    period = windows.period or windows.size
+    came: dict[tuple[str, tuple[int, int]], list[pa.RecordBatch]] = defaultdict(list)
+    for watermark, batches in script:
+        for batch in batches:
+            times = np.array(times_of(batch))
+            first, last = (times.min() - windows.size) // period, times.max() // period
+            for start in range(first * period, (last + 1) * period, period):
+                inside = (times >= start) & (times < start + windows.size)
+                if inside.any() and start + windows.size + windows.allowed_lateness > watermark:
+                    bounds = start, start + windows.size
+                    came[attribute_name(batch), bounds].append(batch.filter(pa.array(inside)))
+    found = {}
+    for (name, bounds), batches in came.items():
+        by_key: dict[tuple[str, str | None], list[Statistic]] = defaultdict(list)
+        for users in _rows_of_users(study, study.attribute(name), batches):
+            for part in by_coordinate(study.attribute(name), users):
+                statistic = tally(study.attribute(part.attribute), part.users, part.answers)
+                by_key[part.attribute, part.group].append(statistic)
+        for attribute in {attribute for attribute, _ in by_key}:
+            groups = [(group, merge(own)) for (of, group), own in by_key.items() if of == attribute]
+            limit = study.groups.at_most if study.groups else 1
+            found[attribute, bounds] = capped(attribute, bounds, groups, limit)
+    return found
+
+
+def _rows_of_users(
+    study: Study, attribute: Attribute, batches: Sequence[pa.RecordBatch]
+) -> Iterable[UserReports]:
+    if study.duplicates == "drop":
+        identified, plain = zip(*map(by_report_id, batches), strict=True)
+        first = [batch for batch in identified if batch.num_rows]
+        kept = first_of_report_ids(attribute, first)[0] if first else []
+        batches = [*kept, *(batch for batch in plain if batch.num_rows)]
+    if study.group_users:
+        return join(attribute, batches).users
+    return [users for batch in batches for users in without_join(batch, attribute)]
+
+
+def told(streamed: Streamed) -> dict[int, list[tuple[str, int]]]:
+    """The timing and reports of each pane of each window, by the window's first second."""
+    return {
+        window[0] // SECOND: [(pane[0].pane_timing, sum(s.statistic.reports for s in pane)) for pane in panes]
+        for (_, window), panes in streamed.by_window.items()
+    }
+
+
+def check_order(streamed: Streamed) -> None:
+    """Panes of a window come in the order of their indexes: early ones, one on time, late ones."""
+    for panes in streamed.by_window.values():
+        names = [{(own.pane_index, own.pane_timing) for own in pane} for pane in panes]
+        assert all(len(name) == 1 for name in names)
+        indexes, timings = zip(*(name for (name,) in names), strict=True)
+        assert indexes == tuple(range(len(panes)))
+        early = timings.count("early")
+        assert timings == ("early",) * early + ("on_time",) + ("late",) * (len(panes) - early - 1)
+
+
+def last_estimates(study: Study, streamed: Streamed) -> list[str]:
+    """What is estimated of the last panes, as it is written."""
+    panes = [panes[-1] for panes in streamed.by_window.values()]
+    records = [record for pane in panes for snapshot in pane for record in solve(study, snapshot)]
+    return sorted(json.dumps(without_pane(record)) for record in records)
+
+
+def without_pane(record: Mapping[str, Any]) -> dict[str, Any]:
+    """An estimate without its pane's name: that is all in which a last pane may differ from a batch run."""
+    return {key: value for key, value in record.items() if key not in ("pane_index", "pane_timing")}
+
+
+def run_scenario(scenario: Scenario, engine: Callable[[], beam.Pipeline] = local_stream) -> Streamed:
+    """What a stream says as a scenario's script runs on an engine."""
+    return stream(scenario.study, scenario.script, scenario.partitions, engine, scenario.marked)

@@ -1,0 +1,332 @@
+"""Files as a feed: each is read once, by this run and those after it."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ldpbeam.schemas.reports import Columns
+from ldpbeam.transforms import files, folder
+from ldpbeam.transforms.feeds import OpenFeed, Parcel
+from ldpbeam.transforms.folder import FolderFeed, done_before
+
+SCHEMA: Any = {
+    "type": "record",
+    "name": "Report",
+    "fields": [{"name": "user_id", "type": "string"}, {"name": "payload", "type": "double"}],
+}
+
+
+def records(users: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"user_id": user, "payload": 0.5} for user in users]
+
+
+def lines(users: Sequence[str]) -> bytes:
+    return "".join(json.dumps(record) + "\n" for record in records(users)).encode()
+
+
+def parquet(users: Sequence[str]) -> bytes:
+    stream = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(records(users)), stream, row_group_size=70)
+    return stream.getvalue()
+
+
+def avro(users: Sequence[str]) -> bytes:
+    stream = io.BytesIO()
+    fastavro.writer(stream, SCHEMA, records(users), sync_interval=200)
+    return stream.getvalue()
+
+
+#: How a file is written, and whether it has parts.
+KINDS: dict[str, tuple[Callable[[Sequence[str]], bytes], bool]] = {
+    "jsonl": (lines, True),
+    "jsonl.gz": (lambda users: gzip.compress(lines(users)), False),
+    "parquet": (parquet, True),
+    "avro": (avro, True),
+}
+MANY = [f"user {number}" for number in range(300)]
+
+
+class Watching:
+    """A folder of files that one run after another reads.
+
+    The output folder is beside it, and every look is a new one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.output = path / "in", path / "out"
+        self.path.mkdir()
+        self.output.mkdir()
+
+    def write(self, name: str, *users: str) -> None:
+        (self.path / name).write_bytes(lines(users))
+
+    def open(self, run: str = "run-1", patterns: Sequence[str] = ()) -> OpenFeed:
+        """The feed of a run, as the command makes it."""
+        own = self.output / "runs" / run
+        own.mkdir(parents=True, exist_ok=True)
+        given = tuple(patterns) or (str(self.path / "*"),)
+        return FolderFeed(given, Columns(), str(own), done_before(str(self.output), "runs")).open()
+
+
+@pytest.fixture
+def watching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watching:
+    monkeypatch.setattr(folder, "LOOKING_SECONDS", 0.0)
+    return Watching(tmp_path)
+
+
+def everything(opened: OpenFeed) -> list[Parcel]:
+    """What has arrived by now."""
+    parcels = []
+    while (parcel := opened.take()) is not None:
+        parcels.append(parcel)
+    return parcels
+
+
+def users(parcels: Sequence[Parcel]) -> list[str]:
+    columns = [batch.column("user_id") for parcel in parcels for batch in parcel.batches]
+    return [user.decode() for column in columns for user in column.to_pylist()]
+
+
+def acknowledge(opened: OpenFeed, parcels: Sequence[Parcel]) -> None:
+    for parcel in parcels:
+        opened.acknowledge(parcel.receipts)
+
+
+def test_new_files_are_read_by_name_and_never_twice(watching: Watching) -> None:
+    opened = watching.open()
+    assert opened.take() is None
+    for name, user in (("b", "bob"), ("a", "ann"), ("c", "cho")):
+        watching.write(name, user)
+    first = everything(opened)
+    assert [users([parcel]) for parcel in first] == [["ann"], ["bob"], ["cho"]]
+    assert [batch.schema.metadata[b"file"].decode() for own in first for batch in own.batches] == [
+        str(watching.path / name) for name in "abc"
+    ]
+    watching.write("0", "zoe")
+    watching.write("a", "ann, who is not read again")
+    assert users(everything(opened)) == ["zoe"]
+    acknowledge(opened, first)
+    assert everything(opened) == []
+
+
+def test_files_that_are_being_written_are_not_read(watching: Watching) -> None:
+    opened = watching.open()
+    watching.write(".a", "ann")
+    watching.write("b.tmp", "bob")
+    assert users(everything(opened)) == ["bob"]
+    (watching.path / ".a").rename(watching.path / "a")
+    assert users(everything(opened)) == ["ann"]
+
+
+def test_it_looks_for_files_now_and_then(watching: Watching, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = 5.0
+    monkeypatch.setattr(folder, "LOOKING_SECONDS", 2.0)
+    monkeypatch.setattr(folder, "time", SimpleNamespace(monotonic=lambda: clock))
+    opened = watching.open()
+    watching.write("a", "ann")
+    assert users(everything(opened)) == ["ann"]
+    watching.write("b", "bob")
+    clock = 6.999
+    assert everything(opened) == []
+    clock = 7.0
+    assert users(everything(opened)) == ["bob"]
+
+
+def test_a_parcel_was_sent_when_its_file_was_written(watching: Watching) -> None:
+    watching.write("a", "ann")
+    (parcel,) = everything(watching.open())
+    assert parcel.published == int(1000 * (watching.path / "a").stat().st_mtime)
+
+
+def test_a_file_that_two_patterns_name_is_read_once(watching: Watching) -> None:
+    watching.write("a", "ann")
+    watching.write("b", "bob")
+    patterns = [str(watching.path / "*"), str(watching.path / "a")]
+    assert users(everything(watching.open(patterns=patterns))) == ["ann", "bob"]
+
+
+@pytest.mark.xfail(strict=True, reason="a path is known by how its pattern spells it")
+def test_a_file_that_two_patterns_spell_differently_is_read_once(
+    watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(watching.path)
+    watching.write("a", "ann")
+    parcels = everything(watching.open(patterns=["*", "./*", str(watching.path / "*")]))
+    assert users(parcels) == ["ann"]
+
+
+@pytest.mark.xfail(strict=True, reason="a path is known by how its pattern spells it")
+def test_a_file_that_the_next_run_spells_differently_is_not_read_again(
+    watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(watching.path)
+    watching.write("a", "ann")
+    first = watching.open("run-1", ["*"])
+    acknowledge(first, everything(first))
+    assert everything(watching.open("run-2")) == []
+
+
+@pytest.mark.xfail(strict=True, reason="what is given is always taken for a pattern")
+def test_a_file_may_be_called_like_a_pattern(watching: Watching) -> None:
+    watching.write("a[1]", "ann")
+    assert users(everything(watching.open(patterns=[str(watching.path / "a[1]")]))) == ["ann"]
+
+
+def test_what_an_earlier_run_made_safe_is_skipped_and_the_rest_is_read_again(watching: Watching) -> None:
+    for name, user in (("a", "ann"), ("b", "bob"), ("c", "cho")):
+        watching.write(name, user)
+    first = watching.open("run-1")
+    ann, _, cho = everything(first)
+    acknowledge(first, [cho, ann])
+    first.close()
+    second = watching.open("run-2")
+    watching.write("d", "dee")
+    parcels = everything(second)
+    assert users(parcels) == ["bob", "dee"]
+    acknowledge(second, parcels)
+    assert everything(watching.open("run-3")) == []
+
+
+@pytest.mark.xfail(strict=True, reason="a feed that is opened again reads what its own run has made safe")
+def test_a_feed_that_is_opened_again_goes_on(watching: Watching) -> None:
+    watching.write("a", "ann")
+    watching.write("b", "bob")
+    own = watching.output / "runs" / "run-1"
+    feed = FolderFeed((str(watching.path / "*"),), Columns(), str(own), frozenset())
+    first = feed.open()
+    parcel = first.take()
+    assert parcel is not None
+    acknowledge(first, [parcel])
+    again = feed.open()
+    rest = everything(again)
+    assert users(rest) == ["bob"]
+    acknowledge(again, rest)
+    assert everything(watching.open("run-2")) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_a_file_each_part_is_a_parcel_that_is_done_by_itself(
+    kind: str, watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, parted = KINDS[kind]
+    monkeypatch.setattr(files, "RANGE_BYTES", 1500)
+    (watching.path / f"reports.{kind}").write_bytes(write(MANY))
+    first = watching.open("run-1")
+    parcels = everything(first)
+    assert users(parcels) == MANY
+    assert (len(parcels) > 2) == parted
+    assert len({receipt for parcel in parcels for receipt in parcel.receipts}) == len(parcels)
+    acknowledge(first, parcels[1:2] if parted else [])
+    expected = users(parcels[:1] + parcels[2:]) if parted else MANY
+    assert users(everything(watching.open("run-2"))) == expected
+    acknowledge(first, parcels)
+    assert everything(watching.open("run-3")) == []
+
+
+def test_a_file_that_is_none_is_a_dead_letter_once(watching: Watching) -> None:
+    (watching.path / "a.txt").write_text("these are no reports")
+    (watching.path / "b.avro").write_bytes(avro(MANY)[:50])
+    watching.write("c", "cho")
+    first = watching.open("run-1")
+    parcels = everything(first)
+    assert users(parcels) == ["cho"]
+    letters = [letter for parcel in parcels for letter in parcel.letters]
+    assert [(Path(letter.file).name, letter.reason, letter.reports) for letter in letters] == [
+        ("a.txt", "bad_file", 1),
+        ("b.avro", "bad_file", 1),
+    ]
+    acknowledge(first, parcels)
+    assert everything(watching.open("run-2")) == []
+
+
+def test_what_of_a_file_does_not_decode_is_a_dead_letter_and_the_rest_counts(watching: Watching) -> None:
+    (watching.path / "a").write_bytes(lines(["ann"]) + b"{\n" + lines(["bob"]))
+    (watching.path / "b.gz").write_bytes(gzip.compress(lines(MANY))[:-100])
+    (parcel, damaged) = everything(watching.open())
+    assert users([parcel]) == ["ann", "bob"]
+    assert [letter.reason for letter in parcel.letters] == ["not_json"]
+    assert damaged.letters[-1].reason == "bad_file"
+
+
+def test_an_empty_file_is_done_when_it_is_acknowledged(watching: Watching) -> None:
+    (watching.path / "a.parquet").write_bytes(parquet([]))
+    (watching.path / "b.jsonl").write_bytes(b"\n")
+    first = watching.open("run-1")
+    parcels = everything(first)
+    assert users(parcels) == []
+    assert [parcel.letters for parcel in parcels] == [[] for _ in parcels]
+    acknowledge(first, parcels)
+    assert everything(watching.open("run-2")) == []
+
+
+def test_a_file_that_is_gone_before_it_is_read_is_a_dead_letter(
+    watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watching.write("a", "ann")
+    watching.write("b", "bob")
+    opened = watching.open()
+    assert users([parcel for parcel in [opened.take()] if parcel]) == ["ann"]
+    (watching.path / "b").unlink()
+    (gone,) = everything(opened)
+    assert [(letter.file, letter.reason) for letter in gone.letters] == [
+        (str(watching.path / "b"), "bad_file")
+    ]
+
+
+def test_what_was_not_taken_is_given_back_and_what_was_is_acknowledged_after_the_end(
+    watching: Watching,
+) -> None:
+    watching.write("a", "ann")
+    watching.write("b", "bob")
+    first = watching.open("run-1")
+    parcel = first.take()
+    first.close()
+    assert parcel is not None
+    acknowledge(first, [parcel])
+    assert users(everything(watching.open("run-2"))) == ["bob"]
+
+
+def test_what_is_done_stands_in_a_file_of_the_run_that_is_replaced(watching: Watching) -> None:
+    watching.write("a", "ann")
+    watching.write("b", "bob")
+    opened = watching.open()
+    parcels = everything(opened)
+    own = watching.output / "runs" / "run-1"
+    assert list(own.iterdir()) == []
+    for count in (1, 2):
+        acknowledge(opened, parcels[count - 1 : count])
+        assert [path.name for path in own.iterdir()] == ["files.json"]
+        done = json.loads((own / "files.json").read_text())
+        assert done == [f"{watching.path / name}#0-{len(lines(['ann']))}" for name in "ab"[:count]]
+
+
+def test_an_output_folder_without_runs_has_nothing_done(tmp_path: Path) -> None:
+    assert done_before(str(tmp_path / "none"), "runs") == frozenset()
+    assert done_before(str(tmp_path), "runs") == frozenset()
+
+
+def test_a_feed_is_named_by_its_patterns() -> None:
+    assert FolderFeed(("in/*", "more/*.avro"), Columns(), "", frozenset()).name == "in/*, more/*.avro"
+
+
+def test_patterns_that_cannot_be_looked_at_end_it(
+    watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(patterns: list[str]) -> None:
+        raise folder.BeamIOError("no permission")
+
+    opened = watching.open()
+    monkeypatch.setattr(folder.FileSystems, "match", refuse)
+    with pytest.raises(OSError, match="no permission"):
+        opened.take()

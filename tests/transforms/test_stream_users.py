@@ -1,0 +1,373 @@
+"""A partition of a window keeps its reports, and hands on what its statistics gained and lost."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.transforms.userstate import is_stateful_dofn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from keyed_state import END, Key, main_and_counts
+from pane_reports import Report, batches_of, people_report, study_of, study_text, times_of
+from pane_runs import in_batch
+
+from ldpbeam.schemas.study import Study
+from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.statistics import empty, merge
+from ldpbeam.transforms import stream_users as stage
+from ldpbeam.transforms.coders import Statistics
+from ldpbeam.transforms.panes import CombineGroups
+from ldpbeam.transforms.stream_windows import windows_of
+
+#: All in one window of ten seconds: two services, some users twice, some report ids twice.
+WINDOW = (0, 10_000)
+PAYLOADS = (0.1, 0.5, 0.9)
+SECONDS = st.sampled_from([0, 1000, 5000, 5001, 9999])
+SOME = st.lists(
+    st.builds(
+        Report,
+        user=st.sampled_from(["ann", "bob", "cho", "dee"]),
+        time=SECONDS,
+        version=st.integers(0, 1),
+        payload=st.sampled_from(PAYLOADS),
+        report_id=st.none() | st.sampled_from(["r1", "r2", "r3"]),
+        group=st.none() | st.sampled_from(["north", "south"]),
+    ),
+    min_size=1,
+    max_size=16,
+)
+KINDS = (
+    "two services joined",
+    "groups, two at most",
+    "sliding windows",
+    "repeats count",
+    "duplicates are kept",
+)
+
+
+def cut(reports: Sequence[Report], order: random.Random) -> list[pa.RecordBatch]:
+    """The reports in any order, in batches of any size."""
+    shuffled, batches = order.sample(list(reports), len(reports)), []
+    while shuffled:
+        size = order.randint(1, len(shuffled))
+        batches += batches_of(*shuffled[:size])
+        shuffled = shuffled[size:]
+    return order.sample(batches, len(batches))
+
+
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(SOME, st.randoms(use_true_random=False))
+def test_how_reports_are_cut_and_ordered_does_not_matter(
+    name: str, reports: list[Report], order: random.Random
+) -> None:
+    study = study_of(name)
+    x = study.attribute("x")
+    whole = stage.fold(study, x, batches_of(*reports), WINDOW)
+    assert stage.fold(study, x, cut(reports, order), WINDOW) == whole
+    # Windows that slide every four seconds: from second 4 on reports are counted in a later window.
+    counted = [r for r in reports if r.time < 4000] if name == "sliding windows" else reports
+    assert whole.used + whole.duplicates == len(counted)
+    assert whole.in_window == sum(own.reports for own in whole.statistics.values()) >= whole.used
+
+
+@pytest.mark.parametrize("name", [*KINDS, "versions of a service"])
+def test_the_windows_of_a_batch_run_are_those_folded_one_by_one(name: str) -> None:
+    study = study_of(name)
+    batches = people_report(study)
+    batches.append(batches[0])  # one service's reports come twice
+    expected = in_batch(study, batches)
+    assert study.windows is not None
+    by_window: dict[tuple[int, int], list[pa.RecordBatch]] = {}
+    for batch in batches:
+        times = np.array(times_of(batch))
+        for bounds in {own for time in times.tolist() for own in windows_of(study.windows, time)}:
+            inside = (times >= bounds[0]) & (times < bounds[1])
+            by_window.setdefault(bounds, []).append(batch.filter(pa.array(inside)))
+    folded = {
+        bounds: stage.fold(study, study.attribute("x"), own, bounds) for bounds, own in by_window.items()
+    }
+    used, duplicates, used_in_windows = (
+        sum(counts) for counts in zip(*(f[1:] for f in folded.values()), strict=True)
+    )
+    counts = Counter(used=used, duplicates=duplicates)
+    if study.windows.period:
+        counts["used_in_windows"] = used_in_windows
+    assert +counts == expected.counts
+    totals = {
+        (key[0], bounds): merge([own for other, own in f.statistics.items() if other[0] == key[0]])
+        for bounds, f in folded.items()
+        for key in f.statistics
+    }
+    assert totals == {key: merge([s.statistic for s in own]) for key, own in expected.last.items()}
+
+
+def folded(study: Study, *reports: Report) -> Statistics:
+    """The statistics of some reports of the window."""
+    return (
+        stage.fold(study, study.attribute("x"), batches_of(*reports), WINDOW).statistics
+        if reports
+        else Statistics()
+    )
+
+
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=40, derandomize=True, deadline=None)
+@given(st.lists(SOME | st.just([]), min_size=2, max_size=4))
+def test_gains_add_up_to_what_is_there(name: str, states: list[list[Report]]) -> None:
+    study = study_of(name)
+    before, combine = Statistics(), CombineGroups()
+    gains = []
+    for reports in states:
+        after = folded(study, *reports)
+        gains.append(stage.gains(study, after, before))
+        total = combine.merge_accumulators(gains)
+        assert {key: own for key, own in total.items() if own.reports} == after
+        assert all(own == empty(study.attribute("x")) for key, own in total.items() if key not in after)
+        assert stage.gains(study, after, after) == {}
+        before = after
+
+
+def test_a_report_that_comes_before_the_one_that_stood_moves_its_user() -> None:
+    study = study_of("two services joined")
+    ann, earlier, bob = Report("ann", 5000, payload=0.1), Report("ann", 1000, payload=0.9), Report("bob", 0)
+    (gain,) = stage.gains(study, folded(study, ann, earlier, bob), folded(study, ann, bob)).values()
+    assert (gain.reports, gain.users) == (0, 0)
+    assert sorted(gain.joint_counts.tolist()) == [-1, 1]
+    assert sorted(gain.histograms[0].tolist())[:2] == [-1, 0]
+    assert gain.histograms[0].sum() == 0
+
+
+def test_a_group_that_loses_its_only_report_loses_it_all() -> None:
+    study = study_of("groups, two at most")
+    ann, moved = Report("ann", 5000, group="north"), Report("ann", 1000, group="south")
+    found = stage.gains(study, folded(study, ann, moved), folded(study, ann))
+    assert {key: own.reports for key, own in found.items()} == {("x", "north"): -1, ("x", "south"): 1}
+
+
+class Driven:
+    """A partition of users in the window, driven by hand.
+
+    Args:
+        windows: of the study; ten seconds, which wait twenty.
+        more: lines of the study.
+        bounds: the window.
+        partitions: how many there are; this is one.
+    """
+
+    def __init__(
+        self,
+        windows: str = "size: 10s, allowed_lateness: 20s",
+        more: str = "",
+        bounds: tuple[int, int] = WINDOW,
+        partitions: int = 1,
+    ) -> None:
+        self.study = parse_study(study_text(windows=windows, more=more))
+        self.window = f"{bounds[0]}/{bounds[1]}"
+        self.key = Key(stage.JoinStream(self.study, partitions).function, f"x/0/{self.window}")
+        self.total: Statistics = Statistics()
+
+    def come(self, *reports: Report) -> tuple[int, dict[str, int]]:
+        """Reports come together: by how many its statistics grew, and the counts."""
+        return self._heard([one for batch in batches_of(*reports) for one in self.key.come(batch)])
+
+    def advance(self, watermark: int) -> tuple[int, dict[str, int]]:
+        """The watermark moves on; likewise."""
+        return self._heard(self.key.advance(watermark))
+
+    def _heard(self, given: list[Any]) -> tuple[int, dict[str, int]]:
+        gains, counts = main_and_counts(given)
+        assert [key for key, _ in gains] == [f"x/{self.window}"] * len(gains)
+        self.total = CombineGroups().merge_accumulators([self.total, *(gained for _, gained in gains)])
+        return sum(own.reports for _, gained in gains for own in gained.values()), dict(counts)
+
+
+ANN, BOB, CHO = (Report(user, 1000 * at, report_id=user) for at, user in enumerate(["ann", "bob", "cho"], 2))
+NOTHING: tuple[int, dict[str, int]] = (0, {})
+
+
+def test_nothing_is_said_before_the_windows_end_and_then_all() -> None:
+    key = Driven()
+    assert key.come(ANN, BOB) == key.come(CHO) == key.advance(9_999) == NOTHING
+    assert key.advance(10_000) == (3, {"used": 3})
+    assert key.advance(10_001) == NOTHING
+    assert key.total == folded(key.study, ANN, BOB, CHO)
+
+
+def test_what_is_late_is_said_at_once_a_bundle_at_a_time() -> None:
+    key = Driven()
+    key.come(ANN)
+    key.advance(12_000)
+    assert key.come(BOB) == key.come(CHO) == NOTHING
+    assert key.advance(12_000) == (2, {"used": 2})
+    assert key.total == folded(key.study, ANN, BOB, CHO)
+
+
+TAXI = ANN._replace(version=1, report_id=None)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        pytest.param(ANN, id="the same report, delivered again"),
+        pytest.param(Report("ann", 7000, payload=0.9), id="the user, later"),
+        pytest.param(Report("zoe", 7000, report_id="ann"), id="its report id, of another user"),
+        pytest.param(BOB._replace(user="ann"), id="the user with another report id"),
+    ],
+)
+@pytest.mark.parametrize("watermark", [5000, 12_000])
+def test_a_duplicate_changes_nothing_and_is_counted(again: Report, watermark: int) -> None:
+    key = Driven()
+    key.come(ANN, TAXI)
+    key.advance(watermark)
+    key.come(again)
+    if watermark < WINDOW[1]:
+        assert key.advance(10_000) == (2, {"used": 2, "duplicates": 1})
+    else:
+        gains, counts = main_and_counts(key.key.advance(watermark))
+        assert (gains, counts) == ([], {"duplicates": 1}), "no gain, so no pane"
+    assert key.total == folded(key.study, ANN, TAXI)
+
+
+def test_reports_without_an_id_are_told_apart_by_user_and_service_alone() -> None:
+    key = Driven()
+    key.come(Report("ann", 2000), Report("bob", 2000))
+    key.come(Report("ann", 2000), Report("ann", 2000, version=1))
+    assert key.advance(10_000) == (3, {"used": 3, "duplicates": 1})
+
+
+def test_a_late_report_that_comes_first_takes_the_place_of_another() -> None:
+    key = Driven()
+    key.come(ANN, BOB)
+    key.advance(10_000)
+    earlier = ANN._replace(time=0, payload=0.9, report_id=None)
+    key.come(earlier)
+    gains, counts = main_and_counts(key.key.advance(10_000))
+    assert (len(gains), counts) == (1, {"duplicates": 1})
+    total = CombineGroups().merge_accumulators([key.total, gains[0][1]])
+    assert total == folded(key.study, earlier, BOB) != key.total
+
+
+@pytest.mark.parametrize("lateness", [0, 20_000])
+def test_what_comes_when_no_report_is_waited_for_is_late(lateness: int) -> None:
+    key = Driven(f"size: 10s, allowed_lateness: {lateness}ms")
+    key.come(ANN)
+    assert key.advance(10_000 + lateness) == (1, {"used": 1})
+    assert key.come(BOB) == NOTHING, "until the watermark has passed, it may come"
+    assert key.advance(10_000 + lateness + 1) == (1, {"used": 1})
+    assert key.come(CHO, ANN) == (0, {"late": 2})
+    assert key.advance(END) == NOTHING
+    assert key.total == folded(key.study, ANN, BOB)
+
+
+def test_reports_go_when_none_is_waited_for_and_the_mark_when_none_can_be_on_its_way() -> None:
+    key = Driven()
+    key.come(ANN, BOB)
+    assert key.key.kept == {"reports", "progress", "due", "expired", "forgotten"}
+    key.advance(10_000)
+    assert key.key.kept == {"reports", "said", "progress", "expired", "forgotten"}
+    key.advance(30_001)
+    assert key.key.kept == {"progress", "forgotten"}
+    key.come(CHO)
+    assert key.key.kept == {"progress", "forgotten"}, "what is late leaves nothing"
+    key.advance(30_000 + stage.REMEMBERED_WINDOWS * 10_000 - 1)
+    assert key.come(CHO) == (0, {"late": 1})
+    key.advance(30_000 + stage.REMEMBERED_WINDOWS * 10_000)
+    assert not key.key.kept
+
+
+def test_nothing_is_lost_where_the_timers_that_are_due_fire_in_another_order() -> None:
+    key = Driven()
+    key.come(ANN, BOB)
+    assert main_and_counts(key.key.fire("expired"))[1] == {"used": 2}
+    assert key.advance(END) == NOTHING
+    assert not key.key.kept
+
+
+def test_a_stream_that_ends_says_what_it_has_and_keeps_nothing() -> None:
+    key = Driven()
+    key.come(ANN, BOB)
+    assert key.advance(END) == (2, {"used": 2})
+    assert not key.key.kept
+
+
+SLIDING = "size: 10s, period: 4s, allowed_lateness: 20s"
+
+
+def test_sliding_windows_count_a_report_in_the_one_that_starts_last() -> None:
+    reports = [ANN, BOB, CHO, Report("dee", 5000), ANN]  # at seconds 2, 3, 4, 5 and 2
+    found = {}
+    for start in (-4000, 0, 4000):
+        key = Driven(SLIDING, bounds=(start, start + 10_000))
+        key.come(*(report for report in reports if start <= report.time))
+        found[start] = key.advance(start + 10_000)
+    assert found == {
+        -4000: (4, {"used_in_windows": 4}),
+        0: (4, {"used": 2, "duplicates": 1, "used_in_windows": 4}),
+        4000: (2, {"used": 2, "used_in_windows": 2}),
+    }
+
+
+def test_what_is_late_for_a_sliding_window_is_counted_when_it_comes() -> None:
+    key = Driven(SLIDING, bounds=(-4000, 6000))
+    key.come(ANN, BOB)
+    assert key.advance(6000) == (2, {"used_in_windows": 2})
+    key.come(CHO, ANN)
+    assert key.advance(6000) == (1, {"used_in_windows": 1})
+
+
+def test_a_report_late_for_several_sliding_windows_is_one_late_report() -> None:
+    found = {}
+    for start in (-4000, 0):
+        key = Driven(SLIDING, bounds=(start, start + 10_000))
+        key.come(ANN)
+        key.advance(start + 10_000 + 20_001)
+        found[start] = key.come(BOB)
+    assert found == {-4000: (0, {"late_in_windows": 1}), 0: (0, {"late_in_windows": 1, "late": 1})}
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_partition_speaks_early_when_its_share_of_reports_waits(partitions: int) -> None:
+    key = Driven("size: 10s, early_reports: 4", partitions=partitions)
+    users = [Report(f"u{place}", place) for place in range(7)]
+    said = [key.come(report)[0] for report in users]
+    assert said == ([0, 0, 0, 4, 0, 0, 0] if partitions == 1 else [0, 2, 0, 2, 0, 2, 0])
+    assert key.advance(10_000)[0] == 7 - sum(said)
+    assert key.total == folded(key.study, *users)
+
+
+def test_many_reports_at_once_are_said_at_once() -> None:
+    key = Driven("size: 10s, early_reports: 4")
+    users = [Report(f"u{place}", place) for place in range(9)]
+    assert key.come(*users) == (9, {"used": 9})
+    assert key.advance(10_000) == NOTHING
+
+
+def test_where_no_reports_are_compared_none_is_kept() -> None:
+    study = study_of("duplicates are kept")
+    function = stage.JoinStream(study, 3).function
+    assert not is_stateful_dofn(function)
+    (batch,) = batches_of(ANN, ANN, BOB._replace(group="north"))
+    gains, counts = main_and_counts(function.process(("x/2/0/10000", batch)))
+    assert counts == {"used": 3}
+    assert [(key, {k: own.reports for k, own in g.items()}) for key, g in gains] == [
+        ("x/0/10000", {("x", None): 2, ("x", "north"): 1})
+    ]
+
+
+def test_the_gains_of_a_vector_go_to_its_coordinates() -> None:
+    study = study_of("a vector")
+    batches = people_report(study)
+    key = Key(stage.JoinStream(study, 1).function, "x/0/0/50000")
+    for batch in batches:
+        key.come(batch)
+    gains, counts = main_and_counts(key.advance(50_000))
+    assert sorted(name for name, _ in gains) == ["x.north/0/50000", "x.up/0/50000"]
+    assert all({k[0] for k in own} == {name.partition("/")[0]} for name, own in gains)
+    assert counts["used"] == sum(own.reports for _, gained in gains for own in gained.values())

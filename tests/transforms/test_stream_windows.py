@@ -1,0 +1,235 @@
+"""A stream's batches cut by window and partition: every report in each of its windows, or counted late."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from apache_beam.transforms.window import GlobalWindow, WindowFn
+from apache_beam.utils.timestamp import Timestamp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ldpbeam.schemas.study import WindowsModel
+from ldpbeam.transforms import stream_windows as stage
+from ldpbeam.transforms.batches import attribute_name, tagged, version_index
+from ldpbeam.transforms.partitions import partition
+from ldpbeam.transforms.windows import beam_windows, window_bounds
+
+YEAR_2020 = 1_577_836_800_000
+
+
+def windows(size: int, period: int | None = None, lateness: int = 0) -> WindowsModel:
+    """Windows of so many milliseconds."""
+    lengths = {"size": size, "period": period, "allowed_lateness": lateness}
+    return WindowsModel.model_validate({name: f"{n}ms" for name, n in lengths.items() if n is not None})
+
+
+def brute_windows(model: WindowsModel, time: int) -> list[tuple[int, int]]:
+    """The windows [k period, k period + size) that a time lies in, the last first."""
+    period = model.period or model.size
+    starts = [k * period for k in range((time - model.size) // period - 2, time // period + 3)]
+    return [(start, start + model.size) for start in reversed(starts) if start <= time < start + model.size]
+
+
+@st.composite
+def models(draw: st.DrawFn) -> WindowsModel:
+    size = draw(st.integers(1, 30))
+    period = draw(st.none() | st.integers(1, size))
+    return windows(size, period, draw(st.sampled_from([0, 1, 7, 25])))
+
+
+TIMES = st.integers(-60, 60) | st.integers(YEAR_2020 - 60, YEAR_2020 + 60)
+
+
+@given(models(), TIMES)
+def test_the_windows_of_a_time_are_those_that_hold_it_the_last_first(model: WindowsModel, time: int) -> None:
+    assert stage.windows_of(model, time) == brute_windows(model, time)
+
+
+@settings(max_examples=50)
+@given(models(), TIMES)
+def test_the_windows_of_a_time_are_those_of_a_batch_run(model: WindowsModel, time: int) -> None:
+    context = WindowFn.AssignContext(Timestamp(micros=1000 * time))
+    assigned = [window_bounds(own) for own in beam_windows(model, joined=False).assign(context)]
+    assert sorted(stage.windows_of(model, time)) == sorted(assigned)  # type: ignore[type-var]
+
+
+@given(st.text(), st.integers(), st.integers())
+def test_a_place_and_its_window_come_back_from_their_key(place: str, start: int, end: int) -> None:
+    assert stage.place_and_window(stage.window_key(place, (start, end))) == (place, (start, end))
+
+
+class Sent(NamedTuple):
+    user: bytes
+    time: int
+    version: int = 0
+    report_id: bytes | None = None
+    attribute: str = "minutes"
+
+
+def batch_of(some: Sequence[Sent], watermark: int | None = None) -> pa.RecordBatch:
+    columns: dict[str, Any] = {
+        "user": pa.array([s.user for s in some], pa.binary()),
+        "event_time": pa.array([s.time for s in some], pa.int64()),
+        "payload": pa.array([float(s.time) for s in some]),
+    }
+    if any(s.report_id for s in some):
+        columns["report_id"] = pa.array([s.report_id for s in some], pa.binary())
+    (attribute,), (version,) = {s.attribute for s in some}, {s.version for s in some}
+    batch = tagged(pa.RecordBatch.from_pydict(columns), attribute, version)
+    if watermark is None:
+        return batch
+    return batch.replace_schema_metadata({**batch.schema.metadata, stage.WATERMARK: str(watermark).encode()})
+
+
+class Piece(NamedTuple):
+    key: str
+    batch: pa.RecordBatch
+    time: int
+
+
+def split(
+    function: stage.SplitByWindow, batches: Sequence[pa.RecordBatch]
+) -> tuple[list[Piece], list[Piece], Counter[str]]:
+    """What one bundle hands on while it goes, what at its end, and its counts."""
+    early, counts = [], Counter[str]()
+    function.start_bundle()
+    for batch in batches:
+        for one in function.process(batch):
+            if hasattr(one, "tag"):
+                counts[one.value[0]] += one.value[1]
+            else:
+                early.append(Piece(*one.value, one.timestamp.micros // 1000))
+    last = list(function.finish_bundle())
+    assert all(piece.windows == [GlobalWindow()] for piece in last), "no engine may drop anything"
+    return early, [Piece(*piece.value, piece.timestamp.micros // 1000) for piece in last], counts
+
+
+def rows(piece: Piece) -> list[Sent]:
+    batch = piece.batch
+    ids = batch.column("report_id").to_pylist() if "report_id" in batch.schema.names else [None] * len(batch)
+    columns = (batch.column("user").to_pylist(), batch.column("event_time").to_pylist(), ids)
+    return [
+        Sent(user, time, version_index(batch), report_id, attribute_name(batch))
+        for user, time, report_id in zip(*columns, strict=True)
+    ]
+
+
+USERS = st.sampled_from([b"u1", b"u2", b"a longer user", bytes(16)])
+REPORTS = st.lists(
+    st.tuples(USERS, st.integers(-40, 40)).map(lambda own: Sent(*own)), min_size=1, max_size=20
+)
+
+
+@settings(max_examples=200, derandomize=True)
+@given(models(), st.lists(st.tuples(REPORTS, st.none() | st.integers(-60, 80)), min_size=1, max_size=3))
+def test_a_report_goes_to_each_window_that_is_open_or_is_counted_late(
+    model: WindowsModel, bundle: list[tuple[list[Sent], int | None]]
+) -> None:
+    expected: Counter[tuple[str, Sent]] = Counter()
+    counted: Counter[str] = Counter()
+    for some, watermark in bundle:
+        for report in some:
+            (part,) = partition(pa.array([report.user], pa.binary()), 3)
+            bounds = brute_windows(model, report.time)
+            still = [
+                own for own in bounds if watermark is None or own[1] + model.allowed_lateness > watermark
+            ]
+            expected.update((f"minutes/{part}/{start}/{end}", report) for start, end in still)
+            counted["late"] += not still
+            if model.period:
+                counted["late_in_windows"] += len(bounds) - len(still)
+    batches = [batch_of(some, watermark) for some, watermark in bundle]
+    early, last, counts = split(stage.SplitByWindow(model, 3), batches)
+    assert not early
+    assert Counter((piece.key, row) for piece in last for row in rows(piece)) == expected
+    assert counts == +counted
+    assert all(stage.WATERMARK not in piece.batch.schema.metadata for piece in last)
+
+
+@settings(max_examples=50, derandomize=True)
+@given(models(), REPORTS)
+def test_a_piece_holds_the_watermark_at_its_earliest_report(model: WindowsModel, some: list[Sent]) -> None:
+    _, last, _ = split(stage.SplitByWindow(model, 2), [batch_of(some)])
+    for piece in last:
+        assert piece.time == min(row.time for row in rows(piece))
+
+
+@pytest.mark.parametrize("lateness", [0, 5])
+def test_a_window_is_open_until_the_watermark_is_there(lateness: int) -> None:
+    # The last millisecond of the window [0, 10) is 9; a watermark says that all before it is there.
+    function = stage.SplitByWindow(windows(10, lateness=lateness), 1)
+    for watermark, late in [(9 + lateness, 0), (10 + lateness, 2), (11 + lateness, 2)]:
+        _, last, counts = split(function, [batch_of([Sent(b"u1", 0), Sent(b"u2", 9)], watermark)])
+        assert counts["late"] == late
+        assert sum(piece.batch.num_rows for piece in last) == 2 - late
+
+
+def test_a_report_late_for_some_of_its_windows_is_no_late_report() -> None:
+    # Time 12 lies in the windows [4, 14), [8, 18) and [12, 22).
+    function = stage.SplitByWindow(windows(10, 4), 1)
+    found = {}
+    for watermark in (13, 14, 18, 21, 22):
+        _, last, counts = split(function, [batch_of([Sent(b"u1", 12)], watermark)])
+        found[watermark] = (len(last), counts["late"], counts["late_in_windows"])
+    assert found == {13: (3, 0, 0), 14: (2, 0, 1), 18: (1, 0, 2), 21: (1, 0, 2), 22: (0, 1, 3)}
+
+
+def test_windows_that_do_not_slide_have_no_second_count() -> None:
+    _, _, counts = split(stage.SplitByWindow(windows(10), 1), [batch_of([Sent(b"u1", 0)], 99)])
+    assert counts == {"late": 1}
+
+
+def test_without_a_watermark_nothing_is_late() -> None:
+    function = stage.SplitByWindow(windows(10), 1)
+    _, last, counts = split(function, [batch_of([Sent(b"u1", -(2**41)), Sent(b"u1", YEAR_2020)])])
+    assert (len(last), counts) == (2, {})
+
+
+def test_reports_from_a_day_ahead_of_the_clock_are_out_of_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Their windows would stay open until then. What is both late and from the future is out of range.
+    monkeypatch.setattr(stage, "time", SimpleNamespace(time_ns=lambda: YEAR_2020 * 1_000_000 + 999_999))
+    function, day = stage.SplitByWindow(windows(10, 5), 1), stage.FUTURE
+    times = [YEAR_2020, YEAR_2020 + day - 1, YEAR_2020 + day, YEAR_2020 + 9 * day]
+    reports = [Sent(b"u%d" % place, time) for place, time in enumerate(times)]
+    _, last, counts = split(function, [batch_of(reports), batch_of(reports[2:], 2**45)])
+    assert {row.user for piece in last for row in rows(piece)} == {b"u0", b"u1"}
+    assert counts == {"out_of_range": 4}
+
+
+def test_batches_of_a_bundle_are_gathered_where_channel_and_columns_are_the_same() -> None:
+    function = stage.SplitByWindow(windows(10), 1)
+    plain = [batch_of([Sent(b"u%d" % n, 1)], watermark=n) for n in range(4)]
+    others = [
+        batch_of([Sent(b"u5", 2, version=1)], 0),
+        batch_of([Sent(b"u6", 3, report_id=b"r")], 1),
+        batch_of([Sent(b"u7", 4, attribute="price")], 2),
+        batch_of([Sent(b"u8", 15)], 3),
+    ]
+    _, last, _ = split(function, [*plain, *others])
+    assert [(piece.key, piece.batch.num_rows) for piece in last] == [
+        ("minutes/0/0/10", 4),
+        ("minutes/0/0/10", 1),
+        ("minutes/0/0/10", 1),
+        ("price/0/0/10", 1),
+        ("minutes/0/10/20", 1),
+    ]
+    assert [version_index(piece.batch) for piece in last] == [0, 1, 0, 0, 0]
+    assert split(function, []) == ([], [], {}), "nothing is left for the next bundle"
+
+
+def test_a_bundle_hands_on_its_pieces_when_it_has_gathered_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage, "GATHERED_REPORTS", 10)
+    function = stage.SplitByWindow(windows(10, 5), 1)
+    # Three reports a batch, each in two windows: six are gathered of a batch, so two batches reach ten.
+    batches = [batch_of([Sent(b"u%d" % (3 * n + k), k) for k in range(3)]) for n in range(5)]
+    early, last, _ = split(function, batches)
+    assert [piece.batch.num_rows for piece in early] == [6] * 4
+    assert [piece.batch.num_rows for piece in last] == [3] * 2
+    users = Counter(row.user for piece in early + last for row in rows(piece))
+    assert users == Counter({b"u%d" % n: 2 for n in range(15)})
