@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ldpbeam.estimators import Estimate, Progress, estimate
+from ldpbeam.domains import Floats
+from ldpbeam.estimators import Estimate, Progress, estimate, starts_warm
 from ldpbeam.schemas.estimates import estimate_record
 from ldpbeam.schemas.snapshots import Snapshot
-from ldpbeam.schemas.study import Study
+from ldpbeam.schemas.study import EstimateModel, Study
 from ldpbeam.schemas.times import milliseconds
 
 #: Makes a progress callback for one estimate, from its name.
@@ -39,8 +40,16 @@ def answers(
             tuple(wanted.services or ()),
             wanted.options,
             watch(f"{snapshot.attribute}.{name}") if watch else None,
+            _start(wanted, (starts or {}).get(name)),
         )
     return found
+
+
+def _start(wanted: EstimateModel, before: Estimate | None) -> Floats | None:
+    """The distribution to begin from, where the answer does not depend on it."""
+    if before is None or not starts_warm(wanted.estimator, wanted.options):
+        return None
+    return before.distribution
 
 
 def solve(

@@ -113,8 +113,8 @@ def decode_container(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | 
     The column ``row`` counts from the container's start, by what its blocks claim.
 
     Raises:
-        ValueError: if it has no header, or its schema has an array, uses a record twice, or has fields of no
-            bytes or of too many.
+        ValueError: if it has no header, or its schema has an array, uses a record twice, or has fields of too
+            many bytes.
     """
     stream = io.BytesIO(data)
     header = read_header(stream)
@@ -160,8 +160,8 @@ def _refuse_widths(writer_schema: Any) -> None:
     if dtype is None:
         return
     widths = [dtype[name].itemsize for name in dtype.names or ()]
-    if min(widths) == 0 or sum(widths) != dtype.itemsize:
-        raise ValueError("its schema has fields of no bytes, or of too many")
+    if sum(widths) != dtype.itemsize:
+        raise ValueError("its schema has fields of too many bytes")
 
 
 def _counted(blocks: Iterator[Block], most: int, rows: dict[int, int]) -> Iterator[Block]:

@@ -211,7 +211,7 @@ def _decode_reports(messages: Sequence[Message], wanted: Columns) -> _Decoded:
         try:
             if b"\n" in text:
                 # In JSON a line's end is either whitespace or a mistake.
-                json.loads(text.decode("utf-8"))
+                json.loads(text)
                 text = text.replace(b"\n", b" ")
             if not text:
                 raise ValueError("it is empty")

@@ -7,9 +7,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import KeyValues
-from ldpbeam.estimators.em import check_ems, em, ems
+from ldpbeam.domains import Floats, KeyValues
+from ldpbeam.estimators.em import FIXED_POINT_TOLERANCE, check_ems, em, ems, ems_is_fixed_point
 from ldpbeam.estimators.estimate import Estimate, Estimator, Progress, Question
 from ldpbeam.estimators.frequencies import (
     base_cut,
@@ -41,7 +44,7 @@ from ldpbeam.estimators.reduction import STRATEGIES
 from ldpbeam.estimators.wiener import iiw
 from ldpbeam.statistics import Statistic
 
-__all__ = ["ESTIMATORS", "Estimate", "Estimator", "Progress", "Question", "check", "estimate"]
+__all__ = ["ESTIMATORS", "Estimate", "Estimator", "Progress", "Question", "check", "estimate", "starts_warm"]
 
 
 def _check_em(attribute: Attribute, services: Sequence[str]) -> None:
@@ -56,7 +59,14 @@ ESTIMATORS: Mapping[str, Estimator] = {
     estimator.name: estimator
     for estimator in (
         Estimator("em", "EM: maximum likelihood, stopped early", em, _check_em, _ITERATION),
-        Estimator("ems", "EMS: EM with smoothing, for numbers", ems, check_ems, _ITERATION),
+        Estimator(
+            "ems",
+            "EMS: EM with smoothing, for numbers",
+            ems,
+            check_ems,
+            _ITERATION,
+            fixed_point=ems_is_fixed_point,
+        ),
         Estimator(
             "ule",
             "ULE: EMS over the joint likelihood of each user's services",
@@ -142,11 +152,7 @@ def check(name: str, attribute: Attribute, services: Sequence[str], options: Map
     Raises:
         ValueError: for an unknown estimator or option, or one that does not fit the attribute.
     """
-    if name not in ESTIMATORS:
-        near = difflib.get_close_matches(name, ESTIMATORS, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ValueError(f"unknown estimator {name!r}; {hint}there are: {', '.join(ESTIMATORS)}")
-    estimator = ESTIMATORS[name]
+    estimator = _named(name)
     for option in options:
         if option not in estimator.defaults:
             allowed = ", ".join(estimator.defaults) or "none"
@@ -165,6 +171,14 @@ def check(name: str, attribute: Attribute, services: Sequence[str], options: Map
         raise ValueError(f"estimator {name!r} does not fit: {error}") from None
 
 
+def _named(name: str) -> Estimator:
+    if name not in ESTIMATORS:
+        near = difflib.get_close_matches(name, ESTIMATORS, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(f"unknown estimator {name!r}; {hint}there are: {', '.join(ESTIMATORS)}")
+    return ESTIMATORS[name]
+
+
 def _option_problem(option: str, value: object) -> str:
     """What is wrong with an option's value; empty where nothing is."""
     if option in ("smooth", "accelerated", "pre_merge", "correction"):
@@ -179,6 +193,38 @@ def _option_problem(option: str, value: object) -> str:
     return "" if number and 0 < float(value) < math.inf else "is a number above 0"  # type: ignore[arg-type]
 
 
+def starts_warm(name: str, options: Mapping[str, Any] | None = None) -> bool:
+    """Whether :func:`estimate` takes a ``start`` for an estimator with these options.
+
+    It does where the answer is a fixed point that is the same from every start, to 1e-6 of each share and of
+    the mean, in units of the domain's width: ``ems`` with ``accelerated: true`` and a ``tolerance`` of 1e-15
+    or less. Where stopping early is part of the estimator, another start would be another answer.
+
+    Raises:
+        ValueError: for an unknown estimator.
+    """
+    fixed_point = _named(name).fixed_point
+    return fixed_point is not None and fixed_point(options or {})
+
+
+def _checked_start(name: str, attribute: Attribute, options: Mapping[str, Any], start: ArrayLike) -> Floats:
+    """The shares of a start, where the estimator takes one and it is of this attribute."""
+    if not starts_warm(name, options):
+        raise ValueError(
+            f"estimator {name!r} with options {dict(options)} has no fixed point that is the same from every "
+            f"start: give no start, or use ems with accelerated: true and tolerance: {FIXED_POINT_TOLERANCE}"
+        )
+    shares = np.asarray(start, dtype=np.float64)
+    if shares.shape != (attribute.value_buckets,):
+        raise ValueError(
+            f"the start has the shape {shares.shape}, and attribute {attribute.name!r} has "
+            f"{attribute.value_buckets} value buckets: give the distribution of an estimate of this attribute"
+        )
+    if not np.isfinite(shares).all():
+        raise ValueError("the start has shares that are no finite numbers: give no start")
+    return shares
+
+
 def estimate(
     name: str,
     attribute: Attribute,
@@ -186,6 +232,7 @@ def estimate(
     services: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
+    start: ArrayLike | None = None,
 ) -> Estimate:
     """The answer of one estimator, from a statistic.
 
@@ -196,9 +243,13 @@ def estimate(
         services: whose reports to use; all of them by default.
         options: the estimator's own; see ``ESTIMATORS[name].defaults``.
         progress: told of every iteration.
+        start: the distribution of a previous estimate, shape (value buckets,), to start from instead of the
+            fixed start, where :func:`starts_warm`. The answer is the same to 1e-6 where both have converged.
+            Shares of zero or below are raised a little above it.
 
     Raises:
-        ValueError: if the estimator does not fit, or the statistic is of other channels.
+        ValueError: if the estimator does not fit, the statistic is of other channels, or the start is of
+            another length or given to an estimator that does not take one.
     """
     services = tuple(services) or attribute.services
     check(name, attribute, services, options or {})
@@ -207,6 +258,9 @@ def estimate(
             f"the statistic is of other channels ({statistic.fingerprint}) than attribute "
             f"{attribute.name!r} has now ({attribute.fingerprint})"
         )
+    given = dict(options or {})
+    if start is not None:
+        given["start"] = _checked_start(name, attribute, given, start)
     question = Question(attribute, statistic, services, progress)
     if not question.versions:
         return Estimate(
@@ -217,4 +271,4 @@ def estimate(
             converged=False,
             warnings=("no reports from these services",),
         )
-    return ESTIMATORS[name].function(question, **(options or {}))
+    return ESTIMATORS[name].function(question, **given)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +24,12 @@ DENSE_ENTRIES = 2**17
 
 #: An estimate whose every weight is this near to the uniform one, relatively, has hardly left its start.
 NEARLY = 0.05
+
+#: Accelerated EMS with a tolerance up to this one ends within 1e-6 of its fixed point, shares and mean.
+FIXED_POINT_TOLERANCE = 1e-15
+
+#: The least weight of a warm start, in uniform weights: near zero a weight rises slowly, and from zero never.
+LEAST_AT_START = 1e-3
 
 
 def products(
@@ -55,21 +63,31 @@ def fit_channel(
     max_iterations: int,
     accelerated: bool = False,
     progress: Progress | None = None,
+    start: Floats | None = None,
 ) -> Fit:
-    """EM or EMS of report counts under a channel, from the uniform distribution."""
+    """EM or EMS of report counts under a channel, from the uniform distribution or a warm start."""
     observed = np.asarray(counts, dtype=np.float64)
     seen = np.flatnonzero(observed)
-    start = np.full(channel.shape[1], 1.0 / channel.shape[1])
+    buckets = channel.shape[1]
     iterate = accelerate if accelerated else maximise
+    if accelerated and start is not None:
+        iterate = functools.partial(accelerate, tested=not smoothing)
     return iterate(
         *products(channel, seen),
         observed[seen],
-        start,
+        np.full(buckets, 1.0 / buckets) if start is None else above_zero(start),
         smoothing=smoothing,
         tolerance=tolerance,
         max_iterations=max_iterations,
         progress=progress,
     )
+
+
+def above_zero(shares: Floats) -> Floats:
+    """Shares of a previous estimate as weights to start from: each above zero, of sum 1."""
+    weights = np.maximum(shares, LEAST_AT_START / len(shares))
+    started: Floats = weights / weights.sum()
+    return started
 
 
 def default_tolerance(question: Question, smoothing: bool) -> float:
@@ -107,6 +125,7 @@ def _estimate(
     tolerance: float | None,
     max_iterations: int,
     accelerated: bool | None,
+    start: Floats | None = None,
 ) -> Estimate:
     attribute, versions = question.attribute, question.versions
     composite = any(attribute.versions[index].mechanism.composite for index in versions)
@@ -121,6 +140,7 @@ def _estimate(
         max_iterations=max_iterations,
         accelerated=composite if accelerated is None else accelerated,
         progress=question.progress,
+        start=start,
     )
     details: dict[str, object] = {
         "tolerance": tolerance,
@@ -130,6 +150,8 @@ def _estimate(
         details["likelihood"] = "composite: reports of one user to several services as independent"
     if composite:
         details["composite"] = "the counts of one report are taken as independent"
+    if start is not None:
+        details["start"] = "previous estimate"
     return question.answer_distribution(
         name,
         fit.weights,
@@ -170,16 +192,26 @@ def ems(
     tolerance: float | None = None,
     max_iterations: int = 10_000,
     accelerated: bool | None = None,
+    start: Floats | None = None,
 ) -> Estimate:
     """EM with a smoothing step after each update (square-wave paper, section 5.5).
 
     Args:
         question: what to estimate.
-        tolerance: on the gain of the summed log-likelihood; by default 1e-3, as published.
+        tolerance: on the gain of the summed log-likelihood; by default 1e-3, as published. Accelerated, on
+            the length of an update, as a chi-square distance of all counts: the likelihood also falls there.
         max_iterations: give up here, with a warning.
         accelerated: as for :func:`em`.
+        start: shares of a previous estimate, shape (value buckets,), to start from instead of the uniform
+            distribution. Only where :func:`ems_is_fixed_point` is the answer the same.
     """
-    return _estimate("ems", question, True, tolerance, max_iterations, accelerated)
+    return _estimate("ems", question, True, tolerance, max_iterations, accelerated, start)
+
+
+def ems_is_fixed_point(options: Mapping[str, Any]) -> bool:
+    """Whether EMS with these options ends at its fixed point, which is one and the same from every start."""
+    tolerance = options.get("tolerance")
+    return bool(options.get("accelerated")) and tolerance is not None and tolerance <= FIXED_POINT_TOLERANCE
 
 
 def check_ems(attribute: Attribute, services: Sequence[str]) -> None:

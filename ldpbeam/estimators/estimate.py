@@ -154,6 +154,8 @@ class Estimator:
         defaults: its options and their defaults.
         joins: whether it needs the joint histogram of a user's services.
         check: raises ValueError, saying why, where it cannot answer for an attribute and services.
+        fixed_point: whether with some options its answer is the same from every start, so that ``function``
+            takes a ``start``; None where it is with none.
     """
 
     name: str
@@ -162,3 +164,4 @@ class Estimator:
     check: Callable[[Attribute, Sequence[str]], None]
     defaults: Mapping[str, Any] = field(default_factory=dict)
     joins: bool = False
+    fixed_point: Callable[[Mapping[str, Any]], bool] | None = None

@@ -94,12 +94,17 @@ def accelerate(
     tolerance: float,
     max_iterations: int,
     progress: Progress | None = None,
+    tested: bool = True,
 ) -> Fit:
     """The fixed point of :func:`maximise`, by SQUAREM (Varadhan and Roland, Scand. J. Stat. 2008, scheme S3).
 
     Two updates give a direction and its curvature; a longer step along them is kept where it is not less
     likely than the two updates. For where the fixed point is the estimator: where early stopping is part of
     it, plain iterations are. It takes the same arguments; an iteration is two updates or three.
+
+    Without ``tested`` a longer step is kept whatever its likelihood. EMS does not climb the likelihood: from
+    the uniform start it rises most of the way to the fixed point, from another start it mostly falls, and
+    the test would leave little but plain updates.
     """
     total = counts.sum()
     trace: list[float] = []
@@ -128,13 +133,13 @@ def accelerate(
             leap = np.maximum(leap, 1e-3 * second)
             leap /= leap.sum()
             settled, reached = update(leap)
-            if reached >= once:
+            if reached >= once or not tested:
                 weights, twice = settled, reached
         trace.append(likelihood)
         if progress is not None:
             progress(len(trace), likelihood)
         # EMS's likelihood also falls on the way; there the length of an update, as a chi-square distance of
         # all counts, is in the place of its gain.
-        moved = total * float(np.sum(step**2 / np.maximum(first, np.finfo(np.float64).tiny)))
+        moved = float(total * np.sum(step**2 / np.maximum(first, np.finfo(np.float64).tiny)))
         converged = len(trace) > 1 and (moved if smoothing else max(once, twice) - likelihood) < tolerance
     return Fit(weights, np.array(trace), converged)

@@ -61,6 +61,8 @@ def read(*given: Message, wanted: Columns = WANTED, **options: Any) -> Found:
             assert item.num_rows
             assert item.schema.field("position").type == item.schema.field("row").type == pa.int64()
             assert item.column("report_id").null_count == 0
+            names = item.schema.names
+            assert names == [name for name in (*wanted.names, "position", "row") if name in names]
             found.batches.append(item)
     return found
 
@@ -188,9 +190,6 @@ def test_the_same_reports_are_the_same_columns_whatever_the_content_type(kind: s
     }
     for batch in found.batches:
         assert {name: batch.schema.field(name).type for name in types} == types
-        assert batch.schema.names == [
-            name for name in (*WANTED.names, "position", "row") if name in batch.schema.names
-        ]
     single = len(EVERY_KIND[kind]) > 1
     places = [(1000 + number, 0) if single else (1000, number) for number in range(10)]
     assert [(row["position"], row["row"]) for row in found.rows] == places
@@ -303,6 +302,8 @@ def test_payloads_of_bytes_are_bytes_and_stand_apart_from_numbers() -> None:
     ):
         found = read(*own)
         assert found.column("payload") == expected
+        if len(own) > 1:
+            assert found.column("position") == list(range(6))
         assert {batch.column("payload").type for batch in found.batches} == {pa.float64(), pa.binary()}
     for kind in (pa.binary(), pa.binary(3), pa.large_binary(), pa.binary_view()):
         batch = pa.record_batch({"user_id": ["a", "b"], "payload": pa.array([b"abc", b"\0\1\2"], kind)})
@@ -402,11 +403,13 @@ NO_REPORT = {
     "cut": PRETTY[:-1],
     "empty": b"",
     "blank": b" \n\r\t ",
+    "blank, one line": b"  \t",
     "number": b"5",
     "null": b"null",
     "not UTF-8": b'{"user_id": "\xff"}',
     "not UTF-8 on two lines": b'{"user_id":\n"\xff"}',
     "UTF-16": ANN.decode().encode("utf-16"),
+    "UTF-16 on several lines": PRETTY.decode().encode("utf-16"),
     "nested": b'{"x":' + b"[" * 50_000 + b"]" * 50_000 + b"}",
     "nested on two lines": b'{"user_id":\n' + b"[" * 50_000 + b"]" * 50_000 + b"}",
     "two marks": b"\xef\xbb\xbf\xef\xbb\xbf" + ANN,
@@ -442,6 +445,13 @@ def test_bad_lines_of_a_batch_have_the_number_of_their_line() -> None:
     ]
 
 
+def test_a_byte_order_mark_is_no_part_of_a_messages_first_line() -> None:
+    marked = b"\xef\xbb\xbf" + ANN + b"\n" + ANN
+    found = read(Message("1", marked, LINES), Message("2", marked, LINES))
+    assert not found.bad
+    assert found.column("report_id") == [b"1/0", b"1/1", b"2/0", b"2/1"]
+
+
 @pytest.mark.parametrize("data", [b"", b"\n", b"\n \r\n"])
 def test_a_batch_of_no_lines_has_no_reports(data: bytes) -> None:
     assert read(Message("1", data, LINES)) == ([], [])
@@ -466,22 +476,26 @@ THINNER = {
         {"name": "user_id", "type": {"type": "fixed", "name": "U", "size": 8}},
         {"name": "event_time", "type": {"type": "long", "logicalType": "timestamp-micros"}},
         {"name": "payload", "type": "long"},
+        {"name": "app", "type": {"type": "string", "logicalType": "uuid"}},
     ],
 }
 
 
 def test_single_objects_of_other_schemas_are_read_where_these_are_given() -> None:
-    record = {"user_id": b"ann\0\0\0\0\0", "event_time": NEW_YEAR * 1000, "payload": 3}
-    given = Message("1", single_object(record, THINNER), AVRO), Message("2", single_object(OWN[0]), AVRO)
+    record = {"user_id": b"ann\0\0\0\0\0", "event_time": NEW_YEAR * 1000, "payload": 3, "app": "2.0"}
+    given = (
+        Message("2", single_object(OWN[0]), "avro/binary"),
+        Message("1", single_object(record, THINNER), AVRO),
+    )
     refused = read(*given)
     (bad,) = refused.bad
-    assert (bad.message, bad.reason, bad.reports, bad.row) == (given[0], "unknown_schema", 1, 0)
+    assert (bad.message, bad.reason, bad.reports, bad.row) == (given[1], "unknown_schema", 1, 0)
     assert all(crc_64_avro(schema).hex() in bad.problem for schema in (THINNER, REPORT))
     assert refused.column("position") == [2]
     found = read(*given, writer_schemas=[THINNER])
     assert not found.bad
     thin = {row["position"]: row for row in found.rows}[1]
-    assert (thin["user_id"], thin["event_time"], thin["payload"]) == (b"ann", NEW_YEAR, 3)
+    assert [thin[name] for name in record] == [b"ann", NEW_YEAR, 3, "2.0"]
 
 
 OBJECT = single_object(OWN[0])
@@ -517,6 +531,17 @@ def test_a_message_that_is_not_what_it_says_is_bad_as_a_whole(name: str) -> None
     assert (bad.message, bad.reports, bad.reason, bad.data) == (message, 1, "bad_message", data)
     assert says in bad.problem
     assert sorted(found.column("position")) == [2, 3]
+
+
+def test_objects_that_are_cut_cost_only_themselves() -> None:
+    given = [Message(str(n), single_object(own), AVRO) for n, own in enumerate(OWN)]
+    for cut in (2, 3, 7):
+        given[cut] = Message(str(cut), given[cut].data[:-1], AVRO)
+    found = read(*given)
+    assert [(bad.message, bad.reason) for bad in found.bad] == [(given[n], "bad_message") for n in (2, 3, 7)]
+    assert [(row["position"], row["payload"]) for row in found.rows] == [
+        (n, n / 4) for n in (0, 1, 4, 5, 6, 8, 9)
+    ]
 
 
 @pytest.mark.parametrize("start", [b"\xc3\x01", b"\xc3\x01\x99", OBJECT[:9]])
@@ -578,6 +603,9 @@ DEEP = b"\2" * 3_000_000 + b"\0"
 ENDLESS = {
     "record in itself": crafted(record_schema(["null", "R"]), (1, DEEP)),
     "record in itself, by its whole name": crafted(record_schema(["null", "a.b.R"]), (1, DEEP)),
+    "record in itself, named with its namespace": crafted(
+        record_schema(["null", "R"]) | {"name": "a.b.R", "namespace": "c"}, (1, DEEP)
+    ),
     "record in a map in itself": crafted(
         record_schema({"type": "map", "values": "R"}), (1, b"\2\2a" * 1_000_000 + b"\0")
     ),
@@ -628,6 +656,12 @@ def test_no_message_has_more_reports_than_bits() -> None:
     found = read(Message("1", crafted(empty, (10, b""), (60_000, b""), (10, b"")), AVRO))
     assert len(found.rows) == 20
     assert [(bad.reason, bad.reports, bad.row) for bad in found.bad] == [("corrupt_block", 1, 10)]
+    found = read(Message("1", crafted(empty, *[(300, b"")] * 30), AVRO))
+    assert 1000 < len(found.rows) < 9000
+    assert {bad.reports for bad in found.bad} == {1}
+    broken = crafted(empty, (10, b"")) + b"\x80\x80\x7f" + b"\x04ab" + bytes(16)
+    (bad,) = read(Message("1", broken, AVRO)).bad
+    assert (bad.reports, "the file ends inside a block" in bad.problem) == (1, True)
     nulls = pa.record_batch({"user_id": pa.Array.from_buffers(pa.null(), 2**31 - 1, [None])})
     (bad,) = read(Message("1", arrow(nulls), ARROW)).bad
     assert (bad.reason, bad.reports, bad.row) == ("corrupt_block", 1, 0)

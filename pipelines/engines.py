@@ -1,0 +1,135 @@
+"""Which engine runs a pipeline, and what Beam is told for it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from apache_beam.runners.runner import PipelineRunner, create_runner
+
+from ldpbeam.pipelines.arguments import Parser
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.runners import dataflow, direct, flink, prism
+from ldpbeam.runners.flink.parts import FlinkError
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine that is ready to take a pipeline.
+
+    Attributes:
+        runner: Beam's own.
+        arguments: what Beam is told.
+        own_source: whether it runs our own unbounded source; if not, Beam's Pub/Sub transform pulls.
+        here: whether its workers are in this process.
+    """
+
+    runner: PipelineRunner
+    arguments: tuple[str, ...]
+    own_source: bool = True
+    here: bool = False
+
+
+def add_engine_options(parser: Parser) -> None:
+    """Where a pipeline runs, and what the engine needs to be reached."""
+    parser.add_argument(
+        "--runner", default=direct.NAME, help="direct, flink, dataflow, or a runner as Beam names it"
+    )
+    parser.add_argument("--prism-location", help="where Prism is, the local engine of streams")
+    parser.add_argument("--flink-master", metavar="HOST:PORT", help="the cluster, or [local] (the default)")
+    parser.add_argument("--parallelism", type=int, help="Flink: subtasks a stage; by default all slots")
+    parser.add_argument(
+        "--workers",
+        choices=flink.WORKERS,
+        help="Flink: process (each task manager starts ldpbeam-worker; the default), pool (a worker pool "
+        "beside each task manager), docker, loopback (this process)",
+    )
+    parser.add_argument(
+        "--pool", metavar="HOST:PORT", help="Flink: where a task manager finds its worker pool"
+    )
+    parser.add_argument("--project", help="Dataflow: the Google Cloud project")
+    parser.add_argument("--region", help="Dataflow: as in europe-west1")
+    parser.add_argument("--temp-location", metavar="gs://BUCKET/FOLDER", help="Dataflow: for temporary files")
+
+
+_OPTIONS_OF = {
+    flink.NAME: ("flink_master", "parallelism", "workers", "pool"),
+    dataflow.NAME: ("project", "region", "temp_location"),
+}
+
+
+def engine_of(options: argparse.Namespace, folder: Path, *, streaming: bool = False) -> Engine:
+    """The engine that options name.
+
+    Args:
+        options: of :func:`add_engine_options`.
+        folder: a local folder for what must be staged, there until the pipeline has been submitted.
+        streaming: whether the pipeline is unbounded.
+
+    Raises:
+        UserError: if there is no such engine, it cannot be reached, or an option has no place.
+    """
+    for name, own in _OPTIONS_OF.items():
+        given = [f"--{o.replace('_', '-')}" for o in own if getattr(options, o) is not None]
+        # As Beam writes them, they are for the runner that Beam names.
+        if given and options.runner in (direct.NAME, *_OPTIONS_OF) and options.runner != name:
+            raise UserError(f"{', '.join(given)}: for --runner {name}, and this is {options.runner}")
+    try:
+        if options.runner == direct.NAME:
+            return (
+                _local_stream(options.prism_location) if streaming else Engine(direct.runner(), (), here=True)
+            )
+        if options.runner == flink.NAME:
+            return _flink(options, streaming)
+        if options.runner == dataflow.NAME:
+            return _dataflow(options, folder, streaming)
+        return _named(options, streaming)
+    except (FlinkError, ValueError, TypeError, ImportError, AttributeError, RuntimeError) as error:
+        raise UserError(f"--runner {options.runner}: {error}") from None
+
+
+def _local_stream(location: str | None) -> Engine:
+    try:
+        found = prism.find(location) or prism.fetch()
+    except FileNotFoundError as error:
+        raise UserError(f"--prism-location {error}") from None
+    if found is None:
+        print(f"ldpbeam: {prism.WITHOUT_PRISM}", file=sys.stderr)
+        return Engine(prism.bundle_based(), ("--streaming",), own_source=False, here=True)
+    return Engine(prism.runner(), tuple(prism.options(found)), here=True)
+
+
+def _flink(options: argparse.Namespace, streaming: bool) -> Engine:
+    master = options.flink_master or flink.LOCAL
+    workers = options.workers or ("pool" if options.pool else "process")
+    arguments = flink.options(
+        master, workers=workers, pool=options.pool, streaming=streaming, parallelism=options.parallelism
+    )
+    return Engine(flink.runner(), tuple(arguments), here=workers == "loopback")
+
+
+def _dataflow(options: argparse.Namespace, folder: Path, streaming: bool) -> Engine:
+    missing = [f"--{o.replace('_', '-')}" for o in _OPTIONS_OF[dataflow.NAME] if getattr(options, o) is None]
+    if missing:
+        raise UserError(f"--runner dataflow needs {', '.join(missing)}")
+    arguments = dataflow.options(
+        options.project, options.region, options.temp_location, folder, streaming=streaming
+    )
+    return Engine(dataflow.runner(), tuple(arguments), own_source=False)
+
+
+def _named(options: argparse.Namespace, streaming: bool) -> Engine:
+    runner = create_runner(options.runner)
+    if not isinstance(runner, PipelineRunner):
+        raise TypeError("this is no runner")
+    given = [
+        f"--{option}={getattr(options, option)}"
+        for own in _OPTIONS_OF.values()
+        for option in own
+        if option not in ("workers", "pool") and getattr(options, option) is not None
+    ]
+    arguments: Sequence[str] = ["--streaming", *given] if streaming else given
+    return Engine(runner, tuple(arguments), own_source="dataflow" not in options.runner.lower())

@@ -1,0 +1,291 @@
+"""Estimates from a previous one: the same answer sooner, or no start at all."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ldpbeam import (
+    ESTIMATORS,
+    Attribute,
+    Estimate,
+    Numeric,
+    ServiceVersion,
+    Statistic,
+    estimate,
+    merge,
+    tally,
+)
+from ldpbeam.domains import bucket_midpoints
+from ldpbeam.estimators import check, starts_warm
+from ldpbeam.estimators.em import above_zero, fit_channel
+from ldpbeam.estimators.iteration import accelerate, maximise
+from ldpbeam.mechanisms import RandomisedResponse, build_mechanism
+from ldpbeam.statistics import Answers, empty
+
+Floats = NDArray[np.float64]
+MINUTES = Numeric(0.0, 180.0)
+FIXED = {"accelerated": True, "tolerance": 1e-15}
+SEEDS = (11, 12, 14)
+CASES = {
+    "square wave": ("square_wave", 1.0, 64),
+    "square wave, finer": ("square_wave", 1.0, 256),
+    "piecewise": ("piecewise", 2.0, 64),
+    "binned": ("binned", 1.0, 64),
+    "hierarchy": ("hierarchy", 1.0, 64),
+    "two services": ("square_wave piecewise", 1.0, 64),
+}
+
+
+def asked(names: str, epsilon: float, buckets: int) -> Attribute:
+    options = {"hierarchy": {"leaves": 64}}
+    versions = tuple(
+        ServiceVersion(name, "", build_mechanism(name, MINUTES, epsilon, **options.get(name, {})))
+        for name in names.split()
+    )
+    return Attribute("minutes", MINUTES, buckets, versions)
+
+
+@functools.cache
+def panes(case: str, seed: int = 11, people: int = 20_000) -> tuple[Attribute, Statistic, Statistic]:
+    """An attribute, the first three quarters of people's reports, and all of them."""
+    attribute = asked(*CASES[case])
+    rng = np.random.default_rng(seed)
+    values = rng.beta(2, 5, people)
+
+    def told(some: Floats) -> Statistic:
+        rows = np.arange(len(some))
+        answers = [
+            Answers(index, rows, version.mechanism.perturb(some, rng))
+            for index, version in enumerate(attribute.versions)
+        ]
+        return tally(attribute, len(some), answers)
+
+    first = told(values[: 3 * people // 4])
+    return attribute, first, merge([first, told(values[3 * people // 4 :])])
+
+
+@functools.cache
+def fixed(case: str, seed: int = 11) -> Estimate:
+    """All reports from the fixed start."""
+    attribute, _, everything = panes(case, seed)
+    return estimate("ems", attribute, everything, options=FIXED)
+
+
+@functools.cache
+def previous(case: str, seed: int = 11) -> Estimate:
+    """The first reports from the fixed start."""
+    attribute, first, _ = panes(case, seed)
+    return estimate("ems", attribute, first, options=FIXED)
+
+
+def started(case: str, seed: int, start: Any) -> Estimate:
+    """All reports from a start."""
+    attribute, _, everything = panes(case, seed)
+    return estimate("ems", attribute, everything, options=FIXED, start=start)
+
+
+def shares(found: Estimate) -> Floats:
+    assert found.distribution is not None
+    return found.distribution
+
+
+def far(one: Estimate, other: Estimate) -> float:
+    """The largest difference of a share, or of the mean in widths of the domain."""
+    assert one.mean is not None
+    assert other.mean is not None
+    return max(float(np.abs(shares(one) - shares(other)).max()), abs(one.mean - other.mean) / MINUTES.width)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_from_the_previous_estimate_the_answer_is_the_same_in_fewer_iterations(case: str) -> None:
+    spent = {"cold": 0, "warm": 0}
+    for seed in SEEDS:
+        before, cold = previous(case, seed), fixed(case, seed)
+        warm = started(case, seed, before.distribution)
+        assert cold.converged
+        assert warm.converged
+        assert far(before, cold) > 1e-4
+        assert far(warm, cold) < 1e-6
+        assert warm.details == {**cold.details, "start": "previous estimate"}
+        assert (warm.reports, warm.users, warm.warnings) == (cold.reports, cold.users, cold.warnings)
+        spent["cold"] += cold.n_iterations
+        spent["warm"] += warm.n_iterations
+    # Larger steps make the number of one run erratic: now and then it is more.
+    assert spent["warm"] < spent["cold"]
+
+
+def test_it_is_the_start_that_saves_iterations_not_only_that_every_larger_step_is_kept() -> None:
+    spent = {"previous": 0, "uniform": 0}
+    for case in CASES:
+        for seed in SEEDS:
+            uniform = np.full(panes(case)[0].value_buckets, 1.0)
+            spent["previous"] += started(case, seed, previous(case, seed).distribution).n_iterations
+            spent["uniform"] += started(case, seed, uniform / len(uniform)).n_iterations
+    assert spent["previous"] < 0.95 * spent["uniform"]
+
+
+@pytest.mark.parametrize("case", ["square wave", "binned"])
+def test_the_fixed_point_is_the_same_from_every_start(case: str) -> None:
+    buckets = panes(case)[0].value_buckets
+    rng = np.random.default_rng(3)
+    starts = {
+        "anything": rng.dirichlet(np.ones(buckets)),
+        "one bucket": np.eye(buckets)[-1],
+        "half of them": np.repeat([0.0, 2.0 / buckets], buckets // 2),
+        "below zero": rng.normal(1.0 / buckets, 2.0 / buckets, buckets),
+        "nothing": np.zeros(buckets),
+    }
+    for name, start in starts.items():
+        found = started(case, 11, start)
+        assert found.converged, name
+        assert far(found, fixed(case)) < 1e-6, name
+
+
+def test_no_weight_starts_at_zero() -> None:
+    start = above_zero(np.array([0.5, 0.0, 0.5, -0.1]))
+    np.testing.assert_allclose(start * (1.0 + 2 * 0.00025), [0.5, 0.00025, 0.5, 0.00025], rtol=1e-12)
+    # EM alone would keep a weight at zero for ever.
+    channel = RandomisedResponse(1.0, size=4).channel(4, 4)
+    counts = [100, 200, 300, 400]
+    cold, warm = (
+        fit_channel(
+            channel,
+            counts,
+            smoothing=False,
+            tolerance=1e-12,
+            max_iterations=500,
+            accelerated=True,
+            start=given,
+        )
+        for given in (None, np.array([0.5, 0.5, 0.0, 0.0]))
+    )
+    np.testing.assert_allclose(warm.weights, cold.weights, atol=1e-6)
+
+
+def test_the_first_weights_are_those_of_the_start() -> None:
+    attribute, _, everything = panes("square wave")
+    start = np.linspace(0.0, 2.0 / 64, 64)
+    found = estimate("ems", attribute, everything, options=FIXED, start=list(start))
+    probabilities = attribute.channel(0).dense() @ above_zero(start)
+    expected = everything.histograms[0] @ np.log(probabilities)
+    assert found.log_likelihoods[0] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"tolerance": 1e-9}, {"accelerated": True}, FIXED],
+    ids=["default", "1e-9", "fast", "fixed"],
+)
+@pytest.mark.parametrize("name", ["em", "ems"])
+def test_without_a_start_nothing_has_changed(name: str, options: Mapping[str, Any]) -> None:
+    attribute, _, everything = panes("square wave")
+    given = {"max_iterations": 200, **options}
+    found = estimate(name, attribute, everything, options=given)
+    matrix = attribute.channel(0).dense()
+    assert everything.histograms[0].all()
+    iterate = accelerate if given.get("accelerated") else maximise
+    fit = iterate(
+        matrix.__matmul__,
+        np.ascontiguousarray(matrix.T).__matmul__,
+        everything.histograms[0].astype(np.float64),
+        np.full(64, 1.0 / 64),
+        smoothing=name == "ems",
+        tolerance=given.get("tolerance", 1e-3 * (np.e if name == "em" else 1.0)),
+        max_iterations=200,
+    )
+    np.testing.assert_array_equal(found.distribution, fit.weights)
+    np.testing.assert_array_equal(found.log_likelihoods, fit.log_likelihoods)
+    assert "start" not in found.details
+    again = estimate(name, attribute, everything, options=given, start=None)
+    np.testing.assert_array_equal(again.distribution, found.distribution)
+    np.testing.assert_array_equal(again.log_likelihoods, found.log_likelihoods)
+    assert again.details == found.details
+
+
+def test_only_ems_at_its_fixed_point_starts_warm() -> None:
+    assert [name for name in ESTIMATORS if starts_warm(name, FIXED)] == ["ems"]
+    assert not any(starts_warm(name) for name in ESTIMATORS)
+    assert starts_warm("ems", {"accelerated": True, "tolerance": 1e-16})
+    for options in (
+        {"accelerated": True},
+        {"tolerance": 1e-15},
+        {"accelerated": True, "tolerance": None},
+        {"accelerated": None, "tolerance": 1e-15},
+        {"accelerated": True, "tolerance": 1e-14},
+    ):
+        assert not starts_warm("ems", options), options
+    with pytest.raises(ValueError, match="unknown estimator 'emms'; did you mean 'ems'"):
+        starts_warm("emms")
+
+
+@pytest.mark.parametrize(
+    ("name", "case", "options"),
+    [
+        ("ems", "square wave", {}),
+        ("ems", "square wave", {"accelerated": True, "tolerance": 1e-9}),
+        ("em", "square wave", FIXED),
+        ("mr", "square wave", FIXED),
+        ("ivw", "square wave", {}),
+        ("norm_sub", "binned", {}),
+        ("admm", "hierarchy", {}),
+    ],
+)
+def test_an_estimator_that_would_answer_otherwise_refuses_a_start(
+    name: str, case: str, options: Mapping[str, Any]
+) -> None:
+    attribute, first, _ = panes(case)
+    told = rf"estimator '{name}' .* the same from every start: .* accelerated: true and tolerance: 1e-15"
+    with pytest.raises(ValueError, match=told):
+        estimate(name, attribute, first, options=options, start=np.full(64, 1.0 / 64))
+
+
+@pytest.mark.parametrize(
+    ("start", "told"),
+    [
+        (np.full(32, 1.0 / 32), r"shape \(32,\), and attribute 'minutes' has 64 value buckets"),
+        (np.full((64, 1), 1.0 / 64), r"shape \(64, 1\)"),
+        ([], r"shape \(0,\)"),
+        ([np.nan] * 64, "no finite numbers"),
+    ],
+)
+def test_a_start_of_something_else_is_refused(start: Any, told: str) -> None:
+    attribute, first, _ = panes("square wave")
+    with pytest.raises(ValueError, match=told):
+        estimate("ems", attribute, first, options=FIXED, start=start)
+
+
+def test_a_study_cannot_name_a_start() -> None:
+    attribute, _, _ = panes("square wave")
+    with pytest.raises(ValueError, match="has no option 'start'"):
+        check("ems", attribute, attribute.services, {**FIXED, "start": [1.0] * 64})
+
+
+def test_without_reports_there_is_nothing_to_start() -> None:
+    attribute, _, _ = panes("square wave")
+    found = estimate("ems", attribute, empty(attribute), options=FIXED, start=np.full(64, 1.0 / 64))
+    assert found.distribution is None
+    assert found.warnings == ("no reports from these services",)
+
+
+def test_an_answer_that_ran_out_of_iterations_says_so() -> None:
+    attribute, _, everything = panes("square wave")
+    before = previous("square wave")
+    options = {**FIXED, "max_iterations": 3}
+    found = estimate("ems", attribute, everything, options=options, start=before.distribution)
+    assert not found.converged
+    assert found.n_iterations == 3
+    assert "not converged after 3 iterations" in found.warnings[0]
+
+
+def test_the_answer_of_larger_steps_can_be_written() -> None:
+    found = fixed("square wave")
+    assert json.dumps([found.converged, found.n_iterations, dict(found.details)])
+    x = bucket_midpoints(64)
+    assert found.mean == pytest.approx(MINUTES.width * float(shares(found) @ x), rel=1e-12)

@@ -1,0 +1,66 @@
+"""The demonstration of the stream, as a person starts it: each window's estimates beside the truth."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stream_runs import PATIENCE
+
+pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
+pytestmark = pytest.mark.slow
+
+DEMO = Path(__file__).parents[2] / "examples" / "stream" / "demo.py"
+LINE = re.compile(
+    r"^(?P<start>[\d:]{8}) +(?P<people>[\d,]+) people  mean +(?P<mean>[\d.]+) \(true +(?P<true>[\d.]+)\)"
+    r"  median +[\d.]+ \(true +[\d.]+\)  (?P<pane>[a-z, ]+)$",
+    re.MULTILINE,
+)
+
+
+def test_the_demo_prints_estimates_beside_the_truth(pubsub: str, prism: str, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    command = [sys.executable, DEMO, "--seconds", "15", "--rate", "2000", "--output", output]
+    process = subprocess.Popen(
+        [*map(str, command), "--prism-location", prism],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PUBSUB_EMULATOR_HOST": pubsub},
+        start_new_session=True,
+    )
+    try:
+        said, _ = process.communicate(timeout=PATIENCE)
+    finally:
+        # The pipeline, the engine and the clients are its children.
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    assert process.returncode == 0, said
+    assert "which PUBSUB_EMULATOR_HOST names" in said
+    accounting = re.search(r"^([\d,]+) reports in = \1 used \+ 0 duplicates \+ 0 late", said, re.MULTILINE)
+    assert accounting, said
+    errors = standard_errors(output)
+    whole = [line for line in LINE.finditer(said) if line["pane"] == "on time"]
+    assert whole, said
+    for line in whole:
+        # The likelihood's mean is no less sure than the weighted one, of which the standard error is known.
+        assert abs(float(line["mean"]) - float(line["true"])) < 5 * errors[line["start"]], said
+
+
+def standard_errors(output: Path) -> dict[str, float]:
+    """Of each window's mean: what the perturbation adds, by the time of day at which the window starts."""
+    found: dict[str, Any] = {}
+    for path in (output / "estimates").glob("*.jsonl"):
+        for line in path.read_text().splitlines():
+            record = json.loads(line)
+            if record["name"] == "mean":
+                found[record["window_start"][11:19]] = record["standard_error"]
+    return found

@@ -1,0 +1,56 @@
+"""The panes of the short and the long scripts on Prism, beside those of the engine in this process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from pane_reports import STUDIES, people_report, study_of
+from pane_runs import check_order, in_batch, last_estimates, run_scenario, stream, told
+from pane_scripts import SCENARIOS, arriving, in_time, reports_in
+
+from ldpbeam.runners import prism as engine
+
+
+@pytest.fixture
+def on_prism(prism: str) -> Callable[[], beam.Pipeline]:
+    """Makes pipelines that run on Prism, with workers in this process."""
+    # One server for all of them, as they run one after the other. It ends with this process, when nobody
+    # listens any more to what it would log.
+    logging.getLogger("apache_beam.utils.subprocess_server").setLevel(logging.ERROR)
+    options = [option for option in engine.options(prism) if "singleton" not in option]
+    return lambda: beam.Pipeline(runner=engine.runner(), options=PipelineOptions(options))
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_last_panes_on_prism_are_a_batch_run(name: str, on_prism: Callable[[], beam.Pipeline]) -> None:
+    study = study_of(name)
+    script = arriving(people_report(study))
+    streamed = stream(study, script, 2, on_prism)
+    kept, late = in_time(study, script)
+    batch = in_batch(study, kept)
+    assert streamed.last == batch.last
+    assert last_estimates(study, streamed) == last_estimates(study, batch)
+    check_order(streamed)
+    assert {own: streamed.counts[own] for own in batch.counts} == batch.counts
+    assert streamed.counts["late"] == late
+    assert sum(streamed.counts[own] for own in ("used", "duplicates", "late")) == reports_in(script)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_what_a_stream_says_on_prism_as_time_passes(name: str, on_prism: Callable[[], beam.Pipeline]) -> None:
+    scenario = SCENARIOS[name]
+    streamed = run_scenario(scenario, on_prism)
+    assert told(streamed) == scenario.panes
+    assert streamed.counts == scenario.counts
+    check_order(streamed)
+
+
+def test_early_panes_on_prism_where_the_stream_ends_at_once(on_prism: Callable[[], beam.Pipeline]) -> None:
+    """Prism holds the watermark for timers: what waits in partitions is said before the pane on time."""
+    scenario = SCENARIOS["early panes"]
+    streamed = run_scenario(scenario._replace(script=scenario.script[:2]), on_prism)
+    assert told(streamed) == {0: [("early", 2), ("on_time", 3)]}

@@ -1,0 +1,182 @@
+"""A backlog of last week from a Pub/Sub server, on Prism: each report counts once, and as in a batch run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from stream_runs import (
+    HOUR,
+    WEEK_AGO,
+    Stream,
+    answers,
+    client,
+    closes,
+    evenly,
+    publish,
+    reports_of,
+    rides,
+    statistics_of,
+    streaming,
+)
+
+if TYPE_CHECKING:
+    from pubsub_server import PubSubServer
+
+pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
+pytestmark = pytest.mark.slow
+
+STUDY = rides("size: 10s, allowed_lateness: 5m")
+SPAN, DISORDER = 60_000, 5_000
+BATCHED, SINGLY, TOO_LATE = 100_000, 10_000, 30  # people, who each send two reports
+BATCH = 1_000
+REPEATED = 0.05
+EACH_TICK = 1.5  # seconds; the accounting is written once a second at most
+IDLE = "5s"  # more than ticks are apart
+
+
+class Backlog:
+    """People of a minute of a week ago: what they send, in messages and for a batch run."""
+
+    def __init__(self) -> None:
+        self.sent = [
+            *reports_of(STUDY, "batched", evenly(WEEK_AGO, SPAN, BATCHED), seed=1),
+            *reports_of(STUDY, "single", evenly(WEEK_AGO, SPAN, SINGLY), seed=2),
+        ]
+        self.reports = sum(len(part.times) for part in self.sent)
+        in_batches, one_by_one = self.sent[:2], self.sent[2:]
+        #: (the earliest event time, the message)
+        self.messages: list[tuple[int, Any]] = [
+            (int(part.times[BATCH * number]), message)
+            for part in in_batches
+            for number, message in enumerate(client.in_batches(part, BATCH))
+        ] + [
+            (int(part.times[number]), message)
+            for part in one_by_one
+            for number, message in enumerate(client.one_by_one(part))
+        ]
+
+    def shuffled(self, within: int, repeated: float) -> tuple[list[Any], int]:
+        """All messages, a share of them twice, so much out of order; and how many reports are repeated."""
+        rng = np.random.default_rng(3)
+        again = [self.messages[place] for place in np.flatnonzero(rng.random(len(self.messages)) < repeated)]
+        every = self.messages + again
+        longest = SPAN * BATCH // BATCHED  # the event time that a batch of reports spans
+        order = np.argsort([start for start, _ in every] + rng.integers(0, within - longest, len(every)))
+        return [every[place][1] for place in order], sum(message.reports for _, message in again)
+
+
+class Ticks:
+    """People who go on reporting, two reports now and then, so that a stream that ends when idle goes on."""
+
+    def __init__(self, stream: Stream, topic: str) -> None:
+        self.stream = stream
+        self.topic = topic
+        self.sent: list[Any] = []
+
+    def until(self, truth: Callable[[], bool], event_time: int) -> None:
+        """Report of one time until something is true."""
+        due = 0.0
+
+        def is_true() -> bool:
+            nonlocal due
+            if time.monotonic() >= due:
+                self._report(event_time)
+                due = time.monotonic() + EACH_TICK
+            return truth()
+
+        self.stream.wait_until(is_true)
+
+    def _report(self, event_time: int) -> None:
+        seed = len(self.sent)
+        reports = reports_of(STUDY, f"tick-{seed}", [event_time], seed)
+        publish(self.topic, [message for part in reports for message in client.one_by_one(part)])
+        self.sent += reports
+
+
+def close_windows(stream: Stream, ticks: Ticks) -> None:
+    """Report of an hour later until the windows of the backlog are closed, then what is too late for them."""
+    ticks.until(lambda: stream.said.count(" on time: ") == SPAN // 10_000, WEEK_AGO + HOUR)
+    late = reports_of(STUDY, "too late", evenly(WEEK_AGO, SPAN, TOO_LATE), seed=4)
+    publish(ticks.topic, [message for part in late for message in client.one_by_one(part)])
+
+
+def check(stream: Stream, sent: Sequence[Any], duplicates: int, batch: Any) -> None:
+    assert stream.wait() == 0, stream.said
+    found, used = stream.left, sum(len(part.times) for part in sent)
+    print(stream.said)
+    assert found.accounting == {
+        "in": used + duplicates + 2 * TOO_LATE,
+        "used": used,
+        "duplicates": duplicates,
+        "late": 2 * TOO_LATE,
+        "out_of_range": 0,
+        "dead_letters": 0,
+        "dead_letters_by_reason": {},
+    }
+    assert closes(found.accounting)
+    assert batch.accounting["used"] == used
+    assert found.statistics == statistics_of(batch.snapshots)
+    assert found.estimates == answers(batch.estimates)
+    assert {(s.pane_timing, s.complete) for s in found.snapshots.values()} == {("on_time", True)}
+
+
+@pytest.fixture
+def run_batch(run_estimate: Any, write_reports: Any, tmp_path: Path) -> Callable[[Sequence[Any]], Any]:
+    """``ldpbeam estimate`` over files of the same reports."""
+
+    def run(sent: Sequence[Any]) -> Any:
+        paths = [
+            path for n, part in enumerate(sent) for path in write_reports(tmp_path / f"files-{n}", [part])
+        ]
+        batch = run_estimate(tmp_path / "batch", STUDY, paths)
+        assert batch.code == 0, batch.err
+        return batch
+
+    return run
+
+
+def test_a_backlog_that_is_sent_twice_in_parts_and_shuffled(
+    pubsub: str, topic_and_subscription: Any, prism: str, run_batch: Any, tmp_path: Path
+) -> None:
+    names, backlog = topic_and_subscription(pubsub), Backlog()
+    messages, duplicates = backlog.shuffled(DISORDER, REPEATED)
+    publish(names.topic, messages)
+    options = ["--subscription", names.subscription, "--max-disorder", "5s", "--stop-when-idle", IDLE]
+    with streaming(tmp_path, STUDY, prism, *options) as stream:
+        stream.wait_until_said("^run .* reading ")
+        ticks, all_of_it = Ticks(stream, names.topic), backlog.reports + duplicates
+        ticks.until(
+            lambda: stream.left.accounting.get("in", 0) == all_of_it + len(ticks.sent), WEEK_AGO + SPAN - 1
+        )
+        close_windows(stream, ticks)
+        sent = backlog.sent + ticks.sent
+        check(stream, sent, duplicates, run_batch(sent))
+
+
+def test_a_backlog_whose_server_sends_again_and_shuffles(
+    own_pubsub: PubSubServer, topic_and_subscription: Any, prism: str, run_batch: Any, tmp_path: Path
+) -> None:
+    from pubsub_deliveries import Counts, Faults
+
+    names, backlog = topic_and_subscription(own_pubsub.address), Backlog()
+    # The whole minute arrives in seconds: shuffled within some of them it is shuffled within the minute.
+    faults = Faults(seed=5, redelivered=REPEATED, redelivered_after=1.0, shuffled=2.0)
+    own_pubsub.faults = faults
+    options = ["--subscription", names.subscription, "--max-disorder", "1m", "--stop-when-idle", IDLE]
+    with streaming(tmp_path, STUDY, prism, *options) as stream:
+        messages = [message for _, message in backlog.messages]
+        ids = publish(names.topic, messages)
+        again = [faults.draw("redeliver", name) < REPEATED for name in ids]
+        duplicates = sum(message.reports for message, twice in zip(messages, again, strict=True) if twice)
+        done = Counts(delivered=len(ids) + sum(again), acked=len(ids), unacked=0, outstanding=0)
+        stream.wait_until(lambda: own_pubsub.counts(names.subscription) == done)
+        own_pubsub.faults = Faults()
+        ticks = Ticks(stream, names.topic)
+        close_windows(stream, ticks)
+        sent = backlog.sent + ticks.sent
+        check(stream, sent, duplicates, run_batch(sent))

@@ -1,0 +1,312 @@
+"""What goes wrong with a stream: bad messages, a stop, a kill, a server that drops and pauses."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import fastavro
+import pytest
+from stream_runs import (
+    MINUTE,
+    PATIENCE,
+    WEEK_AGO,
+    Left,
+    answers,
+    client,
+    closes,
+    evenly,
+    publish,
+    pulled,
+    reports_of,
+    rides,
+    statistics_of,
+    streaming,
+)
+
+from ldpbeam.pipelines.write_panes import estimate_id
+from ldpbeam.schemas.snapshots import read_snapshots
+from ldpbeam.transforms.journal import OpenWindow
+
+if TYPE_CHECKING:
+    from pubsub_server import PubSubServer
+
+pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
+pytestmark = pytest.mark.slow
+
+#: Long enough that no window closes by the clock alone.
+STUDY = rides("size: 10m, allowed_lateness: 10m")
+SIZE = 10 * MINUTE
+IDLE = ("--stop-when-idle", "3s")
+
+
+def in_batches(sent: Sequence[Any], size: int = 100) -> list[Any]:
+    return [message for part in sent for message in client.in_batches(part, size)]
+
+
+def one_by_one(sent: Sequence[Any]) -> list[Any]:
+    return [message for part in sent for message in client.one_by_one(part)]
+
+
+def window(number: int) -> tuple[int, int]:
+    return WEEK_AGO + number * SIZE, WEEK_AGO + (number + 1) * SIZE
+
+
+def count(sent: Sequence[Any]) -> int:
+    return sum(len(part.times) for part in sent)
+
+
+def eventually(truth: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not truth():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.05)
+
+
+def timings(left: Left) -> dict[tuple[int, int], tuple[str, bool]]:
+    """Of each window, in which pane it stands and whether it is complete."""
+    return {s.window: (s.pane_timing, s.complete) for s in left.snapshots.values() if s.window is not None}
+
+
+@pytest.fixture
+def run_batch(run_estimate: Any, write_reports: Any, tmp_path: Path) -> Callable[..., Any]:
+    """``ldpbeam estimate`` over files of the same reports."""
+    numbers = itertools.count()
+
+    def run(sent: Sequence[Any]) -> Any:
+        folder = tmp_path / f"batch-{next(numbers)}"
+        paths = [path for n, part in enumerate(sent) for path in write_reports(folder / str(n), [part])]
+        batch = run_estimate(folder, STUDY, paths)
+        assert batch.code == 0, batch.err
+        return batch
+
+    return run
+
+
+def by_time(messages: Sequence[Any], services: int = 2) -> list[Any]:
+    """Messages of one service after the other's, in the order of event time."""
+    each = len(messages) // services
+    return [messages[each * service + place] for place in range(each) for service in range(services)]
+
+
+def bad_messages(good: Any, batch: Any) -> Iterator[tuple[str, Any]]:
+    """(why it cannot be used, the message)."""
+    yield "corrupt_block", batch._replace(data=batch.data[: len(batch.data) // 2])
+    report = json.loads(good.data)
+    yield "unknown_content_type", client.Outgoing(b"\x00\xffgarbage", "application/octet-stream", 1)
+    yield "unknown_content_type", client.Outgoing(b"neither said nor JSON", "", 1)
+    yield "not_json", client.Outgoing(good.data[:-5], "application/json", 1)
+    for reason, change in (
+        ("unknown_service", {"service": "bus"}),
+        ("payload_outside_mechanism", {"payload": 1e9}),
+        ("no_event_time", {"event_time": None}),
+    ):
+        yield reason, client.Outgoing(json.dumps({**report, **change}).encode(), "application/json", 1)
+
+
+def test_bad_messages_are_dead_letters_and_the_rest_counts(
+    pubsub: str, topic_and_subscription: Any, prism: str, run_batch: Any, tmp_path: Path
+) -> None:
+    names = topic_and_subscription(pubsub)
+    sent = reports_of(STUDY, "good", evenly(WEEK_AGO, SIZE, 400), seed=1)
+    good = in_batches(sent)
+    bad = list(bad_messages(one_by_one(sent)[0], good[0]))
+    publish(names.topic, [*good[:3], *(message for _, message in bad), *good[3:]])
+    with streaming(tmp_path, STUDY, prism, "--subscription", names.subscription, *IDLE) as stream:
+        assert stream.wait() == 0, stream.said
+        left = stream.left
+    reasons = Counter(reason for reason, _ in bad)
+    assert left.accounting == {
+        "in": count(sent) + len(bad),
+        "used": count(sent),
+        "duplicates": 0,
+        "late": 0,
+        "out_of_range": 0,
+        "dead_letters": len(bad),
+        "dead_letters_by_reason": dict(reasons),
+    }
+    assert Counter(letter["reason"] for letter in left.dead_letters) == reasons
+    assert {letter["file"] for letter in left.dead_letters} == {names.subscription}
+    assert "unknown content type" in stream.said
+    batch = run_batch(sent)
+    assert left.statistics == statistics_of(batch.snapshots)
+    assert left.estimates == answers(batch.estimates)
+
+
+def test_a_stream_that_is_asked_to_stop_gives_back_what_it_did_not_take(
+    own_pubsub: PubSubServer,
+    topic_and_subscription: Any,
+    prism: str,
+    run_batch: Any,
+    command: Any,
+    tmp_path: Path,
+) -> None:
+    # With so long a deadline the second run finds what was given back, and nothing else.
+    names = topic_and_subscription(own_pubsub.address, ack_deadline_seconds=600)
+    half = WEEK_AGO + 2 * SIZE + SIZE // 2
+    first = reports_of(STUDY, "first", evenly(WEEK_AGO, half - WEEK_AGO, 3_000), seed=1)
+    # These answer one service alone, so that no user's answers are divided between the runs.
+    burst = reports_of(STUDY, "burst", evenly(half, SIZE // 4, 5_000), seed=2)[:1]
+    after = reports_of(STUDY, "after", evenly(half, SIZE // 2, 200), seed=3)[:1]
+    options = ["--subscription", names.subscription, "--max-disorder", "10s"]
+    publish(names.topic, by_time(in_batches(first)))
+    with streaming(tmp_path, STUDY, prism, *options) as stream:
+        stream.wait_until_said(" on time: ", times=2)
+        publish(names.topic, one_by_one(burst))
+        assert stream.end(signal.SIGTERM) == 0, stream.said
+        one = stream.left
+        assert stream.processes() == []
+    assert own_pubsub.counts(names.subscription).outstanding == 0
+    publish(names.topic, one_by_one(after))
+    with streaming(tmp_path, STUDY, prism, *options, *IDLE) as again:
+        assert again.wait() == 0, again.said
+        two = again.left
+    assert own_pubsub.counts(names.subscription).unacked == 0
+    assert timings(one) == {
+        window(0): ("on_time", True),
+        window(1): ("on_time", True),
+        window(2): ("early", False),
+    }
+    assert timings(two) == {window(2): ("on_time", False)}
+    assert f"{one.accounting['used']:,} used" in stream.said
+    assert "earlier runs ended with 1 open windows" in again.said
+    assert closes(one.accounting) and closes(two.accounting)
+    sent = [*first, *burst, *after]
+    assert one.accounting["used"] + two.accounting["used"] == count(sent)
+    assert one.accounting["in"] + two.accounting["in"] == count(sent)
+    # Statistics of both add up to those of one run.
+    pattern, path = one.output / "statistics" / "*.avro", tmp_path / "study.yaml"
+    rolled = tmp_path / "rolled"
+    ran = command("rollup", "--study", path, "--statistics", pattern, "--output", rolled, "--window", "10m")
+    assert ran.code == 0, ran.err
+    found = [s for file in (rolled / "statistics").glob("*.avro") for s in snapshots_in(file)]
+    assert statistics_of(found) == statistics_of(run_batch(sent).snapshots)
+
+
+def snapshots_in(path: Path) -> list[Any]:
+    with path.open("rb") as stream:
+        return list(read_snapshots(stream))
+
+
+def test_a_stream_that_is_killed_leaves_nothing_wrong(
+    own_pubsub: PubSubServer, topic_and_subscription: Any, prism: str, run_batch: Any, tmp_path: Path
+) -> None:
+    names = topic_and_subscription(own_pubsub.address, ack_deadline_seconds=10)
+    told = topic_and_subscription(own_pubsub.address)
+    # With 30 minutes of disorder, reports up to 55 minutes close two windows of ten and leave four open.
+    middle, end = WEEK_AGO + 25 * MINUTE, WEEK_AGO + 55 * MINUTE
+    closed, still_open = [window(0), window(1)], [window(number) for number in (2, 3, 4, 5)]
+    first = reports_of(STUDY, "first", evenly(WEEK_AGO, end - WEEK_AGO, 3_300), seed=1)
+    burst = reports_of(STUDY, "burst", evenly(middle, end - middle, 3_000), seed=2)
+    after = reports_of(STUDY, "after", evenly(WEEK_AGO + 7 * SIZE, SIZE, 100), seed=3)
+    options = ["--subscription", names.subscription, "--max-disorder", "30m", "--publish-to", told.topic]
+
+    def counts() -> Any:
+        return own_pubsub.counts(names.subscription)
+
+    publish(names.topic, by_time(in_batches(first)))
+    with streaming(tmp_path, STUDY, prism, *options) as stream:
+        stream.wait_until_said(" on time: ", times=2)
+        published = pulled(told.subscription, 4)
+        # What of this is in open windows is lost with the engine's memory; the burst mostly is not.
+        stream.wait_until(lambda: counts().unacked == 0)
+        publish(names.topic, one_by_one(burst))
+        stream.end(signal.SIGKILL)
+        one, unacked = stream.left, counts().unacked
+    assert_whole(one.output)
+    of_first = statistics_of(run_batch(first).snapshots)
+    assert timings(one) == dict.fromkeys(closed, ("on_time", True))
+    assert one.statistics == {place: own for place, own in of_first.items() if place[1] in closed}
+    left_open = {own for own in one.named if (own.start, own.end) not in closed}
+    assert left_open == {OpenWindow("minutes", *own) for own in still_open}
+    # Nobody holds them any more, but the server only knows when their deadlines have passed.
+    eventually(lambda: counts().outstanding == 0)
+    publish(names.topic, one_by_one(after))
+    with streaming(tmp_path, STUDY, prism, *options, *IDLE) as again:
+        assert again.wait() == 0, again.said
+        two = again.left
+    assert counts().unacked == 0
+    assert json.loads((two.own / "incomplete.json").read_text())["windows"] == [
+        own._asdict() for own in sorted(left_open)
+    ]
+    assert two.accounting["in"] == two.accounting["used"] == unacked + count(after)
+    assert unacked > 0
+    found = timings(two)
+    assert found.pop(window(7)) == ("on_time", True)
+    assert found == {own: ("on_time", False) for own in still_open if own in found}
+    of_after = statistics_of(run_batch(after).snapshots)
+    assert {place: own for place, own in two.statistics.items() if place[1] == window(7)} == of_after
+    assert_whole(two.output)
+    published += pulled(told.subscription, len(two.records))
+    assert len(published) == len({message.attributes["id"] for message in published})
+    assert {message.attributes["id"]: json.loads(message.data) for message in published} == {
+        estimate_id(record): record for record in one.records + two.records
+    }
+    eventually(lambda: stream.processes() == [])
+
+
+def assert_whole(output: Path) -> None:
+    """Whatever a reader could take for an output can be read."""
+    for path in output.rglob("*"):
+        if path.is_dir() or path.name.startswith("."):
+            continue
+        if path.suffix == ".avro":
+            with path.open("rb") as stream:
+                assert list(fastavro.reader(stream))
+        else:
+            assert path.suffix in (".json", ".jsonl"), path
+            lines = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
+            assert all(map(json.loads, lines))
+
+
+def test_a_server_that_drops_and_pauses_and_forgets_deadlines(
+    own_pubsub: PubSubServer, topic_and_subscription: Any, prism: str, run_batch: Any, tmp_path: Path
+) -> None:
+    from pubsub_deliveries import Faults
+
+    names = topic_and_subscription(own_pubsub.address)
+    sent = [
+        reports_of(STUDY, f"part {part}", evenly(WEEK_AGO + part * SIZE, SIZE, 1_000), seed=part)
+        for part in range(4)
+    ]
+
+    def counts() -> Any:
+        return own_pubsub.counts(names.subscription)
+
+    # As much disorder as there is: what is given back comes after what was sent later.
+    options = ["--subscription", names.subscription, "--max-disorder", "1h"]
+    with streaming(tmp_path, STUDY, prism, *options) as stream:
+        stream.wait_until_said("^run .* reading ")
+        publish(names.topic, one_by_one(sent[0]))
+        stream.wait_until(lambda: counts().delivered > 0)
+        own_pubsub.drop_connections()
+        stream.wait_until(lambda: counts().unacked == 0)
+        publish(names.topic, one_by_one(sent[1]))
+        stream.wait_until(lambda: counts().acked + counts().outstanding > 2_000)
+        own_pubsub.pause()
+        time.sleep(3)
+        own_pubsub.resume()
+        stream.wait_until(lambda: counts().unacked == 0)
+        # Less than a bundle takes.
+        own_pubsub.faults = Faults(deadline=0.02)
+        delivered = counts().delivered
+        publish(names.topic, one_by_one(sent[2]))
+        stream.wait_until(lambda: counts().delivered > delivered + count(sent[2]))
+        own_pubsub.faults = Faults(refuse_acks=True)
+        publish(names.topic, one_by_one(sent[3]))
+        time.sleep(2)
+        own_pubsub.faults = Faults()
+        stream.wait_until(lambda: counts().unacked == 0)
+        assert stream.end(signal.SIGTERM) == 0, stream.said
+        left = stream.left
+    every = [part for own in sent for part in own]
+    assert left.accounting["used"] == count(every)
+    assert left.accounting["duplicates"] > 0
+    assert closes(left.accounting)
+    assert left.statistics == statistics_of(run_batch(every).snapshots)

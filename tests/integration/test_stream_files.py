@@ -1,0 +1,69 @@
+"""Files as a stream: those that appear are read once, by one run, and equal the batch run over them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stream_runs import MINUTE, WEEK_AGO, answers, evenly, reports_of, rides, statistics_of, streaming
+
+pytestmark = pytest.mark.slow
+
+STUDY = rides("size: 10m, allowed_lateness: 10m")
+#: Files come in any order of event time.
+OPTIONS = ("--max-disorder", "1h", "--stop-when-idle", "5s")
+KINDS = ("avro", "parquet", "jsonl")
+
+
+def test_files_are_read_as_they_appear_and_once(
+    prism: str, run_estimate: Any, write_reports: Any, command: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    # Of later files first, and the last one of the window of the first.
+    places = (2, 0, 1, 2)
+    sent = [
+        reports_of(STUDY, f"file {n}", evenly(WEEK_AGO + place * 10 * MINUTE, 10 * MINUTE, 1_000), seed=n)
+        for n, place in enumerate(places)
+    ]
+
+    def appear(number: int) -> None:
+        """Whole files, as a reader needs them: written elsewhere, and moved."""
+        for path in write_reports(tmp_path / f"made-{number}", sent[number], KINDS[number % len(KINDS)]):
+            path.rename(folder / f"{number}-{path.name}")
+
+    (folder / ".3-half-of-a-file.avro").write_bytes(b"Obj\x01")
+    appear(0)
+    with streaming(tmp_path, STUDY, prism, "--input", folder / "*", *OPTIONS) as stream:
+        stream.wait_until_said("^run .* reading ")
+        for number in (1, 2):
+            done = stream.left.own / "files.json"
+            stream.wait_until(lambda n=number, done=done: read_whole(done, f"{n - 1}-"))
+            appear(number)
+        assert stream.wait() == 0, stream.said
+        one = stream.left
+    appear(3)
+    with streaming(tmp_path, STUDY, prism, "--input", folder / "*", *OPTIONS) as again:
+        assert again.wait() == 0, again.said
+        two = again.left
+    assert (one.accounting["in"], one.accounting["used"]) == (6_000, 6_000)
+    assert (two.accounting["in"], two.accounting["used"]) == (2_000, 2_000)
+    for name, left in (("0 1 2", one), ("3", two)):
+        paths = [path for n in name.split() for path in folder.glob(f"{n}-*")]
+        batch = run_estimate(tmp_path / f"batch of {name}", STUDY, paths)
+        assert left.statistics == statistics_of(batch.snapshots)
+        assert left.estimates == answers(batch.estimates)
+        assert {(s.pane_timing, s.complete) for s in left.snapshots.values()} == {("on_time", True)}
+    study, statistics, rolled = tmp_path / "study.yaml", one.output / "statistics/*.avro", tmp_path / "rolled"
+    ran = command("rollup", "--study", study, "--statistics", statistics, "--output", rolled)
+    assert ran.code == 0, ran.err
+    found = [json.loads(line) for line in (rolled / "estimates.jsonl").read_text().splitlines()]
+    assert {(own["reports"], own["users"]) for own in found} == {(8_000, 4_000)}
+
+
+def read_whole(done: Path, start: str) -> bool:
+    """Whether a run has written down that it read the files whose names start so, of both services."""
+    parts = json.loads(done.read_text()) if done.exists() else []
+    return len({part for part in parts if Path(part).name.startswith(start)}) == 2

@@ -1,0 +1,160 @@
+"""Panes of a stream on Prism: in files and on a topic; and studies with windows that slide, and groups."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from stream_runs import (
+    MINUTE,
+    WEEK_AGO,
+    answers,
+    client,
+    closes,
+    evenly,
+    publish,
+    pulled,
+    reports_of,
+    rides,
+    statistics_of,
+    streaming,
+)
+
+from ldpbeam.pipelines.write_panes import estimate_id
+from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.schemas.times import rfc3339
+
+pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
+pytestmark = pytest.mark.slow
+
+SIZE = 10 * MINUTE
+EARLY = rides("size: 10m, allowed_lateness: 10m, early_reports: 500")
+#: Two attributes, one of categories; a report stands in three windows, and in one group.
+SLIDING = """\
+study: trips
+attributes:
+  minutes:
+    domain: {numeric: [0, 180]}
+    buckets: 16
+    services: {maps: {mechanism: square_wave, epsilon: 1.0}, taxi: {mechanism: piecewise, epsilon: 0.5}}
+    estimates: {together: {estimator: ule}, mean: {estimator: ivw}}
+  transport:
+    domain: {categories: [car, bus, bike, train]}
+    services: {maps: {mechanism: grr, epsilon: 1.0}, survey: {mechanism: olh, epsilon: 1.0}}
+    estimates: {together: {estimator: em}}
+windows: {size: 6m, period: 2m, allowed_lateness: 1m}
+groups: {field: region, at_most: 2}
+"""
+
+
+def test_panes_come_early_on_time_and_late(
+    pubsub: str,
+    topic_and_subscription: Any,
+    prism: str,
+    run_estimate: Any,
+    write_reports: Any,
+    tmp_path: Path,
+) -> None:
+    from google.api_core.exceptions import NotFound
+    from google.cloud import pubsub_v1
+
+    names, told = topic_and_subscription(pubsub), topic_and_subscription(pubsub)
+    first = reports_of(EARLY, "first", evenly(WEEK_AGO, SIZE // 2, 600), seed=1)
+    second = reports_of(EARLY, "second", evenly(WEEK_AGO + SIZE // 2, SIZE // 2, 600), seed=2)
+    after = reports_of(EARLY, "after", [WEEK_AGO + SIZE + SIZE // 2], seed=3)
+    late = reports_of(EARLY, "late", evenly(WEEK_AGO, SIZE, 50), seed=4)
+
+    def send(sent: Any) -> None:
+        publish(names.topic, [message for part in sent for message in client.in_batches(part, 100)])
+
+    options = ["--topic", names.topic, "--publish-to", told.topic, "--max-disorder", "10s"]
+    options += ["--stop-when-idle", "4s", "--partitions", "2"]
+    with streaming(tmp_path, EARLY, prism, *options) as stream:
+        stream.wait_until_said("^run .* reading ")
+        own = re.findall(r"reading (projects/ldp-test/subscriptions/ldpbeam-\w+) at ", stream.said)
+        send(first)
+        stream.wait_until_said(" early")
+        send(second)
+        send(after)
+        stream.wait_until_said(" on time")
+        send(late)
+        stream.wait_until_said(" late")
+        # Said again it changes nothing, and gives no pane.
+        send(late)
+        assert stream.wait() == 0, stream.said
+        left = stream.left
+    with pubsub_v1.SubscriberClient() as subscriber, pytest.raises(NotFound):
+        subscriber.get_subscription(subscription=own[0])
+    every = [*first, *second, *after, *late]
+    reports = sum(len(part.times) for part in every)
+    assert left.accounting["in"] == reports + 100
+    assert (left.accounting["used"], left.accounting["duplicates"]) == (reports, 100)
+    paths = [p for n, part in enumerate(every) for p in write_reports(tmp_path / f"files-{n}", [part])]
+    batch = run_estimate(tmp_path / "batch", EARLY, paths)
+    assert left.statistics == statistics_of(batch.snapshots)
+    assert left.estimates == answers(batch.estimates)
+    panes = len(re.findall(r" (?:early|on time|late)(?: \d+)?: ", stream.said))
+    published = pulled(told.subscription, 2 * panes)
+    found = [json.loads(message.data) for message in published]
+    assert len(found) == 2 * panes
+    assert {message.attributes["content-type"] for message in published} == {"application/json"}
+    ids = [message.attributes["id"] for message in published]
+    assert len(set(ids)) == len(ids)
+    assert ids == [estimate_id(record) for record in found]
+    last: list[Any] = []
+    found.sort(key=lambda record: (record["window_start"], record["name"], record["pane_index"]))
+    for (start, _), group in itertools.groupby(found, key=lambda r: (r["window_start"], r["name"])):
+        of_window = list(group)
+        last.append(of_window[-1])
+        assert [record["pane_index"] for record in of_window] == list(range(len(of_window)))
+        assert [record["complete"] for record in of_window] == [
+            record["pane_timing"] != "early" for record in of_window
+        ]
+        counts = [record["reports"] for record in of_window]
+        assert counts == sorted(counts)
+        timings = [timing for timing, _ in itertools.groupby(r["pane_timing"] for r in of_window)]
+        assert timings == (["early", "on_time", "late"] if start == rfc3339(WEEK_AGO) else ["on_time"])
+    assert sorted(last, key=estimate_id) == sorted(left.records, key=estimate_id)
+
+
+def test_windows_that_slide_two_attributes_and_groups(
+    pubsub: str,
+    topic_and_subscription: Any,
+    prism: str,
+    simulate: Any,
+    write_reports: Any,
+    run_estimate: Any,
+    tmp_path: Path,
+) -> None:
+    names, study, rng = topic_and_subscription(pubsub), parse_study(SLIDING), np.random.default_rng(1)
+    people = 2_000
+    about = {
+        "times": rng.integers(WEEK_AGO, WEEK_AGO + SIZE, people),
+        "users": [f"user {number}" for number in range(people)],
+        "groups": rng.choice(["north", "south", "east", "west"], people, p=[0.4, 0.3, 0.2, 0.1]),
+    }
+    minutes = simulate(study, "minutes", rng.uniform(0, 180, people), seed=2, **about)
+    transport = simulate(study, "transport", rng.integers(0, 4, people), seed=3, **about)
+    paths = [
+        *write_reports(tmp_path / "files", minutes, "avro"),
+        *write_reports(tmp_path / "files", transport, "jsonl"),
+    ]
+    kinds = {".avro": "application/avro", ".jsonl": "application/x-ndjson"}
+    messages = [client.Outgoing(path.read_bytes(), kinds[path.suffix], people) for path in paths]
+    publish(names.topic, messages)
+    options = ["--subscription", names.subscription, "--max-disorder", "1h", "--stop-when-idle", "3s"]
+    with streaming(tmp_path, SLIDING, prism, *options) as stream:
+        assert stream.wait() == 0, stream.said
+        left = stream.left
+    batch = run_estimate(tmp_path / "batch", SLIDING, paths)
+    assert left.accounting["in"] == left.accounting["used"] == 4 * people
+    assert left.accounting["used_in_windows"] == 3 * 4 * people
+    assert closes(left.accounting)
+    assert left.accounting == batch.accounting
+    assert left.statistics == statistics_of(batch.snapshots)
+    assert left.estimates == answers(batch.estimates)

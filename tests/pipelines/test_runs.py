@@ -1,0 +1,252 @@
+"""Runs of a stream in one output folder: whose it is, and the windows that earlier runs left open."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldpbeam import tally
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.runs import claim_for_stream, incomplete_windows, read_run_accounting
+from ldpbeam.pipelines.stream import StreamJob
+from ldpbeam.schemas.reports import Columns
+from ldpbeam.schemas.snapshots import Snapshot
+from ldpbeam.schemas.study import Study
+from ldpbeam.schemas.study_file import fingerprint, parse_study
+from ldpbeam.statistics import Answers
+from ldpbeam.transforms.folder import FolderFeed
+from ldpbeam.transforms.journal import Journal, OpenWindow
+from ldpbeam.transforms.write import write_window
+
+HOUR = 3_600_000
+TEXT = """\
+study: commute
+attributes:
+  x:
+    domain: {numeric: [0, 10]}
+    buckets: 8
+    services: {maps: {mechanism: piecewise, epsilon: 2.0}}
+    estimates: {mean: {estimator: ivw}}
+  y:
+    domain: {coordinates: [north, up], values: [0, 10]}
+    buckets: 8
+    services: {maps: {mechanism: piecewise, epsilon: 2.0}}
+    estimates: {mean: {estimator: ivw}}
+windows: {size: 1h}
+"""
+STUDY = parse_study(TEXT)
+
+
+def job(output: Path | str, run: str = "run-1", study: Study = STUDY, **others: Any) -> StreamJob:
+    feed = FolderFeed(("in/*",), Columns(), "", frozenset())
+    return StreamJob(study=study, output=str(output), run=run, feed=feed, disorder=0, partitions=1, **others)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def window(hour: int, attribute: str = "x") -> OpenWindow:
+    return OpenWindow(attribute, hour * HOUR, (hour + 1) * HOUR)
+
+
+# Whose the folder is.
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_an_empty_folder_becomes_the_streams(there: bool, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    if there:
+        output.mkdir()
+    claim_for_stream(job(output))
+    found = {name: json.loads(data) for name, data in files(output).items()}
+    about = {"kind": "stream", "study": "commute", "study_fingerprint": fingerprint(STUDY)}
+    assert found == {"run.json": about, "runs/run-1/run.json": {**about, "run": "run-1", "reads": "in/*"}}
+
+
+def test_further_runs_of_the_study_share_it(tmp_path: Path) -> None:
+    claim_for_stream(job(tmp_path))
+    before = files(tmp_path)
+    (tmp_path / "estimates").mkdir()
+    (tmp_path / "estimates" / "of run-1.jsonl").write_text("{}")
+    claim_for_stream(job(tmp_path, "run-2"))
+    after = files(tmp_path)
+    assert {name: after[name] for name in before} == before
+    assert after.keys() - before.keys() == {"estimates/of run-1.jsonl", "runs/run-2/run.json"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("study: commute", "study: other"), "of study 'commute', or another version of this one"),
+        (("epsilon: 2.0", "epsilon: 1.0"), "of study 'commute', or another version of this one"),
+        (("size: 1h", "size: 2h"), "of study 'commute', or another version of this one"),
+    ],
+)
+def test_a_folder_of_another_study_or_of_this_one_before_it_changed_is_refused(
+    change: tuple[str, str], said: str, tmp_path: Path
+) -> None:
+    claim_for_stream(job(tmp_path))
+    before = files(tmp_path)
+    other = parse_study(TEXT.replace(*change))
+    with pytest.raises(UserError) as found:
+        claim_for_stream(job(tmp_path, "run-2", other))
+    assert str(found.value).startswith(f"--output {tmp_path}: it holds other outputs ")
+    assert said in str(found.value)
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        {"run": "0123", "study": "commute", "study_fingerprint": fingerprint(STUDY), "input": ["in/*"]},
+        {"kind": "scheduled", "run": "0123", "study": "commute", "study_fingerprint": fingerprint(STUDY)},
+    ],
+)
+def test_a_folder_of_a_batch_run_is_refused(mark: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps(mark))
+    before = files(tmp_path)
+    with pytest.raises(UserError, match="it holds other outputs"):
+        claim_for_stream(job(tmp_path))
+    assert files(tmp_path) == before
+
+
+def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "letters.txt").write_text("mine")
+    with pytest.raises(UserError, match="the folder is not empty, and not written by ldpbeam stream"):
+        claim_for_stream(job(tmp_path))
+    assert files(tmp_path) == {"letters.txt": b"mine"}
+
+
+NO_MAPPING = pytest.mark.xfail(strict=True, reason="what is read is taken for a mapping")
+
+
+@pytest.mark.parametrize("text", ["{", "", *(pytest.param(text, marks=NO_MAPPING) for text in ("[]", "7"))])
+def test_a_folder_whose_mark_is_damaged_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(UserError, match=f"--output {tmp_path}: "):
+        claim_for_stream(job(tmp_path))
+    assert files(tmp_path) == {"run.json": text.encode()}
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "/dev/null/x",
+        "foo://x",
+        pytest.param("", marks=pytest.mark.xfail(strict=True, reason="it is taken for the current folder")),
+    ],
+)
+def test_a_folder_that_cannot_be_is_refused(
+    output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as found:
+        claim_for_stream(job(output))
+    assert str(found.value).startswith(f"--output {output or repr(output)}: ")
+    assert files(tmp_path) == {}
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(UserError) as found:
+        claim_for_stream(job(tmp_path / "out"))
+    assert str(found.value).startswith(f"--output {tmp_path / 'out'}: ")
+    assert files(tmp_path) == {"out": b"mine"}
+
+
+def test_a_folder_may_be_called_like_a_pattern(tmp_path: Path) -> None:
+    output = tmp_path / "out[1]*"
+    claim_for_stream(job(output))
+    claim_for_stream(job(output, "run-2"))
+    assert files(output).keys() == {"run.json", "runs/run-1/run.json", "runs/run-2/run.json"}
+
+
+def test_what_earlier_runs_left_open_stands_in_the_runs_folder(tmp_path: Path) -> None:
+    left = frozenset([window(2, "y"), window(1)])
+    claim_for_stream(job(tmp_path, incomplete=left))
+    assert json.loads((tmp_path / "runs" / "run-1" / "incomplete.json").read_text()) == {
+        "windows": [
+            {"attribute": "x", "start": HOUR, "end": 2 * HOUR},
+            {"attribute": "y", "start": 2 * HOUR, "end": 3 * HOUR},
+        ]
+    }
+
+
+def test_the_accounting_of_a_run_is_all_zeros_where_nothing_came(tmp_path: Path) -> None:
+    own = job(tmp_path)
+    claim_for_stream(own)
+    names = ("in", "used", "duplicates", "late", "out_of_range", "dead_letters")
+    assert read_run_accounting(own) == {**dict.fromkeys(names, 0), "dead_letters_by_reason": {}}
+    (tmp_path / "runs" / "run-1" / "accounting.json").write_text('{"in": 5}')
+    assert read_run_accounting(own) == {"in": 5}
+    assert read_run_accounting(job(tmp_path, "run-2"))["in"] == 0
+
+
+# What earlier runs left open.
+
+Leave = Callable[..., None]
+
+
+@pytest.fixture
+def leave(tmp_path: Path) -> Leave:
+    """What a run leaves: the windows it named, and its panes' attributes, windows and timings."""
+
+    def write(
+        run: str, named: Iterable[OpenWindow], panes: Iterable[tuple[str, OpenWindow, str]] = ()
+    ) -> None:
+        Journal(str(tmp_path), run, 0, HOUR).name(named, None)
+        for attribute, own, timing in panes:
+            compiled, rng = STUDY.attribute(attribute), np.random.default_rng(0)
+            reports = compiled.versions[0].mechanism.perturb(np.array([1.0, 2.0]), rng)
+            statistic = tally(compiled, 2, [Answers(0, np.arange(2), reports)])
+            bounds = own.start, own.end
+            snapshot = Snapshot(attribute, bounds, None, 0, statistic, pane_timing=timing)
+            folder = str(tmp_path / "statistics")
+            write_window(STUDY, folder, run, [snapshot], named_by_run=True)
+
+    return write
+
+
+@pytest.mark.parametrize("output", ["", "none", "empty"])
+def test_without_earlier_runs_nothing_is_open(output: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert incomplete_windows(STUDY, output and str(tmp_path / output)) == frozenset()
+
+
+def test_windows_that_a_run_named_and_said_nothing_of_are_open(leave: Leave, tmp_path: Path) -> None:
+    leave("run-1", [window(1), window(2), window(1, "y")])
+    assert incomplete_windows(STUDY, str(tmp_path)) == {window(1), window(2), window(1, "y")}
+
+
+@pytest.mark.parametrize(("timing", "closed"), [("early", False), ("on_time", True), ("late", True)])
+def test_a_pane_closes_its_window_unless_it_is_early(
+    timing: str, closed: bool, leave: Leave, tmp_path: Path
+) -> None:
+    leave("run-1", [window(1), window(2)], [("x", window(1), timing)])
+    assert incomplete_windows(STUDY, str(tmp_path)) == {window(2)} | (set() if closed else {window(1)})
+
+
+def test_a_window_is_closed_for_the_run_that_closed_it_alone(leave: Leave, tmp_path: Path) -> None:
+    leave("run-1", [window(1), window(2)], [("x", window(2), "on_time")])
+    leave("run-2", [window(1), window(3)], [("x", window(1), "on_time"), ("x", window(3), "on_time")])
+    # Of window 1 run 2 said what it had; what run 1 had of it is lost.
+    assert incomplete_windows(STUDY, str(tmp_path)) == {window(1)}
+    leave("run-3", [window(2)])
+    assert incomplete_windows(STUDY, str(tmp_path)) == {window(1), window(2)}
+
+
+def test_a_pane_of_another_attribute_does_not_close_a_window(leave: Leave, tmp_path: Path) -> None:
+    leave("run-1", [window(1), window(1, "y")], [("x", window(1), "on_time")])
+    assert incomplete_windows(STUDY, str(tmp_path)) == {window(1, "y")}
+
+
+def test_the_coordinates_of_a_vector_close_the_windows_of_its_attribute(leave: Leave, tmp_path: Path) -> None:
+    panes = [(name, window(1), "on_time") for name in ("y.north", "y.up")]
+    leave("run-1", [window(1, "y"), window(2, "y")], [*panes, ("y.up", window(2), "early")])
+    assert incomplete_windows(STUDY, str(tmp_path)) == {window(2, "y")}

@@ -1,0 +1,374 @@
+"""What a person gets wrong on the command line of a stream: a sentence, exit code 2, and nothing started."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldpbeam.pipelines import stream_command
+from ldpbeam.pipelines.stream import StreamJob
+
+WINDOWS = "windows: {size: 1h}\n"
+SUBSCRIPTION, TOPIC = "projects/ldp-test/subscriptions/reports", "projects/ldp-test/topics/reports"
+ELSEWHERE = {name: f"projects/ldp-test/{name}/elsewhere" for name in ("subscriptions", "topics")}
+
+
+class Streaming:
+    """``ldpbeam stream`` in a folder of its own, with an engine that does nothing.
+
+    Attributes:
+        jobs: what the engine was given to run.
+        during: called while the engine would run.
+    """
+
+    def __init__(self, folder: Path, study: str, command: Callable[..., Any]) -> None:
+        self.folder, self._command = folder, command
+        self.jobs: list[StreamJob] = []
+        self.during: Callable[[], object] = lambda: None
+        self.output = folder / "out"
+        self.study = folder / "study.yaml"
+        self.study.write_text(study)
+        self.prism = folder / "prism"
+        self.prism.write_text("#!/bin/sh\n")
+        self.prism.chmod(0o755)
+
+    def run(self, *options: object, **replaced: object) -> Any:
+        """The command with these options, and others instead of those that it has to have."""
+        own = {"study": self.study, "output": self.output, "prism_location": self.prism, **replaced}
+        needed = [part for name, value in own.items() if value is not None for part in (f"--{name}", value)]
+        return self._command("stream", *needed, *options)
+
+    def pretend(self, pipeline: Any, job: StreamJob) -> None:
+        self.jobs.append(job)
+        self.during()
+
+    def refuse(self, *options: object, **replaced: object) -> str:
+        """What is said of options that cannot be."""
+        found = self.run(*options, **replaced)
+        assert found.code == 2
+        sentence, *rest = found.err.splitlines()
+        assert rest in ([], ["See ldpbeam stream --help"])
+        assert found.out == ""
+        assert sentence.startswith("ldpbeam: ")
+        assert self.jobs == []
+        return str(sentence.removeprefix("ldpbeam: "))
+
+
+@pytest.fixture
+def streaming(
+    tmp_path: Path, small_text: str, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> Streaming:
+    made = Streaming(tmp_path, small_text + WINDOWS, command)
+    monkeypatch.setattr(stream_command, "_run_until_stopped", made.pretend)
+    monkeypatch.delenv("PUBSUB_EMULATOR_HOST", raising=False)
+    return made
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The tests' own Pub/Sub server, with the topic and its subscription."""
+    pubsub_v1 = pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "integration")
+    from pubsub_server import PubSubServer
+
+    with PubSubServer() as server:
+        monkeypatch.setenv("PUBSUB_EMULATOR_HOST", server.address)
+        publisher, subscriber = pubsub_v1.PublisherClient(), pubsub_v1.SubscriberClient()
+        with contextlib.closing(publisher.transport), contextlib.closing(subscriber.transport):
+            publisher.create_topic(name=TOPIC)
+            subscriber.create_subscription(name=SUBSCRIPTION, topic=TOPIC)
+        yield server
+
+
+# What is right starts, so that what follows is refused for what is wrong in it.
+
+
+def test_files_start(streaming: Streaming) -> None:
+    found = streaming.run("--input", "in/*", "--stop-when-idle", "5s", "--max_disorder", "30s")
+    assert (found.code, found.err) == (0, "")
+    (job,) = streaming.jobs
+    assert (job.feed.name, job.stop_when_idle, job.disorder, job.native) == ("in/*", 5000, 30_000, False)
+    assert found.out.startswith(f"run {job.run}: reading in/*; stop with Ctrl-C\n")
+
+
+def test_a_subscription_starts(streaming: Streaming, server: Any) -> None:
+    found = streaming.run("--subscription", SUBSCRIPTION, "--publish-to", TOPIC)
+    assert (found.code, found.err) == (0, "")
+    assert f"reading {SUBSCRIPTION} at {server.address}; stop with Ctrl-C\n" in found.out
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_topic_has_a_subscription_of_its_own_while_the_run_lasts(
+    fails: bool, streaming: Streaming, server: Any
+) -> None:
+    there: list[set[str]] = []
+
+    def during() -> None:
+        there.append(set(server._subscriptions))
+        if fails:
+            raise RuntimeError("the engine fell over")
+
+    streaming.during = during
+    with pytest.raises(RuntimeError) if fails else contextlib.nullcontext():
+        assert streaming.run("--topic", TOPIC).code == 0
+    (during_the_run,) = there
+    (own,) = during_the_run - {SUBSCRIPTION}
+    assert streaming.jobs[0].feed.name == own
+    assert set(server._subscriptions) == {SUBSCRIPTION}
+
+
+# The study, and options by themselves.
+
+
+def test_a_study_without_windows(streaming: Streaming, small_text: str) -> None:
+    streaming.study.write_text(small_text)
+    said = streaming.refuse("--input", "in/*")
+    assert said == f"{streaming.study}: a stream needs windows, as in windows: {{size: 1h}}"
+
+
+def test_a_study_that_is_not_there(streaming: Streaming) -> None:
+    assert "nothing.yaml" in streaming.refuse("--input", "in/*", study=streaming.folder / "nothing.yaml")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--max-disorder", "5"], "--max-disorder 5: write a whole number and a unit, as in 90s or 1h"),
+        (["--max-disorder", "soon"], "--max-disorder soon: write a whole number and a unit"),
+        (["--max-disorder=-1s"], "--max-disorder -1s: write a whole number and a unit"),
+        (["--stop-when-idle", "1.5h"], "--stop-when-idle 1.5h: write a whole number and a unit"),
+        (["--stop-when-idle", ""], "--stop-when-idle : write a whole number and a unit"),
+        (["--service", "c"], "--service c: the study has a, b"),
+        (["--attribute", "z"], "--attribute z: the study has x"),
+        (["--partitions", "0"], "--partitions 0: from 1 to 65536"),
+        (["--partitions", "65537"], "--partitions 65537: from 1 to 65536"),
+        (["--partitions", "some"], "argument --partitions: invalid int value: 'some'"),
+        (["--subscribtion", SUBSCRIPTION], "unknown option --subscribtion; did you mean --subscription?"),
+        (["--overwrite"], "unknown option --overwrite"),
+        (["--runner", "moon"], "--runner moon: "),
+        (["--runner", "os.path.join"], "--runner os.path.join: "),
+        (["--user-id-key-file", "nothing.key"], "--user-id-key-file: "),
+    ],
+)
+def test_an_option_that_cannot_be(options: list[str], said: str, streaming: Streaming) -> None:
+    assert streaming.refuse("--input", "in/*", *options).startswith(said)
+    assert not streaming.output.exists()
+
+
+@pytest.mark.parametrize("missing", ["study", "output"])
+def test_options_that_are_needed(missing: str, streaming: Streaming) -> None:
+    said = streaming.refuse("--input", "in/*", **{missing: None})
+    assert said == f"the following arguments are required: --{missing}"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--subscription", SUBSCRIPTION, "--topic", TOPIC],
+        ["--subscription", SUBSCRIPTION, "--input", "in/*"],
+        ["--topic", TOPIC, "--input", "in/*"],
+        ["--subscription", SUBSCRIPTION, "--topic", TOPIC, "--input", "in/*"],
+    ],
+)
+def test_not_one_thing_to_read(options: list[str], streaming: Streaming) -> None:
+    said = "name one thing to read: --subscription, --topic (projects/P/topics/T) or --input"
+    assert streaming.refuse(*options) == said
+    assert not streaming.output.exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "kind", "other"),
+    [
+        ("--subscription", "subscriptions", "topics"),
+        ("--topic", "topics", "subscriptions"),
+        ("--publish-to", "topics", "subscriptions"),
+    ],
+)
+@pytest.mark.parametrize(
+    "form",
+    ["", "reports", "projects/p/{0}/ab", "projects/p/{0}/1abc", "projects//{0}/abc", "projects/p/{1}/abc"],
+)
+def test_a_name_that_is_none(form: str, option: str, kind: str, other: str, streaming: Streaming) -> None:
+    name = form.format(kind, other)
+    read = ["--input", "in/*"] if option == "--publish-to" else []
+    assert streaming.refuse(*read, option, name) == (
+        f"{option} {name}: write it as projects/PROJECT/{kind}/NAME"
+    )
+    assert not streaming.output.exists()
+
+
+# Pub/Sub.
+
+
+@pytest.mark.parametrize(
+    ("options", "missing"),
+    [
+        (["--subscription", ELSEWHERE["subscriptions"]], ELSEWHERE["subscriptions"]),
+        (["--topic", ELSEWHERE["topics"]], ELSEWHERE["topics"]),
+        (["--subscription", SUBSCRIPTION, "--publish-to", ELSEWHERE["topics"]], ELSEWHERE["topics"]),
+        (["--input", "in/*", "--publish-to", ELSEWHERE["topics"]], ELSEWHERE["topics"]),
+    ],
+)
+def test_what_is_not_on_the_server(
+    options: list[str], missing: str, streaming: Streaming, server: Any
+) -> None:
+    said = streaming.refuse(*options)
+    assert said == f"the server at {server.address} (PUBSUB_EMULATOR_HOST): {missing} does not exist"
+    assert not streaming.output.exists()
+
+
+@pytest.mark.xfail(
+    run=False, reason="the client tries for a minute, and for ten to find the topic to publish to"
+)
+@pytest.mark.parametrize(
+    "options",
+    [["--subscription", SUBSCRIPTION], ["--topic", TOPIC], ["--input", "in/*", "--publish-to", TOPIC]],
+)
+def test_a_server_that_is_not_there(
+    options: list[str], streaming: Streaming, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
+    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", "localhost:1")
+    said = streaming.refuse(*options)
+    assert said.startswith("the server at localhost:1 (PUBSUB_EMULATOR_HOST): failed to connect")
+    assert not streaming.output.exists()
+
+
+def test_without_credentials(streaming: Streaming, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(streaming.folder / "nothing.json"))
+    said = streaming.refuse("--subscription", SUBSCRIPTION)
+    assert said.startswith("Google Pub/Sub: ")
+    assert "nothing.json" in said
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--subscription", SUBSCRIPTION], ["--topic", TOPIC], ["--input", "in/*", "--publish-to", TOPIC]],
+)
+def test_without_the_library_of_pubsub(
+    options: list[str], streaming: Streaming, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("google.cloud.pubsub_v1", raising=False)
+    monkeypatch.setitem(sys.modules, "google.cloud.pubsub_v1", None)
+    said = streaming.refuse(*options)
+    assert said == "Pub/Sub needs google-cloud-pubsub: pip install 'ldpbeam[pubsub]'"
+    # Who reads files does not need it.
+    assert streaming.run("--input", "in/*").code == 0
+
+
+# The engine.
+
+
+@pytest.mark.parametrize("name", ["nothing", "."])
+def test_prism_where_there_is_nothing(name: str, streaming: Streaming) -> None:
+    location = streaming.folder / name
+    said = streaming.refuse("--input", "in/*", prism_location=location)
+    assert said == f"--prism-location {location}: there is no such file"
+
+
+@pytest.mark.xfail(strict=True, reason="whether it is executable is found out when it is started")
+def test_prism_that_is_no_program(streaming: Streaming) -> None:
+    streaming.prism.chmod(0o644)
+    said = streaming.refuse("--input", "in/*")
+    assert said.startswith(f"--prism-location {streaming.prism}: ")
+
+
+@pytest.mark.parametrize("option", ["--input", "--stop-when-idle"])
+def test_without_prism_what_needs_our_own_source_is_refused(
+    option: str, streaming: Streaming, server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_command.prism, "find", lambda location: None)
+    given = {"--input": ["in/*"], "--stop-when-idle": ["5s", "--subscription", SUBSCRIPTION]}[option]
+    found = streaming.run(option, *given, prism_location=None)
+    assert found.code == 2
+    without, said = found.err.splitlines()
+    assert without.startswith("ldpbeam: Prism, Beam's local engine for streams, is not here")
+    assert said == f"ldpbeam: {option} needs an engine that can run our own source: Prism or Flink"
+    assert streaming.jobs == []
+    assert not streaming.output.exists()
+
+
+def test_without_prism_it_is_said_what_that_costs(
+    streaming: Streaming, server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_command.prism, "find", lambda location: None)
+    found = streaming.run("--subscription", SUBSCRIPTION, prism_location=None)
+    assert found.code == 0
+    assert "a crash loses them" in found.err
+    assert [job.native for job in streaming.jobs] == [True]
+
+
+# The output folder, and what is read.
+
+
+def test_an_output_folder_of_a_batch_run(streaming: Streaming, write_lines: Callable[..., Path]) -> None:
+    record = {"user_id": "u", "attribute": "x", "service": "a", "event_time": 5, "payload": 0.5}
+    reports = write_lines(streaming.folder / "in.jsonl", [record])
+    estimated = streaming._command(
+        "estimate", "--study", streaming.study, "--input", reports, "--output", streaming.output
+    )
+    assert estimated.code == 0
+    before = {path: path.read_bytes() for path in streaming.output.rglob("*") if path.is_file()}
+    said = streaming.refuse("--input", "in/*")
+    assert said.startswith(f"--output {streaming.output}: it holds other outputs ")
+    assert {path: path.read_bytes() for path in streaming.output.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "/dev/null/x",
+        *(
+            pytest.param(output, marks=pytest.mark.xfail(strict=True, reason=reason))
+            for output, reason in (
+                ("foo://x", "what earlier runs left there is looked for before it is claimed"),
+                ("", "it is taken for the current folder"),
+            )
+        ),
+    ],
+)
+def test_an_output_folder_that_cannot_be(
+    output: str, streaming: Streaming, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(streaming.folder)
+    before = set(streaming.folder.iterdir())
+    said = streaming.refuse("--input", "in/*", output=output)
+    assert said.startswith(f"--output {output or repr(output)}: ")
+    assert set(streaming.folder.iterdir()) == before
+
+
+@pytest.mark.xfail(strict=True, reason="what earlier runs left is read before errors are met")
+@pytest.mark.parametrize("name", ["files.json", "journal-0.json"])
+def test_what_an_earlier_run_left_is_damaged(name: str, streaming: Streaming) -> None:
+    assert streaming.run("--input", "in/*").code == 0
+    (job,) = streaming.jobs
+    streaming.jobs.clear()
+    (streaming.output / "runs" / job.run / name).write_text("{")
+    assert streaming.refuse("--input", "in/*").startswith(f"--output {streaming.output}: ")
+
+
+@pytest.mark.xfail(strict=True, reason="patterns are looked at by the source alone")
+def test_files_on_a_file_system_that_there_is_not(streaming: Streaming) -> None:
+    assert streaming.refuse("--input", "foo://in/*").startswith("--input foo://in/*: ")
+
+
+def test_what_an_earlier_run_left_open_is_said(streaming: Streaming) -> None:
+    assert streaming.run("--input", "in/*").code == 0
+    own = streaming.output / "runs" / streaming.jobs[0].run
+    windows = [["x", hour * 3_600_000, (hour + 1) * 3_600_000] for hour in (1, 3)]
+    (own / "journal-0.json").write_text(json.dumps({"stopped_at": None, "windows": windows}))
+    found = streaming.run("--input", "in/*")
+    assert found.code == 0
+    assert found.out.splitlines()[0] == (
+        "earlier runs ended with 2 open windows, from 1970-01-01T01:00:00Z to 1970-01-01T04:00:00Z: "
+        "what this run says of them is marked incomplete"
+    )
+    assert {window.start for window in streaming.jobs[1].incomplete} == {3_600_000, 3 * 3_600_000}
