@@ -81,14 +81,16 @@ def run_ldpbeam(folder: Path) -> str:
     """The stream of ``ldpbeam estimate``, up to the snapshot."""
     from rich.console import Console
 
-    from ldpbeam.pipelines import estimate, stream
+    from ldpbeam.pipelines import batch, engines, estimate
     from ldpbeam.pipelines import output as output_of
+    from ldpbeam.runners import direct
 
     study, _ = study_and_attribute()
     files, _ = estimate.find_input([f"{folder}/*.avro"], "stop")
+    engine = engines.Engine(direct.runner(), ())
     with tempfile.TemporaryDirectory() as output:
-        job = stream.BatchJob(study, output, "benchmark", files)
-        estimate.run_pipeline(estimate.assemble(job, "direct", []), Console())
+        job = batch.BatchJob(study, output, "benchmark", files)
+        estimate.run_pipeline(estimate.assemble(job, engine, []), Console())
         (snapshot,) = output_of.snapshots_of(job)
     return digest(snapshot.statistic.joint_cells, snapshot.statistic.joint_counts)
 

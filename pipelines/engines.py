@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
 from ldpbeam.pipelines.arguments import Parser
@@ -31,6 +33,18 @@ class Engine:
     arguments: tuple[str, ...]
     own_source: bool = True
     here: bool = False
+
+    def pipeline(self, beam_arguments: Sequence[str]) -> beam.Pipeline:
+        """An empty pipeline on it, with further options as Beam writes them.
+
+        Raises:
+            UserError: if Beam refuses an option.
+        """
+        try:
+            options = PipelineOptions([*self.arguments, *beam_arguments])
+            return beam.Pipeline(runner=self.runner, options=options)
+        except (ValueError, TypeError, ImportError, AttributeError, RuntimeError) as error:
+            raise UserError(f"--runner {type(self.runner).__name__}: {error}") from None
 
 
 def add_engine_options(parser: Parser) -> None:
@@ -56,7 +70,7 @@ def add_engine_options(parser: Parser) -> None:
 
 
 _OPTIONS_OF = {
-    flink.NAME: ("flink_master", "parallelism", "workers", "pool"),
+    flink.NAME: ("flink_master", "parallelism"),
     dataflow.NAME: ("project", "region", "temp_location"),
 }
 
@@ -70,18 +84,16 @@ def engine_of(options: argparse.Namespace, folder: Path, *, streaming: bool = Fa
         streaming: whether the pipeline is unbounded.
 
     Raises:
-        UserError: if there is no such engine, it cannot be reached, or an option has no place.
+        UserError: if there is no such engine, it cannot be reached, or lacks an option.
     """
-    for name, own in _OPTIONS_OF.items():
-        given = [f"--{o.replace('_', '-')}" for o in own if getattr(options, o) is not None]
-        # As Beam writes them, they are for the runner that Beam names.
-        if given and options.runner in (direct.NAME, *_OPTIONS_OF) and options.runner != name:
-            raise UserError(f"{', '.join(given)}: for --runner {name}, and this is {options.runner}")
+    for option in ("workers", "pool"):
+        if getattr(options, option) is not None and options.runner != flink.NAME:
+            raise UserError(f"--{option}: it is for --runner flink, and this is {options.runner}")
     try:
         if options.runner == direct.NAME:
-            return (
-                _local_stream(options.prism_location) if streaming else Engine(direct.runner(), (), here=True)
-            )
+            if streaming:
+                return _local_stream(options.prism_location)
+            return Engine(direct.runner(), _passed_on(options), here=True)
         if options.runner == flink.NAME:
             return _flink(options, streaming)
         if options.runner == dataflow.NAME:
@@ -125,11 +137,17 @@ def _named(options: argparse.Namespace, streaming: bool) -> Engine:
     runner = create_runner(options.runner)
     if not isinstance(runner, PipelineRunner):
         raise TypeError("this is no runner")
-    given = [
+    arguments = _passed_on(options)
+    if streaming:
+        arguments = ("--streaming", *arguments)
+    return Engine(runner, arguments, own_source="dataflow" not in options.runner.lower())
+
+
+def _passed_on(options: argparse.Namespace) -> tuple[str, ...]:
+    """Options that Beam has too, as it writes them, for an engine that Beam names."""
+    return tuple(
         f"--{option}={getattr(options, option)}"
         for own in _OPTIONS_OF.values()
         for option in own
-        if option not in ("workers", "pool") and getattr(options, option) is not None
-    ]
-    arguments: Sequence[str] = ["--streaming", *given] if streaming else given
-    return Engine(runner, tuple(arguments), own_source="dataflow" not in options.runner.lower())
+        if getattr(options, option) is not None
+    )

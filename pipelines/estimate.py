@@ -12,26 +12,19 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.runner import PipelineRunner, create_runner
 from rich.console import Console
 
 from ldpbeam.pipelines.batch import BatchJob, build
+from ldpbeam.pipelines.engines import Engine
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.output import ACCOUNTING, ESTIMATES, WORKER_ESTIMATES, Output, snapshots_of
 from ldpbeam.pipelines.solve import Watch, solve, sort_key
-from ldpbeam.runners import direct
 from ldpbeam.schemas.estimates import write_avro, write_json_lines
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import fingerprint
 from ldpbeam.transforms import counts, files
 from ldpbeam.transforms.counts import accounting
 from ldpbeam.transforms.write import opened, replacing, write_bytes
-
-
-def absolute(patterns: Sequence[str]) -> tuple[str, ...]:
-    """File names or patterns that mean the same from any working folder."""
-    return tuple(p if "://" in p else str(Path(p).absolute()) for p in patterns)
 
 
 def find_input(
@@ -62,19 +55,13 @@ def run_name(study: Study, inputs: Sequence[str], *options: int | str | None) ->
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def assemble(job: BatchJob, runner: str, beam_arguments: Sequence[str]) -> beam.Pipeline:
+def assemble(job: BatchJob, engine: Engine, beam_arguments: Sequence[str]) -> beam.Pipeline:
     """The whole pipeline on an engine, ready to run.
 
     Raises:
-        UserError: if there is no such engine, or it lacks an option.
+        UserError: if Beam refuses an option.
     """
-    try:
-        engine = direct.runner() if runner == direct.NAME else create_runner(runner)
-        if not isinstance(engine, PipelineRunner):
-            raise TypeError("this is no runner")
-        pipeline = beam.Pipeline(runner=engine, options=PipelineOptions(list(beam_arguments)))
-    except (ValueError, TypeError, ImportError, AttributeError, RuntimeError) as error:
-        raise UserError(f"--runner {runner}: {error}") from None
+    pipeline = engine.pipeline(beam_arguments)
     build(pipeline, job)
     return pipeline
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from contextlib import nullcontext
+from pathlib import Path
 
 from rich.console import Console
 
@@ -12,6 +14,7 @@ from ldpbeam.pipelines import compare, tables
 from ldpbeam.pipelines import estimate as stages
 from ldpbeam.pipelines.arguments import Parser
 from ldpbeam.pipelines.batch import BatchJob
+from ldpbeam.pipelines.engines import add_engine_options, engine_of
 from ldpbeam.pipelines.errors import DONE, TOO_MANY_BAD, UserError
 from ldpbeam.pipelines.ledger import write_ledger
 from ldpbeam.pipelines.options import add_people_options, people_columns, study_of, time_of
@@ -21,6 +24,7 @@ from ldpbeam.pipelines.scheduled import Scheduled, claim_shared, making, publish
 from ldpbeam.schemas.compiled import attribute_of
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.times import rfc3339
+from ldpbeam.transforms import files
 from ldpbeam.transforms.spans import FAR, Span, whole_windows
 from ldpbeam.transforms.windows import beam_windows
 
@@ -41,7 +45,6 @@ def estimate_command(parser: Parser, arguments: list[str]) -> int:
         help="leave out reports from this event time on; with windows, all but whole windows up to it. With "
         "--from and windows, --output is shared by runs of other times",
     )  # fmt: skip
-    parser.add_argument("--runner", default="direct", help="direct, or a runner Beam knows")
     parser.add_argument("--on-bad-file", choices=("stop", "skip"), default="stop")
     parser.add_argument("--keep-bad-records", action="store_true", help="dead letters have the whole record")
     parser.add_argument("--max-bad-fraction", type=float, default=0.01, help="more: exit code 3")
@@ -51,19 +54,23 @@ def estimate_command(parser: Parser, arguments: list[str]) -> int:
     parser.add_argument("--estimate-on", choices=("driver", "worker"), default="driver")
     parser.add_argument("--truth", help="CSV file of people: print errors against it")
     add_people_options(parser)
+    add_engine_options(parser)
     parser.epilog = "Every option that Beam takes passes through, as Beam writes it."
     options, beam_arguments = parser.parse_with_beam(arguments)
-    return run(options, beam_arguments)
+    with tempfile.TemporaryDirectory(prefix="ldpbeam-") as staged:
+        return run(options, beam_arguments, Path(staged))
 
 
-def run(options: argparse.Namespace, beam_arguments: list[str]) -> int:
-    """Run the pipeline with parsed options; gives the exit code."""
+def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) -> int:
+    """Run the pipeline with parsed options, and a folder for what is staged; gives the exit code."""
     study = study_of(options.study, options.attribute)
     _check(options, study, beam_arguments)
     people = _truth(options, study)
     span = _span_of(options, study)
     # A schedule's command may be started in another folder next time.
-    inputs = stages.absolute(options.input) if _is_scheduled(options, study) else tuple(options.input)
+    inputs = (
+        tuple(map(files.absolute, options.input)) if _is_scheduled(options, study) else tuple(options.input)
+    )
     good, bad = stages.find_input(inputs, options.on_bad_file)
     output, shared = _place(options, study, span, inputs)
     job = BatchJob(
@@ -81,7 +88,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str]) -> int:
         estimate_on=options.estimate_on,
     )
     console = Console()
-    pipeline = stages.assemble(job, options.runner, beam_arguments)
+    pipeline = stages.assemble(job, engine_of(options, staged), beam_arguments)
     if shared:
         claim_shared(shared, options.overwrite)
     else:

@@ -23,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "estimate": (_estimate, "reports in files to estimates"),
         "stream": (_stream, "reports as they arrive on Pub/Sub to estimates as windows close"),
         "rollup": (_rollup, "statistics of many windows or runs to estimates of them together"),
+        "doctor": (_doctor, "what an engine needs, whether it is here, and how to get it"),
         "explain": (_explain, "what a study will do, in plain sentences"),
         "schema": (_schema, "the JSON Schema of study files"),
         "mechanisms": (_mechanisms, "every mechanism, a line each"),
@@ -77,6 +78,12 @@ def _rollup(parser: Parser, arguments: list[str]) -> int:
     from ldpbeam.pipelines.rollup_command import rollup_command
 
     return rollup_command(parser, arguments)
+
+
+def _doctor(parser: Parser, arguments: list[str]) -> int:
+    from ldpbeam.pipelines.doctor_command import doctor_command
+
+    return doctor_command(parser, arguments)
 
 
 def _explain(parser: Parser, arguments: list[str]) -> int:

@@ -7,27 +7,27 @@ import logging
 import re
 import signal
 import sys
+import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.runner import PipelineRunner, create_runner
 
 from ldpbeam.pipelines import tables
 from ldpbeam.pipelines.arguments import Parser
+from ldpbeam.pipelines.engines import add_engine_options, engine_of
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimate import read_key
 from ldpbeam.pipelines.options import duration_of, study_of
 from ldpbeam.pipelines.runs import claim_for_stream, incomplete_windows, read_run_accounting
 from ldpbeam.pipelines.stream import StreamJob, build
-from ldpbeam.runners import direct, prism
 from ldpbeam.schemas.reports import Columns
 from ldpbeam.schemas.times import rfc3339
 from ldpbeam.transforms import counts, source
@@ -39,6 +39,7 @@ from ldpbeam.transforms.validate import wanted_columns
 
 #: Partitions of users where none are asked for: a few per core of one machine.
 PARTITIONS = 8
+_PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([A-Za-z][A-Za-z0-9._~+%-]{2,254})")
 #: Seconds between two lines about the rate.
 RATE_SECONDS = 10.0
 
@@ -61,21 +62,21 @@ def stream_command(parser: Parser, arguments: list[str]) -> int:
     )
     parser.add_argument("--attribute", help="attribute of reports that do not name one")
     parser.add_argument("--service", help="service of reports that do not name one")
-    parser.add_argument("--runner", default=direct.NAME, help="direct, or a runner Beam knows")
-    parser.add_argument("--prism-location", help="where Prism is, the local engine of streams")
     parser.add_argument("--keep-bad-records", action="store_true", help="dead letters have the whole record")
     parser.add_argument("--user-id-key-file", help="replace user keys by their HMAC with this key")
     parser.add_argument("--partitions", type=int, default=PARTITIONS, help="partitions of users")
+    add_engine_options(parser)
     parser.epilog = (
         "Runs until it is stopped (Ctrl-C or SIGTERM). The server is the one in PUBSUB_EMULATOR_HOST, else "
         "Google's. Every option that Beam takes passes through, as Beam writes it."
     )
     options, beam_arguments = parser.parse_with_beam(arguments)
-    return run(options, beam_arguments)
+    with tempfile.TemporaryDirectory(prefix="ldpbeam-") as staged:
+        return run(options, beam_arguments, Path(staged))
 
 
-def run(options: argparse.Namespace, beam_arguments: list[str]) -> int:
-    """Run the stream with parsed options; gives the exit code."""
+def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) -> int:
+    """Run the stream with parsed options, and a folder for what is staged; gives the exit code."""
     study = study_of(options.study, options.attribute)
     if study.windows is None:
         raise UserError(f"{options.study}: a stream needs windows, as in windows: {{size: 1h}}")
@@ -87,8 +88,8 @@ def run(options: argparse.Namespace, beam_arguments: list[str]) -> int:
     disorder = duration_of("--max-disorder", options.max_disorder)
     idle = None if options.stop_when_idle is None else duration_of("--stop-when-idle", options.stop_when_idle)
     key = read_key(options.user_id_key_file)
-    engine, engine_arguments, native = _engine(options)
-    if native and (idle is not None or options.input):
+    engine = engine_of(options, staged, streaming=True)
+    if not engine.own_source and (idle is not None or options.input):
         option = "--input" if options.input else "--stop-when-idle"
         raise UserError(f"{option} needs an engine that can run our own source: Prism or Flink")
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
@@ -101,7 +102,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str]) -> int:
             feed=feed,
             disorder=disorder,
             partitions=options.partitions,
-            native=native,
+            native=not engine.own_source,
             stop_when_idle=idle,
             keep_bad_records=options.keep_bad_records,
             user_id_key=key,
@@ -111,43 +112,13 @@ def run(options: argparse.Namespace, beam_arguments: list[str]) -> int:
         claim_for_stream(job)
         if job.incomplete:
             print(_about_incomplete(job))
-        try:
-            pipeline_options = PipelineOptions([*engine_arguments, *beam_arguments])
-            pipeline = beam.Pipeline(runner=engine, options=pipeline_options)
-        except (ValueError, TypeError, RuntimeError) as error:
-            raise UserError(f"--runner {options.runner}: {error}") from None
+        pipeline = engine.pipeline(beam_arguments)
         build(pipeline, job)
         server = emulator() if isinstance(feed, PubSubFeed) else None
         where = f" at {server}" if server else ""
         print(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C", flush=True)
-        _run_until_stopped(pipeline, job)
+        _run_until_stopped(pipeline, job, engine.here)
     return _said(job)
-
-
-def _engine(options: argparse.Namespace) -> tuple[PipelineRunner, list[str], bool]:
-    """The engine, what Beam is told for it, and whether Beam's own transform must pull.
-
-    Raises:
-        UserError: if there is no such engine.
-    """
-    if options.runner != direct.NAME:
-        try:
-            engine = create_runner(options.runner)
-        except (ValueError, TypeError, ImportError, AttributeError) as error:
-            raise UserError(f"--runner {options.runner}: {error}") from None
-        return engine, ["--streaming"], "dataflow" in options.runner.lower()
-    try:
-        location = prism.find(options.prism_location)
-    except FileNotFoundError as error:
-        raise UserError(f"--prism-location {error}") from None
-    location = location or prism.fetch()
-    if location is None:
-        print(f"ldpbeam: {prism.WITHOUT_PRISM}", file=sys.stderr)
-        return prism.bundle_based(), ["--streaming"], True
-    return prism.runner(), list(prism.options(location)), False
-
-
-_PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([A-Za-z][A-Za-z0-9._~+%-]{2,254})")
 
 
 @contextmanager
@@ -220,7 +191,7 @@ def _about_incomplete(job: StreamJob) -> str:
     )
 
 
-def _run_until_stopped(pipeline: beam.Pipeline, job: StreamJob) -> None:
+def _run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> None:
     """Run, show panes and the rate, and stop when asked to."""
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(logging.Formatter("%(message)s"))
@@ -232,7 +203,7 @@ def _run_until_stopped(pipeline: beam.Pipeline, job: StreamJob) -> None:
     result = pipeline.run()
 
     def ask_to_stop(*_: Any) -> None:
-        if job.native:
+        if job.native or not here:
             result.cancel()
         source.stop(job.run)
 

@@ -7,7 +7,9 @@ local engines only Prism runs unbounded splittable reads, and so our own source;
 
 from __future__ import annotations
 
+import os
 import shutil
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,11 +33,14 @@ def find(location: str | None) -> str | None:
     """Where Prism is: as given, on PATH, or in Beam's cache; None if nowhere.
 
     Raises:
-        FileNotFoundError: if a location is given and nothing is there.
+        FileNotFoundError: if a location is given and no program is there.
     """
     if location is not None:
-        if not Path(location).is_file() and "://" not in location:
-            raise FileNotFoundError(f"{location}: there is no such file")
+        if "://" not in location:
+            if not Path(location).is_file():
+                raise FileNotFoundError(f"{location}: there is no such file")
+            if not os.access(location, os.X_OK) and not zipfile.is_zipfile(location):
+                raise FileNotFoundError(f"{location}: this is no program")
         return location
     on_path = shutil.which("prism")
     if on_path is not None:

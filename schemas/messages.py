@@ -159,14 +159,19 @@ def _guarded(decode: _Decode, messages: Sequence[Message], wanted: Columns) -> _
         yield BadMessage(message, 1, BAD_MESSAGE, str(error) or repr(error), message.data, None)
 
 
+@dataclass(frozen=True)
 class _Ids:
-    """The ids of some messages as columns."""
+    """The ids of some messages as columns: as text, and as numbers where they are such."""
 
-    def __init__(self, messages: Sequence[Message]) -> None:
-        ids = [message.id for message in messages]
-        numbers = [int(own) if re.fullmatch("[0-9]{1,19}", own) else -1 for own in ids]
-        self.text = pa.array(ids, pa.string())
-        self.numbers = pa.array([n if 0 <= n < 2**63 else None for n in numbers], pa.int64())
+    text: pa.Array
+    numbers: pa.Array
+
+
+def _ids_of(messages: Sequence[Message]) -> _Ids:
+    ids = [message.id for message in messages]
+    numbers = [int(own) if re.fullmatch("[0-9]{1,19}", own) else -1 for own in ids]
+    sane = [number if 0 <= number < 2**63 else None for number in numbers]
+    return _Ids(pa.array(ids, pa.string()), pa.array(sane, pa.int64()))
 
 
 def _placed(
@@ -237,7 +242,7 @@ def _decode_text(
     starts = np.cumsum([1, *(len(own) + 1 for own in texts)])[:-1]
     breaks = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n"))
     before = np.searchsorted(breaks, starts)
-    ids = _Ids(messages)
+    ids = _ids_of(messages)
 
     def places(positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         which = np.searchsorted(starts, positions, side="right") - 1
@@ -247,14 +252,15 @@ def _decode_text(
         if isinstance(item, BadLine):
             which, row = places(np.array([item.position]))
             message = messages[which[0]]
-            yield BadMessage(message, 1, NOT_JSON, item.problem, item.data, int(row[0]))
+            data = message.data if single else item.data
+            yield BadMessage(message, 1, NOT_JSON, item.problem, data, int(row[0]))
         else:
             which, row = places(item.column("position").to_numpy())
             yield _placed(item, ids, which, row, wanted, single=single)
 
 
 def _decode_objects(messages: Sequence[Message], wanted: Columns, writer_schemas: Sequence[Any]) -> _Decoded:
-    ids = _Ids(messages)
+    ids = _ids_of(messages)
     for item in decode_objects([message.data for message in messages], wanted, writer_schemas):
         if isinstance(item, BadPart):
             yield _bad(messages[item.place], item, 0)
@@ -276,7 +282,7 @@ def _decode_batch(
 ) -> _Decoded:
     """What one message of many reports decodes to."""
     (message,) = messages
-    ids = _Ids(messages)
+    ids = _ids_of(messages)
     for item in items:
         if isinstance(item, BadPart):
             yield _bad(message, item, item.place)

@@ -62,6 +62,19 @@ def literal(path: str) -> str:
     return re.sub(r"([*?[])", r"[\1]", path)
 
 
+def absolute(path: str) -> str:
+    """A path or pattern that means the same from any working folder."""
+    return path if "://" in path else str(Path(path).absolute())
+
+
+def pattern_of(path: str) -> str:
+    """What Beam is asked to match for a name or pattern that a person gave."""
+    if FileSystems.exists(path):
+        return literal(path)
+    # Of a pattern without a folder Beam finds nothing.
+    return path if "/" in path else f"./{path}"
+
+
 def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
     """(path, size) of the files that some patterns name, each once, sorted.
 
@@ -69,7 +82,7 @@ def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
         FileNotFoundError: naming the first pattern that names no file.
     """
     try:
-        results = FileSystems.match([literal(p) if FileSystems.exists(p) else p for p in patterns])
+        results = FileSystems.match(list(map(pattern_of, patterns)))
     except (BeamIOError, ValueError) as error:
         raise FileNotFoundError(f"--input: {error}") from None
     found: dict[str, tuple[str, int]] = {}
@@ -77,8 +90,7 @@ def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
         if not result.metadata_list:
             raise FileNotFoundError(f"--input {pattern}: no file has this name")
         for entry in result.metadata_list:
-            place = entry.path if "://" in entry.path else str(Path(entry.path).absolute())
-            found.setdefault(place, (entry.path, entry.size_in_bytes))
+            found.setdefault(absolute(entry.path), (entry.path, entry.size_in_bytes))
     return sorted(found.values())
 
 

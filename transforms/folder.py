@@ -20,7 +20,7 @@ from apache_beam.io.filesystems import FileSystems
 from ldpbeam.schemas.reports import Columns
 from ldpbeam.transforms.dead_letters import DeadLetter
 from ldpbeam.transforms.feeds import Feed, OpenFeed, Parcel
-from ldpbeam.transforms.files import BadFile, FileRange, literal, sniff
+from ldpbeam.transforms.files import BadFile, FileRange, absolute, literal, pattern_of, sniff
 from ldpbeam.transforms.read import read_range, split_or_keep
 from ldpbeam.transforms.write import make_folder, opened, replacing
 
@@ -47,7 +47,7 @@ class FolderFeed(Feed):
     patterns: tuple[str, ...]
     columns: Columns
     folder: str
-    done: frozenset[str]
+    done: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -59,21 +59,30 @@ class FolderFeed(Feed):
         return _Watched(self)
 
 
-def done_before(output: str, runs: str) -> frozenset[str]:
-    """The parts of files that earlier runs of an output folder made safe."""
+def done_before(output: str, runs: str) -> tuple[str, ...]:
+    """The parts of files that earlier runs of an output folder made safe, sorted."""
     found: set[str] = set()
     pattern = FileSystems.join(literal(output), runs, "*", DONE)
     for entry in FileSystems.match([pattern])[0].metadata_list:
-        with opened(entry.path) as stream:
-            found.update(json.load(stream))
-    return frozenset(found)
+        found.update(_read(entry.path))
+    # In an order: an engine knows a source, and its reader, by the bytes of its pickle.
+    return tuple(sorted(found))
+
+
+def _read(path: str) -> list[str]:
+    with opened(path) as stream:
+        found: list[str] = json.load(stream)
+    return found
 
 
 class _Watched(OpenFeed):
     def __init__(self, feed: FolderFeed) -> None:
         self.feed = feed
         self._known: set[str] = set()
-        self._safe: set[str] = set()
+        self._path = FileSystems.join(feed.folder, DONE)
+        # A feed that is opened again in the same run goes on.
+        self._safe = set(_read(self._path)) if FileSystems.exists(self._path) else set()
+        self._done = self._safe.union(feed.done)
         self._waiting: deque[tuple[FileRange | BadFile, float]] = deque()
         self._looked = -LOOKING_SECONDS
 
@@ -84,7 +93,7 @@ class _Watched(OpenFeed):
         while self._waiting:
             part, written = self._waiting.popleft()
             receipt = _receipt(part)
-            if receipt not in self.feed.done:
+            if receipt not in self._done:
                 return self._parcel(part, receipt, written)
         return None
 
@@ -101,11 +110,11 @@ class _Watched(OpenFeed):
 
     def _look(self) -> None:
         try:
-            results = FileSystems.match(list(self.feed.patterns))
+            results = FileSystems.match(list(map(pattern_of, self.feed.patterns)))
         except BeamIOError as error:
             raise OSError(str(error)) from None
         found: dict[str, Any] = {
-            entry.path: entry
+            absolute(entry.path): entry
             for result in results
             for entry in result.metadata_list
             if not FileSystems.split(entry.path)[1].startswith(".")
@@ -119,7 +128,7 @@ class _Watched(OpenFeed):
     def acknowledge(self, receipts: Sequence[str]) -> None:
         self._safe.update(receipts)
         make_folder(self.feed.folder)
-        with replacing(FileSystems.join(self.feed.folder, DONE)) as stream:
+        with replacing(self._path) as stream:
             stream.write(json.dumps(sorted(self._safe)).encode() + b"\n")
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from apache_beam.io.filesystems import FileSystems
 
@@ -42,25 +42,29 @@ class Journal:
         self.folder = FileSystems.join(output, RUNS, run)
         self.path = FileSystems.join(self.folder, f"journal-{reader}.json")
         self.kept = kept
-        self._windows: set[OpenWindow] = set()
+        self._stopped_at: int | None = None
+        # A reader that is made again in the same run goes on with its journal.
+        found = _entry(self.path) if FileSystems.exists(self.path) else {"windows": []}
+        self._windows = {OpenWindow(*window) for window in found["windows"]}
 
     def name(self, windows: Iterable[OpenWindow], watermark: int | None) -> None:
         """These windows are open; when this returns it stands in the file."""
         passed = -(2**62) if watermark is None else watermark - self.kept
         new = {window for window in windows if window.end > passed} - self._windows
         if new:
-            self._windows = {window for window in self._windows | new if window.end > passed}
-            self._write(None)
+            self._write({window for window in self._windows | new if window.end > passed})
 
     def stop(self, watermark: int | None) -> None:
         """The run is asked to stop: windows that end after the watermark will not be complete."""
-        self._write(-(2**62) if watermark is None else watermark)
+        self._stopped_at = -(2**62) if watermark is None else watermark
+        self._write(self._windows)
 
-    def _write(self, stopped_at: int | None) -> None:
+    def _write(self, windows: set[OpenWindow]) -> None:
         make_folder(self.folder)
         with replacing(self.path) as stream:
-            entry = {"stopped_at": stopped_at, "windows": sorted(self._windows)}
+            entry = {"stopped_at": self._stopped_at, "windows": sorted(windows)}
             stream.write(json.dumps(entry).encode() + b"\n")
+        self._windows = windows
 
 
 def stopped_at(output: str, run: str) -> int | None:
@@ -78,8 +82,13 @@ def named_windows(output: str, run: str) -> set[OpenWindow]:
     }
 
 
-def _entries(folder: str) -> Iterator[dict]:  # type: ignore[type-arg]
+def _entries(folder: str) -> Iterator[dict[str, Any]]:
     pattern = FileSystems.join(literal(folder), "journal-*.json")
     for entry in FileSystems.match([pattern])[0].metadata_list:
-        with opened(entry.path) as stream:
-            yield json.load(stream)
+        yield _entry(entry.path)
+
+
+def _entry(path: str) -> dict[str, Any]:
+    with opened(path) as stream:
+        found: dict[str, Any] = json.load(stream)
+    return found

@@ -109,8 +109,8 @@ class _Pulled(OpenFeed):
                     answered = time.monotonic()
                 self._closing.wait(1.0)
                 continue
-            except self._errors.GoogleAPICallError as error:
-                self._problem = error.message or str(error)
+            except Exception as error:  # refused, or no credentials any more: each its own error
+                self._problem = getattr(error, "message", None) or str(error)
                 return
             now = answered = time.monotonic()
             with self._lock:
@@ -197,7 +197,8 @@ def parcel_of(feed: Feed, messages: Sequence[Message], receipts: Sequence[str], 
     letters: list[DeadLetter] = []
     for part in decode_messages(messages, feed.columns):
         if isinstance(part, BadMessage):
-            number = int(part.message.id) if part.message.id.isdigit() else None
+            text = part.message.id
+            number = int(text) if text.isascii() and text.isdigit() and int(text) < 2**63 else None
             letters.append(
                 DeadLetter(feed.name, number, part.row, part.reason, part.problem, part.reports, part.data)
             )

@@ -208,6 +208,8 @@ class _Reader(UnboundedReader):
         self.unsafe: deque[_Unsafe] = deque()
         self._feed = reading.feed.open()
         self._lock = threading.Lock()
+        #: Marks are finalised on a pool of threads.
+        self._acknowledging = threading.Lock()
         self._number = 0
         self._taken: Taken | None = None
         self._oldest: int | None = None
@@ -250,7 +252,13 @@ class _Reader(UnboundedReader):
         self._ended = True
         self._taken = None
         self._feed.close()
+        self._forget()
         return False
+
+    def _forget(self) -> None:
+        """A reader that has ended is needed as long as something it took is unsafe."""
+        if self._ended and not self.unsafe:
+            _readers.pop(self.name, None)
 
     def get_current(self) -> Taken:
         assert self._taken is not None
@@ -279,6 +287,11 @@ class _Reader(UnboundedReader):
 
     def make_safe(self, number: int) -> None:
         """What was taken up to a number is durable: name its windows in the journal, then acknowledge it."""
+        with self._acknowledging:
+            self._make_safe(number)
+        self._forget()
+
+    def _make_safe(self, number: int) -> None:
         with self._lock:
             safe = [own for own in self.unsafe if own.number <= number]
         if not safe:
@@ -287,8 +300,6 @@ class _Reader(UnboundedReader):
         self._feed.acknowledge([receipt for own in safe for receipt in own.receipts])
         with self._lock:
             self.unsafe = deque(own for own in self.unsafe if own.number > number)
-        if self._ended and not self.unsafe:
-            _readers.pop(self.name, None)
 
     def close(self) -> None:
         if not self._ended:

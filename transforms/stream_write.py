@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections import Counter
@@ -126,6 +125,7 @@ def _unnamed(batch: pa.RecordBatch) -> tuple[str, pa.RecordBatch]:
 class _WriteLetters(beam.DoFn):
     LETTERS = BagStateSpec("letters", BatchCoder())
     WAITING = ReadModifyWriteStateSpec("waiting", beam.coders.VarIntCoder())
+    WRITTEN = ReadModifyWriteStateSpec("written", beam.coders.VarIntCoder())
     DUE = TimerSpec("due", TimeDomain.WATERMARK)
 
     def __init__(self, folder: str) -> None:
@@ -137,6 +137,7 @@ class _WriteLetters(beam.DoFn):
         now: Timestamp = beam.DoFn.TimestampParam,
         letters: Any = beam.DoFn.StateParam(LETTERS),
         waiting: Any = beam.DoFn.StateParam(WAITING),
+        written: Any = beam.DoFn.StateParam(WRITTEN),
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
     ) -> Iterable[str]:
         before = waiting.read() or 0
@@ -145,27 +146,29 @@ class _WriteLetters(beam.DoFn):
         if not before:
             due.set(now + Duration(seconds=LETTERS_SECONDS))
         if before + element[1].num_rows >= MOST_LETTERS:
-            yield from self._write(letters, waiting)
+            yield from self._write(letters, waiting, written)
 
     @on_timer(DUE)
     def on_due(
         self,
         letters: Any = beam.DoFn.StateParam(LETTERS),
         waiting: Any = beam.DoFn.StateParam(WAITING),
+        written: Any = beam.DoFn.StateParam(WRITTEN),
     ) -> Iterable[str]:
         """A minute of event time has passed, or the stream has been drained."""
-        yield from self._write(letters, waiting)
+        yield from self._write(letters, waiting, written)
 
-    def _write(self, letters: Any, waiting: Any) -> Iterator[str]:
+    def _write(self, letters: Any, waiting: Any, written: Any) -> Iterator[str]:
         records = [record for batch in letters.read() for record in batch.to_pylist()]
         letters.clear()
         waiting.clear()
         if not records:
             return
         make_folder(self.folder)
-        # Named by what is in it, so that a bundle done twice writes one file.
-        digest = hashlib.sha256(json.dumps(records, default=repr, sort_keys=True).encode()).hexdigest()
-        path = FileSystems.join(self.folder, f"part-{digest[:16]}.avro")
+        number = written.read() or 0
+        written.write(number + 1)
+        # Numbered in the state, so that a bundle done twice writes one file.
+        path = FileSystems.join(self.folder, f"part-{number:05d}.avro")
         with replacing(path) as stream:
             fastavro.writer(stream, schema("dead_letter"), records, codec="deflate")
         yield path

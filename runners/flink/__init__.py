@@ -32,9 +32,9 @@ WORKERS_KEPT_MILLISECONDS = 60_000
 def runner() -> PipelineRunner:
     """The engine; :func:`options` tell it all else."""
     # Imported where it is needed: a worker watches its parent before it imports Beam, which takes seconds.
-    from apache_beam.runners.portability.flink_runner import FlinkRunner
+    from ldpbeam.runners.flink.runner import ClusterRunner
 
-    return FlinkRunner()
+    return ClusterRunner()
 
 
 def options(
@@ -86,8 +86,11 @@ def options(
     if workers != "loopback":
         # Python runs one thing at a time, so each slot has a worker of its own; 0: one a core.
         found.append(f"--sdk_worker_parallelism={about.slots_of_one or 0}")
+    if not streaming and workers != "loopback":
         found.append(f"--environment_cache_millis={WORKERS_KEPT_MILLISECONDS}")
     if streaming:
+        # Stages of a stream all last as long as the job does; workers that outlived it would hold what they
+        # have not acknowledged.
         found += [
             "--streaming",
             f"--checkpointing_interval={CHECKPOINT_MILLISECONDS}",

@@ -90,6 +90,16 @@ class Rest:
             found[vertex["name"]] = [Records(m["read-records"], m["write-records"]) for m in metrics]
         return found
 
+    def watermarks(self, job: str) -> dict[str, list[int]]:
+        """By a vertex' name, the watermark at each of its subtasks in milliseconds; of sources none."""
+        return {
+            vertex["name"]: [
+                int(subtask["value"])
+                for subtask in self.get(f"jobs/{job}/vertices/{vertex['id']}/watermarks")
+            ]
+            for vertex in self.job(job)["vertices"]
+        }
+
     def checkpoints(self, job: str) -> dict[str, Any]:
         """Counts and the latest of a job's checkpoints."""
         found: dict[str, Any] = self.get(f"jobs/{job}/checkpoints")

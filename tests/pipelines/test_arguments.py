@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from apache_beam.options.pipeline_options import GoogleCloudOptions, StandardOptions
 
-from ldpbeam.pipelines import estimate as stages
+from ldpbeam.pipelines import engines
 
 
 @pytest.fixture
@@ -50,8 +50,10 @@ def test_beams_options_reach_beam_as_beam_writes_them(
     good: Path, small_text: str, tmp_path: Path, run_estimate: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    real = stages.PipelineOptions
-    monkeypatch.setattr(stages, "PipelineOptions", lambda arguments: seen.append(real(arguments)) or seen[-1])
+    real = engines.PipelineOptions
+    monkeypatch.setattr(
+        engines, "PipelineOptions", lambda arguments: seen.append(real(arguments)) or seen[-1]
+    )
     options = ("--job_name", "november", "--temp_location=some/where", "--experiments=a", "--experiments=b")
     found = run_estimate(tmp_path / "a", small_text, [good], *options)
     assert found.code == 0, found.err
@@ -94,11 +96,21 @@ def test_an_unknown_command_is_refused_with_the_nearest_one(command: Any) -> Non
     found = command("explian")
     assert (found.code, found.out) == (2, "")
     assert "unknown command 'explian'; did you mean explain?" in found.err
-    assert "there are: perturb, estimate, stream, rollup, explain" in command("frobnicate").err
+    assert "there are: perturb, estimate, stream, rollup, doctor, explain" in command("frobnicate").err
 
 
 def test_help_lists_every_command_and_every_option(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    names = ("perturb", "estimate", "stream", "rollup", "explain", "schema", "mechanisms", "estimators")
+    names = (
+        "perturb",
+        "estimate",
+        "stream",
+        "rollup",
+        "doctor",
+        "explain",
+        "schema",
+        "mechanisms",
+        "estimators",
+    )
     assert (command("--help").code, command().code) == (0, 2)
     assert all(name in command("--help").out for name in names)
     for name in names:

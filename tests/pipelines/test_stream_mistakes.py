@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.pipelines import stream_command
+from ldpbeam.pipelines import engines, stream_command
 from ldpbeam.pipelines.stream import StreamJob
 
 WINDOWS = "windows: {size: 1h}\n"
@@ -44,7 +44,7 @@ class Streaming:
         needed = [part for name, value in own.items() if value is not None for part in (f"--{name}", value)]
         return self._command("stream", *needed, *options)
 
-    def pretend(self, pipeline: Any, job: StreamJob) -> None:
+    def pretend(self, pipeline: Any, job: StreamJob, here: bool) -> None:
         self.jobs.append(job)
         self.during()
 
@@ -274,7 +274,6 @@ def test_prism_where_there_is_nothing(name: str, streaming: Streaming) -> None:
     assert said == f"--prism-location {location}: there is no such file"
 
 
-@pytest.mark.xfail(strict=True, reason="whether it is executable is found out when it is started")
 def test_prism_that_is_no_program(streaming: Streaming) -> None:
     streaming.prism.chmod(0o644)
     said = streaming.refuse("--input", "in/*")
@@ -285,7 +284,8 @@ def test_prism_that_is_no_program(streaming: Streaming) -> None:
 def test_without_prism_what_needs_our_own_source_is_refused(
     option: str, streaming: Streaming, server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_command.prism, "find", lambda location: None)
+    monkeypatch.setattr(engines.prism, "find", lambda location: None)
+    monkeypatch.setattr(engines.prism, "fetch", lambda: None)
     given = {"--input": ["in/*"], "--stop-when-idle": ["5s", "--subscription", SUBSCRIPTION]}[option]
     found = streaming.run(option, *given, prism_location=None)
     assert found.code == 2
@@ -299,7 +299,8 @@ def test_without_prism_what_needs_our_own_source_is_refused(
 def test_without_prism_it_is_said_what_that_costs(
     streaming: Streaming, server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_command.prism, "find", lambda location: None)
+    monkeypatch.setattr(engines.prism, "find", lambda location: None)
+    monkeypatch.setattr(engines.prism, "fetch", lambda: None)
     found = streaming.run("--subscription", SUBSCRIPTION, prism_location=None)
     assert found.code == 0
     assert "a crash loses them" in found.err

@@ -57,6 +57,13 @@ def test_while_nothing_comes_it_moves_on_from_the_latest_report_at_the_clocks_pa
     assert watermark.at(NOW + 3_700_000 + 3_599_001, None, drained=True) == reached + 1
 
 
+def test_a_report_that_is_late_does_not_hold_it_up() -> None:
+    watermark = Watermark(DISORDER)
+    watermark.see(NOW - 5_000, NOW)
+    watermark.see(NOW - WEEK, NOW + 1_000)
+    assert watermark.at(NOW + 11_000, None, drained=True) == NOW + 5_000 - DISORDER
+
+
 def test_while_messages_wait_to_be_taken_the_clock_does_not_move_it() -> None:
     watermark = Watermark(DISORDER)
     watermark.see(NOW - WEEK, NOW)
@@ -79,6 +86,7 @@ def test_a_clock_that_is_set_back_does_not_move_it() -> None:
     assert watermark.at(NOW - WEEK, None, drained=True) == NOW + 10_000
     watermark.see(NOW - WEEK, NOW - WEEK)
     assert watermark.at(NOW - WEEK, NOW - WEEK, drained=False) == NOW + 10_000
+    assert watermark.at(NOW - WEEK + 20_000, None, drained=True) == NOW + 10_000
 
 
 class Moment(NamedTuple):

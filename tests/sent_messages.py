@@ -1,0 +1,192 @@
+"""Messages of every content type that have the same reports, and what they decode to."""
+
+from __future__ import annotations
+
+import io
+import json
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+
+from ldpbeam.schemas import avro
+from ldpbeam.schemas.messages import ARROW, JSON, LINES, BadMessage, Message, decode_messages
+from ldpbeam.schemas.reports import ATTRIBUTE_KEY, SERVICE_KEY, Columns
+
+AVRO = "application/avro"
+NEW_YEAR = 1_767_225_600_000
+SYNC = bytes(range(100, 116))
+REPORT = avro.schema("report")
+WANTED = Columns(extras=("app",))
+
+
+class Found(NamedTuple):
+    batches: list[pa.RecordBatch]
+    bad: list[BadMessage]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """All reports, with what the schema says of their whole batch, by user."""
+        constants = [
+            {key.decode(): value.decode() for key, value in (batch.schema.metadata or {}).items()}
+            for batch in self.batches
+        ]
+        pairs = zip(constants, self.batches, strict=True)
+        rows = [own | row for own, batch in pairs for row in batch.to_pylist()]
+        return sorted(rows, key=lambda row: (row["user_id"] or b"", row["report_id"]))
+
+    def column(self, name: str) -> list[Any]:
+        return [row.get(name) for row in self.rows]
+
+
+def read(*given: Message, wanted: Columns = WANTED, **options: Any) -> Found:
+    found = Found([], [])
+    for item in decode_messages(given, wanted, **options):
+        if isinstance(item, BadMessage):
+            assert item.reports >= 1
+            assert item.problem
+            found.bad.append(item)
+        else:
+            item.validate(full=True)
+            assert item.num_rows
+            assert item.schema.field("position").type == item.schema.field("row").type == pa.int64()
+            assert item.column("report_id").null_count == 0
+            names = item.schema.names
+            assert names == [name for name in (*wanted.names, "position", "row") if name in names]
+            found.batches.append(item)
+    return found
+
+
+def line(record: Mapping[str, Any]) -> bytes:
+    return json.dumps(record).encode()
+
+
+def lines(records: Iterable[Mapping[str, Any]]) -> bytes:
+    return b"".join(line(record) + b"\n" for record in records)
+
+
+def container(
+    records: Iterable[Any],
+    schema: Any = REPORT,
+    metadata: Mapping[str, str] | None = None,
+    per_block: int = 16_000,
+) -> bytes:
+    stream = io.BytesIO()
+    said = dict(metadata or {})
+    fastavro.writer(stream, schema, records, metadata=said, sync_interval=per_block, sync_marker=SYNC)
+    return stream.getvalue()
+
+
+def single_object(record: Any, schema: Any = REPORT) -> bytes:
+    fastavro.schemaless_writer(stream := io.BytesIO(), schema, record)
+    return b"\xc3\x01" + crc_64_avro(schema) + stream.getvalue()
+
+
+def crc_64_avro(schema: Any) -> bytes:
+    """The fingerprint as the Avro specification's pseudocode has it, in the order of bytes of a message."""
+    value = empty = 0xC15D213AA4D7A795
+    for byte in fastavro.schema.to_parsing_canonical_form(schema).encode():
+        value ^= byte
+        for _ in range(8):
+            value = (value >> 1) ^ (empty & -(value & 1))
+    return value.to_bytes(8, "little")
+
+
+def arrow(*batches: pa.RecordBatch, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    written = pa.ipc.IpcWriteOptions(**options)
+    with pa.ipc.new_stream(stream, batches[0].schema, options=written) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return stream.getvalue()
+
+
+def table(records: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([dict(record) for record in records])
+
+
+def fixed(count: int, metadata: Mapping[str, str] | None = None, per_block: int = 16_384) -> bytes:
+    """The same reports as :func:`records`, in fields of fixed width."""
+    schema = avro.fixed_report_schema({"user_id": 16, "report_id": 16})
+    rows = [
+        (uuid.UUID(r["user_id"]).bytes, r["event_time"], r["payload"], uuid.UUID(r["report_id"]).bytes)
+        for r in records(count)
+    ]
+    stream = io.BytesIO()
+    data = np.array(rows, avro.fixed_dtype(schema))
+    avro.write_fixed(stream, data, schema, metadata or {}, SYNC, per_block)
+    return stream.getvalue()
+
+
+def records(count: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "user_id": str(uuid.UUID(int=2**100 + number)),
+            "event_time": NEW_YEAR + number,
+            "payload": number / 4,
+            "report_id": str(uuid.UUID(int=7 * number + 1)),
+        }
+        for number in range(count)
+    ]
+
+
+MAPS = {"attribute": "minutes", "service": "maps"}
+SAID = {ATTRIBUTE_KEY: "minutes", SERVICE_KEY: "maps"}
+TEN = records(10)
+OWN = [record | MAPS for record in TEN]
+EVERY_KIND: dict[str, list[tuple[bytes, str]]] = {
+    "json": [(line(record), JSON) for record in OWN],
+    "lines": [(lines(OWN), LINES)],
+    "objects": [(single_object(record), AVRO) for record in OWN],
+    "container": [(container(OWN), "avro/binary")],
+    "container of small blocks": [(container(OWN, per_block=1), AVRO)],
+    "container that says it once": [(container(TEN, metadata=SAID), AVRO)],
+    "fixed width": [(fixed(10, SAID), AVRO)],
+    "fixed width, small blocks": [(fixed(10, SAID, per_block=3), AVRO)],
+    "stream": [(arrow(table(OWN)), ARROW)],
+    "stream that says it once": [(arrow(table(TEN).replace_schema_metadata(SAID)), ARROW)],
+    "stream of parts": [(arrow(*(table(OWN).slice(at, 3) for at in range(0, 10, 3))), ARROW)],
+    "compressed stream": [(arrow(table(OWN), compression="zstd"), ARROW)],
+}
+
+
+def sent(kind: str, first_id: int = 1000) -> list[Message]:
+    return [
+        Message(str(first_id + number), data, content_type)
+        for number, (data, content_type) in enumerate(EVERY_KIND[kind])
+    ]
+
+
+WITHOUT_ID = [{name: value for name, value in record.items() if name != "report_id"} for record in TEN]
+FIXED = avro.fixed_report_schema({"user_id": 16})
+AS_FIXED = [record | {"user_id": uuid.UUID(record["user_id"]).bytes} for record in WITHOUT_ID]
+BATCHES = {
+    "lines": (lines(WITHOUT_ID), LINES),
+    "container": (container(WITHOUT_ID), AVRO),
+    "container of small blocks": (container(WITHOUT_ID, per_block=1), AVRO),
+    "fixed width": (container(AS_FIXED, FIXED), AVRO),
+    "fixed width, small blocks": (container(AS_FIXED, FIXED, per_block=100), AVRO),
+    "stream": (arrow(table(WITHOUT_ID)), ARROW),
+    "stream of parts": (arrow(*(table(WITHOUT_ID).slice(at, 3) for at in range(0, 10, 3))), ARROW),
+}
+ANN = b'{"user_id": "ann", "payload": 0.5}'
+PRETTY = json.dumps({"user_id": "ann", "payload": 0.5, "x": {"y": [1, 2]}}, indent=2).encode()
+OBJECT = single_object(OWN[0])
+#: Messages that decode as a whole, with their content types.
+VALID = [(data, kind) for own in (*EVERY_KIND.values(), list(BATCHES.values())) for data, kind in own[:2]]
+VALID += [(arrow(table(OWN), table(OWN), compression="lz4"), ARROW), (PRETTY, "")]
+VALID += [
+    (
+        arrow(
+            pa.record_batch({"user_id": pa.array(["a", "b"]).dictionary_encode(), "payload": [b"x", None]})
+        ),
+        ARROW,
+    ),
+    (
+        arrow(pa.record_batch({"user_id": pa.array(["a" * 20, None], pa.string_view()), "app": [[1], []]})),
+        ARROW,
+    ),
+]
