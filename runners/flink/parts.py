@@ -57,7 +57,7 @@ class Parts:
 
     @property
     def beam(self) -> Path:
-        """The jars that task managers need beside Flink's; those in a folder below only the job server needs."""
+        """The jars that task managers need beside Flink's; in a folder below those of the job server."""
         return self.folder / _NOT_SENT / "beam"
 
     @property

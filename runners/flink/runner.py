@@ -1,8 +1,8 @@
 """Beam's Flink runner, whose streams end when their sources have.
 
-On Flink a stream's job goes on when nothing can come any more. Beam has an option that ends it, but with it the
-first checkpoint never does, so nothing that was read is ever acknowledged. So whoever waits for the job looks
-whether the watermark has reached the end of time everywhere, and cancels it then.
+On Flink a stream's job goes on when nothing can come any more. Beam has an option that ends it, but with it
+the first checkpoint never does, so nothing that was read is ever acknowledged. So whoever waits for the job
+looks whether the watermark has reached the end of time everywhere, and cancels it then.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class StreamResult(PipelineResult):
             # Beam raises for a job that was cancelled, whoever did it.
             if not self._drained.is_set():
                 raise
-            return PipelineState.DONE
+            return str(PipelineState.DONE)
         finally:
             self._over.set()
 
