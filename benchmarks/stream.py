@@ -155,6 +155,8 @@ def page(options: argparse.Namespace) -> Iterator[str]:
         )
         yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
         for rate, per_message in ((options.rate, 1000), (options.single_rate, 1)):
+            if not rate:
+                continue
             with tempfile.TemporaryDirectory() as folder:
                 held = measure(rate, per_message, options.seconds, folder)
             # The first and the last ten seconds have less of a load.
@@ -171,8 +173,12 @@ def main() -> None:
     """Measure, print, and write where asked to."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--rate", type=int, default=60_000, help="reports a second, a thousand a message")
-    parser.add_argument("--single-rate", type=int, default=1_000, help="reports a second, one a message")
+    parser.add_argument(
+        "--rate", type=int, default=60_000, help="reports a second, a thousand a message; 0: not"
+    )
+    parser.add_argument(
+        "--single-rate", type=int, default=1_000, help="reports a second, one a message; 0: not"
+    )
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     show(page(options), options.write)

@@ -7,6 +7,7 @@ looks whether the watermark has reached the end of time everywhere, and cancels 
 
 from __future__ import annotations
 
+import logging
 import threading
 import uuid
 from typing import Any
@@ -64,8 +65,9 @@ class StreamResult(PipelineResult):
 
     def wait_until_finish(self, duration: int | None = None) -> str:
         """Wait until the stream has ended, or was cancelled, or so many milliseconds have passed."""
-        watcher = threading.Thread(target=self._watch, daemon=True)
-        watcher.start()
+        threading.Thread(target=self._watch, daemon=True).start()
+        root = logging.getLogger()
+        root.addFilter(self._says_news)
         try:
             return str(self._result.wait_until_finish(duration))
         except RuntimeError:
@@ -75,6 +77,11 @@ class StreamResult(PipelineResult):
             return str(PipelineState.DONE)
         finally:
             self._over.set()
+            root.removeFilter(self._says_news)
+
+    def _says_news(self, record: logging.LogRecord) -> bool:
+        """Not that the job was cancelled here, which Beam tells as an error."""
+        return not (self._drained.is_set() and "JobCancellationException" in record.getMessage())
 
     def cancel(self) -> None:
         """End the job at once."""

@@ -36,7 +36,7 @@ SIZE = 10 * MINUTE
 #: One of its estimates begins where the last pane's ended, as long as panes are early.
 EARLY = rides("size: 10m, allowed_lateness: 10m, early_reports: 500").replace(
     "estimates: {",
-    "estimates: {alone: {estimator: ems, services: [maps], accelerated: true, tolerance: 1e-9}, ",
+    "estimates: {alone: {estimator: ems, services: [maps], accelerated: true, tolerance: 1e-15}, ",
 )
 ESTIMATES = 3
 #: Two attributes, one of categories; a report stands in three windows, and in one group.
