@@ -19,6 +19,7 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
+from grpc import RpcError
 
 from ldpbeam.pipelines import tables
 from ldpbeam.pipelines.arguments import Parser
@@ -218,6 +219,10 @@ def _run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> N
     teller.start()
     try:
         result.wait_until_finish()
+    except (RuntimeError, RpcError) as error:
+        raise UserError(
+            f"the engine failed, and what was not acknowledged is sent again: {str(error).strip()[-2000:]}"
+        ) from None
     finally:
         done.set()
         teller.join()

@@ -19,6 +19,9 @@ from apache_beam.runners.portability.prism_runner import PrismJobServer, PrismRu
 from apache_beam.runners.runner import PipelineRunner
 from apache_beam.version import __version__
 
+#: Beam stops watching a job after so many seconds, whatever its state, and takes that for its failure; the
+#: default is a minute.
+WATCHED_SECONDS = 10**9
 #: Said once where Prism is missing.
 WITHOUT_PRISM = (
     "Prism, Beam's local engine for streams, is not here and could not be fetched (install it with "
@@ -72,6 +75,7 @@ def options(location: str) -> Sequence[str]:
         # A server of its own for each run: one that is shared ends with the first run that does.
         "--experiments=disable_prism_server_singleton",
         "--prism_log_level=error",
+        f"--job_server_timeout={WATCHED_SECONDS}",
     ]
 
 

@@ -27,6 +27,8 @@ CHECKPOINT_MILLISECONDS = 2000
 PASSED_ON = ("PUBSUB_EMULATOR_HOST",)
 #: Milliseconds that Python workers outlive a stage, so that the next one need not start them anew.
 WORKERS_KEPT_MILLISECONDS = 60_000
+#: As long as any job lasts.
+WATCHED_SECONDS = 10**9
 
 
 def runner() -> PipelineRunner:
@@ -83,6 +85,8 @@ def options(
     if parallelism or about.slots:
         # Else it is 1: Beam's job server does not see the cluster's own default.
         found.append(f"--parallelism={parallelism or about.slots}")
+    # Beam stops watching a job after so many seconds, and takes that for its failure; a minute by default.
+    found.append(f"--job_server_timeout={WATCHED_SECONDS}")
     if workers != "loopback":
         # Python runs one thing at a time, so each slot has a worker of its own; 0: one a core.
         found.append(f"--sdk_worker_parallelism={about.slots_of_one or 0}")
