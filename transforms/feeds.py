@@ -38,6 +38,11 @@ class OpenFeed(ABC):
             OSError: if nothing can arrive any more.
         """
 
+    @property
+    @abstractmethod
+    def drained(self) -> bool:
+        """Whether all that had arrived was taken, as far as the feed has been told; a slow answer is none."""
+
     @abstractmethod
     def acknowledge(self, receipts: Sequence[str]) -> None:
         """These are safe and need not be sent again; also after ``close``."""

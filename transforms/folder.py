@@ -125,6 +125,10 @@ class _Watched(OpenFeed):
             for part in split_or_keep(sniff(path, entry.size_in_bytes)):
                 self._waiting.append((part, entry.last_updated_in_seconds or time.time()))
 
+    @property
+    def drained(self) -> bool:
+        return not self._waiting
+
     def acknowledge(self, receipts: Sequence[str]) -> None:
         self._safe.update(receipts)
         make_folder(self.feed.folder)

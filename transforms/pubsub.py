@@ -79,6 +79,8 @@ class _Pulled(OpenFeed):
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._problem: str | None = None
+        #: Whether the last pull that was answered brought nothing.
+        self._nothing_there = False
         self._puller = threading.Thread(target=self._pull_on, daemon=True)
         self._puller.start()
         threading.Thread(target=self._extend_on, daemon=True).start()
@@ -97,6 +99,7 @@ class _Pulled(OpenFeed):
                 request = {"subscription": self.feed.subscription, "max_messages": PULLED_AT_ONCE}
                 pulled = self._client.pull(request=request, timeout=PULL_SECONDS).received_messages
             except (self._errors.DeadlineExceeded, self._errors.RetryError):
+                self._nothing_there = True
                 continue
             except (
                 self._errors.ServerError,
@@ -114,6 +117,7 @@ class _Pulled(OpenFeed):
                 return
             now = answered = time.monotonic()
             with self._lock:
+                self._nothing_there = not pulled
                 self._held.update((one.ack_id, (len(one.message.data), now)) for one in pulled)
                 self._waiting.extend(pulled)
 
@@ -158,6 +162,11 @@ class _Pulled(OpenFeed):
             [one.ack_id for one in messages],
             max(int(1000 * one.publish_time.timestamp()) for one in plain),
         )
+
+    @property
+    def drained(self) -> bool:
+        with self._lock:
+            return self._nothing_there and not self._waiting
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
         for some in _chunks(receipts):

@@ -229,10 +229,10 @@ class _Reader(UnboundedReader):
             return self._end()
         parcel = self._feed.take()
         now = _now()
-        self._drained = parcel is None
+        self._drained = parcel is None and self._feed.drained
         if parcel is None:
             idle = self.reading.stop_when_idle
-            if idle is not None and now - self._active >= idle and not self.unsafe:
+            if idle is not None and now - self._active >= idle and self._drained and not self.unsafe:
                 return self._end()
             return False
         self._active = now

@@ -60,6 +60,7 @@ class Opened(OpenFeed):
         self.arrived: deque[Parcel] = deque()
         self.acknowledged: list[str] = []
         self.closed = False
+        self.answers = True
         self.before_acknowledging: Callable[[Sequence[str]], object] = lambda receipts: None
 
     def take(self) -> Parcel | None:
@@ -69,6 +70,10 @@ class Opened(OpenFeed):
     def acknowledge(self, receipts: Sequence[str]) -> None:
         self.before_acknowledging(receipts)
         self.acknowledged += receipts
+
+    @property
+    def drained(self) -> bool:
+        return self.answers and not self.arrived
 
     def close(self) -> None:
         assert not self.closed
@@ -494,6 +499,17 @@ def test_the_stop_mark_outlasts_the_last_acknowledgement(drive: Drive) -> None:
     driven.make_safe()
     assert driven.named == windows_at(-60)
     assert driven.stopped_at == at(-62)
+
+
+def test_it_does_not_end_while_its_server_does_not_answer(drive: Drive) -> None:
+    driven = drive(stop_when_idle=30 * SECOND)
+    driven.feed.answers = False
+    driven.now += 60 * SECOND
+    assert not driven.take()
+    assert not driven.feed.closed
+    driven.feed.answers = True
+    assert not driven.take()
+    assert driven.feed.closed
 
 
 def test_it_ends_when_nothing_has_come_for_so_long(drive: Drive) -> None:
