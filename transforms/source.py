@@ -133,7 +133,9 @@ class _Source(UnboundedSource):
 
     def create_reader(self, options: Any, checkpoint_mark: CheckpointMark | None) -> UnboundedReader:
         # What an earlier reader took and did not acknowledge is sent again: there is no place to resume from.
-        return _Reader(self.reading, self.reader)
+        made = _Reader(self.reading, self.reader)
+        made.take_over()
+        return made
 
     def get_checkpoint_mark_coder(self) -> beam.coders.Coder:
         return beam.coders.PickleCoder()
@@ -199,6 +201,7 @@ def progress(run: str) -> Progress:
 class _Reader(UnboundedReader):
     def __init__(self, reading: Reading, reader: int) -> None:
         self.reading = reading
+        self.reader = reader
         self.name = uuid.uuid4().hex
         kept = REMEMBERED_WINDOWS * reading.windows.size + reading.windows.allowed_lateness
         self.journal = Journal(reading.output, reading.run, reader, kept)
@@ -215,14 +218,26 @@ class _Reader(UnboundedReader):
         self._oldest: int | None = None
         self._active = _now()
         self._drained = False
-        self._ended = False
+        self.ended = False
         _readers[self.name] = self
+
+    def take_over(self) -> None:
+        """End the readers of this process that stood in this one's place, and go on with their watermark.
+
+        Each copy of the reading stage keeps readers of its own between bundles, and an engine may give the
+        next bundle to another copy. The reader that is left would hold its messages as long as it lives.
+        """
+        for other in list(_readers.values()):
+            same = other.reading.run == self.reading.run and other.reader == self.reader
+            if same and other is not self and not other.ended:
+                self.watermark = other.watermark
+                other.close()
 
     def start(self) -> bool:
         return self.advance()
 
     def advance(self) -> bool:
-        if self._ended:
+        if self.ended:
             return False
         if self.reading.run in _stopped:
             self.journal.stop(self._watermark())
@@ -249,7 +264,7 @@ class _Reader(UnboundedReader):
         return True
 
     def _end(self) -> bool:
-        self._ended = True
+        self.ended = True
         self._taken = None
         self._feed.close()
         self._forget()
@@ -257,7 +272,7 @@ class _Reader(UnboundedReader):
 
     def _forget(self) -> None:
         """A reader that has ended is needed as long as something it took is unsafe."""
-        if self._ended and not self.unsafe:
+        if self.ended and not self.unsafe:
             _readers.pop(self.name, None)
 
     def get_current(self) -> Taken:
@@ -277,7 +292,7 @@ class _Reader(UnboundedReader):
         return self.watermark_said
 
     def get_watermark(self) -> Timestamp:
-        if self._ended:
+        if self.ended:
             return MAX_TIMESTAMP
         reached = self._watermark()
         return MIN_TIMESTAMP if reached is None else _timestamp(reached)
@@ -302,7 +317,7 @@ class _Reader(UnboundedReader):
             self.unsafe = deque(own for own in self.unsafe if own.number > number)
 
     def close(self) -> None:
-        if not self._ended:
+        if not self.ended:
             self._end()
 
 

@@ -108,7 +108,9 @@ class Fake(Feed):
 class Driven:
     """A reader of the source, driven as Beam drives it."""
 
-    def __init__(self, output: Path, windows: str = "10s", period: str | None = None, **given: Any) -> None:
+    def __init__(
+        self, output: Path, windows: str = "10s", period: str | None = None, reader: int = 0, **given: Any
+    ) -> None:
         self.now = NOW
         self.output = str(output)
         model = {"size": windows, "period": period, "allowed_lateness": "20s"}
@@ -118,7 +120,7 @@ class Driven:
             **{**own, "output": self.output, "run": feed.label, "disorder": DISORDER, **given}
         )
         self._numbers = itertools.count()
-        source_of_one = source._Source(self.reading)
+        source_of_one = source._Source(self.reading, reader)
         self.reader: Any = source_of_one.create_reader(None, None)
         self.feed = OPENED[feed.label][0]
         self._coder = source_of_one.get_checkpoint_mark_coder()
@@ -596,7 +598,7 @@ def test_a_reader_that_has_ended_with_nothing_unsafe_is_forgotten(ending: str, d
 
 def test_progress_is_of_all_readers_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "_now", lambda: NOW)
-    runs = [Driven(tmp_path, run=run) for run in ("one", "one", "two")]
+    runs = [Driven(tmp_path, run=run, reader=reader) for run, reader in (("one", 0), ("one", 1), ("two", 0))]
     assert progress("one") == Progress(None, None, 0)
     runs[2].come(-500)
     for driven, second in zip(runs[:2], (-60, -50), strict=True):
@@ -750,3 +752,20 @@ def test_a_source_is_the_same_bytes_wherever_it_has_been() -> None:
     # A worker never has the source that was made, but what came over the wire.
     first = pickler.dumps(pickler.loads(made))
     assert pickler.dumps(pickler.loads(first)) == first
+
+
+def test_a_reader_in_anothers_place_ends_it_and_goes_on_with_its_watermark(tmp_path: Path) -> None:
+    windows = WindowsModel.model_validate({"size": "10s"})
+    reading = Reading(Fake(), ("x",), windows, str(tmp_path), "taken over", DISORDER)
+    made = source._Source(reading)
+    first = made.create_reader(None, None)
+    first.watermark.see(1_000_000, 2_000_000)
+    said = first.watermark.at(2_000_000, None, False)
+    second = made.create_reader(None, None)
+    assert (first.ended, second.ended) == (True, False)
+    assert OPENED[reading.feed.label][0].closed
+    assert second.watermark.at(2_000_000, None, False) == said == 1_000_000 - DISORDER
+    other = source._Source(reading, 1).create_reader(None, None)
+    assert (second.ended, other.ended) == (False, False)
+    for reader in (second, other):
+        reader.close()
