@@ -133,9 +133,10 @@ class _Source(UnboundedSource):
 
     def create_reader(self, options: Any, checkpoint_mark: CheckpointMark | None) -> UnboundedReader:
         # What an earlier reader took and did not acknowledge is sent again: there is no place to resume from.
-        made = _Reader(self.reading, self.reader)
-        made.take_over()
-        return made
+        before = next(
+            (own for own in _readers.values() if own.stands_for(self.reading.run, self.reader)), None
+        )
+        return _Reader(self.reading, self.reader, before)
 
     def get_checkpoint_mark_coder(self) -> beam.coders.Coder:
         return beam.coders.PickleCoder()
@@ -199,17 +200,29 @@ def progress(run: str) -> Progress:
 
 
 class _Reader(UnboundedReader):
-    def __init__(self, reading: Reading, reader: int) -> None:
+    """One reader of a run.
+
+    Each copy of the reading stage keeps readers of its own between bundles, and an engine may give the next
+    bundle to another copy. So a new reader goes on with the feed and the watermark of the one before, which
+    would else hold its messages as long as it lives; only what that one handed on is still its own.
+    """
+
+    def __init__(self, reading: Reading, reader: int, before: _Reader | None = None) -> None:
         self.reading = reading
         self.reader = reader
         self.name = uuid.uuid4().hex
         kept = REMEMBERED_WINDOWS * reading.windows.size + reading.windows.allowed_lateness
         self.journal = Journal(reading.output, reading.run, reader, kept)
-        self.watermark = Watermark(reading.disorder)
+        self.watermark = Watermark(reading.disorder) if before is None else before.watermark
+        self._before = before
         self.watermark_said: int | None = None
         self.published: int | None = None
         self.unsafe: deque[_Unsafe] = deque()
-        self._feed = reading.feed.open()
+        if before is None:
+            self._feed = reading.feed.open()
+        else:
+            self._feed, before.ended = before._feed, True
+            before._forget()
         self._lock = threading.Lock()
         #: Marks are finalised on a pool of threads.
         self._acknowledging = threading.Lock()
@@ -221,17 +234,9 @@ class _Reader(UnboundedReader):
         self.ended = False
         _readers[self.name] = self
 
-    def take_over(self) -> None:
-        """End the readers of this process that stood in this one's place, and go on with their watermark.
-
-        Each copy of the reading stage keeps readers of its own between bundles, and an engine may give the
-        next bundle to another copy. The reader that is left would hold its messages as long as it lives.
-        """
-        for other in list(_readers.values()):
-            same = other.reading.run == self.reading.run and other.reader == self.reader
-            if same and other is not self and not other.ended:
-                self.watermark = other.watermark
-                other.close()
+    def stands_for(self, run: str, reader: int) -> bool:
+        """Whether it reads what a reader of a run reads."""
+        return not self.ended and (self.reading.run, self.reader) == (run, reader)
 
     def start(self) -> bool:
         return self.advance()
@@ -286,8 +291,11 @@ class _Reader(UnboundedReader):
         return _timestamp(_now() if reached is None else reached)
 
     def _watermark(self) -> int | None:
+        if self._before is not None and not self._before.unsafe:
+            self._before = None
+        unsafe = self.unsafe if self._before is None else (*self._before.unsafe, *self.unsafe)
         with self._lock:
-            oldest = min((own.oldest for own in self.unsafe if own.oldest is not None), default=None)
+            oldest = min((own.oldest for own in tuple(unsafe) if own.oldest is not None), default=None)
             self.watermark_said = self.watermark.at(_now(), oldest, self._drained and not self.unsafe)
         return self.watermark_said
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from apache_beam.internal import pickler
 from apache_beam.io.unbounded_source import _FinalizeCheckpointOnce
-from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -754,18 +754,28 @@ def test_a_source_is_the_same_bytes_wherever_it_has_been() -> None:
     assert pickler.dumps(pickler.loads(first)) == first
 
 
-def test_a_reader_in_anothers_place_ends_it_and_goes_on_with_its_watermark(tmp_path: Path) -> None:
+def test_a_reader_in_anothers_place_goes_on_with_its_feed_and_its_watermark(tmp_path: Path) -> None:
     windows = WindowsModel.model_validate({"size": "10s"})
     reading = Reading(Fake(), ("x",), windows, str(tmp_path), "taken over", DISORDER)
     made = source._Source(reading)
     first = made.create_reader(None, None)
-    first.watermark.see(1_000_000, 2_000_000)
-    said = first.watermark.at(2_000_000, None, False)
-    second = made.create_reader(None, None)
-    assert (first.ended, second.ended) == (True, False)
-    assert OPENED[reading.feed.label][0].closed
-    assert second.watermark.at(2_000_000, None, False) == said == 1_000_000 - DISORDER
+    (feed,) = OPENED[reading.feed.label]
+    for second in (-20, -10):
+        feed.arrived.append(Parcel([batch(at(second))], [], [f"r{second}"], NOW))
+    assert first.start()
+    mark = first.get_checkpoint_mark()
+    again = made.create_reader(None, None)
+    assert (first.ended, again.ended, len(OPENED[reading.feed.label])) == (True, False, 1)
+    # A stage that lets go of the first one changes nothing.
+    first.close()
+    assert not feed.closed
+    assert again.start()
+    assert again.get_watermark() == Timestamp(micros=1000 * at(-20 - DISORDER / 1000))
+    mark.finalize_checkpoint()
+    assert feed.acknowledged == ["r-20"]
+    assert again.get_watermark() == Timestamp(micros=1000 * at(-10 - DISORDER / 1000))
     other = source._Source(reading, 1).create_reader(None, None)
-    assert (second.ended, other.ended) == (False, False)
-    for reader in (second, other):
+    assert (again.ended, other.ended, len(OPENED[reading.feed.label])) == (False, False, 2)
+    for reader in (again, other):
         reader.close()
+    assert feed.closed
