@@ -31,7 +31,7 @@ from ldpbeam.schemas.study import WindowsModel
 from ldpbeam.transforms.batches import WATERMARK
 from ldpbeam.transforms.counts import COUNTS, IN, count
 from ldpbeam.transforms.dead_letters import DEAD, emit
-from ldpbeam.transforms.feeds import Feed, Parcel
+from ldpbeam.transforms.feeds import Feed, OpenFeed, Parcel
 from ldpbeam.transforms.journal import Journal, OpenWindow
 from ldpbeam.transforms.stream_users import REMEMBERED_WINDOWS
 from ldpbeam.transforms.stream_windows import FUTURE, windows_of
@@ -211,27 +211,33 @@ class _Reader(UnboundedReader):
         self.reading = reading
         self.reader = reader
         self.name = uuid.uuid4().hex
-        kept = REMEMBERED_WINDOWS * reading.windows.size + reading.windows.allowed_lateness
-        self.journal = Journal(reading.output, reading.run, reader, kept)
-        self.watermark = Watermark(reading.disorder) if before is None else before.watermark
+        self.ended: bool = False
         self._before = before
         self.watermark_said: int | None = None
         self.published: int | None = None
         self.unsafe: deque[_Unsafe] = deque()
+        self.journal: Journal
+        self.watermark: Watermark
+        self._feed: OpenFeed
+        #: Marks are finalised on a pool of threads.
+        self._acknowledging: threading.Lock
         if before is None:
+            kept = REMEMBERED_WINDOWS * reading.windows.size + reading.windows.allowed_lateness
+            self.journal = Journal(reading.output, reading.run, reader, kept)
+            self.watermark = Watermark(reading.disorder)
             self._feed = reading.feed.open()
+            self._acknowledging = threading.Lock()
         else:
-            self._feed, before.ended = before._feed, True
+            self.journal, self.watermark = before.journal, before.watermark
+            self._feed, self._acknowledging = before._feed, before._acknowledging
+            before.ended = True
             before._forget()
         self._lock = threading.Lock()
-        #: Marks are finalised on a pool of threads.
-        self._acknowledging = threading.Lock()
         self._number = 0
         self._taken: Taken | None = None
         self._oldest: int | None = None
         self._active = _now()
         self._drained = False
-        self.ended = False
         _readers[self.name] = self
 
     def stands_for(self, run: str, reader: int) -> bool:
