@@ -8,6 +8,7 @@ ends before such a window has its pane, the next run knows that the window is in
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -42,6 +43,8 @@ class Journal:
         self.folder = FileSystems.join(output, RUNS, run)
         self.path = FileSystems.join(self.folder, f"journal-{reader}.json")
         self.kept = kept
+        # Marks are finalised on other threads than the one that stops.
+        self._lock = threading.Lock()
         self._stopped_at: int | None = None
         # A reader that is made again in the same run goes on with its journal.
         found = _entry(self.path) if FileSystems.exists(self.path) else {"windows": []}
@@ -50,14 +53,16 @@ class Journal:
     def name(self, windows: Iterable[OpenWindow], watermark: int | None) -> None:
         """These windows are open; when this returns it stands in the file."""
         passed = -(2**62) if watermark is None else watermark - self.kept
-        new = {window for window in windows if window.end > passed} - self._windows
-        if new:
-            self._write({window for window in self._windows | new if window.end > passed})
+        with self._lock:
+            new = {window for window in windows if window.end > passed} - self._windows
+            if new:
+                self._write({window for window in self._windows | new if window.end > passed})
 
     def stop(self, watermark: int | None) -> None:
         """The run is asked to stop: windows that end after the watermark will not be complete."""
-        self._stopped_at = -(2**62) if watermark is None else watermark
-        self._write(self._windows)
+        with self._lock:
+            self._stopped_at = -(2**62) if watermark is None else watermark
+            self._write(self._windows)
 
     def _write(self, windows: set[OpenWindow]) -> None:
         make_folder(self.folder)

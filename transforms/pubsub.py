@@ -98,15 +98,17 @@ class _Pulled(OpenFeed):
             try:
                 request = {"subscription": self.feed.subscription, "max_messages": PULLED_AT_ONCE}
                 pulled = self._client.pull(request=request, timeout=PULL_SECONDS).received_messages
-            except (self._errors.DeadlineExceeded, self._errors.RetryError):
+            except self._errors.DeadlineExceeded:
                 self._nothing_there = True
                 continue
             except (
                 self._errors.ServerError,
                 self._errors.TooManyRequests,
                 self._errors.Cancelled,
+                self._errors.RetryError,
             ) as error:
                 # The server is away, and may come back; what it holds waits there.
+                self._nothing_there = False
                 if time.monotonic() - answered >= QUIET_SECONDS:
                     FEEDS.warning("%s: no answer for a minute: %s", self.feed.subscription, error.message)
                     answered = time.monotonic()

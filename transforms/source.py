@@ -7,6 +7,7 @@ with unbounded splittable reads: Prism and Flink.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 import uuid
@@ -67,6 +68,15 @@ class Reading:
     disorder: int
     stop_when_idle: int | None = None
     readers: int = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """An engine knows a source by the bytes of its pickle, and those of a model's sets change."""
+        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return _reading, (given | {"windows": self.windows.model_dump_json()},)
+
+
+def _reading(given: dict[str, Any]) -> Reading:
+    return Reading(**given | {"windows": WindowsModel.model_validate_json(given["windows"])})
 
 
 class Taken(NamedTuple):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stream_runs import PATIENCE
+from stream_messages import PATIENCE
 
 pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
 pytestmark = pytest.mark.slow

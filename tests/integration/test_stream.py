@@ -9,17 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from stream_runs import (
+from stream_messages import (
     HOUR,
     WEEK_AGO,
-    Stream,
-    answers,
     client,
-    closes,
     evenly,
+    one_by_one,
     publish,
     reports_of,
     rides,
+)
+from stream_runs import (
+    Stream,
+    answers,
+    closes,
+    run_batch,
     statistics_of,
     streaming,
 )
@@ -48,15 +52,15 @@ class Backlog:
             *reports_of(STUDY, "single", evenly(WEEK_AGO, SPAN, SINGLY), seed=2),
         ]
         self.reports = sum(len(part.times) for part in self.sent)
-        in_batches, one_by_one = self.sent[:2], self.sent[2:]
+        many, single = self.sent[:2], self.sent[2:]
         #: (the earliest event time, the message)
         self.messages: list[tuple[int, Any]] = [
             (int(part.times[BATCH * number]), message)
-            for part in in_batches
+            for part in many
             for number, message in enumerate(client.in_batches(part, BATCH))
         ] + [
             (int(part.times[number]), message)
-            for part in one_by_one
+            for part in single
             for number, message in enumerate(client.one_by_one(part))
         ]
 
@@ -94,7 +98,7 @@ class Ticks:
     def _report(self, event_time: int) -> None:
         seed = len(self.sent)
         reports = reports_of(STUDY, f"tick-{seed}", [event_time], seed)
-        publish(self.topic, [message for part in reports for message in client.one_by_one(part)])
+        publish(self.topic, one_by_one(reports))
         self.sent += reports
 
 
@@ -102,7 +106,7 @@ def close_windows(stream: Stream, ticks: Ticks) -> None:
     """Report of an hour later until the windows of the backlog are closed, then what is too late for them."""
     ticks.until(lambda: stream.said.count(" on time: ") == SPAN // 10_000, WEEK_AGO + HOUR)
     late = reports_of(STUDY, "too late", evenly(WEEK_AGO, SPAN, TOO_LATE), seed=4)
-    publish(ticks.topic, [message for part in late for message in client.one_by_one(part)])
+    publish(ticks.topic, one_by_one(late))
 
 
 def check(stream: Stream, sent: Sequence[Any], duplicates: int, batch: Any) -> None:
@@ -126,22 +130,13 @@ def check(stream: Stream, sent: Sequence[Any], duplicates: int, batch: Any) -> N
 
 
 @pytest.fixture
-def run_batch(run_estimate: Any, write_reports: Any, tmp_path: Path) -> Callable[[Sequence[Any]], Any]:
-    """``ldpbeam estimate`` over files of the same reports."""
-
-    def run(sent: Sequence[Any]) -> Any:
-        paths = [
-            path for n, part in enumerate(sent) for path in write_reports(tmp_path / f"files-{n}", [part])
-        ]
-        batch = run_estimate(tmp_path / "batch", STUDY, paths)
-        assert batch.code == 0, batch.err
-        return batch
-
-    return run
+def batch_of(run_estimate: Any, write_reports: Any, tmp_path: Path) -> Callable[[Sequence[Any]], Any]:
+    """The batch run over some reports."""
+    return lambda sent: run_batch(run_estimate, write_reports, tmp_path / "batch", STUDY, sent)
 
 
 def test_a_backlog_that_is_sent_twice_in_parts_and_shuffled(
-    pubsub: str, topic_and_subscription: Any, prism: str, run_batch: Any, tmp_path: Path
+    pubsub: str, topic_and_subscription: Any, prism: str, batch_of: Any, tmp_path: Path
 ) -> None:
     names, backlog = topic_and_subscription(pubsub), Backlog()
     messages, duplicates = backlog.shuffled(DISORDER, REPEATED)
@@ -155,11 +150,11 @@ def test_a_backlog_that_is_sent_twice_in_parts_and_shuffled(
         )
         close_windows(stream, ticks)
         sent = backlog.sent + ticks.sent
-        check(stream, sent, duplicates, run_batch(sent))
+        check(stream, sent, duplicates, batch_of(sent))
 
 
 def test_a_backlog_whose_server_sends_again_and_shuffles(
-    own_pubsub: PubSubServer, topic_and_subscription: Any, prism: str, run_batch: Any, tmp_path: Path
+    own_pubsub: PubSubServer, topic_and_subscription: Any, prism: str, batch_of: Any, tmp_path: Path
 ) -> None:
     from pubsub_deliveries import Counts, Faults
 
@@ -179,4 +174,4 @@ def test_a_backlog_whose_server_sends_again_and_shuffles(
         ticks = Ticks(stream, names.topic)
         close_windows(stream, ticks)
         sent = backlog.sent + ticks.sent
-        check(stream, sent, duplicates, run_batch(sent))
+        check(stream, sent, duplicates, batch_of(sent))

@@ -13,19 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 import fastavro
 import pytest
-from stream_runs import (
+from stream_messages import (
     MINUTE,
     PATIENCE,
     WEEK_AGO,
-    Left,
-    answers,
     client,
-    closes,
     evenly,
+    in_batches,
+    one_by_one,
     publish,
     pulled,
     reports_of,
     rides,
+)
+from stream_runs import (
+    Left,
+    answers,
+    closes,
+    run_batch,
     statistics_of,
     streaming,
 )
@@ -44,14 +49,6 @@ pytestmark = pytest.mark.slow
 STUDY = rides("size: 10m, allowed_lateness: 10m")
 SIZE = 10 * MINUTE
 IDLE = ("--stop-when-idle", "3s")
-
-
-def in_batches(sent: Sequence[Any], size: int = 100) -> list[Any]:
-    return [message for part in sent for message in client.in_batches(part, size)]
-
-
-def one_by_one(sent: Sequence[Any]) -> list[Any]:
-    return [message for part in sent for message in client.one_by_one(part)]
 
 
 def window(number: int) -> tuple[int, int]:
@@ -75,16 +72,12 @@ def timings(left: Left) -> dict[tuple[int, int], tuple[str, bool]]:
 
 
 @pytest.fixture
-def run_batch(run_estimate: Any, write_reports: Any, tmp_path: Path) -> Callable[..., Any]:
-    """``ldpbeam estimate`` over files of the same reports."""
+def batch_of(run_estimate: Any, write_reports: Any, tmp_path: Path) -> Callable[[Sequence[Any]], Any]:
+    """The batch run over some reports."""
     numbers = itertools.count()
 
     def run(sent: Sequence[Any]) -> Any:
-        folder = tmp_path / f"batch-{next(numbers)}"
-        paths = [path for n, part in enumerate(sent) for path in write_reports(folder / str(n), [part])]
-        batch = run_estimate(folder, STUDY, paths)
-        assert batch.code == 0, batch.err
-        return batch
+        return run_batch(run_estimate, write_reports, tmp_path / f"batch-{next(numbers)}", STUDY, sent)
 
     return run
 
@@ -111,7 +104,7 @@ def bad_messages(good: Any, batch: Any) -> Iterator[tuple[str, Any]]:
 
 
 def test_bad_messages_are_dead_letters_and_the_rest_counts(
-    pubsub: str, topic_and_subscription: Any, prism: str, run_batch: Any, tmp_path: Path
+    pubsub: str, topic_and_subscription: Any, prism: str, batch_of: Any, tmp_path: Path
 ) -> None:
     names = topic_and_subscription(pubsub)
     sent = reports_of(STUDY, "good", evenly(WEEK_AGO, SIZE, 400), seed=1)
@@ -134,7 +127,7 @@ def test_bad_messages_are_dead_letters_and_the_rest_counts(
     assert Counter(letter["reason"] for letter in left.dead_letters) == reasons
     assert {letter["file"] for letter in left.dead_letters} == {names.subscription}
     assert "unknown content type" in stream.said
-    batch = run_batch(sent)
+    batch = batch_of(sent)
     assert left.statistics == statistics_of(batch.snapshots)
     assert left.estimates == answers(batch.estimates)
 
@@ -143,7 +136,7 @@ def test_a_stream_that_is_asked_to_stop_gives_back_what_it_did_not_take(
     own_pubsub: PubSubServer,
     topic_and_subscription: Any,
     prism: str,
-    run_batch: Any,
+    batch_of: Any,
     command: Any,
     tmp_path: Path,
 ) -> None:
@@ -186,7 +179,7 @@ def test_a_stream_that_is_asked_to_stop_gives_back_what_it_did_not_take(
     ran = command("rollup", "--study", path, "--statistics", pattern, "--output", rolled, "--window", "10m")
     assert ran.code == 0, ran.err
     found = [s for file in (rolled / "statistics").glob("*.avro") for s in snapshots_in(file)]
-    assert statistics_of(found) == statistics_of(run_batch(sent).snapshots)
+    assert statistics_of(found) == statistics_of(batch_of(sent).snapshots)
 
 
 def snapshots_in(path: Path) -> list[Any]:
@@ -195,7 +188,7 @@ def snapshots_in(path: Path) -> list[Any]:
 
 
 def test_a_stream_that_is_killed_leaves_nothing_wrong(
-    own_pubsub: PubSubServer, topic_and_subscription: Any, prism: str, run_batch: Any, tmp_path: Path
+    own_pubsub: PubSubServer, topic_and_subscription: Any, prism: str, batch_of: Any, tmp_path: Path
 ) -> None:
     names = topic_and_subscription(own_pubsub.address, ack_deadline_seconds=10)
     told = topic_and_subscription(own_pubsub.address)
@@ -220,7 +213,7 @@ def test_a_stream_that_is_killed_leaves_nothing_wrong(
         stream.end(signal.SIGKILL)
         one, unacked = stream.left, counts().unacked
     assert_whole(one.output)
-    of_first = statistics_of(run_batch(first).snapshots)
+    of_first = statistics_of(batch_of(first).snapshots)
     assert timings(one) == dict.fromkeys(closed, ("on_time", True))
     assert one.statistics == {place: own for place, own in of_first.items() if place[1] in closed}
     left_open = {own for own in one.named if (own.start, own.end) not in closed}
@@ -240,7 +233,7 @@ def test_a_stream_that_is_killed_leaves_nothing_wrong(
     found = timings(two)
     assert found.pop(window(7)) == ("on_time", True)
     assert found == {own: ("on_time", False) for own in still_open if own in found}
-    of_after = statistics_of(run_batch(after).snapshots)
+    of_after = statistics_of(batch_of(after).snapshots)
     assert {place: own for place, own in two.statistics.items() if place[1] == window(7)} == of_after
     assert_whole(two.output)
     published += pulled(told.subscription, len(two.records))
@@ -248,7 +241,6 @@ def test_a_stream_that_is_killed_leaves_nothing_wrong(
     assert {message.attributes["id"]: json.loads(message.data) for message in published} == {
         estimate_id(record): record for record in one.records + two.records
     }
-    eventually(lambda: stream.processes() == [])
 
 
 def assert_whole(output: Path) -> None:
@@ -265,8 +257,20 @@ def assert_whole(output: Path) -> None:
             assert all(map(json.loads, lines))
 
 
+def test_no_engine_outlives_a_killed_stream(
+    own_pubsub: PubSubServer, topic_and_subscription: Any, prism: str, tmp_path: Path
+) -> None:
+    names = topic_and_subscription(own_pubsub.address)
+    # One that had something to say would end with a broken pipe; this one has nothing.
+    with streaming(tmp_path, STUDY, prism, "--subscription", names.subscription) as stream:
+        stream.wait_until_said("^run .* reading ")
+        stream.wait_until(lambda: len(stream.processes()) == 2)
+        stream.end(signal.SIGKILL)
+        eventually(lambda: stream.processes() == [])
+
+
 def test_a_server_that_drops_and_pauses_and_forgets_deadlines(
-    own_pubsub: PubSubServer, topic_and_subscription: Any, prism: str, run_batch: Any, tmp_path: Path
+    own_pubsub: PubSubServer, topic_and_subscription: Any, prism: str, batch_of: Any, tmp_path: Path
 ) -> None:
     from pubsub_deliveries import Faults
 
@@ -309,4 +313,4 @@ def test_a_server_that_drops_and_pauses_and_forgets_deadlines(
     assert left.accounting["used"] == count(every)
     assert left.accounting["duplicates"] > 0
     assert closes(left.accounting)
-    assert left.statistics == statistics_of(run_batch(every).snapshots)
+    assert left.statistics == statistics_of(batch_of(every).snapshots)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stream_runs import MINUTE, WEEK_AGO, answers, evenly, reports_of, rides, statistics_of, streaming
+from stream_messages import MINUTE, WEEK_AGO, evenly, reports_of, rides
+from stream_runs import answers, statistics_of, streaming
 
 pytestmark = pytest.mark.slow
 

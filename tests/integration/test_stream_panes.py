@@ -10,20 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stream_runs import (
+from stream_messages import (
     MINUTE,
     WEEK_AGO,
-    answers,
     client,
-    closes,
     evenly,
+    in_batches,
     publish,
     pulled,
     reports_of,
     rides,
-    statistics_of,
-    streaming,
 )
+from stream_runs import answers, closes, run_batch, statistics_of, streaming
 
 from ldpbeam.pipelines.write_panes import estimate_id
 from ldpbeam.schemas.study_file import parse_study
@@ -75,7 +73,7 @@ def test_panes_come_early_on_time_and_late(
     late = reports_of(EARLY, "late", evenly(WEEK_AGO, SIZE, 50), seed=4)
 
     def send(sent: Any) -> None:
-        publish(names.topic, [message for part in sent for message in client.in_batches(part, 100)])
+        publish(names.topic, in_batches(sent))
 
     options = ["--topic", names.topic, "--publish-to", told.topic, "--max-disorder", "10s"]
     options += ["--stop-when-idle", "4s", "--partitions", "2"]
@@ -99,8 +97,7 @@ def test_panes_come_early_on_time_and_late(
     reports = sum(len(part.times) for part in every)
     assert left.accounting["in"] == reports + 100
     assert (left.accounting["used"], left.accounting["duplicates"]) == (reports, 100)
-    paths = [p for n, part in enumerate(every) for p in write_reports(tmp_path / f"files-{n}", [part])]
-    batch = run_estimate(tmp_path / "batch", EARLY, paths)
+    batch = run_batch(run_estimate, write_reports, tmp_path / "batch", EARLY, every)
     assert left.statistics == statistics_of(batch.snapshots)
     assert left.estimates == answers(batch.estimates)
     panes = len(re.findall(r" (?:early|on time|late)(?: \d+)?: ", stream.said))

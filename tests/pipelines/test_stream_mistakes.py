@@ -326,7 +326,7 @@ def test_an_output_folder_of_a_batch_run(streaming: Streaming, write_lines: Call
 @pytest.mark.parametrize(
     "output",
     [
-        "/dev/null/x",
+        "study.yaml/x",
         *(
             pytest.param(output, marks=pytest.mark.xfail(strict=True, reason=reason))
             for output, reason in (

@@ -143,6 +143,16 @@ def test_it_looks_for_files_now_and_then(watching: Watching, monkeypatch: pytest
     assert users(everything(opened)) == ["bob"]
 
 
+def test_it_is_drained_when_no_part_of_a_file_waits(watching: Watching) -> None:
+    watching.write("a", "ann")
+    watching.write("b", "bob")
+    opened = watching.open()
+    opened.take()
+    assert not opened.drained
+    opened.take()
+    assert opened.drained
+
+
 def test_a_parcel_was_sent_when_its_file_was_written(watching: Watching) -> None:
     watching.write("a", "ann")
     (parcel,) = everything(watching.open())

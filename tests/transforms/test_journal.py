@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -116,6 +117,27 @@ def test_a_reader_that_is_made_again_goes_on_with_its_journal(tmp_path: Path) ->
     journal(tmp_path).name([window(1)], None)
     journal(tmp_path).name([window(2)], None)
     assert named_windows(str(tmp_path), "run-1") == {window(1), window(2)}
+
+
+def test_the_stop_mark_stays_when_windows_are_named_at_the_same_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, write = journal(tmp_path), stage.replacing
+    stopping = threading.Thread(target=own.stop, args=(HOUR,))
+
+    @contextlib.contextmanager
+    def slowly(path: str) -> Iterator[IO[bytes]]:
+        with write(path) as stream:
+            yield stream
+            if not stopping.ident:
+                stopping.start()
+                stopping.join(0.5)
+
+    monkeypatch.setattr(stage, "replacing", slowly)
+    own.name([window(1)], None)
+    stopping.join()
+    assert stopped_at(str(tmp_path), "run-1") == HOUR
+    assert named_windows(str(tmp_path), "run-1") == {window(1)}
 
 
 class DiskFullError(OSError):

@@ -211,7 +211,6 @@ def test_a_subscription_that_is_deleted_ends_it_after_what_had_come(running: Run
             assert str(found.value) == f"{SUBSCRIPTION}: {SUBSCRIPTION} does not exist"
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize(
     "error", [RefreshError("the credentials are gone"), ValueError("the channel is closed")]
 )
@@ -227,6 +226,42 @@ def test_whatever_ends_the_pulling_is_said(
         assert not opened._puller.is_alive()
         with pytest.raises(OSError, match=str(error)):
             opened.take()
+
+
+def test_it_is_drained_when_the_server_has_said_that_nothing_is_there(running: Running) -> None:
+    with running.reading() as opened:
+        wait_until(lambda: opened.drained)
+        running.publish("ann")
+        wait_until(lambda: len(opened._waiting) == 1)
+        assert not opened.drained
+        assert opened.take() is not None
+        wait_until(lambda: opened.drained)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        exceptions.ServiceUnavailable("away"),
+        exceptions.RetryError("tried for a minute", None),
+    ],
+)
+def test_it_is_not_drained_while_the_server_is_away(
+    error: Exception, running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def pull(**_: object) -> None:
+        tried.append(error)
+        time.sleep(0.01)
+        raise error
+
+    with running.reading() as opened:
+        wait_until(lambda: opened.drained)
+        with monkeypatch.context() as patch:
+            patch.setattr(opened._client, "pull", pull)
+            wait_until(lambda: len(tried) >= 2)
+            assert not opened.drained
+        wait_until(lambda: opened.drained)
 
 
 def test_acknowledgements_that_fail_are_errors_and_their_messages_stay_held(
