@@ -12,9 +12,11 @@ import shutil
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
+from apache_beam.runners.portability.job_server import StopOnExitJobServer
 from apache_beam.runners.portability.prism_runner import PrismJobServer, PrismRunner
 from apache_beam.runners.runner import PipelineRunner
 from apache_beam.version import __version__
@@ -63,7 +65,24 @@ def fetch() -> str | None:
 
 def runner() -> PipelineRunner:
     """The engine; :func:`options` tell it where Prism is."""
-    return PrismRunner()
+    return _OwnPrismRunner()
+
+
+class _OwnPrismRunner(PrismRunner):  # type: ignore[misc]
+    """Runs a job on a Prism of its own: one that is shared ends with the first run that does."""
+
+    def default_job_server(self, options: PipelineOptions) -> StopOnExitJobServer:
+        return StopOnExitJobServer(_PrismServer(options))
+
+
+class _PrismServer(PrismJobServer):  # type: ignore[misc]
+    """Prism, which ends with the thread that started it, and so with this process, however that ends."""
+
+    def subprocess_cmd_and_endpoint(self) -> tuple[list[Any], str]:
+        command, endpoint = super().subprocess_cmd_and_endpoint()
+        # Of util-linux; elsewhere a Prism whose process was killed stays.
+        setpriv = shutil.which("setpriv")
+        return [*([setpriv, "--pdeathsig", "KILL"] if setpriv else []), *command], endpoint
 
 
 def options(location: str) -> Sequence[str]:
@@ -72,8 +91,6 @@ def options(location: str) -> Sequence[str]:
         f"--prism_location={location}",
         "--environment_type=LOOPBACK",
         "--streaming",
-        # A server of its own for each run: one that is shared ends with the first run that does.
-        "--experiments=disable_prism_server_singleton",
         "--prism_log_level=error",
         f"--job_server_timeout={WATCHED_SECONDS}",
     ]
