@@ -8,7 +8,7 @@ FOLDERS := schemas transforms pipelines runners
 TREE   := build/tree
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-stream test fast lint format benchmarks clean
+.PHONY: help install demo demo-stream test fast lint format benchmarks flink-up flink-down clean
 
 help:
 	@echo "make demo        simulate people at three services, run the pipeline, compare with the truth"
@@ -17,6 +17,7 @@ help:
 	@echo "make fast        the tests that take seconds"
 	@echo "make lint        ruff, mypy, import-linter"
 	@echo "make benchmarks  throughput, beside a per-record pipeline and a bare script"
+	@echo "make flink-up    a Flink cluster on this machine (Java, Maven; make flink-down ends it)"
 
 $(VENV)/.installed: setup.py
 	$(PYTHON) -m venv $(VENV)
@@ -53,6 +54,12 @@ test: lint
 
 fast: install
 	$(BIN)/python -m pytest -m "not slow"
+
+flink-up: install
+	$(BIN)/python -m ldpbeam.runners.flink.cluster up
+
+flink-down: install
+	$(BIN)/python -m ldpbeam.runners.flink.cluster down
 
 benchmarks: install
 	$(BIN)/python -m benchmarks.throughput

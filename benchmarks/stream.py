@@ -131,7 +131,7 @@ def _listen(stream: Any, held: Held) -> None:
             held.lags.append(float(found[2]))
         elif " on time: " in line or " late" in line.partition(": ")[0]:
             held.panes += 1
-        elif "reports in " in line and " used " in line:
+        elif " reports in = " in line or " reports in is NOT " in line:
             held.accounting = line.strip()
 
 

@@ -55,6 +55,19 @@ class Output:
         return {"run": self.run, "study": self.study.study, "study_fingerprint": fingerprint(self.study)}
 
 
+@contextlib.contextmanager
+def named_in_errors(output: str) -> Iterator[None]:
+    """What goes wrong inside is told of the output folder.
+
+    Raises:
+        UserError: likewise.
+    """
+    try:
+        yield
+    except (BeamIOError, OSError, ValueError) as error:
+        raise UserError(f"--output {output or repr(output)}: {error}") from None
+
+
 def files_in(folder: str, pattern: str) -> list[Any]:
     """What a folder holds of a pattern; the folder's own name may look like one."""
     place = FileSystems.join(files.literal(folder), pattern)
@@ -83,11 +96,9 @@ def check_output(job: Output, overwrite: bool, scheduled: bool = False) -> str |
         UserError: if it holds another run's outputs, or files that no run wrote, or cannot be.
     """
     place = f"--output {job.output or repr(job.output)}"
-    try:
+    with named_in_errors(job.output):
         entries = files_in(job.output, "*") if job.output else None
         before = _mark(job)
-    except (BeamIOError, OSError, ValueError) as error:
-        raise UserError(f"{place}: {error}") from None
     if entries is None or ("://" not in job.output and Path(job.output).is_file()):
         raise UserError(f"{place}: a folder is needed")
     if before is not None and _belongs(before, job, scheduled):
@@ -143,12 +154,10 @@ def claim_output(job: Output, inputs: Sequence[str]) -> None:
     Raises:
         UserError: if it cannot be written.
     """
-    try:
+    with named_in_errors(job.output):
         clear(job)
         make_folder(job.output)
         write_json(job.path(RUN), {**job.about, "input": list(inputs)})
-    except (BeamIOError, OSError) as error:
-        raise UserError(f"--output {job.output}: {error}") from None
 
 
 def clear(job: Output) -> None:

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
@@ -32,6 +31,7 @@ from ldpbeam.pipelines.output import (
     clear,
     delete,
     files_in,
+    named_in_errors,
     names_in,
     write_json,
 )
@@ -92,13 +92,11 @@ def claim_shared(job: Scheduled, overwrite: bool) -> None:
         )
     if belongs is not None:
         return
-    try:
+    with named_in_errors(job.output):
         if overwrite:
             clear(job)
         make_folder(job.output)
         write_json(job.path(RUN), {"kind": SCHEDULED, **job.about})
-    except (BeamIOError, OSError) as error:
-        raise UserError(f"--output {job.output}: {error}") from None
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from grpc import RpcError
 
@@ -27,12 +28,14 @@ from ldpbeam.pipelines.engines import add_engine_options, engine_of
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimate import read_key
 from ldpbeam.pipelines.options import duration_of, study_of
+from ldpbeam.pipelines.output import named_in_errors
 from ldpbeam.pipelines.runs import claim_for_stream, incomplete_windows, read_run_accounting
 from ldpbeam.pipelines.stream import StreamJob, build
 from ldpbeam.schemas.reports import Columns
 from ldpbeam.schemas.times import rfc3339
 from ldpbeam.transforms import counts, source
 from ldpbeam.transforms.feeds import Feed
+from ldpbeam.transforms.files import pattern_of
 from ldpbeam.transforms.folder import FolderFeed, done_before
 from ldpbeam.transforms.journal import RUNS
 from ldpbeam.transforms.pubsub import PubSubFeed, emulator
@@ -41,6 +44,8 @@ from ldpbeam.transforms.validate import wanted_columns
 #: Partitions of users where none are asked for: a few per core of one machine.
 PARTITIONS = 8
 _PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([A-Za-z][A-Za-z0-9._~+%-]{2,254})")
+#: Seconds until a Pub/Sub server that does not answer is given up.
+SERVER_SECONDS = 10.0
 #: Seconds between two lines about the rate.
 RATE_SECONDS = 10.0
 
@@ -135,8 +140,15 @@ def _feed(options: argparse.Namespace, columns: Columns, run: str) -> Iterator[F
         if subscription is not None:
             yield PubSubFeed(subscription, columns)
             return
-        folder = FileSystems.join(options.output, RUNS, run)
-        yield FolderFeed(tuple(options.input), columns, folder, done_before(options.output, RUNS))
+        for pattern in options.input:
+            try:
+                FileSystems.match([pattern_of(pattern)])
+            except (BeamIOError, OSError, ValueError) as error:
+                raise UserError(f"--input {pattern}: {error}") from None
+        with named_in_errors(options.output):
+            folder = FileSystems.join(options.output, RUNS, run)
+            done = done_before(options.output, RUNS)
+        yield FolderFeed(tuple(options.input), columns, folder, done)
 
 
 @contextmanager
@@ -154,32 +166,35 @@ def _subscription(options: argparse.Namespace) -> Iterator[str | None]:
         return
     try:
         from google.api_core import exceptions
+        from google.api_core.retry import Retry
         from google.auth.exceptions import GoogleAuthError
         from google.cloud import pubsub_v1
     except ImportError:
         raise UserError("Pub/Sub needs google-cloud-pubsub: pip install 'ldpbeam[pubsub]'") from None
+    patience: dict[str, Any] = {"retry": Retry(timeout=SERVER_SECONDS), "timeout": SERVER_SECONDS}
     try:
         with pubsub_v1.SubscriberClient() as client:
             if options.publish_to is not None:
-                pubsub_v1.PublisherClient().get_topic(topic=options.publish_to, timeout=20)
+                pubsub_v1.PublisherClient().get_topic(topic=options.publish_to, **patience)
             if options.input:
                 yield None
                 return
             if options.subscription is not None:
-                client.get_subscription(subscription=options.subscription, timeout=20)
+                client.get_subscription(subscription=options.subscription, **patience)
                 yield options.subscription
                 return
             project = options.topic.split("/")[1]
             own = f"projects/{project}/subscriptions/ldpbeam-{uuid.uuid4().hex[:12]}"
-            client.create_subscription(name=own, topic=options.topic, ack_deadline_seconds=60, timeout=20)
+            client.create_subscription(name=own, topic=options.topic, ack_deadline_seconds=60, **patience)
             try:
                 yield own
             finally:
-                client.delete_subscription(subscription=own, timeout=20)
+                client.delete_subscription(subscription=own, **patience)
     except (exceptions.GoogleAPICallError, exceptions.RetryError, GoogleAuthError) as error:
         server = emulator()
         where = f"the server at {server} (PUBSUB_EMULATOR_HOST)" if server else "Google Pub/Sub"
-        message = getattr(error, "message", None) or str(error)
+        cause = getattr(error, "cause", error)
+        message = getattr(cause, "message", None) or str(cause)
         raise UserError(f"{where}: {message}") from None
 
 

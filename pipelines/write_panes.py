@@ -98,7 +98,8 @@ def estimate_id(record: dict[str, Any]) -> str:
 
     A consumer can drop what it has seen: the same id always comes with the same bytes.
     """
-    group = "" if record["group"] is None else f"/{record['group']}"
+    # No two of these are alike, whatever a group is called.
+    group = "" if record["group"] is None else f"/group/{record['group']}"
     rest = "/rest" if record["other_groups"] else ""
     return (
         f"{record['study']}/{record['run']}/{record['attribute']}/{record['name']}/{record['window_start']}/"

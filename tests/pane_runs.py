@@ -140,7 +140,7 @@ def _at_its_earliest(batch: pa.RecordBatch, mark: dict[bytes, bytes]) -> Timesta
 
 
 def in_batch(study: Study, batches: Sequence[pa.RecordBatch], partitions: int = 4) -> Streamed:
-    """The same from the stages of a batch run, as ``pipelines.batch`` wires them."""
+    """What the stages of a batch run make of reports, wired as in ``pipelines.batch``."""
     run = next(_runs)
     with beam.Pipeline(runner=direct.runner()) as pipeline:
         reports = pipeline | beam.Create(list(batches))

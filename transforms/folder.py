@@ -22,7 +22,7 @@ from ldpbeam.transforms.dead_letters import DeadLetter
 from ldpbeam.transforms.feeds import Feed, OpenFeed, Parcel
 from ldpbeam.transforms.files import BadFile, FileRange, absolute, literal, pattern_of, sniff
 from ldpbeam.transforms.read import read_range, split_or_keep
-from ldpbeam.transforms.write import make_folder, opened, replacing
+from ldpbeam.transforms.write import make_folder, read_json, replacing
 
 #: New files are looked for so often, in seconds.
 LOOKING_SECONDS = 2.0
@@ -70,8 +70,7 @@ def done_before(output: str, runs: str) -> tuple[str, ...]:
 
 
 def _read(path: str) -> list[str]:
-    with opened(path) as stream:
-        found: list[str] = json.load(stream)
+    found: list[str] = read_json(path)
     return found
 
 

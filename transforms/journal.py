@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.transforms.files import literal
-from ldpbeam.transforms.write import make_folder, opened, replacing
+from ldpbeam.transforms.write import make_folder, read_json, replacing
 
 #: Below the output folder, a folder a run.
 RUNS = "runs"
@@ -94,6 +94,5 @@ def _entries(folder: str) -> Iterator[dict[str, Any]]:
 
 
 def _entry(path: str) -> dict[str, Any]:
-    with opened(path) as stream:
-        found: dict[str, Any] = json.load(stream)
+    found: dict[str, Any] = read_json(path)
     return found

@@ -166,8 +166,9 @@ class _Mark(CheckpointMark):
 
 
 class _Unsafe(NamedTuple):
-    """A parcel that was taken and is not durable yet."""
+    """A parcel that a reader took and that is not durable yet."""
 
+    reader: str
     number: int
     oldest: int | None
     windows: set[OpenWindow]
@@ -209,12 +210,27 @@ def progress(run: str) -> Progress:
     return Progress(min(marks, default=None), max(published, default=None), unsafe)
 
 
+class _Place:
+    """What the readers share that follow each other in one place of a run."""
+
+    def __init__(self, reading: Reading, reader: int) -> None:
+        kept = REMEMBERED_WINDOWS * reading.windows.size + reading.windows.allowed_lateness
+        self.journal = Journal(reading.output, reading.run, reader, kept)
+        self.watermark = Watermark(reading.disorder)
+        self.feed: OpenFeed = reading.feed.open()
+        self.unsafe: deque[_Unsafe] = deque()
+        #: Of the watermark and what is unsafe.
+        self.lock = threading.Lock()
+        #: Marks are finalised on a pool of threads.
+        self.acknowledging = threading.Lock()
+
+
 class _Reader(UnboundedReader):
     """One reader of a run.
 
     Each copy of the reading stage keeps readers of its own between bundles, and an engine may give the next
-    bundle to another copy. So a new reader goes on with the feed and the watermark of the one before, which
-    would else hold its messages as long as it lives; only what that one handed on is still its own.
+    bundle to another copy. So a new reader takes the place of the one before, which would else hold its
+    messages as long as it lives; what that one handed on is acknowledged by its own marks alone.
     """
 
     def __init__(self, reading: Reading, reader: int, before: _Reader | None = None) -> None:
@@ -222,27 +238,15 @@ class _Reader(UnboundedReader):
         self.reader = reader
         self.name = uuid.uuid4().hex
         self.ended: bool = False
-        self._before = before
         self.watermark_said: int | None = None
         self.published: int | None = None
-        self.unsafe: deque[_Unsafe] = deque()
-        self.journal: Journal
-        self.watermark: Watermark
-        self._feed: OpenFeed
-        #: Marks are finalised on a pool of threads.
-        self._acknowledging: threading.Lock
+        self.place: _Place
         if before is None:
-            kept = REMEMBERED_WINDOWS * reading.windows.size + reading.windows.allowed_lateness
-            self.journal = Journal(reading.output, reading.run, reader, kept)
-            self.watermark = Watermark(reading.disorder)
-            self._feed = reading.feed.open()
-            self._acknowledging = threading.Lock()
+            self.place = _Place(reading, reader)
         else:
-            self.journal, self.watermark = before.journal, before.watermark
-            self._feed, self._acknowledging = before._feed, before._acknowledging
+            self.place = before.place
             before.ended = True
             before._forget()
-        self._lock = threading.Lock()
         self._number = 0
         self._taken: Taken | None = None
         self._oldest: int | None = None
@@ -254,6 +258,12 @@ class _Reader(UnboundedReader):
         """Whether it reads what a reader of a run reads."""
         return not self.ended and (self.reading.run, self.reader) == (run, reader)
 
+    @property
+    def unsafe(self) -> list[_Unsafe]:
+        """What it took itself, and is not durable."""
+        with self.place.lock:
+            return [one for one in self.place.unsafe if one.reader == self.name]
+
     def start(self) -> bool:
         return self.advance()
 
@@ -261,24 +271,26 @@ class _Reader(UnboundedReader):
         if self.ended:
             return False
         if self.reading.run in _stopped:
-            self.journal.stop(self._watermark())
+            self.place.journal.stop(self._watermark())
             return self._end()
-        parcel = self._feed.take()
+        parcel = self.place.feed.take()
         now = _now()
-        self._drained = parcel is None and self._feed.drained
+        self._drained = parcel is None and self.place.feed.drained
         if parcel is None:
             idle = self.reading.stop_when_idle
-            if idle is not None and now - self._active >= idle and self._drained and not self.unsafe:
+            if idle is not None and now - self._active >= idle and self._drained and not self.place.unsafe:
                 return self._end()
             return False
         self._active = now
         oldest, latest = _times(parcel)
-        with self._lock:
+        self._number += 1
+        windows = set(_windows(parcel, self.reading, now))
+        with self.place.lock:
             if latest is not None:
-                self.watermark.see(latest, now)
-            self._number += 1
-            windows = set(_windows(parcel, self.reading, now))
-            self.unsafe.append(_Unsafe(self._number, oldest, windows, tuple(parcel.receipts)))
+                self.place.watermark.see(latest, now)
+            self.place.unsafe.append(
+                _Unsafe(self.name, self._number, oldest, windows, tuple(parcel.receipts))
+            )
         self._oldest = oldest
         self.published = parcel.published
         self._taken = Taken(parcel, self._watermark())
@@ -287,7 +299,7 @@ class _Reader(UnboundedReader):
     def _end(self) -> bool:
         self.ended = True
         self._taken = None
-        self._feed.close()
+        self.place.feed.close()
         self._forget()
         return False
 
@@ -307,12 +319,10 @@ class _Reader(UnboundedReader):
         return _timestamp(_now() if reached is None else reached)
 
     def _watermark(self) -> int | None:
-        if self._before is not None and not self._before.unsafe:
-            self._before = None
-        unsafe = self.unsafe if self._before is None else (*self._before.unsafe, *self.unsafe)
-        with self._lock:
-            oldest = min((own.oldest for own in tuple(unsafe) if own.oldest is not None), default=None)
-            self.watermark_said = self.watermark.at(_now(), oldest, self._drained and not self.unsafe)
+        place = self.place
+        with place.lock:
+            oldest = min((one.oldest for one in place.unsafe if one.oldest is not None), default=None)
+            self.watermark_said = place.watermark.at(_now(), oldest, self._drained and not place.unsafe)
         return self.watermark_said
 
     def get_watermark(self) -> Timestamp:
@@ -325,20 +335,18 @@ class _Reader(UnboundedReader):
         return _Mark(self.name, self._number)
 
     def make_safe(self, number: int) -> None:
-        """What was taken up to a number is durable: name its windows in the journal, then acknowledge it."""
-        with self._acknowledging:
-            self._make_safe(number)
+        """What it took up to a number is durable: name the windows in the journal, then acknowledge it."""
+        with self.place.acknowledging:
+            safe = [one for one in self.unsafe if one.number <= number]
+            if safe:
+                self.place.journal.name(
+                    {window for one in safe for window in one.windows}, self.watermark_said
+                )
+                self.place.feed.acknowledge([receipt for one in safe for receipt in one.receipts])
+                with self.place.lock:
+                    for one in safe:
+                        self.place.unsafe.remove(one)
         self._forget()
-
-    def _make_safe(self, number: int) -> None:
-        with self._lock:
-            safe = [own for own in self.unsafe if own.number <= number]
-        if not safe:
-            return
-        self.journal.name({window for own in safe for window in own.windows}, self.watermark_said)
-        self._feed.acknowledge([receipt for own in safe for receipt in own.receipts])
-        with self._lock:
-            self.unsafe = deque(own for own in self.unsafe if own.number > number)
 
     def close(self) -> None:
         if not self.ended:

@@ -213,6 +213,19 @@ def write_bytes(path: str, data: bytes) -> None:
         stream.write(data)
 
 
+def read_json(path: str) -> Any:
+    """What is in a file of JSON.
+
+    Raises:
+        ValueError: if it is damaged.
+    """
+    with opened(path) as stream:
+        try:
+            return json.load(stream)
+        except ValueError as error:
+            raise ValueError(f"{path}: this is no JSON ({error})") from None
+
+
 def opened(path: str) -> Any:
     """A stream of a file on any file system."""
     return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)

@@ -34,7 +34,7 @@ WATCHED_SECONDS = 10**9
 def runner() -> PipelineRunner:
     """The engine; :func:`options` tell it all else."""
     # Imported where it is needed: a worker watches its parent before it imports Beam, which takes seconds.
-    from ldpbeam.runners.flink.runner import ClusterRunner
+    from ldpbeam.runners.flink.jobs import ClusterRunner
 
     return ClusterRunner()
 

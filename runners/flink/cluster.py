@@ -16,21 +16,18 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ldpbeam.runners.flink.parts import BEAM, BEAM_KEY, FLINK, FlinkError, Parts, cache, fetch
+from ldpbeam.runners.flink.processes import Process, end, forget, mark, remember, running
 from ldpbeam.runners.flink.rest import Rest
 
 PORT = 8081
 TASK_MANAGERS = 2
-#: In its folder.
-STATE = "cluster.json"
 #: Seconds until all of it is there; half a minute is usual on a busy machine.
 PATIENCE = 180.0
-#: Seconds until a process that was asked to end is killed.
-_ENDING = 15.0
 
 #: Milliseconds; of much longer times Flink's scheduler says that they are too long.
 _MONTH = 30 * 24 * 3600 * 1000
@@ -74,13 +71,6 @@ appender.file.layout.pattern = %d{HH:mm:ss,SSS} %-5p %-40.40c{1.} - %m%n
 """
 
 
-class Process(NamedTuple):
-    """A process of a cluster: its number, and what it is."""
-
-    pid: int
-    name: str
-
-
 class Cluster:
     """A cluster, which lasts as long as the ``with`` block, or from ``start`` to ``stop``.
 
@@ -91,6 +81,7 @@ class Cluster:
         task_managers: how many there are at the start.
         slots: how many tasks each takes at a time.
         port: of the web page and the REST API; a free one by default.
+        environment: variables that its processes have besides those of this one; so have their workers.
     """
 
     def __init__(
@@ -101,15 +92,18 @@ class Cluster:
         task_managers: int = TASK_MANAGERS,
         slots: int = 1,
         port: int | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder.absolute()
         self.parts = parts
         self.slots = slots
+        self.environment = dict(environment or {})
+        self.job_manager: Process
+        #: Those that run, as far as anybody here knows.
+        self.task_managers: list[Process] = []
         self._wanted = task_managers
         self._started = 0
         self._children: dict[int, subprocess.Popen[bytes]] = {}
-        self.job_manager: Process
-        self.task_managers: list[Process] = []
         self.rest = Rest(f"localhost:{port or _free_port()}")
 
     def __enter__(self) -> Cluster:
@@ -134,56 +128,58 @@ class Cluster:
             raise FlinkError(f"{self.folder}: a cluster is running there already")
         if shutil.which("java") is None:
             raise FlinkError("there is no java on PATH: install Java 11 or 17")
+        forget(self.folder)
         self._configure()
         try:
             self.job_manager = self._run(_JOB_MANAGER, "jobmanager", ["-Xmx768m"], [])
             for _ in range(self._wanted):
                 self.start_task_manager()
-            self.wait_for_task_managers(self._wanted)
+            self.wait()
         except BaseException:
             self.stop()
             raise
 
     def stop(self) -> None:
         """End every process that is still there, task managers first, and wait until they are gone."""
-        stop(self.folder)
+        _stop(self.folder)
         for child in self._children.values():
             child.wait()
+        self.task_managers.clear()
 
     def start_task_manager(self) -> Process:
-        """One more; it may take half a minute until it is there."""
-        memory = [part for key, value in _MEMORY.items() for part in ("-D", f"taskmanager.{key}={value}")]
-        name = f"taskmanager-{len(self.task_managers)}"
-        process = self._run(_TASK_MANAGER, name, _TASK_MANAGER_JAVA, memory)
+        """One more; :meth:`wait` until it is there."""
+        name = f"taskmanager-{self._started}"
+        settings = {"resource-id": name, **_MEMORY}
+        arguments = [part for key, value in settings.items() for part in ("-D", f"taskmanager.{key}={value}")]
+        process = self._run(_TASK_MANAGER, name, _TASK_MANAGER_JAVA, arguments)
         self.task_managers.append(process)
+        self._started += 1
         return process
 
     def kill_task_manager(self, process: Process) -> None:
-        """End one at once, as a machine that loses its power does."""
+        """End one at once, as a machine does that loses its power."""
+        self.task_managers.remove(process)
         child = self._children[process.pid]
         child.send_signal(signal.SIGKILL)
         child.wait()
 
-    def wait_for_task_managers(self, count: int) -> None:
-        """Wait until so many are registered.
+    def wait(self) -> None:
+        """Wait until the cluster has the task managers that were started, and misses those that were killed.
 
         Raises:
-            FlinkError: if one of those ends, or it takes minutes.
+            FlinkError: if one of its processes ends, or it takes minutes.
         """
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
+        patience = time.monotonic() + PATIENCE
+        while time.monotonic() < patience:
             with contextlib.suppress(FlinkError):
-                if len(self.rest.slots()) == count:
+                if set(self.rest.task_managers()) == {process.name for process in self.task_managers}:
                     return
-            for process in (self.job_manager, *self.task_managers[-count:]):
+            for process in (self.job_manager, *self.task_managers):
                 if self._children[process.pid].poll() is not None:
-                    raise FlinkError(
-                        f"the {process.name} ended: {_complaint(self.folder / 'log' / process.name)}"
-                    )
+                    log = self.folder / "log" / process.name
+                    raise FlinkError(f"the {process.name} ended: {_complaint(log)}")
             time.sleep(0.3)
-        raise FlinkError(
-            f"{count} task managers were not there after {PATIENCE:.0f} s; see {self.folder}/log"
-        )
+        raise FlinkError(f"the task managers were not there after {PATIENCE:.0f} s; see {self.folder}/log")
 
     def _configure(self) -> None:
         for name in ("conf", "log", "tmp"):
@@ -226,7 +222,7 @@ class Cluster:
             "java", *_JAVA, *java,
             f"-Dlog4j.configurationFile={(self.folder / 'conf' / 'log4j.properties').as_uri()}",
             f"-Djava.io.tmpdir={self.folder / 'tmp'}",
-            f"-Dlog.file={log}.log",
+            mark(self.folder, name),
             "-cp", f"{self.parts.flink}/*:{self.parts.beam}/*",
             main, "--configDir", str(self.folder / "conf"), *arguments,
         ]  # fmt: skip
@@ -237,77 +233,21 @@ class Cluster:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=self.folder,
+                env={**os.environ, **self.environment},
                 # Not of this terminal: what ends this command does not end the cluster.
                 start_new_session=True,
             )
         self._children[child.pid] = child
         process = Process(child.pid, name)
-        _write_state(self.folder, self.address, [*_read_state(self.folder).processes, process])
+        remember(self.folder, process)
         return process
 
 
-class State(NamedTuple):
-    """What the state file says."""
-
-    address: str = ""
-    processes: tuple[Process, ...] = ()
-
-
-def _write_state(folder: Path, address: str, processes: Sequence[Process]) -> None:
-    entry = {"address": address, "processes": [process._asdict() for process in processes]}
-    new = folder / f".{STATE}"
-    new.write_text(json.dumps(entry, indent=2) + "\n")
-    new.replace(folder / STATE)
-
-
-def _read_state(folder: Path) -> State:
-    """What was last started in a folder; nothing where nothing was, or the file is not one of ours."""
-    try:
-        entry = json.loads((folder / STATE).read_text())
-        return State(entry["address"], tuple(Process(p["pid"], p["name"]) for p in entry["processes"]))
-    except (OSError, ValueError, LookupError, TypeError):
-        return State()
-
-
-def running(folder: Path) -> list[Process]:
-    """The processes of a folder's cluster that still run."""
-    # A number may be another process's by now.
-    return [process for process in _read_state(folder).processes if _is_ours(process, folder)]
-
-
-def _is_ours(process: Process, folder: Path) -> bool:
-    mark = f"-Dlog.file={folder.absolute() / 'log' / process.name}.log"
-    return mark in _command_line(process.pid)
-
-
-def _command_line(pid: int) -> list[str]:
-    """The words of a process's command line, none if there is no such process."""
-    proc = Path(f"/proc/{pid}/cmdline")
-    if Path("/proc/self/cmdline").exists():
-        try:
-            return proc.read_bytes().decode(errors="replace").split("\0")
-        except OSError:
-            return []
-    listed = subprocess.run(["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, text=True)
-    return listed.stdout.split()
-
-
-def stop(folder: Path) -> int:
-    """End the processes of a folder's cluster, and wait until they are gone; gives how many there were."""
-    # Task managers first: without a job manager they would try to find it again.
-    processes = running(folder)[::-1]
-    for process in processes:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGTERM)
-    end = time.monotonic() + _ENDING
-    while left := running(folder):
-        if time.monotonic() > end:
-            for process in left:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process.pid, signal.SIGKILL)
-        time.sleep(0.1)
-    (folder / STATE).unlink(missing_ok=True)
-    return len(processes)
+def _stop(folder: Path) -> int:
+    count = end(folder)
+    # Processes that were killed left theirs behind.
+    shutil.rmtree(folder / "tmp", ignore_errors=True)
+    return count
 
 
 def _free_port() -> int:
@@ -374,7 +314,7 @@ def _up(options: argparse.Namespace) -> int:
 
 
 def _down(folder: Path) -> int:
-    count = stop(folder)
+    count = _stop(folder)
     print(f"ended {count} processes" if count else f"no cluster is running in {folder}")
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -42,7 +43,10 @@ class Rest:
         Raises:
             FlinkError: if nothing answers, or with an error.
         """
-        return json.loads(self._ask("GET", path))
+        try:
+            return json.loads(self._ask("GET", path))
+        except ValueError:
+            raise self._silent("what answers is something else") from None
 
     def _ask(self, method: str, path: str) -> bytes:
         request = urllib.request.Request(f"{self.url}/{path}", method=method)
@@ -53,11 +57,13 @@ class Rest:
         except urllib.error.HTTPError as error:
             with error:
                 raise FlinkError(f"{self.url}/{path}: {error.code} {_first_error(error.read())}") from None
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            raise FlinkError(
-                f"{self.address}: no Flink cluster answers there ({reason}); name the address of its web page"
-            ) from None
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise self._silent(getattr(error, "reason", error)) from None
+
+    def _silent(self, reason: object) -> FlinkError:
+        return FlinkError(
+            f"{self.address}: no Flink cluster answers there ({reason}); name the address of its web page"
+        )
 
     def version(self) -> str:
         """Flink's version, as in 1.19.3."""
@@ -67,9 +73,13 @@ class Rest:
         """The configuration of the job manager."""
         return {entry["key"]: entry["value"] for entry in self.get("jobmanager/config")}
 
+    def task_managers(self) -> dict[str, int]:
+        """The slots of each task manager by its name; of one that was killed until it is missed."""
+        return {entry["id"]: entry["slotsNumber"] for entry in self.get("taskmanagers")["taskmanagers"]}
+
     def slots(self) -> list[int]:
         """The slots of each task manager."""
-        return [entry["slotsNumber"] for entry in self.get("taskmanagers")["taskmanagers"]]
+        return list(self.task_managers().values())
 
     def jobs(self) -> list[dict[str, Any]]:
         """The jobs there are and were: ``jid``, ``name``, ``state``, the latest first."""

@@ -131,8 +131,8 @@ def test_early_panes_come_by_count_of_reports(partitions: int) -> None:
     ((*early, on_time),) = told(streamed).values()
     assert {timing for timing, _ in early} == {"early"}
     assert on_time == ("on_time", streamed.counts["used"])
-    # At least 20 more each time. Partitions keep less than their share of 20 to themselves, and one says what
-    # it has with the five that come; so a pane has at most 20 more than are said, and those.
+    # At least 20 more each time. A partition keeps less than its share of 20 to itself and says it with the
+    # five that come, so no pane has many more; at the end less than that waits in each.
     new = [after - before for before, after in itertools.pairwise([0, *(reports for _, reports in early)])]
     assert all(20 <= more < 20 + 20 // partitions + 5 for more in new)
     assert on_time[1] - sum(new) < 20 + partitions * (20 // partitions)

@@ -228,13 +228,26 @@ def test_whatever_ends_the_pulling_is_said(
             opened.take()
 
 
-def test_it_is_drained_when_the_server_has_said_that_nothing_is_there(running: Running) -> None:
+def test_it_is_drained_when_the_server_has_said_that_nothing_is_there(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with running.reading() as opened:
         wait_until(lambda: opened.drained)
         running.publish("ann")
         wait_until(lambda: len(opened._waiting) == 1)
         assert not opened.drained
-        assert opened.take() is not None
+        # There is nothing more, but this has not been taken.
+        wait_until(lambda: opened._nothing_there)
+        assert not opened.drained
+        (ann,) = take(opened, 1)
+        assert opened.drained
+        # With no room it does not ask, and more may be there.
+        monkeypatch.setattr(pubsub, "MOST_MESSAGES", 2)
+        running.publish("bob")
+        (bob,) = take(opened, 1)
+        time.sleep(SETTLED)
+        assert not opened.drained
+        opened.acknowledge([*ann.receipts, *bob.receipts])
         wait_until(lambda: opened.drained)
 
 

@@ -325,7 +325,7 @@ def test_what_cannot_be_written_in_the_journal_is_not_acknowledged(
         raise OSError("no space")
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="no space"):
-        patch.setattr(driven.reader.journal, "_write", full_disk)
+        patch.setattr(driven.reader.place.journal, "_write", full_disk)
         driven.make_safe()
     assert driven.feed.acknowledged == []
     assert driven.watermark == -27
@@ -465,7 +465,7 @@ def test_every_reader_has_its_own(tmp_path: Path) -> None:
     several = Reading(**{**vars(run), "readers": 3})
     sources: list[Any] = source._Source(several).split(20)
     readers = [one.create_reader(None, None) for one in sources]
-    assert len({reader.journal.path for reader in readers}) == 3
+    assert len({reader.place.journal.path for reader in readers}) == 3
 
 
 # How a reader ends.
@@ -803,7 +803,6 @@ def replaced(driven: Driven) -> None:
     driven.reader = source._Source(driven.reading).create_reader(None, None)
 
 
-@pytest.mark.xfail(strict=True, reason="a reader knows the one before it, and none before that")
 def test_what_any_reader_before_it_handed_on_holds_the_watermark_until_it_is_safe(drive: Drive) -> None:
     driven = drive()
     first = driven.come(-60)
@@ -819,7 +818,6 @@ def test_what_any_reader_before_it_handed_on_holds_the_watermark_until_it_is_saf
     assert driven.watermark == -12
 
 
-@pytest.mark.xfail(strict=True, reason="what the reader before it handed on is not asked for")
 def test_it_does_not_end_before_what_the_reader_before_it_handed_on_is_safe(drive: Drive) -> None:
     driven = drive(stop_when_idle=30 * SECOND)
     driven.come(-5)

@@ -1,0 +1,567 @@
+"""What Beam is told for Flink, parts that are fetched, and whose processes are ended; no cluster needed."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import xml.etree.ElementTree as ElementTree
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from apache_beam.options.pipeline_options import (
+    FlinkRunnerOptions,
+    PipelineOptions,
+    PortableOptions,
+    StandardOptions,
+)
+from apache_beam.runners.runner import PipelineState
+
+from ldpbeam.runners import flink
+from ldpbeam.runners.flink import cluster, jobs, parts, processes
+from ldpbeam.runners.flink.parts import FlinkError
+from ldpbeam.runners.flink.rest import Records, Rest
+
+SLEEP = "import time; time.sleep(120)"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache with nothing in it, and an installed worker."""
+    monkeypatch.setenv(parts.CACHE, str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    worker = tmp_path / "bin" / "ldpbeam-worker"
+    worker.parent.mkdir()
+    worker.touch()
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def small_job_server() -> Path:
+    """In the cache, as if it had been fetched."""
+    place = parts.cache() / "flink" / f"{parts.FLINK}-{parts.BEAM}" / "job-server.jar"
+    place.parent.mkdir(parents=True)
+    place.touch()
+    return place
+
+
+@pytest.fixture
+def rest_server() -> Iterator[Callable[[Mapping[str, Any]], str]]:
+    """Serves JSON by path; anything else is an error as Flink makes them."""
+    servers = []
+
+    def serve(answers: Mapping[str, Any]) -> str:
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                found = answers.get(self.path.removeprefix("/"))
+                problem = {"errors": ["not here\n\tat somewhere"]}
+                body = (
+                    found
+                    if isinstance(found, bytes)
+                    else json.dumps(problem if found is None else found).encode()
+                )
+                self.send_response(404 if found is None else 200)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def do_PATCH(self) -> None:
+                asked.append(self.path)
+                self.send_response(202)
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        asked: list[str] = answers.get("asked", [])
+        server = http.server.ThreadingHTTPServer(("localhost", 0), Handler)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        servers.append(server)
+        return f"localhost:{server.server_port}"
+
+    yield serve
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def answers(version: str = "1.19.3", slots: tuple[int, ...] = (1, 1), **settings: str) -> dict[str, Any]:
+    """What a cluster says of itself."""
+    return {
+        "config": {"flink-version": version},
+        "taskmanagers": {"taskmanagers": [{"id": f"t{i}", "slotsNumber": n} for i, n in enumerate(slots)]},
+        "jobmanager/config": [{"key": key, "value": value} for key, value in settings.items()],
+    }
+
+
+OURS = {parts.BEAM_KEY: parts.BEAM}
+
+
+def test_a_cluster_of_ours_takes_the_small_job_server(rest_server: Any, small_job_server: Path) -> None:
+    found = flink.options(rest_server(answers(**OURS)))
+    own = PipelineOptions(found).view_as(FlinkRunnerOptions)
+    assert own.flink_job_server_jar == str(small_job_server)
+    assert own.flink_version == "1.19"
+    assert own.parallelism == 2
+
+
+def test_another_cluster_takes_beams_own_job_server(rest_server: Any, small_job_server: Path) -> None:
+    found = flink.options(rest_server(answers("1.20.1", (2, 4))))
+    own = PipelineOptions(found).view_as(FlinkRunnerOptions)
+    assert own.flink_job_server_jar is None
+    assert own.flink_version == "1.20"
+    assert own.parallelism == 6
+    # A worker a slot, of the task manager that has most.
+    assert PipelineOptions(found).view_as(PortableOptions).sdk_worker_parallelism == "4"
+
+
+def test_what_is_named_comes_first(rest_server: Any, small_job_server: Path) -> None:
+    found = flink.options(rest_server(answers(**OURS)), parallelism=7, job_server_jar="mine.jar")
+    own = PipelineOptions(found).view_as(FlinkRunnerOptions)
+    assert own.parallelism == 7
+    assert own.flink_job_server_jar == "mine.jar"
+
+
+def test_workers_are_processes_of_this_environment(
+    rest_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", "localhost:1")
+    own = PipelineOptions(flink.options(rest_server(answers()))).view_as(PortableOptions)
+    assert own.environment_type == "PROCESS"
+    assert json.loads(own.environment_config) == {
+        "command": str(tmp_path / "bin" / "ldpbeam-worker"),
+        "env": {"PUBSUB_EMULATOR_HOST": "localhost:1"},
+    }
+    # Else each stage of a batch job starts its workers anew.
+    assert int(own.environment_cache_millis) >= 10_000
+
+
+def test_workers_of_a_pool(rest_server: Any) -> None:
+    found = flink.options(rest_server(answers()), workers="pool", pool="localhost:50000")
+    own = PipelineOptions(found).view_as(PortableOptions)
+    assert (own.environment_type, own.environment_config) == ("EXTERNAL", "localhost:50000")
+
+
+@pytest.mark.parametrize("workers", ["docker", "loopback"])
+def test_other_workers(rest_server: Any, workers: str) -> None:
+    found = flink.options(rest_server(answers()), workers=workers)
+    own = PipelineOptions(found).view_as(PortableOptions)
+    assert (own.environment_type, own.environment_config) == (workers.upper(), None)
+
+
+def test_the_local_cluster_is_not_asked(small_job_server: Path) -> None:
+    found = PipelineOptions(flink.options(flink.LOCAL))
+    own = found.view_as(FlinkRunnerOptions)
+    assert (own.flink_master, own.flink_version) == ("[local]", parts.FLINK_MINOR)
+    assert own.flink_job_server_jar == str(small_job_server)
+    assert own.parallelism == -1
+    assert found.view_as(PortableOptions).environment_type == "LOOPBACK"
+
+
+def test_without_the_small_job_server_beam_takes_its_own() -> None:
+    names = [option.partition("=")[0] for option in flink.options(flink.LOCAL)]
+    assert "--flink_job_server_jar" not in names
+    assert "--flink_version" not in names
+
+
+def test_a_stream_has_checkpoints_and_workers_that_end_with_it(rest_server: Any) -> None:
+    found = flink.options(rest_server(answers()), streaming=True)
+    assert PipelineOptions(found).view_as(StandardOptions).streaming
+    assert f"--checkpointing_interval={flink.CHECKPOINT_MILLISECONDS}" in found
+    assert "--finish_bundle_before_checkpointing" in found
+    assert not any(option.startswith("--environment_cache_millis") for option in found)
+    assert not any("shutdown_sources" in option for option in found)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"workers": "threads"}, "process, pool, docker, loopback"),
+        ({"workers": "pool"}, "address"),
+        ({"pool": "localhost:1"}, "address"),
+    ],
+)
+def test_workers_that_cannot_be(rest_server: Any, settings: dict[str, str], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        flink.options(rest_server(answers()), **settings)
+
+
+def test_a_worker_that_is_not_installed(rest_server: Any, tmp_path: Path) -> None:
+    (tmp_path / "bin" / "ldpbeam-worker").unlink()
+    with pytest.raises(FlinkError, match="ldpbeam-worker is missing: install"):
+        flink.options(rest_server(answers()))
+
+
+def test_a_version_that_beam_does_not_know(rest_server: Any) -> None:
+    with pytest.raises(FlinkError, match=r"the cluster is Flink 1\.7, this Beam knows 1\.19"):
+        flink.options(rest_server(answers("1.7.2")))
+
+
+@pytest.mark.parametrize("master", ["localhost:1", "http://localhost:1", "no port", "localhost:x"])
+def test_no_cluster_answers(master: str) -> None:
+    with pytest.raises(FlinkError, match="no Flink cluster answers there") as raised:
+        flink.options(master)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_answers_is_no_flink(rest_server: Any) -> None:
+    with pytest.raises(FlinkError, match=r"404 not here$"):
+        flink.options(rest_server({}))
+    with pytest.raises(FlinkError, match=r"no Flink cluster answers there .*something else"):
+        flink.options(rest_server({"config": b"<html>"}))
+
+
+def test_records_and_watermarks_by_vertex(rest_server: Any) -> None:
+    asked: list[str] = []
+    subtasks = [{"metrics": {"read-records": read, "write-records": 1}} for read in (3, 4)]
+    rest = Rest(
+        rest_server(
+            {
+                "asked": asked,
+                "jobs/overview": {"jobs": [{"jid": "a", "start-time": 1}, {"jid": "b", "start-time": 2}]},
+                "jobs/j": {"vertices": [{"id": "v", "name": "Read"}]},
+                "jobs/j/vertices/v": {"subtasks": subtasks},
+                "jobs/j/vertices/v/watermarks": [{"id": "0.currentInputWatermark", "value": "-5"}],
+            }
+        )
+    )
+    assert [job["jid"] for job in rest.jobs()] == ["b", "a"]
+    assert rest.records("j") == {"Read": [Records(3, 1), Records(4, 1)]}
+    assert rest.watermarks("j") == {"Read": [-5]}
+    rest.cancel("j")
+    assert asked == ["/jobs/j?mode=cancel"]
+
+
+class FakeRest:
+    """A job whose watermarks and checkpoints follow a script; a look a step."""
+
+    def __init__(self, steps: list[tuple[int, int]]) -> None:
+        self.steps = iter(steps)
+        self.cancelled = threading.Event()
+
+    def jobs(self) -> list[dict[str, Any]]:
+        return [
+            {"jid": "x", "name": "other", "state": "RUNNING"},
+            {"jid": "j", "name": "n", "state": "RUNNING"},
+        ]
+
+    def watermarks(self, job: str) -> dict[str, list[int]]:
+        assert job == "j"
+        self.watermark, self.completed = next(self.steps)
+        if self.watermark < -1:
+            raise FlinkError("away")
+        return {"source": [], "sink": [jobs.END_OF_TIME, self.watermark]}
+
+    def checkpoints(self, _: str) -> dict[str, Any]:
+        latest = {"id": self.completed} if self.completed else None
+        return {"counts": {"total": 4}, "latest": {"completed": latest}}
+
+    def cancel(self, job: str) -> None:
+        assert next(self.steps, None) is None
+        self.cancelled.set()
+
+
+class FakeResult:
+    """Beam's result, which raises as Beam does when the job is cancelled."""
+
+    def __init__(self, cancelled: threading.Event) -> None:
+        self.cancelled = cancelled
+        self.state = PipelineState.CANCELLED
+
+    def wait_until_finish(self, _: int | None) -> None:
+        assert self.cancelled.wait(20)
+        raise RuntimeError("JobCancellationException")
+
+    def metrics(self) -> str:
+        return "metrics"
+
+
+def test_a_stream_is_done_when_a_checkpoint_has_begun_after_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "LOOKING_SECONDS", 0.01)
+    end = jobs.END_OF_TIME
+    # Not at the end, away, at the end; then the checkpoints of before, then the one that counts.
+    rest = FakeRest([(0, 4), (-9, 4), (end, 0), (end, 0), (end, 4), (end, 5)])
+    stopped: list[str] = []
+    server: Any = SimpleNamespace(stop=lambda: stopped.append("stopped"))
+    result = jobs.StreamResult(FakeResult(rest.cancelled), server, rest, "n")  # type: ignore[arg-type]
+    assert result.wait_until_finish() == PipelineState.DONE
+    assert result.state == PipelineState.DONE
+    assert stopped == ["stopped"]
+    assert result.metrics() == "metrics"
+
+
+def test_a_stream_that_somebody_else_cancelled_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "LOOKING_SECONDS", 0.01)
+    rest = FakeRest([(0, 4)] * 10_000)
+    rest.cancelled.set()
+    result = jobs.StreamResult(FakeResult(rest.cancelled), None, rest, "n")  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="Cancellation"):
+        result.wait_until_finish()
+    assert result.state == PipelineState.CANCELLED
+
+
+def test_the_pom_has_what_the_command_gives_it() -> None:
+    text = parts.POM.read_text()
+    project = ElementTree.fromstring(text)
+    space = {"m": project.tag[1:].partition("}")[0]}
+    [runner] = project.findall("m:dependencies/m:dependency", space)
+    assert runner.findtext("m:artifactId", None, space) == "beam-runners-flink-${flink.minor}"
+    assert runner.findtext("m:version", None, space) == "${beam.version}"
+    [pinned] = project.findall("m:dependencyManagement/m:dependencies/m:dependency", space)
+    assert pinned.findtext("m:version", None, space) == "${beam.job-service.version}"
+    # Where things are fetched from is the person's own settings.
+    assert text.count("://") == 1
+    assert parts.FLINK.startswith(f"{parts.FLINK_MINOR}.")
+
+
+def test_lines_of_a_manifest_are_short_and_go_on() -> None:
+    entries = {"Main-Class": "a.B", "Class-Path": " ".join(f"folder/jar-{n}.jar" for n in range(40)), "X": ""}
+    text = parts.manifest(entries)
+    assert all(len(line) <= 72 for line in text.split(b"\r\n"))
+    assert text.endswith(b"\r\n")
+    unfolded = text.replace(b"\r\n ", b"").decode().splitlines()
+    assert dict(line.split(": ", 1) for line in unfolded) == entries
+
+
+def test_the_job_server_names_jars_beside_it(tmp_path: Path) -> None:
+    jar = tmp_path / "job-server.jar"
+    parts.write_job_server(jar, [Path("a", "flink.jar"), Path("b.jar")])
+    with zipfile.ZipFile(jar) as archive:
+        assert archive.namelist() == ["META-INF/MANIFEST.MF"]
+        found = archive.read("META-INF/MANIFEST.MF").decode()
+    assert "Class-Path: a/flink.jar b.jar\r\n" in found
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["job-server.jar"]
+
+
+def fill_flink(folder: Path) -> None:
+    lib = folder / "pyflink" / "lib"
+    lib.mkdir(parents=True)
+    (lib / "flink.jar").touch()
+
+
+def fill_beam(folder: Path) -> None:
+    (folder / "beam.jar").touch()
+
+
+def test_parts_are_fetched_once(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "_fetch_flink", fill_flink)
+    monkeypatch.setattr(parts, "_fetch_beam", fill_beam)
+    said: list[str] = []
+    found = parts.fetch(said.append)
+    assert len(said) == 2
+    assert all(" MB, once)" in line and str(own_cache) in line for line in said)
+    assert found.flink.is_dir() and (found.beam / "beam.jar").is_file()
+    with zipfile.ZipFile(found.job_server) as archive:
+        text = archive.read("META-INF/MANIFEST.MF").decode()
+    entries = text.replace("\r\n ", "").split("Class-Path: ")[1].split()
+    assert [Path(entry).name for entry in entries] == ["flink.jar", "beam.jar"]
+    assert all((found.folder / entry).is_file() for entry in entries)
+    # Of jars below such a folder Beam sends none to the cluster.
+    assert all("gradle/wrapper" in entry for entry in entries)
+    assert parts.fetch(said.append) == parts.cached() == found
+    assert len(said) == 2
+
+
+def test_what_was_interrupted_is_fetched_again(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(folder: Path) -> None:
+        fill_beam(folder)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parts, "_fetch_flink", fill_flink)
+    monkeypatch.setattr(parts, "_fetch_beam", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        parts.fetch(lambda _: None)
+    assert parts.cached() is None
+    left = sorted(path.name for path in own_cache.rglob("*") if path.name.startswith((".", "beam")))
+    assert left == []
+    monkeypatch.setattr(parts, "_fetch_beam", fill_beam)
+    said: list[str] = []
+    parts.fetch(said.append)
+    assert len(said) == 1
+    assert "Beam's" in said[0]
+
+
+def test_two_fetch_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slower(folder: Path) -> None:
+        # Another process is done while this one is still at it.
+        other = folder.parent.parent / folder.name
+        fill_beam(folder)
+        other.mkdir()
+        fill_beam(other)
+
+    monkeypatch.setattr(parts, "_fetch_flink", fill_flink)
+    monkeypatch.setattr(parts, "_fetch_beam", slower)
+    assert (parts.fetch(lambda _: None).beam / "beam.jar").is_file()
+
+
+def test_without_maven(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "_fetch_flink", fill_flink)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(FlinkError, match="no mvn on PATH: install Maven"):
+        parts.fetch(lambda _: None)
+
+
+def test_without_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = tmp_path / "bin" / "python"
+    python.write_text(
+        "#!/bin/sh\necho 'WARNING: again' >&2\necho 'ERROR: no route to the index' >&2\nexit 1\n"
+    )
+    python.chmod(0o755)
+    with pytest.raises(FlinkError, match=r"could not be fetched; python said: ERROR: no route to the index$"):
+        parts.fetch(lambda _: None)
+
+
+def test_a_cache_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(parts.CACHE, str(tmp_path / "file"))
+    with pytest.raises(FlinkError, match="LDPBEAM_CACHE names another cache"):
+        parts.fetch(lambda _: None)
+
+
+@pytest.fixture
+def spawn(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts Python with a program and further words on its command line; ended with the test."""
+    children = []
+
+    def start(program: str, *words: str) -> subprocess.Popen[bytes]:
+        command = [str(Path(sys.prefix) / "bin" / "python"), "-c", program, *words]
+        children.append(subprocess.Popen(command, stdout=subprocess.PIPE))
+        return children[-1]
+
+    yield start
+    for child in children:
+        child.kill()
+        child.wait()
+        assert child.stdout is not None
+        child.stdout.close()
+
+
+def wait_for(look: Callable[[], Any]) -> None:
+    end = time.monotonic() + 60
+    while not look():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_only_what_was_started_is_ended(tmp_path: Path, spawn: Any) -> None:
+    own = spawn(SLEEP, processes.mark(tmp_path, "jobmanager"))
+    stranger = spawn(SLEEP, processes.mark(tmp_path / "other", "jobmanager"))
+    wait_for(lambda: "jobmanager" in processes._command_line(own.pid))
+    for pid, name in ((own.pid, "jobmanager"), (stranger.pid, "taskmanager-0")):
+        processes.remember(tmp_path, processes.Process(pid, name))
+    assert [process.pid for process in processes.running(tmp_path)] == [own.pid]
+    # Python leaves children as zombies until it is asked for them; those have no command line.
+    assert processes.end(tmp_path) == 1
+    assert own.wait(20) == -signal.SIGTERM
+    assert stranger.poll() is None
+    assert processes.running(tmp_path) == []
+    assert processes.end(tmp_path) == 0
+
+
+def test_what_does_not_end_is_killed(tmp_path: Path, spawn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "ENDING_SECONDS", 0.5)
+    deaf = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); {SLEEP}"
+    own = spawn(deaf, processes.mark(tmp_path, "jobmanager"))
+    own.stdout.readline()
+    processes.remember(tmp_path, processes.Process(own.pid, "jobmanager"))
+    assert processes.end(tmp_path) == 1
+    assert own.wait(20) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"processes": 3}', '{"processes": [{"pid": "x"}]}'])
+def test_a_state_file_that_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / processes.STATE).write_text(text)
+    assert processes.running(tmp_path) == []
+    assert processes.end(tmp_path) == 0
+
+
+def test_a_cluster_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(FlinkError, match="no java on PATH: install Java"):
+        cluster.Cluster(tmp_path, parts.Parts(tmp_path)).start()
+
+
+def test_a_cluster_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "bin" / "java"
+    java.write_text("#!/bin/sh\necho 'Error: Could not find or load main class'\nexit 1\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("PATH", str(java.parent))
+    with pytest.raises(FlinkError, match="jobmanager ended: Error: Could not find or load main class"):
+        cluster.Cluster(tmp_path / "cluster", parts.Parts(tmp_path)).start()
+    assert not (tmp_path / "cluster" / processes.STATE).exists()
+
+
+PARENT = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdout=subprocess.PIPE)
+print(child.stdout.readline().decode(), end="", flush=True)
+time.sleep(120)
+"""
+CHILD = """
+import os, time
+from ldpbeam.runners.flink import boot
+boot._end_with(os.getppid())
+print(os.getpid(), flush=True)
+time.sleep(120)
+"""
+
+
+def test_a_worker_ends_when_its_parent_was_killed(spawn: Any) -> None:
+    parent = spawn(PARENT, CHILD)
+    child = int(parent.stdout.readline())
+    time.sleep(1.5)
+    os.kill(child, 0)
+    parent.kill()
+    wait_for(lambda: not processes._command_line(child))
+
+
+def test_a_worker_watches_before_it_imports_beam(spawn: Any) -> None:
+    program = (
+        "import sys; from ldpbeam.runners.flink import boot; print('apache_beam' in sys.modules, flush=True)"
+    )
+    assert spawn(program).stdout.readline() == b"False\n"
+
+
+def test_a_worker_asks_for_what_it_needs() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    import grpc
+    from apache_beam.portability.api import beam_provision_api_pb2 as messages
+    from apache_beam.portability.api import beam_provision_api_pb2_grpc as services
+
+    from ldpbeam.runners.flink import boot
+
+    asked = []
+
+    class Service(services.ProvisionServiceServicer):
+        def GetProvisionInfo(self, request: Any, context: Any) -> Any:  # noqa: N802 (Beam's name)
+            asked.append(dict(context.invocation_metadata())["worker_id"])
+            info = messages.ProvisionInfo(runner_capabilities=["a", "b"])
+            info.logging_endpoint.url = "localhost:1"
+            info.control_endpoint.url = "localhost:2"
+            info.pipeline_options.update({"beam:option:job_name:v1": "j"})
+            return messages.GetProvisionInfoResponse(info=info)
+
+    server = grpc.server(ThreadPoolExecutor(1))
+    services.add_ProvisionServiceServicer_to_server(Service(), server)
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    try:
+        found = boot._environment("7-1", f"localhost:{port}")
+    finally:
+        server.stop(None)
+    assert asked == ["7-1"]
+    assert found["WORKER_ID"] == "7-1"
+    assert json.loads(found["PIPELINE_OPTIONS"]) == {"beam:option:job_name:v1": "j"}
+    assert found["CONTROL_API_SERVICE_DESCRIPTOR"].strip() == 'url: "localhost:2"'
+    assert found["LOGGING_API_SERVICE_DESCRIPTOR"].strip() == 'url: "localhost:1"'
+    assert found["RUNNER_CAPABILITIES"] == "a b"
+    assert "STATUS_API_SERVICE_DESCRIPTOR" not in found
