@@ -1,15 +1,10 @@
-"""``ldpbeam stream``: its options, and what it says while it runs."""
+"""``ldpbeam stream``: its options, and what it reads."""
 
 from __future__ import annotations
 
 import argparse
-import logging
 import re
-import signal
-import sys
 import tempfile
-import threading
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,10 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
-from grpc import RpcError
 
 from ldpbeam.pipelines import tables
 from ldpbeam.pipelines.arguments import Parser
@@ -31,9 +24,9 @@ from ldpbeam.pipelines.options import duration_of, study_of
 from ldpbeam.pipelines.output import named_in_errors
 from ldpbeam.pipelines.runs import claim_for_stream, incomplete_windows, read_run_accounting
 from ldpbeam.pipelines.stream import StreamJob, build
+from ldpbeam.pipelines.stream_watch import run_until_stopped, submit
 from ldpbeam.schemas.reports import Columns
 from ldpbeam.schemas.times import rfc3339
-from ldpbeam.transforms import counts, source
 from ldpbeam.transforms.feeds import Feed
 from ldpbeam.transforms.files import pattern_of
 from ldpbeam.transforms.folder import FolderFeed, done_before
@@ -46,8 +39,6 @@ PARTITIONS = 8
 _PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([A-Za-z][A-Za-z0-9._~+%-]{2,254})")
 #: Seconds until a Pub/Sub server that does not answer is given up.
 SERVER_SECONDS = 10.0
-#: Seconds between two lines about the rate.
-RATE_SECONDS = 10.0
 
 
 def stream_command(parser: Parser, arguments: list[str]) -> int:
@@ -98,6 +89,12 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
     if not engine.own_source and (idle is not None or options.input):
         option = "--input" if options.input else "--stop-when-idle"
         raise UserError(f"{option} needs an engine that can run our own source: Prism or Flink")
+    detached = not (engine.own_source or engine.here)
+    if detached and options.topic:
+        raise UserError(
+            "--topic: the job outlives this command, and a subscription of this command's would not; name a "
+            "--subscription"
+        )
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     columns = wanted_columns(study, options.attribute, options.service)
     with _feed(options, columns, name) as feed:
@@ -122,8 +119,11 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
         build(pipeline, job)
         server = emulator() if isinstance(feed, PubSubFeed) else None
         where = f" at {server}" if server else ""
+        if detached:
+            print(f"run {name}: reads {feed.name}, writes to {job.output}\n{submit(pipeline)}")
+            return DONE
         print(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C", flush=True)
-        _run_until_stopped(pipeline, job, engine.here)
+        run_until_stopped(pipeline, job, engine.here)
     return _said(job)
 
 
@@ -205,59 +205,6 @@ def _about_incomplete(job: StreamJob) -> str:
         f"earlier runs ended with {len(job.incomplete):,} open windows, from {rfc3339(first)} to "
         f"{rfc3339(last)}: what this run says of them is marked incomplete"
     )
-
-
-def _run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> None:
-    """Run, show panes and the rate, and stop when asked to."""
-    handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    said = logging.getLogger("ldpbeam")
-    said.addHandler(handler)
-    said.setLevel(logging.INFO)
-    said.propagate = False
-    done = threading.Event()
-    result = pipeline.run()
-
-    def ask_to_stop(*_: Any) -> None:
-        if job.native or not here:
-            result.cancel()
-        source.stop(job.run)
-
-    def quietly(failed: threading.ExceptHookArgs) -> None:
-        # The engine's process ends before the threads that listen to it.
-        if not done.is_set():
-            threading.__excepthook__(failed)
-
-    threading.excepthook = quietly
-    before = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    teller = threading.Thread(target=_tell_rate, args=(job, done), daemon=True)
-    teller.start()
-    try:
-        result.wait_until_finish()
-    except (RuntimeError, RpcError) as error:
-        raise UserError(
-            f"the engine failed, and what was not acknowledged is sent again: {str(error).strip()[-2000:]}"
-        ) from None
-    finally:
-        done.set()
-        teller.join()
-        said.removeHandler(handler)
-        for number, earlier in before.items():
-            signal.signal(number, earlier)
-
-
-def _tell_rate(job: StreamJob, done: threading.Event) -> None:
-    """A line on the rate and the lag now and then, as long as anything comes."""
-    last, at = counts.read_here, time.monotonic()
-    while not done.wait(RATE_SECONDS):
-        now, reports = time.monotonic(), counts.read_here
-        if reports == last:
-            continue
-        found = source.progress(job.run)
-        lag = "" if found.published is None else f", {time.time() - found.published / 1000:.1f} s behind"
-        mark = "" if found.watermark is None else f", watermark {rfc3339(found.watermark // 1000 * 1000)}"
-        print(f"{(reports - last) / (now - at):,.0f} reports/s{lag}{mark}", flush=True)
-        last, at = reports, now
 
 
 def _said(job: StreamJob) -> int:

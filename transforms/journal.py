@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.transforms.files import literal
-from ldpbeam.transforms.write import make_folder, read_json, replacing
+from ldpbeam.transforms.write import make_folder, read_json, replacing, write_bytes
 
 #: Below the output folder, a folder a run.
 RUNS = "runs"
+#: In a run's folder, when it has been asked to stop.
+STOP = "stop.json"
 
 
 class OpenWindow(NamedTuple):
@@ -70,6 +72,19 @@ class Journal:
             entry = {"stopped_at": self._stopped_at, "windows": sorted(windows)}
             stream.write(json.dumps(entry).encode() + b"\n")
         self._windows = windows
+
+
+def ask_to_stop(output: str, run: str) -> None:
+    """Ask the readers of a run to take no more, wherever they are."""
+    folder = FileSystems.join(output, RUNS, run)
+    make_folder(folder)
+    write_bytes(FileSystems.join(folder, STOP), b"{}\n")
+
+
+def asked_to_stop(output: str, run: str) -> bool:
+    """Whether they were asked to."""
+    found: bool = FileSystems.exists(FileSystems.join(output, RUNS, run, STOP))
+    return found
 
 
 def stopped_at(output: str, run: str) -> int | None:

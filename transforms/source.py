@@ -33,7 +33,7 @@ from ldpbeam.transforms.batches import WATERMARK
 from ldpbeam.transforms.counts import COUNTS, IN, count
 from ldpbeam.transforms.dead_letters import DEAD, emit
 from ldpbeam.transforms.feeds import Feed, OpenFeed, Parcel
-from ldpbeam.transforms.journal import Journal, OpenWindow
+from ldpbeam.transforms.journal import Journal, OpenWindow, asked_to_stop
 from ldpbeam.transforms.stream_users import REMEMBERED_WINDOWS
 from ldpbeam.transforms.stream_windows import FUTURE, windows_of
 from ldpbeam.transforms.watermark import Watermark
@@ -43,6 +43,8 @@ from ldpbeam.transforms.windows import step
 BUNDLE_SECONDS = 0.5
 #: Seconds until a reader that had nothing is asked again.
 POLL_SECONDS = 0.1
+#: Seconds between two looks whether the run has been asked to stop.
+LOOKING_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -177,14 +179,6 @@ class _Unsafe(NamedTuple):
 
 #: The readers of this process, by a name that a mark carries.
 _readers: dict[str, _Reader] = {}
-#: The runs in this process that were asked to stop.
-_stopped: set[str] = set()
-
-
-def stop(run: str) -> None:
-    """Ask a run whose workers are in this process to stop: to take no more, and to say what it has."""
-    _stopped.add(run)
-
 
 @dataclass(frozen=True)
 class Progress:
@@ -248,6 +242,7 @@ class _Reader(UnboundedReader):
             before.ended = True
             before._forget()
         self._number = 0
+        self._looked = -LOOKING_SECONDS
         self._taken: Taken | None = None
         self._oldest: int | None = None
         self._active = _now()
@@ -270,7 +265,7 @@ class _Reader(UnboundedReader):
     def advance(self) -> bool:
         if self.ended:
             return False
-        if self.reading.run in _stopped:
+        if self._asked_to_stop():
             self.place.journal.stop(self._watermark())
             return self._end()
         parcel = self.place.feed.take()
@@ -295,6 +290,12 @@ class _Reader(UnboundedReader):
         self.published = parcel.published
         self._taken = Taken(parcel, self._watermark())
         return True
+
+    def _asked_to_stop(self) -> bool:
+        if time.monotonic() - self._looked < LOOKING_SECONDS:
+            return False
+        self._looked = time.monotonic()
+        return asked_to_stop(self.reading.output, self.reading.run)
 
     def _end(self) -> bool:
         self.ended = True

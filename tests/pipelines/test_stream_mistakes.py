@@ -65,7 +65,7 @@ def streaming(
     tmp_path: Path, small_text: str, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> Streaming:
     made = Streaming(tmp_path, small_text + WINDOWS, command)
-    monkeypatch.setattr(stream_command, "_run_until_stopped", made.pretend)
+    monkeypatch.setattr(stream_command, "run_until_stopped", made.pretend)
     monkeypatch.delenv("PUBSUB_EMULATOR_HOST", raising=False)
     return made
 

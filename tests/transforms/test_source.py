@@ -27,7 +27,7 @@ from ldpbeam.transforms.batches import WATERMARK
 from ldpbeam.transforms.counts import COUNTS
 from ldpbeam.transforms.dead_letters import DEAD, DeadLetter
 from ldpbeam.transforms.feeds import Feed, OpenFeed, Parcel
-from ldpbeam.transforms.journal import OpenWindow, named_windows, stopped_at
+from ldpbeam.transforms.journal import OpenWindow, ask_to_stop, named_windows, stopped_at
 from ldpbeam.transforms.source import Progress, Reading, ReadStream, Taken, Unpack, progress
 
 SECOND = 1000
@@ -174,7 +174,7 @@ Drive = Callable[..., Driven]
 def no_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test begins without readers of another one."""
     monkeypatch.setattr(source, "_readers", {})
-    monkeypatch.setattr(source, "_stopped", set())
+    monkeypatch.setattr(source, "LOOKING_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -473,11 +473,11 @@ def test_every_reader_has_its_own(tmp_path: Path) -> None:
 
 def test_asked_to_stop_it_takes_no_more_and_says_how_far_it_came(drive: Drive) -> None:
     driven = drive()
-    source.stop("another run")
+    ask_to_stop(driven.output, "another run")
     receipt = driven.come(-60, -50)
     driven.put(batch(at(-40)))
     assert driven.watermark == -62
-    source.stop(driven.reading.run)
+    ask_to_stop(driven.output, driven.reading.run)
     assert not driven.take()
     assert driven.reader.get_watermark() == MAX_TIMESTAMP
     assert driven.feed.closed
@@ -489,7 +489,7 @@ def test_asked_to_stop_it_takes_no_more_and_says_how_far_it_came(drive: Drive) -
 
 def test_stopped_before_anything_came_it_has_said_nothing(drive: Drive) -> None:
     driven = drive()
-    source.stop(driven.reading.run)
+    ask_to_stop(driven.output, driven.reading.run)
     assert not driven.take()
     assert driven.reader.get_watermark() == MAX_TIMESTAMP
     assert driven.stopped_at == -(2**62)
@@ -498,7 +498,7 @@ def test_stopped_before_anything_came_it_has_said_nothing(drive: Drive) -> None:
 def test_the_stop_mark_outlasts_the_last_acknowledgement(drive: Drive) -> None:
     driven = drive()
     driven.come(-60)
-    source.stop(driven.reading.run)
+    ask_to_stop(driven.output, driven.reading.run)
     assert not driven.take()
     driven.make_safe()
     assert driven.named == windows_at(-60)
@@ -575,7 +575,7 @@ def test_what_was_taken_is_acknowledged_after_the_engine_closed_the_reader(drive
 def test_a_reader_that_has_ended_is_forgotten_when_all_is_safe(drive: Drive) -> None:
     driven = drive()
     driven.come(-5)
-    source.stop(driven.reading.run)
+    ask_to_stop(driven.output, driven.reading.run)
     assert not driven.take()
     assert source._readers
     driven.make_safe()
@@ -589,7 +589,7 @@ def test_a_reader_that_has_ended_with_nothing_unsafe_is_forgotten(ending: str, d
     driven.make_safe()
     driven.now += WEEK
     if ending == "stopped":
-        source.stop(driven.reading.run)
+        ask_to_stop(driven.output, driven.reading.run)
     if ending == "closed":
         driven.reader.close()
     else:

@@ -1,0 +1,158 @@
+"""What is said of a stream while it runs, and how it is stopped, whether its workers are here or not."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+from grpc import RpcError
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.output import ESTIMATES, STATISTICS, files_in
+from ldpbeam.pipelines.runs import read_run_accounting
+from ldpbeam.pipelines.stream import StreamJob
+from ldpbeam.pipelines.write_panes import PANES, pane_line
+from ldpbeam.schemas.snapshots import read_snapshots
+from ldpbeam.schemas.times import rfc3339
+from ldpbeam.transforms import counts, source
+from ldpbeam.transforms.journal import ask_to_stop
+from ldpbeam.transforms.write import opened
+
+#: Seconds between two lines about the rate.
+RATE_SECONDS = 10.0
+
+
+def submit(pipeline: beam.Pipeline) -> str:
+    """Give a stream to an engine that runs on without this process; gives what to tell of it.
+
+    Raises:
+        UserError: if the engine refuses it.
+    """
+    try:
+        job = pipeline.run().job_id()
+    except (RuntimeError, RpcError) as error:
+        raise UserError(f"the engine refused the job: {str(error).strip()[-2000:]}") from None
+    return f"job {job} goes on without this command; `gcloud dataflow jobs drain {job}` ends it"
+
+
+def run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> None:
+    """Run, show panes and the rate, and stop when asked to.
+
+    Args:
+        pipeline: wired.
+        job: what it runs.
+        here: whether its workers are in this process; what others do is seen in the output folder.
+
+    Raises:
+        UserError: if the engine fails.
+    """
+    done = threading.Event()
+    result = pipeline.run()
+
+    def ask(*_: Any) -> None:
+        if job.native:
+            result.cancel()
+        else:
+            ask_to_stop(job.output, job.run)
+
+    teller = threading.Thread(target=_tell_here if here else _tell_elsewhere, args=(job, done), daemon=True)
+    _keep_quiet_after(done)
+    with _panes_shown(), _stopped_by(ask):
+        teller.start()
+        try:
+            result.wait_until_finish()
+        except (RuntimeError, RpcError) as error:
+            raise UserError(
+                "the engine failed, and what was not acknowledged is sent again: "
+                f"{str(error).strip()[-2000:]}"
+            ) from None
+        finally:
+            done.set()
+            teller.join()
+
+
+@contextlib.contextmanager
+def _panes_shown() -> Iterator[None]:
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    said = logging.getLogger("ldpbeam")
+    said.addHandler(handler)
+    said.setLevel(logging.INFO)
+    said.propagate = False
+    try:
+        yield
+    finally:
+        said.removeHandler(handler)
+
+
+@contextlib.contextmanager
+def _stopped_by(ask: Any) -> Iterator[None]:
+    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def _keep_quiet_after(done: threading.Event) -> None:
+    """The engine's process ends before the threads that listen to it, which is no news."""
+
+    def say(failed: threading.ExceptHookArgs) -> None:
+        if not done.is_set():
+            threading.__excepthook__(failed)
+
+    threading.excepthook = say
+
+
+def _tell_here(job: StreamJob, done: threading.Event) -> None:
+    """A line on the rate and the lag now and then, as long as anything comes."""
+    last, at = counts.read_here, time.monotonic()
+    while not done.wait(RATE_SECONDS):
+        now, reports = time.monotonic(), counts.read_here
+        if reports == last:
+            continue
+        found = source.progress(job.run)
+        lag = "" if found.published is None else f", {time.time() - found.published / 1000:.1f} s behind"
+        mark = "" if found.watermark is None else f", watermark {rfc3339(found.watermark // 1000 * 1000)}"
+        print(f"{(reports - last) / (now - at):,.0f} reports/s{lag}{mark}", flush=True)
+        last, at = reports, now
+
+
+def _tell_elsewhere(job: StreamJob, done: threading.Event) -> None:
+    """Panes and the rate as the output folder has them."""
+    last, at = 0, time.monotonic()
+    told: dict[str, float] = {}
+    while not done.wait(RATE_SECONDS):
+        # What cannot be seen now is seen next time.
+        with contextlib.suppress(BeamIOError, OSError, ValueError):
+            _tell_panes(job, told)
+            now, reports = time.monotonic(), read_run_accounting(job)["in"]
+            if reports != last:
+                print(f"{(reports - last) / (now - at):,.0f} reports/s", flush=True)
+            last, at = reports, now
+    with contextlib.suppress(BeamIOError, OSError, ValueError):
+        _tell_panes(job, told)
+
+
+def _tell_panes(job: StreamJob, told: dict[str, float]) -> None:
+    """A line for each pane that was written since it was told of."""
+    for entry in files_in(job.path(ESTIMATES), f"*.{job.run}.jsonl"):
+        written = entry.last_updated_in_seconds or 0.0
+        if told.get(entry.path) != written:
+            with opened(entry.path) as stream:
+                records = [json.loads(line) for line in stream.read().splitlines()]
+            name = FileSystems.split(entry.path)[1].removesuffix(".jsonl")
+            with opened(job.path(STATISTICS, f"{name}.avro")) as stream:
+                PANES.info(pane_line(list(read_snapshots(stream)), records))
+            told[entry.path] = written
