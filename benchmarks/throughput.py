@@ -90,7 +90,7 @@ def run_ldpbeam(folder: Path) -> str:
     engine = engines.Engine(direct.runner(), ())
     with tempfile.TemporaryDirectory() as output:
         job = batch.BatchJob(study, output, "benchmark", files)
-        estimate.run_pipeline(estimate.assemble(job, engine, []), Console())
+        estimate.run_pipeline(estimate.assemble(job, engine, []), Console(), engine.here)
         (snapshot,) = output_of.snapshots_of(job)
     return digest(snapshot.statistic.joint_cells, snapshot.statistic.joint_counts)
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -16,6 +17,7 @@ from ldpbeam.pipelines.arguments import Parser
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.runners import dataflow, direct, flink, prism
 from ldpbeam.runners.flink.parts import FlinkError
+from ldpbeam.transforms import files
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Engine:
     Attributes:
         runner: Beam's own.
         arguments: what Beam is told.
+        ended_when_past: whether who waits for a stream ends it when its watermark has passed all windows.
         own_source: whether it runs our own unbounded source; if not, Beam's Pub/Sub transform pulls.
         here: whether its workers are in this process.
     """
@@ -32,6 +35,7 @@ class Engine:
     runner: PipelineRunner
     arguments: tuple[str, ...]
     own_source: bool = True
+    ended_when_past: bool = False
     here: bool = False
 
     def pipeline(self, beam_arguments: Sequence[str]) -> beam.Pipeline:
@@ -50,7 +54,7 @@ class Engine:
 def add_engine_options(parser: Parser) -> None:
     """Where a pipeline runs, and what the engine needs to be reached."""
     parser.add_argument(
-        "--runner", default=direct.NAME, help="direct, flink, dataflow, or a runner as Beam names it"
+        "--runner", default=direct.NAME, help="direct, prism, flink, dataflow, or one as Beam names it"
     )
     parser.add_argument("--prism-location", help="where Prism is, the local engine of streams")
     parser.add_argument("--flink-master", metavar="HOST:PORT", help="the cluster, or [local] (the default)")
@@ -69,19 +73,32 @@ def add_engine_options(parser: Parser) -> None:
     parser.add_argument("--temp-location", metavar="gs://BUCKET/FOLDER", help="Dataflow: for temporary files")
 
 
+def reach_from_elsewhere(options: argparse.Namespace) -> None:
+    """Make paths of this machine whole where workers may have other working folders."""
+    if options.runner in (direct.NAME, prism.NAME):
+        return
+    if options.output:
+        options.output = files.absolute(options.output)
+    if options.input:
+        options.input = list(map(files.absolute, options.input))
+
+
 _OPTIONS_OF = {
     flink.NAME: ("flink_master", "parallelism"),
     dataflow.NAME: ("project", "region", "temp_location"),
 }
 
 
-def engine_of(options: argparse.Namespace, folder: Path, *, streaming: bool = False) -> Engine:
+def engine_of(
+    options: argparse.Namespace, folder: Path, *, streaming: bool = False, given: Sequence[str] = ()
+) -> Engine:
     """The engine that options name.
 
     Args:
-        options: of :func:`add_engine_options`.
+        options: of :func:`add_engine_options`, and of the command: what it reads and writes.
         folder: a local folder for what must be staged, there until the pipeline has been submitted.
         streaming: whether the pipeline is unbounded.
+        given: the options for Beam alone.
 
     Raises:
         UserError: if there is no such engine, it cannot be reached, or lacks an option.
@@ -94,43 +111,67 @@ def engine_of(options: argparse.Namespace, folder: Path, *, streaming: bool = Fa
             if streaming:
                 return _local_stream(options.prism_location)
             return Engine(direct.runner(), _passed_on(options), here=True)
+        if options.runner == prism.NAME:
+            return _prism(options.prism_location, streaming) or _without_prism()
         if options.runner == flink.NAME:
             return _flink(options, streaming)
         if options.runner == dataflow.NAME:
-            return _dataflow(options, folder, streaming)
+            return _dataflow(options, folder, streaming, given)
         return _named(options, streaming)
     except (FlinkError, ValueError, TypeError, ImportError, AttributeError, RuntimeError) as error:
         raise UserError(f"--runner {options.runner}: {error}") from None
 
 
 def _local_stream(location: str | None) -> Engine:
+    found = _prism(location, streaming=True)
+    if found is None:
+        print(f"ldpbeam: {prism.WITHOUT_PRISM}", file=sys.stderr)
+        return Engine(prism.bundle_based(), ("--streaming",), own_source=False, here=True)
+    return found
+
+
+def _prism(location: str | None, streaming: bool) -> Engine | None:
+    """None if it cannot be had."""
     try:
         found = prism.find(location) or prism.fetch()
     except FileNotFoundError as error:
         raise UserError(f"--prism-location {error}") from None
     if found is None:
-        print(f"ldpbeam: {prism.WITHOUT_PRISM}", file=sys.stderr)
-        return Engine(prism.bundle_based(), ("--streaming",), own_source=False, here=True)
-    return Engine(prism.runner(), tuple(prism.options(found)), here=True)
+        return None
+    return Engine(prism.runner(), tuple(prism.options(found, streaming=streaming)), here=True)
+
+
+def _without_prism() -> NoReturn:
+    raise ValueError(f"it is not here and could not be fetched; {prism.HOW}")
 
 
 def _flink(options: argparse.Namespace, streaming: bool) -> Engine:
     master = options.flink_master or flink.LOCAL
+    if streaming and master == flink.LOCAL:
+        raise ValueError("a stream needs a cluster, --flink-master HOST:PORT (make flink-up starts one)")
     workers = options.workers or ("pool" if options.pool else "process")
     arguments = flink.options(
         master, workers=workers, pool=options.pool, streaming=streaming, parallelism=options.parallelism
     )
-    return Engine(flink.runner(), tuple(arguments), here=workers == "loopback")
+    return Engine(flink.runner(), tuple(arguments), ended_when_past=streaming, here=workers == "loopback")
 
 
-def _dataflow(options: argparse.Namespace, folder: Path, streaming: bool) -> Engine:
+def _dataflow(options: argparse.Namespace, folder: Path, streaming: bool, given: Sequence[str]) -> Engine:
     missing = [f"--{o.replace('_', '-')}" for o in _OPTIONS_OF[dataflow.NAME] if getattr(options, o) is None]
     if missing:
         raise UserError(f"--runner dataflow needs {', '.join(missing)}")
+    for option in ("input", "output"):
+        named = getattr(options, option, None) or []
+        local = [path for path in ([named] if isinstance(named, str) else named) if "://" not in path]
+        if local:
+            raise UserError(
+                f"--{option} {local[0]}: workers on Dataflow cannot reach files of this machine; name gs://..."
+            )
+    runner = dataflow.runner()
     arguments = dataflow.options(
-        options.project, options.region, options.temp_location, folder, streaming=streaming
+        options.project, options.region, options.temp_location, folder, streaming=streaming, given=given
     )
-    return Engine(dataflow.runner(), tuple(arguments), own_source=False)
+    return Engine(runner, tuple(arguments), own_source=False)
 
 
 def _named(options: argparse.Namespace, streaming: bool) -> Engine:

@@ -66,10 +66,24 @@ def assemble(job: BatchJob, engine: Engine, beam_arguments: Sequence[str]) -> be
     return pipeline
 
 
-def run_pipeline(pipeline: beam.Pipeline, console: Console) -> None:
-    """Run the pipeline to its end."""
-    with _reading_progress(console):
-        pipeline.run().wait_until_finish()
+def run_pipeline(pipeline: beam.Pipeline, console: Console, here: bool) -> None:
+    """Run the pipeline to its end.
+
+    Args:
+        pipeline: wired.
+        console: where progress is shown.
+        here: whether its workers are in this process, whose errors say more than the engine's.
+
+    Raises:
+        UserError: if an engine elsewhere fails.
+    """
+    try:
+        with _reading_progress(console):
+            pipeline.run().wait_until_finish()
+    except Exception as error:  # each engine has errors of its own
+        if here:
+            raise
+        raise UserError(f"the engine failed: {str(error).strip()[-2000:]}") from None
 
 
 @contextmanager

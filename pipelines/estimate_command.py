@@ -14,13 +14,14 @@ from ldpbeam.pipelines import compare, tables
 from ldpbeam.pipelines import estimate as stages
 from ldpbeam.pipelines.arguments import Parser
 from ldpbeam.pipelines.batch import BatchJob
-from ldpbeam.pipelines.engines import add_engine_options, engine_of
+from ldpbeam.pipelines.engines import add_engine_options, engine_of, reach_from_elsewhere
 from ldpbeam.pipelines.errors import DONE, TOO_MANY_BAD, UserError
 from ldpbeam.pipelines.ledger import write_ledger
 from ldpbeam.pipelines.options import add_people_options, people_columns, study_of, time_of
-from ldpbeam.pipelines.output import Output, check_output, claim_output
+from ldpbeam.pipelines.output import Output, check_output, claim_output, sweep
 from ldpbeam.pipelines.people import People, read_people
 from ldpbeam.pipelines.scheduled import Scheduled, claim_shared, making, publish
+from ldpbeam.runners import dataflow
 from ldpbeam.schemas.compiled import attribute_of
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.times import rfc3339
@@ -64,6 +65,7 @@ def estimate_command(parser: Parser, arguments: list[str]) -> int:
 def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) -> int:
     """Run the pipeline with parsed options, and a folder for what is staged; gives the exit code."""
     study = study_of(options.study, options.attribute)
+    reach_from_elsewhere(options)
     _check(options, study, beam_arguments)
     people = _truth(options, study)
     span = _span_of(options, study)
@@ -88,13 +90,27 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
         estimate_on=options.estimate_on,
     )
     console = Console()
-    pipeline = stages.assemble(job, engine_of(options, staged), beam_arguments)
+    engine = engine_of(options, staged, given=beam_arguments)
+    pipeline = stages.assemble(job, engine, beam_arguments)
+    if dataflow.template_of(pipeline):
+        raise UserError(
+            "--template_location: this command estimates when its job has ended, and a template's job is "
+            "started by others; ldpbeam stream makes templates"
+        )
+    if dataflow.is_dry_run(pipeline):
+        stages.run_pipeline(pipeline, console, engine.here)
+        print(
+            "a dry run: the job was made and not submitted; no report was read, nothing was estimated, and "
+            f"{options.output} is as it was"
+        )
+        return DONE
     if shared:
         claim_shared(shared, options.overwrite)
     else:
         claim_output(job, inputs)
     with making(shared) if shared else nullcontext():
-        stages.run_pipeline(pipeline, console)
+        stages.run_pipeline(pipeline, console, engine.here)
+        sweep(job)
         found = stages.read_accounting(job)
         records = stages.estimate_all(job, console, options.estimate_on)
         ledger = write_ledger(job)

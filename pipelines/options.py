@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from apache_beam.io.filesystem import BeamIOError
 from pydantic import TypeAdapter, ValidationError
 
 from ldpbeam.domains import Domain, KeyValues, Vector
@@ -12,8 +13,9 @@ from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.people import PeopleColumns
 from ldpbeam.schemas.reports import EARLIEST, LATEST
 from ldpbeam.schemas.study import Study
-from ldpbeam.schemas.study_file import read_study
+from ldpbeam.schemas.study_file import StudyError, parse_study, read_study
 from ldpbeam.schemas.times import Duration, Time
+from ldpbeam.transforms.write import opened
 
 
 def study_of(path: str, attribute: str | None = None) -> Study:
@@ -23,10 +25,18 @@ def study_of(path: str, attribute: str | None = None) -> Study:
         UserError: if it has not.
         StudyError: if the file is wrong.
     """
-    study = read_study(path)
+    study = parse_study(_text(path), path) if "://" in path else read_study(path)
     if attribute is not None and attribute not in study.attributes:
         raise UserError(f"--attribute {attribute}: the study has {', '.join(study.attributes)}")
     return study
+
+
+def _text(path: str) -> str:
+    try:
+        with opened(path) as stream:
+            return str(stream.read().decode())
+    except (BeamIOError, OSError, ValueError) as error:
+        raise StudyError(f"{path}: cannot be read: {error}") from None
 
 
 def time_of(option: str, text: str | None) -> int | None:

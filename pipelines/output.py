@@ -18,7 +18,7 @@ from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import fingerprint
 from ldpbeam.transforms import files
 from ldpbeam.transforms.journal import RUNS
-from ldpbeam.transforms.write import make_folder, opened, write_bytes
+from ldpbeam.transforms.write import half_written, make_folder, opened, write_bytes
 
 ESTIMATES = "estimates"
 LEDGER = "ledger.json"
@@ -172,6 +172,23 @@ def clear(job: Output) -> None:
     ):
         ours += [entry.path for entry in files_in(job.path(folder), pattern)]
     delete(ours)
+
+
+def sweep(job: Output, own: str = "") -> None:
+    """Delete what workers that were killed left half written.
+
+    Args:
+        job: the run, which has ended.
+        own: what the names of its files have in them, where others write to the same folder now.
+    """
+    delete(
+        [
+            entry.path
+            for folder in (STATISTICS, DEAD_LETTERS, ESTIMATES)
+            for entry in files_in(job.path(folder), f".*{own}*")
+            if half_written(_name(entry))
+        ]
+    )
 
 
 def delete(paths: Sequence[str]) -> None:

@@ -33,6 +33,7 @@ class StreamJob(Output):
         native: whether Beam's own transform pulls, as engines without unbounded reads need.
         stop_when_idle: end when nothing has arrived for so many milliseconds; None to go on.
         readers: how many readers pull, on engines that have room for several.
+        stays: whether they stay when they have ended, for who waits to end the job.
         keep_bad_records: whether dead letters have the whole record.
         user_id_key: HMAC key for user keys, None to take them as they are.
         publish_to: a topic for estimates, None for none.
@@ -45,6 +46,7 @@ class StreamJob(Output):
     native: bool = False
     stop_when_idle: int | None = None
     readers: int = 1
+    stays: bool = False
     keep_bad_records: bool = False
     user_id_key: bytes | None = None
     publish_to: str | None = None
@@ -71,6 +73,7 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
             disorder=job.disorder,
             stop_when_idle=job.stop_when_idle,
             readers=job.readers,
+            stays=job.stays,
         )
         read = pipeline | "Read" >> ReadStream(reading, job.keep_bad_records)
     validated = read.decoded | "Validate" >> ValidateReports(

@@ -17,14 +17,15 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines import tables
 from ldpbeam.pipelines.arguments import Parser
-from ldpbeam.pipelines.engines import add_engine_options, engine_of
+from ldpbeam.pipelines.engines import add_engine_options, engine_of, reach_from_elsewhere
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimate import read_key
 from ldpbeam.pipelines.options import duration_of, study_of
-from ldpbeam.pipelines.output import named_in_errors
+from ldpbeam.pipelines.output import named_in_errors, sweep
 from ldpbeam.pipelines.runs import claim_for_stream, incomplete_windows, read_run_accounting
 from ldpbeam.pipelines.stream import StreamJob, build
 from ldpbeam.pipelines.stream_watch import run_until_stopped, submit
+from ldpbeam.runners import dataflow
 from ldpbeam.schemas.reports import Columns
 from ldpbeam.schemas.times import rfc3339
 from ldpbeam.transforms.feeds import Feed
@@ -34,6 +35,8 @@ from ldpbeam.transforms.journal import RUNS
 from ldpbeam.transforms.pubsub import PubSubFeed, emulator
 from ldpbeam.transforms.validate import wanted_columns
 
+#: The disorder of reports where none is declared.
+DISORDER = "1m"
 #: Partitions of users where none are asked for: a few per core of one machine.
 PARTITIONS = 8
 _PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([A-Za-z][A-Za-z0-9._~+%-]{2,254})")
@@ -50,7 +53,7 @@ def stream_command(parser: Parser, arguments: list[str]) -> int:
     parser.add_argument("--output", required=True, help="folder for everything the run writes")
     parser.add_argument("--publish-to", metavar="TOPIC", help="projects/P/topics/T, for estimates as JSON")
     parser.add_argument(
-        "--max-disorder", default="1m", help="how much out of order reports arrive at most (default 1m)"
+        "--max-disorder", help=f"how much out of order reports arrive at most (default {DISORDER})"
     )
     parser.add_argument(
         "--stop-when-idle",
@@ -75,6 +78,7 @@ def stream_command(parser: Parser, arguments: list[str]) -> int:
 def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) -> int:
     """Run the stream with parsed options, and a folder for what is staged; gives the exit code."""
     study = study_of(options.study, options.attribute)
+    reach_from_elsewhere(options)
     if study.windows is None:
         raise UserError(f"{options.study}: a stream needs windows, as in windows: {{size: 1h}}")
     every = {service for model in study.attributes.values() for service in model.services}
@@ -82,13 +86,14 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
         raise UserError(f"--service {options.service}: the study has {', '.join(sorted(every))}")
     if not 1 <= options.partitions <= 65536:
         raise UserError(f"--partitions {options.partitions}: from 1 to 65536")
-    disorder = duration_of("--max-disorder", options.max_disorder)
+    disorder = duration_of("--max-disorder", options.max_disorder or DISORDER)
     idle = None if options.stop_when_idle is None else duration_of("--stop-when-idle", options.stop_when_idle)
     key = read_key(options.user_id_key_file)
-    engine = engine_of(options, staged, streaming=True)
-    if not engine.own_source and (idle is not None or options.input):
-        option = "--input" if options.input else "--stop-when-idle"
-        raise UserError(f"{option} needs an engine that can run our own source: Prism or Flink")
+    engine = engine_of(options, staged, streaming=True, given=beam_arguments)
+    for option in ("input", "stop_when_idle", "max_disorder"):
+        if not engine.own_source and getattr(options, option) is not None:
+            dashed = option.replace("_", "-")
+            raise UserError(f"--{dashed} needs an engine that can run our own source: Prism or Flink")
     detached = not (engine.own_source or engine.here)
     if detached and options.topic:
         raise UserError(
@@ -107,20 +112,35 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
             partitions=options.partitions,
             native=not engine.own_source,
             stop_when_idle=idle,
+            stays=engine.ended_when_past,
             keep_bad_records=options.keep_bad_records,
             user_id_key=key,
             publish_to=options.publish_to,
             incomplete=incomplete_windows(study, options.output),
         )
+        pipeline = engine.pipeline(beam_arguments)
+        build(pipeline, job)
+        if dataflow.is_dry_run(pipeline):
+            submit(pipeline)
+            print(
+                f"a dry run: the job was made and not submitted; nothing was read, {job.output} is as it was"
+            )
+            return DONE
         claim_for_stream(job)
         if job.incomplete:
             print(_about_incomplete(job))
-        pipeline = engine.pipeline(beam_arguments)
-        build(pipeline, job)
         server = emulator() if isinstance(feed, PubSubFeed) else None
         where = f" at {server}" if server else ""
         if detached:
-            print(f"run {name}: reads {feed.name}, writes to {job.output}\n{submit(pipeline)}")
+            print(f"run {name}: reads {feed.name}, writes to {job.output}")
+            submitted = submit(pipeline)
+            if submitted is None:
+                print(f"the job is the template {dataflow.template_of(pipeline)}, and was not started")
+            else:
+                print(
+                    f"job {submitted} goes on without this command; `gcloud dataflow jobs drain {submitted} "
+                    f"--region={options.region}` ends it"
+                )
             return DONE
         print(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C", flush=True)
         run_until_stopped(pipeline, job, engine.here)
@@ -209,6 +229,7 @@ def _about_incomplete(job: StreamJob) -> str:
 
 def _said(job: StreamJob) -> int:
     """What was written, at the end."""
+    sweep(job, job.run)
     found = read_run_accounting(job)
     print(tables.accounting_line(found))
     print(f"estimates and statistics are in {job.output}, what became of the reports in {job.of_run('')}")

@@ -32,17 +32,21 @@ from ldpbeam.transforms.write import opened
 RATE_SECONDS = 10.0
 
 
-def submit(pipeline: beam.Pipeline) -> str:
-    """Give a stream to an engine that runs on without this process; gives what to tell of it.
+def submit(pipeline: beam.Pipeline) -> str | None:
+    """Give a stream to an engine that runs on without this process.
+
+    Returns:
+        The job's name there; None where none was started: in a dry run, and of a template.
 
     Raises:
         UserError: if the engine refuses it.
     """
     try:
-        job = pipeline.run().job_id()
-    except (RuntimeError, RpcError) as error:
+        result = pipeline.run()
+    except Exception as error:  # each engine has errors of its own
         raise UserError(f"the engine refused the job: {str(error).strip()[-2000:]}") from None
-    return f"job {job} goes on without this command; `gcloud dataflow jobs drain {job}` ends it"
+    job: str | None = result.job_id() if getattr(result, "has_job", False) else None
+    return job
 
 
 def run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> None:

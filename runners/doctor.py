@@ -8,7 +8,9 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +18,7 @@ from typing import NamedTuple
 from ldpbeam.runners import dataflow, direct, flink, prism
 from ldpbeam.runners.flink.parts import FlinkError, cached
 from ldpbeam.runners.flink.rest import Rest
-from ldpbeam.runners.wheels import checkout, plugins
+from ldpbeam.runners.wheels import ours, plugins, wheel_of
 
 #: The versions of Java that Flink runs on.
 JAVA = range(11, 22)
@@ -86,13 +88,9 @@ def _of_flink(master: str, pool: str | None) -> Iterator[Check]:
         "own at the first run",
         needed=False,
     )
-    yield Check("Java", java(), f"the job server needs Java {JAVA.start} to {JAVA.stop - 1}: install a JDK")
+    yield _java()
     if master != flink.LOCAL:
-        try:
-            rest = Rest(master)
-            yield Check(f"Flink at {master}", f"{rest.version()}, {sum(rest.slots())} slots")
-        except (FlinkError, OSError, ValueError) as error:
-            yield Check(f"Flink at {master}", None, f"{error}; make flink-up starts a local one")
+        yield _cluster(master)
     worker = Path(sys.executable).with_name("ldpbeam-worker")
     yield Check(
         "ldpbeam-worker (--workers process)",
@@ -105,34 +103,83 @@ def _of_flink(master: str, pool: str | None) -> Iterator[Check]:
             f"worker pool at {pool}",
             "answers" if _listens(pool) else None,
             "start one beside each task manager: "
-            "python -m apache_beam.runners.worker.worker_pool_main --service_port=50000",
+            "python -m apache_beam.runners.worker.worker_pool_main --service_port=50000 "
+            f"--container_executable={worker}",
         )
     yield from _of_pubsub()
 
 
-def _of_dataflow() -> Iterator[Check]:
-    gcp = _version("google-cloud-dataflow-client") and _version("google-apitools")
-    yield Check("Beam's Google Cloud parts", gcp, "pip install 'ldpbeam[gcp]'")
-    yield Check("credentials", _credentials(), "gcloud auth application-default login")
-    setup = checkout()
-    yield Check("what workers install", str(setup) if setup else "a wheel of the installed package")
-    for package in plugins():
-        yield Check(f"plugin {package.name}", f"{package.version}, staged as a wheel")
-    yield Check("options", dataflow.NAME, "--project, --region and --temp-location gs://BUCKET/FOLDER")
+def _cluster(master: str) -> Check:
+    what = f"Flink at {master}"
+    try:
+        # Asks what a run would ask, and so sees whether Beam knows that version.
+        flink.options(master, workers="loopback")
+        rest = Rest(master)
+        version, slots = rest.version(), sum(rest.slots())
+    except (FlinkError, OSError, ValueError) as error:
+        return Check(what, None, f"{error}; make flink-up starts a local one")
+    return Check(
+        what, f"{version}, {slots} slots" if slots else None, "it has no slots: start a task manager"
+    )
 
 
-def java() -> str | None:
-    """The version of Java on PATH or in ``JAVA_HOME``, None if there is none that Flink runs on."""
+def _java() -> Check:
+    """The Java that Beam starts the job server with: of ``JAVA_HOME``, else on PATH."""
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    advice = f"the job server needs Java {JAVA.start} to {JAVA.stop - 1}: install a JDK"
     if command is None:
-        return None
+        return Check("Java", None, advice)
+    where = f"{command} (JAVA_HOME)" if home else command
     try:
         said = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=30, check=False)
-    except OSError:
-        return None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check("Java", None, f"{where} cannot be run ({error}); {advice}")
     version = re.search(r'version "((\d+)[^"]*)"', said.stderr)
-    return version[1] if version and int(version[2]) in JAVA else None
+    if version is None:
+        return Check("Java", None, f"{where} does not say its version; {advice}")
+    if int(version[2]) not in JAVA:
+        return Check("Java", None, f"{where} is Java {version[1]}; {advice}")
+    return Check("Java", version[1])
+
+
+def _of_dataflow() -> Iterator[Check]:
+    try:
+        dataflow.runner()
+        yield Check("Beam's Google Cloud parts", _version("google-cloud-dataflow-client") or "here")
+    except ImportError as error:
+        yield Check("Beam's Google Cloud parts", None, str(error))
+    yield _credentials()
+    with tempfile.TemporaryDirectory(prefix="ldpbeam-") as folder:
+        yield _staged("what workers install", partial(ours, Path(folder)))
+        for plugin in plugins():
+            yield _staged(f"plugin {plugin.name}", partial(wheel_of, plugin, Path(folder)))
+    yield Check(
+        "what a run is told",
+        "--project, --region, --temp-location gs://BUCKET/FOLDER; files are on gs:// too",
+    )
+
+
+def _staged(what: str, make: Callable[[], Path]) -> Check:
+    try:
+        return Check(what, make().name)
+    except ValueError as error:
+        return Check(what, None, str(error))
+
+
+def _credentials() -> Check:
+    try:
+        import google.auth
+        from google.auth.exceptions import GoogleAuthError
+    except ImportError:
+        return Check(
+            "credentials", None, "pip install 'ldpbeam[gcp]', then gcloud auth application-default login"
+        )
+    try:
+        found, project = google.auth.default()
+    except GoogleAuthError as error:
+        return Check("credentials", None, f"gcloud auth application-default login ({error})")
+    return Check("credentials", f"{type(found).__name__}{f' of {project}' if project else ''}")
 
 
 def _version(package: str) -> str | None:
@@ -149,16 +196,3 @@ def _listens(place: str) -> bool:
             return True
     except (OSError, ValueError):
         return False
-
-
-def _credentials() -> str | None:
-    try:
-        import google.auth
-        from google.auth.exceptions import DefaultCredentialsError
-    except ImportError:
-        return None
-    try:
-        found, project = google.auth.default()
-    except DefaultCredentialsError:
-        return None
-    return f"{type(found).__name__}{f' of {project}' if project else ''}"

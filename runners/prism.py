@@ -21,14 +21,18 @@ from apache_beam.runners.portability.prism_runner import PrismJobServer, PrismRu
 from apache_beam.runners.runner import PipelineRunner
 from apache_beam.version import __version__
 
+NAME = "prism"
 #: Beam stops watching a job after so many seconds, whatever its state, and takes that for its failure; the
 #: default is a minute.
 WATCHED_SECONDS = 10**9
+#: How to get it.
+HOW = (
+    f"install it with `go install github.com/apache/beam/sdks/v2/go/cmd/prism@v{__version__}`, or name it "
+    "with --prism-location"
+)
 #: Said once where Prism is missing.
 WITHOUT_PRISM = (
-    "Prism, Beam's local engine for streams, is not here and could not be fetched (install it with "
-    f"`go install github.com/apache/beam/sdks/v2/go/cmd/prism@v{__version__}`, or name it with "
-    "--prism-location); "
+    f"Prism, Beam's local engine for streams, is not here and could not be fetched ({HOW}); "
     "without it messages are pulled ten at a time and acknowledged before they are processed, so a crash "
     "loses them, and a report older than its window and lateness counts as late, however long the queue"
 )
@@ -68,14 +72,14 @@ def runner() -> PipelineRunner:
     return _OwnPrismRunner()
 
 
-class _OwnPrismRunner(PrismRunner):  # type: ignore[misc]
+class _OwnPrismRunner(PrismRunner):
     """Runs a job on a Prism of its own: one that is shared ends with the first run that does."""
 
     def default_job_server(self, options: PipelineOptions) -> StopOnExitJobServer:
         return StopOnExitJobServer(_PrismServer(options))
 
 
-class _PrismServer(PrismJobServer):  # type: ignore[misc]
+class _PrismServer(PrismJobServer):
     """Prism, which ends with the thread that started it, and so with this process, however that ends."""
 
     def subprocess_cmd_and_endpoint(self) -> tuple[list[Any], str]:
@@ -85,12 +89,12 @@ class _PrismServer(PrismJobServer):  # type: ignore[misc]
         return [*([setpriv, "--pdeathsig", "KILL"] if setpriv else []), *command], endpoint
 
 
-def options(location: str) -> Sequence[str]:
-    """What Beam must be told to run a stream on it."""
+def options(location: str, *, streaming: bool = False) -> Sequence[str]:
+    """What Beam must be told to run a pipeline on the Prism that is there."""
     return [
         f"--prism_location={location}",
         "--environment_type=LOOPBACK",
-        "--streaming",
+        *(["--streaming"] if streaming else []),
         "--prism_log_level=error",
         f"--job_server_timeout={WATCHED_SECONDS}",
     ]

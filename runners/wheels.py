@@ -1,13 +1,18 @@
-"""Installed packages as wheels again, for workers that cannot reach where they came from.
+"""What workers install: this package and the plugins beside it, as files that can be staged with a job.
 
-A worker on Dataflow installs what is staged with the job. What a person installed from an index, a private
-one or a folder is not always there to be had again, but the files are: a wheel is those files and a list.
+A worker on Dataflow installs what is staged. What a person installed from an index, a private one or a
+folder is not always there to be had again, but the files are: a wheel is those files and a list. Only a
+checkout, whose files lie elsewhere, is made into a source package, by its own ``setup.py``.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import re
+import subprocess
+import sys
+import tempfile
 import zipfile
 from importlib.metadata import Distribution, distribution, entry_points
 from pathlib import Path
@@ -16,6 +21,7 @@ from pathlib import Path
 PLUGIN_GROUPS = ("ldpbeam.mechanisms",)
 #: What an installer leaves, and a wheel does not have.
 _NOT_IN_WHEELS = frozenset({"INSTALLER", "REQUESTED", "RECORD", "direct_url.json"})
+_NAME_IT = "name a wheel or source package of it with --extra_package"
 
 
 def plugins() -> list[Distribution]:
@@ -35,6 +41,42 @@ def checkout() -> Path | None:
     return here if here.is_file() and (here.parent / "schemas").is_dir() else None
 
 
+def ours(folder: Path) -> Path:
+    """This package as the person has it: a source package of a checkout, else a wheel.
+
+    Raises:
+        ValueError: if it cannot be made.
+    """
+    setup = checkout()
+    return source_package(setup, folder) if setup else wheel_of("ldpbeam", folder)
+
+
+def source_package(setup: Path, folder: Path) -> Path:
+    """The source package that a ``setup.py`` makes; nothing is written beside it.
+
+    Raises:
+        ValueError: if it makes none.
+    """
+    place = Path(tempfile.mkdtemp(dir=folder.resolve()))
+    made = subprocess.run(
+        [sys.executable, setup.name, "--quiet", "egg_info", f"--egg-base={place}"]
+        + ["sdist", "--formats=gztar", f"--dist-dir={place}"],
+        cwd=setup.parent,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    found = list(place.glob("*.tar.gz"))
+    if made.returncode or len(found) != 1:
+        said = (made.stderr.strip() or "it makes none").splitlines()[-1]
+        raise ValueError(
+            f"{setup}: workers need a source package of it ({said}); it takes setuptools: "
+            "pip install setuptools"
+        )
+    return found[0]
+
+
 def wheel_of(package: Distribution | str, folder: Path) -> Path:
     """A wheel of an installed package; the same files give the same bytes.
 
@@ -42,31 +84,51 @@ def wheel_of(package: Distribution | str, folder: Path) -> Path:
         ValueError: if it is not plain Python, or only linked to (an editable install) and not installed.
     """
     found = distribution(package) if isinstance(package, str) else package
+    # A package may hold copies of others, with what is said of those.
+    about = [file for file in found.files or () if file.match("*.dist-info/WHEEL") and len(file.parts) == 2]
+    if not about:
+        raise ValueError(f"{found.name}: it was not installed as a wheel; install it again, with pip")
+    # As in Tag: py3-none-any: for which Python, which binary interface, which machine.
     tags = [
-        line.removeprefix("Tag: ")
-        for line in (found.read_text("WHEEL") or "").splitlines()
+        line.removeprefix("Tag: ").strip().split("-")
+        for line in about[0].read_text().splitlines()
         if line.startswith("Tag: ")
     ]
-    if not tags or any(not tag.endswith("-none-any") for tag in tags):
-        raise ValueError(f"{found.name}: not a package of plain Python; name a wheel with --extra_package")
+    if any(tag[1:] != ["none", "any"] for tag in tags):
+        raise ValueError(f"{found.name}: it is not plain Python; {_NAME_IT}")
     files = [
         (str(file), found.locate_file(file))
         for file in found.files or ()
         if ".." not in file.parts and "__pycache__" not in file.parts and file.name not in _NOT_IN_WHEELS
     ]
     if not any(name.endswith(".py") for name, _ in files) or any(name.endswith(".pth") for name, _ in files):
-        raise ValueError(
-            f"{found.name}: an editable install; install it, or name a wheel with --extra_package"
-        )
-    stem = f"{found.name.replace('-', '_')}-{found.version}"
-    path = folder / f"{stem}-{tags[0]}.whl"
+        raise ValueError(f"{found.name}: an editable install; install it, or {_NAME_IT}")
+    # The folder of what is said of the package has the name that its wheel had, whatever the package says.
+    information = about[0].parent
+    pythons = ".".join(sorted(tag[0] for tag in tags))
+    path = folder / f"{information.stem}-{pythons}-none-any.whl"
     record = []
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
+    with zipfile.ZipFile(path, "w") as wheel:
         for name, place in sorted(files):
             data = Path(str(place)).read_bytes()
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             record.append(f"{name},sha256={digest},{len(data)}")
-            wheel.writestr(zipfile.ZipInfo(name), data)
-        record_name = f"{stem}.dist-info/RECORD"
-        wheel.writestr(zipfile.ZipInfo(record_name), "\n".join([*record, f"{record_name},,", ""]))
+            _write(wheel, name, data)
+        listed = f"{information}/RECORD"
+        _write(wheel, listed, "\n".join([*record, f"{listed},,", ""]).encode())
     return path
+
+
+def _write(wheel: zipfile.ZipFile, name: str, data: bytes) -> None:
+    # An entry made so is of 1980, where one made of a file has its time.
+    wheel.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+
+
+def package_in(file: str) -> str:
+    """The package that a wheel or source package has, by its name; written as indexes write names."""
+    return canonical(re.split(r"[/\\]", file)[-1].partition("-")[0])
+
+
+def canonical(name: str) -> str:
+    """A package's name as indexes compare names."""
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -105,7 +105,7 @@ class Key:
     def fire(self, name: str | None = None) -> list[Any]:
         """What it gives when a timer fires, by default the next."""
         name = name or min(self.timers, key=lambda name: (self.timers[name], name))
-        del self.timers[name]
+        self._time = self.timers.pop(name)
         return self._call(self._callbacks[name])
 
     def advance(self, watermark: int) -> list[Any]:
@@ -126,7 +126,7 @@ class Key:
             return self._cells[parameter.state_spec.name]
         if isinstance(parameter, _TimerDoFnParam):
             return _Timer(_name(parameter.timer_spec), self.timers)
-        return self.key
+        return self._time if parameter == beam.DoFn.TimestampParam else self.key
 
 
 def _name(spec: TimerSpec) -> str:

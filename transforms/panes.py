@@ -72,11 +72,19 @@ class CombineGroups(beam.CombineFn):
 
 
 class _Fired(NamedTuple):
-    """The panes of a window so far: how many, whether one was on time, and the reports of the last."""
+    """The panes of a window so far.
+
+    Attributes:
+        panes: how many.
+        closed: 1 if one was on time.
+        reports: of the last.
+        changed: 1 if something was gained since.
+    """
 
     panes: int = 0
     closed: int = 0
     reports: int = 0
+    changed: int = 0
 
 
 _FIRED_CODER = beam.coders.TupleCoder([beam.coders.VarIntCoder()] * len(_Fired._fields))
@@ -86,13 +94,13 @@ class _Window(beam.DoFn):
     """The state of one attribute in one window: its statistics so far, and its panes.
 
     What partitions say when a window ends carries the time of its end, and holds the watermark there; the
-    timer is a millisecond later, so that all of them have spoken.
+    timer is a millisecond later, so that all of them have spoken. It is one timer for what comes then too: of
+    several that are due, as when the watermark leaps, engines may fire the later ones first.
     """
 
     STATISTICS = CombiningValueStateSpec("statistics", StatisticsCoder(), CombineGroups())
     FIRED = ReadModifyWriteStateSpec("fired", _FIRED_CODER)
     DUE = TimerSpec("due", TimeDomain.WATERMARK)
-    FORGOTTEN = TimerSpec("forgotten", TimeDomain.WATERMARK)
 
     def __init__(self, study: Study) -> None:
         assert study.windows is not None
@@ -107,15 +115,14 @@ class _Window(beam.DoFn):
         statistics: Any = beam.DoFn.StateParam(STATISTICS),
         fired: Any = beam.DoFn.StateParam(FIRED),
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
-        forgotten: RuntimeTimer = beam.DoFn.TimerParam(FORGOTTEN),
     ) -> Iterable[tuple[str, list[Snapshot]]]:
         """Add what was gained; fire an early pane where enough is new."""
         key, gained = element
         _, (_, end) = place_and_window(key)
         statistics.add(gained)
         due.set(Timestamp(micros=1000 * (end + 1)))
-        forgotten.set(Timestamp(micros=1000 * (end + self.remembered)))
         before = _Fired(*(fired.read() or ()))
+        fired.write(before._replace(changed=1))
         if self.early is None or before.closed:
             return
         now = statistics.read()
@@ -126,22 +133,23 @@ class _Window(beam.DoFn):
     def on_due(
         self,
         key: str = beam.DoFn.KeyParam,
+        time: Timestamp = beam.DoFn.TimestampParam,
         statistics: Any = beam.DoFn.StateParam(STATISTICS),
         fired: Any = beam.DoFn.StateParam(FIRED),
+        due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
     ) -> Iterable[tuple[str, list[Snapshot]]]:
-        """The watermark has passed the window's end, or something changed after that."""
-        closed = _Fired(*(fired.read() or ())).closed
-        yield from self._pane(key, statistics.read(), LATE if closed else ON_TIME, fired)
-
-    @on_timer(FORGOTTEN)
-    def on_forgotten(
-        self,
-        statistics: Any = beam.DoFn.StateParam(STATISTICS),
-        fired: Any = beam.DoFn.StateParam(FIRED),
-    ) -> None:
-        """Nothing can change any more."""
-        statistics.clear()
-        fired.clear()
+        """The window's end has passed, or something changed after that; in the end nothing can change."""
+        _, (_, end) = place_and_window(key)
+        forgotten = Timestamp(micros=1000 * (end + self.remembered))
+        if time >= forgotten:
+            statistics.clear()
+            fired.clear()
+            return
+        before = _Fired(*(fired.read() or ()))
+        # A timer that is set again while it fires may fire twice.
+        if before.changed or not before.closed:
+            yield from self._pane(key, statistics.read(), LATE if before.closed else ON_TIME, fired)
+        due.set(forgotten)
 
     def _pane(
         self, key: str, statistics: Statistics, timing: str, fired: Any

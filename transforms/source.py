@@ -36,7 +36,7 @@ from ldpbeam.transforms.feeds import Feed, OpenFeed, Parcel
 from ldpbeam.transforms.journal import Journal, OpenWindow, asked_to_stop
 from ldpbeam.transforms.stream_users import REMEMBERED_WINDOWS
 from ldpbeam.transforms.stream_windows import FUTURE, windows_of
-from ldpbeam.transforms.watermark import Watermark
+from ldpbeam.transforms.watermark import OVER, Watermark
 from ldpbeam.transforms.windows import step
 
 #: Seconds after which a bundle ends, so that what it read becomes durable and is acknowledged.
@@ -60,6 +60,8 @@ class Reading:
         disorder: how much out of order reports arrive at most, in milliseconds.
         stop_when_idle: end when nothing has arrived for so many milliseconds; None to go on.
         readers: how many readers there are on engines that can use several.
+        stays: whether a reader that has ended stays, with a watermark past every window, until the job is
+            ended by who waits for it: at the end of all time some engines let go of state that timers want.
     """
 
     feed: Feed
@@ -70,6 +72,7 @@ class Reading:
     disorder: int
     stop_when_idle: int | None = None
     readers: int = 1
+    stays: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         """An engine knows a source by the bytes of its pickle, and those of a model's sets change."""
@@ -145,10 +148,10 @@ class _Source(UnboundedSource):
 
     def create_reader(self, options: Any, checkpoint_mark: CheckpointMark | None) -> UnboundedReader:
         # What an earlier reader took and did not acknowledge is sent again: there is no place to resume from.
-        before = next(
-            (own for own in _readers.values() if own.stands_for(self.reading.run, self.reader)), None
-        )
-        return _Reader(self.reading, self.reader, before)
+        key = (self.reading.run, self.reader)
+        if key not in _places:
+            _places[key] = _Place(self.reading, self.reader)
+        return _Reader(self.reading, _places[key])
 
     def get_checkpoint_mark_coder(self) -> beam.coders.Coder:
         return beam.coders.PickleCoder()
@@ -179,6 +182,9 @@ class _Unsafe(NamedTuple):
 
 #: The readers of this process, by a name that a mark carries.
 _readers: dict[str, _Reader] = {}
+#: Where they read, by run and number.
+_places: dict[tuple[str, int], _Place] = {}
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -208,11 +214,17 @@ class _Place:
     """What the readers share that follow each other in one place of a run."""
 
     def __init__(self, reading: Reading, reader: int) -> None:
+        self.key = (reading.run, reader)
         kept = REMEMBERED_WINDOWS * reading.windows.size + reading.windows.allowed_lateness
         self.journal = Journal(reading.output, reading.run, reader, kept)
         self.watermark = Watermark(reading.disorder)
         self.feed: OpenFeed = reading.feed.open()
         self.unsafe: deque[_Unsafe] = deque()
+        self.current: _Reader | None = None
+        #: When something was taken last, or the first reader was made.
+        self.active = _now()
+        #: When no reader will take any more.
+        self.over = False
         #: Of the watermark and what is unsafe.
         self.lock = threading.Lock()
         #: Marks are finalised on a pool of threads.
@@ -227,31 +239,23 @@ class _Reader(UnboundedReader):
     messages as long as it lives; what that one handed on is acknowledged by its own marks alone.
     """
 
-    def __init__(self, reading: Reading, reader: int, before: _Reader | None = None) -> None:
+    def __init__(self, reading: Reading, place: _Place) -> None:
         self.reading = reading
-        self.reader = reader
+        self.place = place
         self.name = uuid.uuid4().hex
-        self.ended: bool = False
+        self.ended = place.over
         self.watermark_said: int | None = None
         self.published: int | None = None
-        self.place: _Place
-        if before is None:
-            self.place = _Place(reading, reader)
-        else:
-            self.place = before.place
-            before.ended = True
-            before._forget()
+        if place.current is not None:
+            place.current.ended = True
+            place.current._forget()
+        place.current = self
         self._number = 0
         self._looked = -LOOKING_SECONDS
         self._taken: Taken | None = None
         self._oldest: int | None = None
-        self._active = _now()
         self._drained = False
         _readers[self.name] = self
-
-    def stands_for(self, run: str, reader: int) -> bool:
-        """Whether it reads what a reader of a run reads."""
-        return not self.ended and (self.reading.run, self.reader) == (run, reader)
 
     @property
     def unsafe(self) -> list[_Unsafe]:
@@ -267,16 +271,22 @@ class _Reader(UnboundedReader):
             return False
         if self._asked_to_stop():
             self.place.journal.stop(self._watermark())
-            return self._end()
+            self._end()
+            return False
         parcel = self.place.feed.take()
         now = _now()
         self._drained = parcel is None and self.place.feed.drained
         if parcel is None:
             idle = self.reading.stop_when_idle
-            if idle is not None and now - self._active >= idle and self._drained and not self.place.unsafe:
-                return self._end()
+            if (
+                idle is not None
+                and now - self.place.active >= idle
+                and self._drained
+                and not self.place.unsafe
+            ):
+                self._end()
             return False
-        self._active = now
+        self.place.active = now
         oldest, latest = _times(parcel)
         self._number += 1
         windows = set(_windows(parcel, self.reading, now))
@@ -297,12 +307,19 @@ class _Reader(UnboundedReader):
         self._looked = time.monotonic()
         return asked_to_stop(self.reading.output, self.reading.run)
 
-    def _end(self) -> bool:
+    def _end(self) -> None:
+        self.place.over = True
+        self.close()
+
+    def close(self) -> None:
+        if self.ended:
+            return
         self.ended = True
         self._taken = None
         self.place.feed.close()
         self._forget()
-        return False
+        if not (self.place.over and self.reading.stays):
+            _places.pop(self.place.key, None)
 
     def _forget(self) -> None:
         """A reader that has ended is needed as long as something it took is unsafe."""
@@ -327,6 +344,8 @@ class _Reader(UnboundedReader):
         return self.watermark_said
 
     def get_watermark(self) -> Timestamp:
+        if self.reading.stays and self.place.over:
+            return OVER
         if self.ended:
             return MAX_TIMESTAMP
         reached = self._watermark()
@@ -348,10 +367,6 @@ class _Reader(UnboundedReader):
                     for one in safe:
                         self.place.unsafe.remove(one)
         self._forget()
-
-    def close(self) -> None:
-        if not self.ended:
-            self._end()
 
 
 def _now() -> int:

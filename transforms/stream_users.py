@@ -187,15 +187,15 @@ class _JoinWindow(beam.DoFn):
     """The state of one partition of users of one attribute in one window.
 
     A timer at the window's end says that it is due; set again after that, it fires at once, so what is late
-    is joined a bundle at a time. Another, after the lateness allowed, lets go of the reports.
+    is joined a bundle at a time. After the lateness allowed it lets go of the reports. It is one timer, set
+    again each time: of several that are due, as when the watermark leaps, engines may fire the later ones
+    first.
     """
 
     REPORTS = BagStateSpec("reports", BatchCoder())
     SAID = ReadModifyWriteStateSpec("said", StatisticsCoder())
     PROGRESS = ReadModifyWriteStateSpec("progress", _PROGRESS_CODER)
     DUE = TimerSpec("due", TimeDomain.WATERMARK)
-    EXPIRED = TimerSpec("expired", TimeDomain.WATERMARK)
-    FORGOTTEN = TimerSpec("forgotten", TimeDomain.WATERMARK)
 
     def __init__(self, study: Study, partitions: int) -> None:
         assert study.windows is not None
@@ -212,8 +212,6 @@ class _JoinWindow(beam.DoFn):
         said: Any = beam.DoFn.StateParam(SAID),
         progress: Any = beam.DoFn.StateParam(PROGRESS),
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
-        expired: RuntimeTimer = beam.DoFn.TimerParam(EXPIRED),
-        forgotten: RuntimeTimer = beam.DoFn.TimerParam(FORGOTTEN),
     ) -> Iterable[Any]:
         """Keep a batch, unless it is too late."""
         key, batch = element
@@ -224,8 +222,6 @@ class _JoinWindow(beam.DoFn):
             return
         reports.add(batch)
         due.set(_seconds(bounds[1]))
-        expired.set(_seconds(bounds[1] + self.lateness + 1))
-        forgotten.set(_seconds(bounds[1] + self.lateness + self.remembered))
         now = before._replace(waiting=before.waiting + batch.num_rows)
         progress.write(now)
         if self.early is not None and now.waiting >= self.early:
@@ -235,31 +231,27 @@ class _JoinWindow(beam.DoFn):
     def on_due(
         self,
         key: str = beam.DoFn.KeyParam,
+        time: Timestamp = beam.DoFn.TimestampParam,
         reports: Any = beam.DoFn.StateParam(REPORTS),
         said: Any = beam.DoFn.StateParam(SAID),
         progress: Any = beam.DoFn.StateParam(PROGRESS),
+        due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
     ) -> Iterable[Any]:
-        """The watermark has passed the window's end, or a report came after that."""
+        """The window has ended, or a report came after that; then none is waited for; then none can come."""
+        _, (_, end) = place_and_window(key)
+        expired = _seconds(end + self.lateness + 1)
+        forgotten = _seconds(end + self.lateness + self.remembered)
+        if time >= forgotten:
+            progress.clear()
+            return
         yield from self._say(key, reports, said, progress)
-
-    @on_timer(EXPIRED)
-    def on_expired(
-        self,
-        key: str = beam.DoFn.KeyParam,
-        reports: Any = beam.DoFn.StateParam(REPORTS),
-        said: Any = beam.DoFn.StateParam(SAID),
-        progress: Any = beam.DoFn.StateParam(PROGRESS),
-    ) -> Iterable[Any]:
-        """No report is waited for any more."""
-        yield from self._say(key, reports, said, progress)
+        if time < expired:
+            due.set(expired)
+            return
         reports.clear()
         said.clear()
         progress.write(_Progress(closed=1))
-
-    @on_timer(FORGOTTEN)
-    def on_forgotten(self, progress: Any = beam.DoFn.StateParam(PROGRESS)) -> None:
-        """No report can be on its way any more."""
-        progress.clear()
+        due.set(forgotten)
 
     def _say(self, key: str, reports: Any, said: Any, progress: Any) -> Iterator[Any]:
         before = _Progress(*(progress.read() or ()))

@@ -27,6 +27,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from ldpbeam.schemas.avro import schema
 from ldpbeam.transforms.batches import BatchCoder
 from ldpbeam.transforms.counts import accounting
+from ldpbeam.transforms.watermark import LAST
 from ldpbeam.transforms.write import make_folder, replacing, write_bytes
 
 #: The accounting is written at most so often, in seconds, and at the end.
@@ -86,7 +87,7 @@ class _WriteSums(beam.DoFn):
         total = Counter(json.loads(sums.read() or b"{}"))
         total.update(json.loads(element[1]))
         sums.write(json.dumps(total).encode())
-        end.set(GlobalWindow().max_timestamp())
+        end.set(LAST)
         if time.monotonic() - self._written >= ACCOUNTING_SECONDS:
             self._write(total)
 

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.timestamp import Duration
+
+#: The watermark of a stream that is over but whose readers stay: past every window and past :data:`LAST`.
+#: When Beam's global window has ended, engines let go of state.
+OVER = GlobalWindow().max_timestamp() - Duration(60)
+#: For timers that wait until a stream is over.
+LAST = OVER - Duration(60)
+
 
 class Watermark:
     """The watermark of one reader.

@@ -52,6 +52,11 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
         raise
 
 
+def half_written(name: str) -> bool:
+    """Whether a file of this name is one that :func:`replacing` left behind when its process was killed."""
+    return re.fullmatch(r"\..*\.[0-9a-f]{32}", name) is not None
+
+
 def make_folder(path: str) -> None:
     """A folder, where the file system has folders and this one is not there yet."""
     if FileSystems.exists(path):

@@ -25,8 +25,10 @@ WORKERS = ("process", "pool", "docker", "loopback")
 CHECKPOINT_MILLISECONDS = 2000
 #: What stands in this environment and workers need in theirs.
 PASSED_ON = ("PUBSUB_EMULATOR_HOST",)
-#: Milliseconds that Python workers outlive a stage, so that the next one need not start them anew.
-WORKERS_KEPT_MILLISECONDS = 60_000
+#: Milliseconds that Python workers outlive a stage, so that the next one need not start them anew. One that
+#: was killed is taken for alive until no stage has asked for it for so long, and each that asks fails: it
+#: must be less than the longest pause between two restarts of a job.
+WORKERS_KEPT_MILLISECONDS = 3_000
 #: As long as any job lasts.
 WATCHED_SECONDS = 10**9
 

@@ -32,6 +32,16 @@ PATIENCE = 180.0
 #: Milliseconds; of much longer times Flink's scheduler says that they are too long.
 _MONTH = 30 * 24 * 3600 * 1000
 
+#: One second, two, four, eight, eight, eight; from the start after five minutes that went well.
+_RESTARTS = {
+    "initial-backoff": "1 s",
+    "backoff-multiplier": 2.0,
+    "max-backoff": "8 s",
+    "jitter-factor": 0.0,
+    "attempts-before-reset-backoff": 6,
+    "reset-backoff-threshold": "5 min",
+}
+
 _JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
 _TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
 # Java 17 closes what Flink opens by reflection.
@@ -51,20 +61,20 @@ _MEMORY = {
     "memory.task.off-heap.size": "0b",
     "memory.framework.heap.size": "128m",
     "memory.framework.off-heap.size": "128m",
-    "memory.network.min": "96m",
-    "memory.network.max": "96m",
     "memory.managed.size": "256m",
     "memory.jvm-metaspace.size": "256m",
     "memory.jvm-overhead.min": "128m",
     "memory.jvm-overhead.max": "128m",
 }
-_TASK_MANAGER_JAVA = ["-Xms528m", "-Xmx528m", "-XX:MaxDirectMemorySize=224m", "-XX:MaxMetaspaceSize=256m"]
+#: Megabytes of buffers between tasks, a slot; with half as many a study with windows does not start.
+_NETWORK = 128
+_TASK_MANAGER_JAVA = ["-Xms528m", "-Xmx528m", "-XX:MaxMetaspaceSize=256m"]
 _LOGGING = """\
 rootLogger.level = INFO
 rootLogger.appenderRef.file.ref = File
 appender.file.name = File
 appender.file.type = File
-appender.file.append = false
+appender.file.append = true
 appender.file.fileName = ${sys:log.file}
 appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d{HH:mm:ss,SSS} %-5p %-40.40c{1.} - %m%n
@@ -149,9 +159,17 @@ class Cluster:
     def start_task_manager(self) -> Process:
         """One more; :meth:`wait` until it is there."""
         name = f"taskmanager-{self._started}"
-        settings = {"resource-id": name, **_MEMORY}
+        network = _NETWORK * self.slots
+        settings = {
+            "resource-id": name,
+            **_MEMORY,
+            "memory.network.min": f"{network}m",
+            "memory.network.max": f"{network}m",
+        }
         arguments = [part for key, value in settings.items() for part in ("-D", f"taskmanager.{key}={value}")]
-        process = self._run(_TASK_MANAGER, name, _TASK_MANAGER_JAVA, arguments)
+        # Buffers, and what Flink itself has.
+        java = [*_TASK_MANAGER_JAVA, f"-XX:MaxDirectMemorySize={network + 128}m"]
+        process = self._run(_TASK_MANAGER, name, java, arguments)
         self.task_managers.append(process)
         self._started += 1
         return process
@@ -198,13 +216,12 @@ class Cluster:
             "io.tmp.dirs": str(temporary),
             "web.tmpdir": str(temporary),
             "state.checkpoints.dir": (self.folder / "checkpoints").as_uri(),
-            # A job that lost its task manager waits for another one, rather than use up its attempts;
-            # one that always fails has soon done so.
+            # A job that lost its task manager waits for another one, rather than use up its attempts. One
+            # that lost a Python worker fails until it is no longer taken for alive; one that always fails
+            # has done so after half a minute.
             "resourcemanager.standalone.start-up-time": _MONTH,
-            "restart-strategy.type": "failure-rate",
-            "restart-strategy.failure-rate.max-failures-per-interval": 5,
-            "restart-strategy.failure-rate.failure-rate-interval": "1 min",
-            "restart-strategy.failure-rate.delay": "1 s",
+            "restart-strategy.type": "exponential-delay",
+            **{f"restart-strategy.exponential-delay.{name}": value for name, value in _RESTARTS.items()},
             # Else one that was killed is missed after fifty seconds.
             "heartbeat.interval": 1000,
             "heartbeat.timeout": 6000,

@@ -2,7 +2,8 @@
 
 On Flink the job of a stream goes on when nothing can come any more. Beam has an option that ends it, but with
 it the first checkpoint never ends, so nothing that was read is ever acknowledged. So whoever waits for the
-job looks whether the watermark has reached the end of time everywhere, and cancels it then.
+job looks whether the watermark has passed all windows everywhere, and cancels it then. A source must not take
+it to the end of time: there Beam clears state before Python's timers have read it.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from apache_beam.options.pipeline_options import FlinkRunnerOptions, GoogleCloud
 from apache_beam.runners.portability.flink_runner import MAGIC_HOST_NAMES, FlinkRunner
 from apache_beam.runners.portability.job_server import JobServer
 from apache_beam.runners.runner import PipelineResult, PipelineState
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.timestamp import Duration
 
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.runners.flink.rest import Rest
 
-#: Beam's end of time in milliseconds; Flink's is later.
-END_OF_TIME = 9_223_372_036_854_775
+#: In milliseconds: a watermark after this is that of a stream that is over.
+PAST_ALL_WINDOWS = (GlobalWindow().max_timestamp() - Duration(3600)).micros // 1000
 #: Seconds between two looks whether a stream has ended.
 LOOKING_SECONDS = 2.0
 
@@ -175,4 +178,4 @@ class StreamResult(Result):
 def drained(rest: Rest, job: str) -> bool:
     """Whether nothing can reach any vertex of a job any more."""
     watermarks = [mark for marks in rest.watermarks(job).values() for mark in marks]
-    return bool(watermarks) and min(watermarks) >= END_OF_TIME
+    return bool(watermarks) and min(watermarks) > PAST_ALL_WINDOWS

@@ -93,17 +93,25 @@ def _environment(process: Path) -> bytes:
 
 
 @contextlib.contextmanager
-def streaming(folder: Path, study: str, prism: str, *options: object) -> Iterator[Stream]:
-    """``ldpbeam stream`` into ``folder/output``; at the end of the block nothing of it is left running."""
+def streaming(folder: Path, study: str, prism: str | None, *options: object) -> Iterator[Stream]:
+    """``ldpbeam stream`` into ``folder/output``; at the end of the block nothing of it is left running.
+
+    Args:
+        folder: where the study is written too.
+        study: its text.
+        prism: where the local engine is; None for another one, which the options name.
+        options: of the command.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path, output = folder / "study.yaml", folder / "output"
     path.write_text(study)
+    located = [] if prism is None else ["--prism-location", prism]
     mark = uuid.uuid4().hex
     log = folder / f"said-{mark}"
     command = [sys.executable, "-m", "ldpbeam.pipelines.main", "stream", "--study", path, "--output", output]
     with log.open("wb") as said:
         process = subprocess.Popen(
-            [*map(str, command), "--prism-location", prism, *map(str, options)],
+            [*map(str, command), *located, *map(str, options)],
             stdout=said,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,

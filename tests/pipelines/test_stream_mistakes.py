@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.pipelines import engines, stream_command
+from ldpbeam.pipelines import engines, options, stream_command
 from ldpbeam.pipelines.stream import StreamJob
 
 WINDOWS = "windows: {size: 1h}\n"
@@ -343,6 +343,17 @@ def test_what_an_earlier_run_left_is_damaged(name: str, streaming: Streaming) ->
 
 def test_files_on_a_file_system_that_there_is_not(streaming: Streaming) -> None:
     assert streaming.refuse("--input", "foo://in/*").startswith("--input foo://in/*: ")
+
+
+def test_a_study_may_be_on_any_file_system(streaming: Streaming, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "opened", lambda path: streaming.study.open("rb"))
+    assert streaming.run("--input", "in/*", study="gs://bucket/study.yaml").code == 0
+    assert [job.study.study for job in streaming.jobs] == ["small"]
+
+
+def test_a_study_on_a_file_system_that_there_is_not(streaming: Streaming) -> None:
+    said = streaming.refuse("--input", "in/*", study="foo://study.yaml")
+    assert said.startswith("foo://study.yaml: cannot be read: ")
 
 
 def test_what_an_earlier_run_left_open_is_said(streaming: Streaming) -> None:

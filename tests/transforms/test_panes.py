@@ -204,7 +204,7 @@ def test_a_window_is_kept_until_no_report_can_be_on_its_way() -> None:
     window = Driven()
     window.gain(ANN)
     window.advance(12_000)
-    assert window.key.kept == {"statistics", "fired", "forgotten"}
+    assert window.key.kept == {"statistics", "fired", "due"}
     # Partitions speak once more when no report is waited for, and forget a millisecond before this does.
     last = 30_000 + stream_users.REMEMBERED_WINDOWS * 10_000
     assert told(window.gain(BOB) + window.advance(last)) == [(1, "late", 2)]

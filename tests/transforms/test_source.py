@@ -174,6 +174,7 @@ Drive = Callable[..., Driven]
 def no_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test begins without readers of another one."""
     monkeypatch.setattr(source, "_readers", {})
+    monkeypatch.setattr(source, "_places", {})
     monkeypatch.setattr(source, "LOOKING_SECONDS", 0.0)
 
 

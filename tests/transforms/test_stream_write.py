@@ -17,12 +17,13 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 from apache_beam.testing import test_stream
-from apache_beam.transforms.window import GlobalWindow, TimestampedValue
+from apache_beam.transforms.window import TimestampedValue
 
 from ldpbeam.transforms import stream_write as stage
 from ldpbeam.transforms.batches import BatchCoder
 from ldpbeam.transforms.dead_letters import DeadLetter, emit
 from ldpbeam.transforms.stream_write import WriteRunningAccounting, WriteStreamDeadLetters
+from ldpbeam.transforms.watermark import LAST
 
 #: Counts as stages give them: a late report that takes another's place makes one used report a duplicate.
 COUNTS = [
@@ -111,7 +112,7 @@ def test_the_accounting_is_written_now_and_then_and_at_the_end(
     for clock, so_far in ((1000.0, [1]), (1000.999, [1]), (1001.0, [1, 3]), (1001.5, [1, 3])):  # noqa: B007
         function.process(("", json.dumps({"in": 1}).encode()), sums, end)
         assert [one["in"] for one in written] == so_far
-    end.set.assert_called_with(GlobalWindow().max_timestamp())
+    end.set.assert_called_with(LAST)
     function.on_end(sums)
     assert [one["in"] for one in written] == [1, 3, 4]
 

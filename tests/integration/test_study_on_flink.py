@@ -1,0 +1,169 @@
+"""A study of two joined services, from Avro files, on a real Flink cluster and on the local engines."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import flink as jobs
+import pytest
+from flink import flink_cluster  # noqa: F401 (a fixture)
+from stream_messages import HOUR, WEEK_AGO, evenly, reports_of, rides
+
+from ldpbeam.runners.flink.cluster import Cluster
+
+pytestmark = pytest.mark.slow
+
+STUDY = rides("size: 6h")
+FILES, PEOPLE = 24, 50_000  # people a file, who each send two reports
+MIDNIGHT = WEEK_AGO // (24 * HOUR) * 24 * HOUR
+
+
+#: Files that have been read when a run is in its middle.
+SEEN = 6
+
+
+class Started(NamedTuple):
+    """A run that has begun: its process and what it says, where it writes, and its job on Flink."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    output: Path
+    job: str
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory, write_reports: Any) -> list[Path]:
+    """What people of a day sent, in files that each have an hour."""
+    folder = tmp_path_factory.mktemp("reports")
+    return [
+        path
+        for hour in range(FILES)
+        for path in write_reports(
+            folder / str(hour),
+            reports_of(STUDY, f"hour {hour}", evenly(MIDNIGHT + hour * HOUR, HOUR, PEOPLE), seed=hour),
+        )
+    ]
+
+
+def contents(output: Path) -> dict[str, bytes]:
+    """All that lies in an output folder, temporary files too."""
+    return {str(path.relative_to(output)): path.read_bytes() for path in output.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def local(files: list[Path], run_estimate: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What a run on the local engine leaves."""
+    run = run_estimate(tmp_path_factory.mktemp("local"), STUDY, files)
+    assert run.code == 0, run.err
+    assert run.accounting["used"] == 2 * FILES * PEOPLE
+    assert len(run.estimates) == 4 * 2
+    return contents(run.path)
+
+
+def test_on_prism_every_byte_is_the_same(
+    prism: str, files: list[Path], local: dict[str, bytes], run_estimate: Any, tmp_path: Path
+) -> None:
+    run = run_estimate(tmp_path, STUDY, files, "--runner", "prism", "--prism-location", prism)
+    assert run.code == 0, run.err
+    assert contents(run.path) == local
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_on_flink_every_byte_is_the_same_and_reading_spreads(
+    flink: Cluster,
+    parallelism: int,
+    files: list[Path],
+    local: dict[str, bytes],
+    run_estimate: Any,
+    tmp_path: Path,
+) -> None:
+    run = run_estimate(tmp_path, STUDY, files, *on(flink), "--parallelism", parallelism)
+    assert run.code == 0, run.err
+    assert contents(run.path) == local
+    job = flink.rest.jobs()[0]["jid"]
+    [reading] = [own for name, own in flink.rest.records(job).items() if "Validate" in name]
+    assert len(reading) == parallelism
+    assert all(subtask.read > 0 for subtask in reading)
+
+
+@contextmanager
+def started(folder: Path, files: Sequence[Path], cluster: Cluster) -> Iterator[Started]:
+    """``ldpbeam estimate`` on a cluster in a process of its own, and its job, once that reads."""
+    study, output, log = folder / "study.yaml", folder / "output", folder / "said"
+    study.write_text(STUDY)
+    before = {job["jid"] for job in cluster.rest.jobs()}
+    command = [sys.executable, "-m", "ldpbeam.pipelines.main", "estimate", "--study", study]
+    command += ["--output", output, "--input", *files, *on(cluster)]
+    with log.open("wb") as said:
+        process = subprocess.Popen(list(map(str, command)), stdout=said, stderr=subprocess.STDOUT)
+    try:
+
+        def reading() -> Any:
+            assert process.poll() is None, log.read_text()
+            new = [job for job in cluster.rest.jobs() if job["jid"] not in before]
+            return new and new[0]["jid"]
+
+        job = jobs.wait_for(reading, "the job")
+        yield Started(process, log, output, job)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def in_the_middle(cluster: Cluster, files: Sequence[Path]) -> int:
+    """Wait until workers have been seen to read a few of the files; gives one that reads."""
+    seen: set[str] = set()
+    wanted = set(map(str, files))
+    end = time.monotonic() + jobs.PATIENCE
+    while time.monotonic() < end:
+        for worker in jobs.workers(cluster):
+            # Files come and go, and workers too.
+            with contextlib.suppress(OSError):
+                now = {str(place.readlink()) for place in Path(f"/proc/{worker}/fd").iterdir()} & wanted
+                seen |= now
+                if now and len(seen) >= SEEN:
+                    return worker
+    raise AssertionError(f"workers were seen to read {len(seen)} files")
+
+
+def test_a_task_manager_that_is_killed_changes_nothing(
+    flink: Cluster, files: list[Path], local: dict[str, bytes], tmp_path: Path
+) -> None:
+    with started(tmp_path, files, flink) as run:
+        in_the_middle(flink, files)
+        flink.kill_task_manager(flink.task_managers[0])
+        flink.start_task_manager()
+        flink.wait()
+        assert run.process.wait(jobs.PATIENCE) == 0, run.log.read_text()
+    assert flink.rest.problems(run.job)
+    assert contents(run.output) == local
+
+
+def test_a_python_worker_that_is_killed_changes_nothing(
+    flink: Cluster, files: list[Path], local: dict[str, bytes], tmp_path: Path
+) -> None:
+    with started(tmp_path, files, flink) as run:
+        os.kill(in_the_middle(flink, files), signal.SIGKILL)
+        # As one leaves that is killed while it writes.
+        half = run.output / "statistics" / f".rides-minutes.avro.{uuid.uuid4().hex}"
+        half.parent.mkdir(exist_ok=True)
+        half.touch()
+        assert run.process.wait(jobs.PATIENCE) == 0, run.log.read_text()
+    assert flink.rest.problems(run.job)
+    assert contents(run.output) == local
+
+
+def on(cluster: Cluster) -> list[str]:
+    """Options of commands."""
+    return ["--runner", "flink", "--flink-master", cluster.address]

@@ -1,0 +1,108 @@
+"""What Beam is told for Dataflow; no cloud and none of its libraries needed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import (
+    GoogleCloudOptions,
+    PipelineOptions,
+    SetupOptions,
+    StandardOptions,
+)
+from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.runners.runner import PipelineRunner
+
+from ldpbeam.runners import dataflow
+
+PLACE = ("project", "europe-west1", "gs://bucket/tmp")
+
+
+@pytest.fixture(autouse=True)
+def packages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The plugins that are installed; what is staged is a file's name alone."""
+    found: list[str] = []
+
+    def wheel_of(package: SimpleNamespace, folder: Path) -> Path:
+        return folder / f"{package.name}.whl"
+
+    monkeypatch.setattr(dataflow, "ours", lambda folder: folder / "ours.tar.gz")
+    monkeypatch.setattr(dataflow, "plugins", lambda: [SimpleNamespace(name=name) for name in found])
+    monkeypatch.setattr(dataflow, "wheel_of", wheel_of)
+    return found
+
+
+def staged(*given: str) -> list[str]:
+    """The names of the packages that workers install, in order."""
+    options = PipelineOptions([*dataflow.options(*PLACE, Path("folder"), given=given), *given])
+    packages = options.view_as(SetupOptions).extra_packages
+    return [Path(package).name for package in packages]
+
+
+def test_a_job_is_where_the_person_says() -> None:
+    options = PipelineOptions(dataflow.options(*PLACE, Path("folder")))
+    own = options.view_as(GoogleCloudOptions)
+    assert (own.project, own.region, own.temp_location) == PLACE
+    assert not options.view_as(StandardOptions).streaming
+
+
+def test_nothing_of_the_main_module_is_pickled() -> None:
+    options = PipelineOptions(dataflow.options(*PLACE, Path("folder")))
+    assert options.view_as(SetupOptions).save_main_session is False
+
+
+def test_a_stream_has_its_state_in_the_service() -> None:
+    options = PipelineOptions(dataflow.options(*PLACE, Path("folder"), streaming=True))
+    assert options.view_as(StandardOptions).streaming
+    assert options.view_as(GoogleCloudOptions).enable_streaming_engine
+
+
+def test_a_plugin_is_installed_after_what_it_needs(packages: list[str]) -> None:
+    packages += ["coin", "dice"]
+    assert staged() == ["ours.tar.gz", "coin.whl", "dice.whl"]
+    # Beam's workers install what this names last of all.
+    assert PipelineOptions(dataflow.options(*PLACE, Path("f"))).view_as(SetupOptions).setup_file is None
+
+
+def test_a_plugin_that_the_person_stages_is_not_staged_twice(packages: list[str]) -> None:
+    packages += ["Fair.Coin", "dice"]
+    assert staged("--extra_package=own/fair_coin-1-py3-none-any.whl") == [
+        "ours.tar.gz",
+        "dice.whl",
+        "fair_coin-1-py3-none-any.whl",
+    ]
+
+
+def pipeline(runner: PipelineRunner, *given: str) -> beam.Pipeline:
+    """One of nothing; of what would refuse such an engine's options nothing is asked."""
+    found = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([*given]))
+    found.runner = runner
+    return found
+
+
+# Beam takes any word for a yes.
+@pytest.mark.parametrize("word", ["True", "False"])
+def test_a_dry_run_is_one_on_dataflow_alone(word: str) -> None:
+    assert dataflow.is_dry_run(pipeline(DataflowRunner(), f"--dry_run={word}"))
+    assert not dataflow.is_dry_run(pipeline(FnApiRunner(), f"--dry_run={word}"))
+    assert not dataflow.is_dry_run(pipeline(DataflowRunner()))
+
+
+def test_a_template_is_one_on_dataflow_alone() -> None:
+    told = "--template_location=gs://bucket/template"
+    assert dataflow.template_of(pipeline(DataflowRunner(), told)) == "gs://bucket/template"
+    assert dataflow.template_of(pipeline(FnApiRunner(), told)) is None
+    assert dataflow.template_of(pipeline(DataflowRunner())) is None
+
+
+def test_without_beams_parts_for_it_there_is_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    # None: as if it could not be found.
+    monkeypatch.setitem(sys.modules, "apache_beam.runners.dataflow.internal.apiclient", None)
+    monkeypatch.delattr("apache_beam.runners.dataflow.internal.apiclient", raising=False)
+    with pytest.raises(ImportError, match=r"pip install 'ldpbeam\[gcp\]'"):
+        dataflow.runner()

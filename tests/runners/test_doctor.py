@@ -1,0 +1,299 @@
+"""What the doctor says of an engine: what is here, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from apache_beam.runners.portability.prism_runner import PrismJobServer
+
+from ldpbeam.runners import doctor
+from ldpbeam.runners.flink import parts
+from ldpbeam.runners.flink.rest import Rest
+
+SILENT = "localhost:1"  # a port that nobody listens on
+
+
+@pytest.fixture(autouse=True)
+def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with this environment's Python and nothing else: no programs, caches or accounts."""
+    for name in ("JAVA_HOME", "PUBSUB_EMULATOR_HOST", "GOOGLE_APPLICATION_CREDENTIALS"):
+        monkeypatch.delenv(name, raising=False)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
+    # Else it is asked over the network whether this is a machine of Google's.
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    monkeypatch.setenv(parts.CACHE, str(tmp_path / "cache"))
+    monkeypatch.setattr(PrismJobServer, "BIN_CACHE", str(tmp_path / "beam"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "python"))
+    (tmp_path / "venv").mkdir()
+    (tmp_path / "venv" / "ldpbeam-worker").touch()
+    return programs
+
+
+@pytest.fixture
+def program() -> Callable[..., Path]:
+    """Makes a program that says something on standard error: (path, what)."""
+
+    def make(path: Path, says: str = "") -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+        path.chmod(0o755)
+        return path
+
+    return make
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What a Flink cluster answers, by path."""
+    answers: dict[str, Any] = {
+        "config": {"flink-version": "1.19.3"},
+        "taskmanagers": {"taskmanagers": [{"id": "one", "slotsNumber": 4}]},
+        "jobmanager/config": [],
+    }
+    monkeypatch.setattr(Rest, "get", lambda self, path: answers[path])
+    return answers
+
+
+@pytest.fixture
+def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Everything that Dataflow needs."""
+    monkeypatch.setattr(doctor.dataflow, "runner", lambda: None)
+    monkeypatch.setattr(doctor, "ours", lambda folder: folder / "ldpbeam-0.1.0.tar.gz")
+    monkeypatch.setattr(doctor, "plugins", list)
+    auth = pytest.importorskip("google.auth")
+    monkeypatch.setattr(auth, "default", lambda: (SimpleNamespace(), "project"))
+    yield
+
+
+JAVA_17 = 'openjdk version "17.0.9" 2023-10-17'
+
+
+def test_one_process_needs_nothing_and_is_told_what_streams_would(command: Any) -> None:
+    ran = command("doctor")
+    assert ran.code == 0
+    assert "ok       Beam: " in ran.out
+    assert "not here  Prism (streams)\n         go install github.com/apache/beam" in ran.out
+    assert "MISSING" not in ran.out
+
+
+def test_prism_is_found(command: Any, bare_machine: Path, program: Callable[..., Path]) -> None:
+    prism = program(bare_machine / "prism")
+    ran = command("doctor")
+    assert (ran.code, f"ok       Prism (streams): {prism}\n" in ran.out) == (0, True)
+
+
+def test_the_library_of_streams(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(package: str) -> str:
+        if package == "google-cloud-pubsub":
+            raise metadata.PackageNotFoundError(package)
+        return "2.77.0"
+
+    monkeypatch.setattr(doctor.metadata, "version", version)
+    ran = command("doctor")
+    assert ran.code == 0
+    assert "not here  google-cloud-pubsub (streams)\n         pip install 'ldpbeam[pubsub]'" in ran.out
+
+
+def test_a_pubsub_server_that_is_named_must_answer(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", SILENT)
+    ran = command("doctor")
+    assert ran.code == 2
+    assert f"MISSING  Pub/Sub server at {SILENT}\n         start it, or unset" in ran.out
+
+
+def test_the_local_flink_needs_java(command: Any) -> None:
+    ran = command("doctor", "--runner", "flink")
+    assert ran.code == 2
+    assert "MISSING  Java\n         the job server needs Java 11 to 21: install a JDK" in ran.out
+    assert "not here  Beam's Flink job server" in ran.out
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_java_is_of_java_home_or_on_path(
+    command: Any,
+    bare_machine: Path,
+    program: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    named: bool,
+) -> None:
+    if named:
+        home = bare_machine.parent / "jdk"
+        monkeypatch.setenv("JAVA_HOME", str(home))
+        program(home / "bin" / "java", JAVA_17)
+        # What is named comes before what is on PATH.
+        program(bare_machine / "java", 'java version "1.8.0_392"')
+    else:
+        program(bare_machine / "java", JAVA_17)
+    ran = command("doctor", "--runner", "flink")
+    assert (ran.code, "ok       Java: 17.0.9\n" in ran.out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        ('java version "1.8.0_392"', "is Java 1.8.0_392; the job server needs Java 11 to 21"),
+        ('openjdk version "10.0.2" 2018-07-17', "is Java 10.0.2;"),
+        ('openjdk version "22" 2024-03-19', "is Java 22;"),
+        ("command not found", "does not say its version;"),
+    ],
+)
+def test_a_java_that_flink_does_not_run_on(
+    command: Any, bare_machine: Path, program: Callable[..., Path], says: str, told: str
+) -> None:
+    java = program(bare_machine / "java", says)
+    ran = command("doctor", "--runner", "flink")
+    assert ran.code == 2
+    assert f"MISSING  Java\n         {java} {told}" in ran.out
+
+
+@pytest.mark.parametrize("version", ["11.0.2", "21"])
+def test_the_oldest_and_the_newest_java(
+    command: Any, bare_machine: Path, program: Callable[..., Path], version: str
+) -> None:
+    program(bare_machine / "java", f'openjdk version "{version}"')
+    assert command("doctor", "--runner", "flink").code == 0
+
+
+def test_a_java_home_without_java(
+    command: Any, bare_machine: Path, program: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Beam does not look on PATH then, and neither does this.
+    program(bare_machine / "java", JAVA_17)
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    ran = command("doctor", "--runner", "flink")
+    assert ran.code == 2
+    assert "/nowhere/bin/java (JAVA_HOME) cannot be run (" in ran.out
+
+
+@pytest.fixture
+def java(bare_machine: Path, program: Callable[..., Path]) -> Path:
+    """One that Flink runs on."""
+    return program(bare_machine / "java", JAVA_17)
+
+
+@pytest.mark.usefixtures("java")
+def test_a_cluster_that_is_ready(command: Any, cluster: dict[str, Any]) -> None:
+    ran = command("doctor", "--runner", "flink", "--flink-master", "somewhere:8081")
+    assert ran.code == 0
+    assert "ok       Flink at somewhere:8081: 1.19.3, 4 slots\n" in ran.out
+
+
+@pytest.mark.usefixtures("java")
+def test_a_cluster_of_a_version_that_beam_does_not_know(command: Any, cluster: dict[str, Any]) -> None:
+    cluster["config"]["flink-version"] = "1.13.6"
+    ran = command("doctor", "--runner", "flink", "--flink-master", "somewhere:8081")
+    assert ran.code == 2
+    assert "MISSING  Flink at somewhere:8081\n         somewhere:8081: the cluster is Flink 1.13" in ran.out
+    assert "1.19" in ran.out
+
+
+@pytest.mark.usefixtures("java")
+def test_a_cluster_on_which_nothing_would_run(command: Any, cluster: dict[str, Any]) -> None:
+    cluster["taskmanagers"]["taskmanagers"] = []
+    ran = command("doctor", "--runner", "flink", "--flink-master", "somewhere:8081")
+    assert ran.code == 2
+    assert "MISSING  Flink at somewhere:8081\n         it has no slots: start a task manager" in ran.out
+
+
+@pytest.mark.usefixtures("java")
+def test_a_cluster_and_a_pool_that_do_not_answer(command: Any) -> None:
+    ran = command("doctor", "--runner", "flink", "--flink-master", SILENT, "--pool", SILENT)
+    assert ran.code == 2
+    assert f"MISSING  Flink at {SILENT}\n         {SILENT}: no Flink cluster answers there" in ran.out
+    assert "make flink-up starts a local one" in ran.out
+    assert f"MISSING  worker pool at {SILENT}\n         start one beside each task manager" in ran.out
+
+
+@pytest.mark.usefixtures("java")
+def test_workers_are_needed_where_there_is_no_pool(
+    command: Any, cluster: dict[str, Any], bare_machine: Path
+) -> None:
+    (bare_machine.parent / "venv" / "ldpbeam-worker").unlink()
+    ran = command("doctor", "--runner", "flink", "--flink-master", "somewhere:8081")
+    assert ran.code == 2
+    assert "MISSING  ldpbeam-worker (--workers process)\n         pip install ldpbeam again" in ran.out
+
+
+@pytest.mark.parametrize("option", ["--flink-master", "--pool"])
+def test_an_address_of_flink_is_for_flink(command: Any, option: str) -> None:
+    ran = command("doctor", option, SILENT)
+    assert (ran.code, ran.err) == (2, f"ldpbeam: {option}: it is for --runner flink, and this is direct\n")
+
+
+@pytest.mark.usefixtures("google")
+def test_dataflow_with_everything(command: Any) -> None:
+    ran = command("doctor", "--runner", "dataflow")
+    assert ran.code == 0
+    assert "ok       credentials: SimpleNamespace of project\n" in ran.out
+    assert "ok       what workers install: ldpbeam-0.1.0.tar.gz\n" in ran.out
+    assert "--project, --region, --temp-location gs://" in ran.out
+
+
+@pytest.mark.usefixtures("google")
+def test_dataflow_without_beams_parts_for_it(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise ImportError("No module named 'google.cloud.dataflow'; pip install 'ldpbeam[gcp]'")
+
+    monkeypatch.setattr(doctor.dataflow, "runner", refuse)
+    ran = command("doctor", "--runner", "dataflow")
+    assert ran.code == 2
+    assert (
+        "MISSING  Beam's Google Cloud parts\n         No module named 'google.cloud.dataflow'; pip" in ran.out
+    )
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_dataflow_without_credentials(
+    command: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: bool
+) -> None:
+    pytest.importorskip("google.auth")
+    monkeypatch.setattr(doctor, "ours", lambda folder: folder / "ldpbeam-0.1.0.tar.gz")
+    if named:
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "key.json"))
+    ran = command("doctor", "--runner", "dataflow")
+    assert ran.code == 2
+    assert "MISSING  credentials\n         gcloud auth application-default login (" in ran.out
+    assert ("key.json was not found" in ran.out) == named
+
+
+def test_dataflow_without_the_library_of_credentials(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "google.auth", None)
+    monkeypatch.setattr(doctor, "ours", lambda folder: folder / "ldpbeam-0.1.0.tar.gz")
+    ran = command("doctor", "--runner", "dataflow")
+    assert ran.code == 2
+    assert "MISSING  credentials\n         pip install 'ldpbeam[gcp]', then gcloud auth" in ran.out
+
+
+@pytest.mark.usefixtures("google")
+def test_what_cannot_be_staged_is_said(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ours(folder: Path) -> Path:
+        raise ValueError("setup.py: workers need a source package of it; pip install setuptools")
+
+    def wheel_of(plugin: SimpleNamespace, folder: Path) -> Path:
+        if plugin.name == "dice":
+            raise ValueError("dice: an editable install; install it")
+        return folder / f"{plugin.name}.whl"
+
+    monkeypatch.setattr(doctor, "ours", ours)
+    monkeypatch.setattr(doctor, "wheel_of", wheel_of)
+    monkeypatch.setattr(doctor, "plugins", lambda: [SimpleNamespace(name=name) for name in ("coin", "dice")])
+    ran = command("doctor", "--runner", "dataflow")
+    assert ran.code == 2
+    assert "MISSING  what workers install\n         setup.py: workers need a source package" in ran.out
+    assert "ok       plugin coin: coin.whl\n" in ran.out
+    assert "MISSING  plugin dice\n         dice: an editable install; install it\n" in ran.out
+
+
+def test_an_engine_that_is_none(command: Any) -> None:
+    ran = command("doctor", "--runner", "spark")
+    assert ran.code == 2
+    assert "direct" in ran.err and "flink" in ran.err and "dataflow" in ran.err
