@@ -68,6 +68,9 @@ def add_engine_options(parser: Parser) -> None:
     parser.add_argument(
         "--pool", metavar="HOST:PORT", help="Flink: where a task manager finds its worker pool"
     )
+    parser.add_argument(
+        "--savepoint", metavar="PATH", help="Flink: what a stream goes on from; with --resume"
+    )
     parser.add_argument("--project", help="Dataflow: the Google Cloud project")
     parser.add_argument("--region", help="Dataflow: as in europe-west1")
     parser.add_argument("--temp-location", metavar="gs://BUCKET/FOLDER", help="Dataflow: for temporary files")
@@ -103,7 +106,7 @@ def engine_of(
     Raises:
         UserError: if there is no such engine, it cannot be reached, or lacks an option.
     """
-    for option in ("workers", "pool"):
+    for option in ("workers", "pool", "savepoint"):
         if getattr(options, option) is not None and options.runner != flink.NAME:
             raise UserError(f"--{option}: it is for --runner flink, and this is {options.runner}")
     try:
@@ -151,7 +154,12 @@ def _flink(options: argparse.Namespace, streaming: bool) -> Engine:
         raise ValueError("a stream needs a cluster, --flink-master HOST:PORT (make flink-up starts one)")
     workers = options.workers or ("pool" if options.pool else "process")
     arguments = flink.options(
-        master, workers=workers, pool=options.pool, streaming=streaming, parallelism=options.parallelism
+        master,
+        workers=workers,
+        pool=options.pool,
+        streaming=streaming,
+        parallelism=options.parallelism,
+        savepoint=options.savepoint,
     )
     return Engine(flink.runner(), tuple(arguments), ended_when_past=streaming, here=workers == "loopback")
 

@@ -49,8 +49,8 @@ def claim_for_stream(job: StreamJob) -> None:
             write_json(job.of_run(INCOMPLETE), {"windows": left})
 
 
-def incomplete_windows(study: Study, output: str) -> frozenset[OpenWindow]:
-    """The windows that earlier runs named as open and never said anything of, on time or late.
+def incomplete_windows(study: Study, output: str, own: str) -> frozenset[OpenWindow]:
+    """The windows that runs before one's own named as open and never said anything of, on time or late.
 
     Raises:
         UserError: if what they left cannot be read.
@@ -61,6 +61,8 @@ def incomplete_windows(study: Study, output: str) -> frozenset[OpenWindow]:
             return frozenset()
         for entry in files_in(FileSystems.join(output, RUNS), "*/journal-*.json"):
             run = FileSystems.split(FileSystems.split(entry.path)[0])[1]
+            if run == own:
+                continue
             named = named_windows(output, run)
             found |= {window for window in named if not _closed(study, output, run, window)}
     return frozenset(found)

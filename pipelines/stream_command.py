@@ -60,6 +60,9 @@ def stream_command(parser: Parser, arguments: list[str]) -> int:
         metavar="DURATION",
         help="end when nothing has come for so long; all windows close",
     )
+    parser.add_argument(
+        "--resume", metavar="RUN", help="Flink: go on as this run, from the --savepoint it was stopped with"
+    )
     parser.add_argument("--attribute", help="attribute of reports that do not name one")
     parser.add_argument("--service", help="service of reports that do not name one")
     parser.add_argument("--keep-bad-records", action="store_true", help="dead letters have the whole record")
@@ -82,6 +85,8 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
     if study.windows is None:
         raise UserError(f"{options.study}: a stream needs windows, as in windows: {{size: 1h}}")
     every = {service for model in study.attributes.values() for service in model.services}
+    if (options.resume is None) != (options.savepoint is None):
+        raise UserError("--resume and --savepoint go together: whose state it is, and where")
     if options.service is not None and options.service not in every:
         raise UserError(f"--service {options.service}: the study has {', '.join(sorted(every))}")
     if not 1 <= options.partitions <= 65536:
@@ -100,7 +105,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
             "--topic: the job outlives this command, and a subscription of this command's would not; name a "
             "--subscription"
         )
-    name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+    name = options.resume or f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     columns = wanted_columns(study, options.attribute, options.service)
     with _feed(options, columns, name) as feed:
         job = StreamJob(
@@ -116,7 +121,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
             keep_bad_records=options.keep_bad_records,
             user_id_key=key,
             publish_to=options.publish_to,
-            incomplete=incomplete_windows(study, options.output),
+            incomplete=incomplete_windows(study, options.output, name),
         )
         pipeline = engine.pipeline(beam_arguments)
         build(pipeline, job)

@@ -48,6 +48,7 @@ def options(
     pool: str | None = None,
     streaming: bool = False,
     parallelism: int | None = None,
+    savepoint: str | None = None,
     job_server_jar: str | None = None,
 ) -> list[str]:
     """What Beam must be told to run a pipeline on a cluster, which is asked what it is.
@@ -63,6 +64,7 @@ def options(
         pool: ``host:port`` where every task manager finds its own pool.
         streaming: whether the pipeline is unbounded.
         parallelism: subtasks of a stage; by default as many as the cluster has slots.
+        savepoint: where the state is that a stream goes on with, as Flink names it; None to begin.
         job_server_jar: Beam's job server. By default Beam fetches the one that fits the cluster; on a cluster
             of :mod:`ldpbeam.runners.flink.cluster`, which has Beam's jars beside its own, and for
             ``[local]``, it is the small one in the cache.
@@ -94,6 +96,9 @@ def options(
         found.append(f"--sdk_worker_parallelism={about.slots_of_one or 0}")
     if not streaming and workers != "loopback":
         found.append(f"--environment_cache_millis={WORKERS_KEPT_MILLISECONDS}")
+    if savepoint is not None:
+        # Of the job server, which is asked for its options; Beam's own in Python lack it.
+        found.append(f"--savepoint_path={savepoint}")
     if streaming:
         # Stages of a stream all last as long as the job does; workers that outlived it would hold what they
         # have not acknowledged.

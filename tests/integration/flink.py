@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import time
+import urllib.request
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -89,6 +90,21 @@ def submit(cluster: Cluster, build: Callable[[beam.Pipeline], Any], **options: A
         return new[0] if new else None
 
     return wait_for(started, "the job to start"), result
+
+
+def stop_with_savepoint(cluster: Cluster, job: str, folder: Path) -> str:
+    """Cancel a job and keep its state; gives where."""
+    asked = json.dumps({"cancel-job": True, "target-directory": folder.as_uri()}).encode()
+    place = f"{cluster.rest.url}/jobs/{job}/savepoints"
+    request = urllib.request.Request(place, asked, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        trigger = json.load(answer)["request-id"]
+
+    def done() -> str | None:
+        found = cluster.rest.get(f"jobs/{job}/savepoints/{trigger}")
+        return found["operation"]["location"] if found["status"]["id"] == "COMPLETED" else None
+
+    return str(wait_for(done, "the savepoint"))
 
 
 def wait_for(look: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:

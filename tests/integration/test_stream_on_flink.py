@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import flink as jobs
 import pytest
 from flink import flink_cluster  # noqa: F401 (a fixture)
 from stream_messages import MINUTE, WEEK_AGO, evenly, in_batches, one_by_one, publish, reports_of, rides
-from stream_runs import answers, closes, run_batch, statistics_of, streaming
+from stream_runs import Stream, answers, closes, run_batch, statistics_of, streaming
 
 from ldpbeam.runners.flink.cluster import Cluster
 
@@ -19,7 +22,8 @@ pytestmark = pytest.mark.slow
 #: Long enough that no window closes by the clock alone.
 STUDY = rides("size: 10m, allowed_lateness: 10m")
 SIZE = 10 * MINUTE
-IDLE = ("--stop-when-idle", "20s")
+#: Longer than it takes until the server sends again what a reader had that is gone.
+DEADLINE, IDLE = 10, ("--stop-when-idle", "13s")
 
 
 def on(cluster: Cluster, *options: object) -> list[str]:
@@ -50,3 +54,104 @@ def test_a_backlog_is_that_of_a_batch_run(
     assert closes(left.accounting)
     assert left.accounting["used"] == batch.accounting["used"]
     assert left.accounting["late"] == 0
+
+
+class Halves:
+    """A stream that has taken half of what is sent; the other half is sent after something happened."""
+
+    def __init__(self, stream: Stream, topic: str, acknowledged: Callable[[], int]) -> None:
+        self.topic = topic
+        self.sent = [
+            *reports_of(STUDY, "first", evenly(WEEK_AGO, 3 * SIZE, 20_000), seed=1),
+            *reports_of(STUDY, "second", evenly(WEEK_AGO + SIZE, 3 * SIZE, 20_000), seed=2),
+        ]
+        publish(topic, in_batches(self.sent[:2]))
+        stream.wait_until_said("^run .* reading ")
+        # Something is in a checkpoint, and the rest on its way.
+        stream.wait_until(lambda: acknowledged() > 0)
+
+    def go_on(self) -> None:
+        publish(self.topic, in_batches(self.sent[2:]))
+
+
+def check_undisturbed(stream: Stream, halves: Halves, batch: Any) -> None:
+    """What the stream left is what a run leaves that nobody disturbed."""
+    assert stream.wait() == 0, stream.said
+    print(stream.said)
+    left = stream.left
+    assert left.statistics == statistics_of(batch.snapshots)
+    assert left.estimates == answers(batch.estimates)
+    assert {(s.pane_timing, s.complete) for s in left.snapshots.values()} == {("on_time", True)}
+    # A message that was safe and not yet acknowledged comes again, and is known.
+    again = left.accounting["duplicates"]
+    assert left.accounting == {**batch.accounting, "in": batch.accounting["in"] + again, "duplicates": again}
+    assert closes(left.accounting)
+    assert not [path for path in left.output.rglob(".*") if path.is_file()]
+
+
+@pytest.mark.parametrize("lost", ["a task manager", "a worker"])
+def test_what_is_lost_is_made_good(
+    lost: str, flink: Cluster, own_pubsub: Any, topic_and_subscription: Any, batch_of: Any, tmp_path: Path
+) -> None:
+    names = topic_and_subscription(own_pubsub.address, ack_deadline_seconds=DEADLINE)
+    options = ["--subscription", names.subscription, "--max-disorder", "2h", *IDLE]
+    with streaming(tmp_path, STUDY, None, *on(flink), *options) as stream:
+        halves = Halves(stream, names.topic, lambda: int(own_pubsub.counts(names.subscription).acked))
+        job = flink.rest.jobs()[0]["jid"]
+        if lost == "a task manager":
+            flink.kill_task_manager(flink.task_managers[0])
+            flink.start_task_manager()
+            flink.wait()
+        else:
+            for worker in jobs.workers(flink):
+                os.kill(worker, signal.SIGKILL)
+        halves.go_on()
+        check_undisturbed(stream, halves, batch_of(halves.sent))
+        assert flink.rest.problems(job)
+        assert flink.rest.checkpoints(job)["counts"]["restored"] > 0
+    assert own_pubsub.counts(names.subscription).unacked == 0
+
+
+def test_it_goes_on_from_a_savepoint(
+    flink: Cluster, own_pubsub: Any, topic_and_subscription: Any, batch_of: Any, tmp_path: Path
+) -> None:
+    names = topic_and_subscription(own_pubsub.address, ack_deadline_seconds=DEADLINE)
+    options = ["--subscription", names.subscription, "--max-disorder", "2h", *IDLE]
+    with streaming(tmp_path, STUDY, None, *on(flink), *options) as stream:
+        halves = Halves(stream, names.topic, lambda: int(own_pubsub.counts(names.subscription).acked))
+        job = flink.rest.jobs()[0]["jid"]
+        savepoint = jobs.stop_with_savepoint(flink, job, tmp_path / "savepoints")
+        assert stream.wait() == 2
+        assert "Job was cancelled" in stream.said
+        assert not stream.left.records
+    resumed = ["--resume", stream.left.run, "--savepoint", savepoint]
+    with streaming(tmp_path, STUDY, None, *on(flink), *options, *resumed) as again:
+        again.wait_until_said("^run .* reading ")
+        halves.go_on()
+        check_undisturbed(again, halves, batch_of(halves.sent))
+        assert again.left.run == stream.left.run
+    assert own_pubsub.counts(names.subscription).unacked == 0
+
+
+def test_it_stops_when_it_is_asked_to(
+    flink: Cluster, own_pubsub: Any, topic_and_subscription: Any, tmp_path: Path
+) -> None:
+    names = topic_and_subscription(own_pubsub.address, ack_deadline_seconds=600)
+    sent = reports_of(STUDY, "some", evenly(WEEK_AGO, 3 * SIZE, 2_000), seed=1)
+    options = ["--subscription", names.subscription, "--max-disorder", "10s"]
+    with streaming(tmp_path, STUDY, None, *on(flink), *options) as stream:
+        publish(names.topic, in_batches(sent))
+        stream.wait_until_said("^run .* reading ")
+        stream.wait_until(lambda: len(stream.left.records) == 2 * 2)
+        assert stream.end(signal.SIGTERM) == 0, stream.said
+        print(stream.said)
+        left = stream.left
+    assert {(s.window, s.pane_timing, s.complete) for s in left.snapshots.values()} == {
+        ((WEEK_AGO, WEEK_AGO + SIZE), "on_time", True),
+        ((WEEK_AGO + SIZE, WEEK_AGO + 2 * SIZE), "on_time", True),
+        ((WEEK_AGO + 2 * SIZE, WEEK_AGO + 3 * SIZE), "early", False),
+    }
+    assert left.accounting["in"] == left.accounting["used"] == 4_000
+    assert own_pubsub.counts(names.subscription).unacked == 0
+    assert flink.rest.jobs()[0]["state"] == "CANCELED"
+    jobs.wait_for(lambda: not jobs.workers(flink), "the workers to end")
