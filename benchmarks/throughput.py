@@ -87,7 +87,7 @@ def run_ldpbeam(folder: Path) -> str:
 
     study, _ = study_and_attribute()
     files, _ = estimate.find_input([f"{folder}/*.avro"], "stop")
-    engine = engines.Engine(direct.runner(), ())
+    engine = engines.Engine(direct.runner(), (), here=True)
     with tempfile.TemporaryDirectory() as output:
         job = batch.BatchJob(study, output, "benchmark", files)
         estimate.run_pipeline(estimate.assemble(job, engine, []), Console(), engine.here)

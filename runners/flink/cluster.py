@@ -58,7 +58,8 @@ _JAVA = [
 _MEMORY = {
     "cpu.cores": "1.0",
     "memory.task.heap.size": "400m",
-    "memory.task.off-heap.size": "0b",
+    # What Python workers are sent passes through here, a partition of users at a time.
+    "memory.task.off-heap.size": "768m",
     "memory.framework.heap.size": "128m",
     "memory.framework.off-heap.size": "128m",
     "memory.managed.size": "256m",
@@ -167,8 +168,8 @@ class Cluster:
             "memory.network.max": f"{network}m",
         }
         arguments = [part for key, value in settings.items() for part in ("-D", f"taskmanager.{key}={value}")]
-        # Buffers, and what Flink itself has.
-        java = [*_TASK_MANAGER_JAVA, f"-XX:MaxDirectMemorySize={network + 128}m"]
+        # Buffers, what Flink itself has, and what the task has beside its heap.
+        java = [*_TASK_MANAGER_JAVA, f"-XX:MaxDirectMemorySize={network + 128 + 768}m"]
         process = self._run(_TASK_MANAGER, name, java, arguments)
         self.task_managers.append(process)
         self._started += 1
