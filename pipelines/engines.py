@@ -152,7 +152,7 @@ def _flink(options: argparse.Namespace, streaming: bool) -> Engine:
     master = options.flink_master or flink.LOCAL
     if streaming and master == flink.LOCAL:
         raise ValueError("a stream needs a cluster, --flink-master HOST:PORT (make flink-up starts one)")
-    workers = options.workers or ("pool" if options.pool else "process")
+    workers = options.workers or ("pool" if options.pool else None)
     arguments = flink.options(
         master,
         workers=workers,
@@ -161,7 +161,12 @@ def _flink(options: argparse.Namespace, streaming: bool) -> Engine:
         parallelism=options.parallelism,
         savepoint=options.savepoint,
     )
-    return Engine(flink.runner(), tuple(arguments), ended_when_past=streaming, here=workers == "loopback")
+    return Engine(
+        flink.runner(),
+        tuple(arguments),
+        ended_when_past=streaming,
+        here=(workers or flink.default_workers(master)) == "loopback",
+    )
 
 
 def _dataflow(options: argparse.Namespace, folder: Path, streaming: bool, given: Sequence[str]) -> Engine:

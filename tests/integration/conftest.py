@@ -1,4 +1,4 @@
-"""What the integration tests share: Pub/Sub servers, names on them, and Prism.
+"""What the integration tests share: Pub/Sub servers, names on them, Prism, and a Flink cluster.
 
 What is missing skips a test, with a sentence on how to get it; ``LDPBEAM_REQUIRE_INTEGRATION=1`` fails it.
 """
@@ -20,6 +20,9 @@ import apache_beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.prism_runner import PrismJobServer
+from flink import flink_cluster
+
+__all__ = ["flink_cluster"]
 
 if TYPE_CHECKING:
     from pubsub_server import PubSubServer

@@ -10,7 +10,6 @@ from typing import Any
 
 import flink as jobs
 import pytest
-from flink import flink_cluster  # noqa: F401 (a fixture)
 from stream_messages import MINUTE, WEEK_AGO, evenly, in_batches, one_by_one, publish, reports_of, rides
 from stream_runs import Stream, answers, closes, run_batch, statistics_of, streaming
 

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import flink as jobs
 import pytest
-from flink import flink_cluster  # noqa: F401 (a fixture)
 from stream_messages import HOUR, WEEK_AGO, evenly, reports_of, rides
 
 from ldpbeam.runners.flink.cluster import Cluster

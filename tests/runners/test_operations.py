@@ -433,11 +433,11 @@ def test_what_fails_the_same_way_each_time_is_not_tried_again() -> None:
 #: Options of the stream that the template does not have.
 LEFT_OUT = {
     "topic": "refused there", "input": "refused there", "stop_when_idle": "refused there",
-    "max_disorder": "does nothing there", "user_id_key_file": "would be in the job's description",
+    "max_disorder": "refused there", "user_id_key_file": "would be in the job's description",
     "keep_bad_records": "for those who may see records", "runner": "the launcher's",
     "project": "the launcher's", "region": "the launcher's", "temp_location": "the launcher's",
     "prism_location": "Prism's", "flink_master": "Flink's", "parallelism": "Flink's", "workers": "Flink's",
-    "pool": "Flink's",
+    "pool": "Flink's", "resume": "Flink's", "savepoint": "Flink's",
 }  # fmt: skip
 #: What Dataflow's launcher says itself.
 OWN = {

@@ -1,0 +1,125 @@
+"""What the page on scale says follows from its constants, and its formulas from the code they are of."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.testing.load_tests import dataflow_cost_consts as prices
+
+from benchmarks import scale
+from ldpbeam.pipelines import batch
+from ldpbeam.transforms.batches import BatchCoder
+from ldpbeam.transforms.windows import SplitByStepAndKey
+
+PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+MEASURED = scale.measured_in(TEXT)
+
+
+def test_the_page_is_computed() -> None:
+    again = "python -m benchmarks.scale --measured docs/scale.md --write docs/scale.md"
+    assert scale.page(MEASURED) == TEXT, f"prose or formulas have changed; make the page again: {again}"
+
+
+def test_a_page_that_does_not_say_what_was_measured_is_refused() -> None:
+    with pytest.raises(ValueError, match="--write"):
+        scale.measured_in(TEXT.partition("<!--")[0])
+
+
+def test_prices_are_those_that_beam_publishes() -> None:
+    assert (scale.VCPU_HOUR_BATCH, scale.VCPU_HOUR_STREAMING) == (
+        prices.VCPU_PER_HR_BATCH,
+        prices.VCPU_PER_HR_STREAMING,
+    )
+    assert (scale.GB_HOUR_BATCH, scale.GB_HOUR_STREAMING) == (
+        prices.MEM_PER_GB_HR_BATCH,
+        prices.MEM_PER_GB_HR_STREAMING,
+    )
+    assert (scale.SHUFFLED_GB, scale.STREAMED_GB) == (
+        prices.SHUFFLE_PER_GB_BATCH,
+        prices.SHUFFLE_PER_GB_STREAMING,
+    )
+
+
+@pytest.mark.parametrize(
+    ("partitions", "window", "windows"), [(50, "1d", 1), (3000, "1d", 1), (100, "1h", 24)]
+)
+def test_as_many_pieces_are_foretold_as_are_cut(partitions: int, window: str, windows: int) -> None:
+    study = scale.study_of(2, window=window)
+    one_service = scale.channel_batches(study, 20_000, 10_000)[:1]
+    cut = scale.outputs(SplitByStepAndKey(study.windows, "user", partitions), one_service)
+    slots = partitions * windows
+    # The empty ones of `slots` are about a Poisson number where they are few, and less spread else.
+    spread = math.sqrt(slots * math.exp(-10_000 / slots))
+    assert len(cut) == pytest.approx(scale.filled(slots, 10_000), abs=5 * spread)
+
+
+@pytest.mark.parametrize("ids", [False, True])
+@pytest.mark.parametrize("rows", [30, 700])
+def test_pieces_are_as_large_as_the_page_says(ids: bool, rows: int) -> None:
+    coder = beam.coders.TupleCoder([beam.coders.StrUtf8Coder(), BatchCoder()])
+    piece = scale.channel_batches(scale.study_of(2), 4096, rows, ids)[0]
+    told = rows * (MEASURED.bytes_ids if ids else MEASURED.bytes_plain) + MEASURED.bytes_piece
+    # A column more has a longer schema.
+    assert len(coder.encode(("minutes/1234", piece))) == pytest.approx(told, rel=0.02, abs=200 * ids)
+
+
+def test_partitions_grow_with_the_input_until_there_are_no_more() -> None:
+    runs = [scale.batch_run(MEASURED, users) for users in (1e6, 1e9, 1e10, 1e11)]
+    assert [run.partitions for run in runs] == [
+        batch.FEWEST_PARTITIONS,
+        math.ceil(2e9 * MEASURED.avro / batch.PARTITION_BYTES),
+        batch.MOST_PARTITIONS,
+        batch.MOST_PARTITIONS,
+    ]
+    assert runs[3].memory == pytest.approx(10 * runs[2].memory)
+    assert runs[3].rows == pytest.approx(runs[2].rows)
+    assert runs[3].core_hours == pytest.approx(10 * runs[2].core_hours, rel=0.02)
+
+
+def test_what_mixes_or_compares_more_costs_more() -> None:
+    def hours(**more: bool) -> float:
+        return scale.batch_run(MEASURED, 1e9, windows=24, **more).core_hours
+
+    assert hours() < hours(mixed=True) < hours(ids=True)
+    large, small = (scale.stream_run(MEASURED, 1e9, windows=24, bundle=n) for n in (1e5, 1e3))
+    assert large.state < small.state
+    assert large.core_hours < small.core_hours
+    assert large.state > 2e9 / 24 * MEASURED.bytes_streamed
+
+
+def test_small_pieces_cost_what_a_piece_costs() -> None:
+    # In pieces of one report each, all there is is pieces.
+    cut, pieces = scale.cutting(MEASURED, 1e12, 1e6, 1e4)
+    assert pieces == pytest.approx(1, rel=1e-5)
+    a_report = MEASURED.cut + MEASURED.cut_slice + MEASURED.shuffle + MEASURED.shuffle_piece
+    assert cut == pytest.approx(a_report, rel=1e-5)
+
+
+def test_limits_of_memory_are_where_a_worker_is_full() -> None:
+    room = scale.WORKER_GB * 1e9 - MEASURED.process
+    met = {where: users for users, where, _ in scale.limits(MEASURED)}
+    assert scale.batch_run(MEASURED, met["batch, one window"]).memory == pytest.approx(room, rel=1e-3)
+    assert list(met.values()) == sorted(met.values())
+    frugal = replace(MEASURED, merge_memory=0.1)
+    assert not any("bundle of its own" in where for _, where, _ in scale.limits(frugal))
+    lavish = replace(MEASURED, merge_memory=10.0)
+    assert any("bundle of its own" in where for _, where, _ in scale.limits(lavish))
+
+
+def test_few_and_many_points_give_their_line() -> None:
+    constant, slope = scale.line((2.0, 7.0), (4.0, 11.0))
+    assert (constant, slope) == (3.0, 2.0)
+
+
+def test_slots_fill_as_rows_fall() -> None:
+    rng = np.random.default_rng(0)
+    seen = [len(np.unique(rng.integers(0, 500, 700))) for _ in range(400)]
+    error = np.std(seen) / math.sqrt(len(seen))
+    assert np.mean(seen) == pytest.approx(scale.filled(500, 700), abs=5 * error)
+    assert scale.filled(1, 700) == 1
