@@ -40,8 +40,13 @@ class CombineStatistics(beam.CombineFn):
         return self.compact(accumulator) if len(accumulator) >= SIDE_BY_SIDE else accumulator
 
     def merge_accumulators(self, accumulators: Iterable[Accumulator]) -> Accumulator:
-        """All partial statistics, merged."""
-        return self.compact([part for parts in accumulators for part in parts])
+        """All partial statistics, merged; never more than a few at a time, as there may be thousands."""
+        merged: Accumulator = []
+        for parts in accumulators:
+            merged += parts
+            if len(merged) >= SIDE_BY_SIDE:
+                merged = self.compact(merged)
+        return self.compact(merged)
 
     def compact(self, accumulator: Accumulator) -> Accumulator:
         """At most one statistic."""

@@ -9,6 +9,7 @@ import apache_beam as beam
 import pyarrow as pa
 
 from ldpbeam.schemas.study import Study
+from ldpbeam.transforms.batches import version_index
 from ldpbeam.transforms.counts import COUNTS, DUPLICATES, count
 from ldpbeam.transforms.joins import by_report_id, first_of_report_ids
 from ldpbeam.transforms.windows import SplitByStepAndKey
@@ -65,6 +66,18 @@ class _FirstOfReportIds(beam.DoFn):
         key, batches = element
         attribute = self.study.attribute(key.rpartition("/")[0])
         kept, duplicates = first_of_report_ids(attribute, list(batches))
-        yield from kept
+        yield from _together(kept)
         if duplicates:
             yield count(DUPLICATES, duplicates)
+
+
+def _together(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    """The same reports, in as few batches as their schemas allow.
+
+    They came in a piece a bundle and partition; cut by user as they are, each would fall apart into single
+    reports.
+    """
+    alike: dict[tuple[int, pa.Schema], list[pa.RecordBatch]] = {}
+    for batch in batches:
+        alike.setdefault((version_index(batch), batch.schema), []).append(batch)
+    return map(pa.concat_batches, alike.values())
