@@ -1,6 +1,6 @@
 """What ``ldpbeam stream`` holds on one machine: reports a second, lag, memory at the start and the end.
 
-    python -m benchmarks.stream [--seconds 600] [--rate 60000] [--single-rate 1000] [--write FILE]
+    python -m benchmarks.stream [--seconds 600] [--rate 200000] [--single-rate 4000] [--write FILE]
 
 A Pub/Sub server, clients that report at a fixed rate (every person to two services, joined by user), and the
 pipeline share the machine. The lag is from the server's receipt of a message to its being taken up, as the
@@ -174,10 +174,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument(
-        "--rate", type=int, default=60_000, help="reports a second, a thousand a message; 0: not"
+        "--rate", type=int, default=200_000, help="reports a second, a thousand a message; 0: not"
     )
     parser.add_argument(
-        "--single-rate", type=int, default=1_000, help="reports a second, one a message; 0: not"
+        "--single-rate", type=int, default=4_000, help="reports a second, one a message; 0: not"
     )
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()

@@ -49,8 +49,13 @@ def claim_for_stream(job: StreamJob) -> None:
             write_json(job.of_run(INCOMPLETE), {"windows": left})
 
 
-def incomplete_windows(study: Study, output: str, own: str) -> frozenset[OpenWindow]:
-    """The windows that runs before one's own named as open and never said anything of, on time or late.
+def incomplete_windows(study: Study, output: str, own: str = "") -> frozenset[OpenWindow]:
+    """The windows that earlier runs named as open and never said anything of, on time or late.
+
+    Args:
+        study: theirs.
+        output: their folder.
+        own: the run that goes on, and holds its own.
 
     Raises:
         UserError: if what they left cannot be read.

@@ -215,6 +215,12 @@ def test_windows_that_a_run_named_and_said_nothing_of_are_open(leave: Leave, tmp
     assert incomplete_windows(STUDY, str(tmp_path)) == {window(1), window(2), window(1, "y")}
 
 
+def test_a_run_that_goes_on_holds_its_own(leave: Leave, tmp_path: Path) -> None:
+    leave("run-1", [window(1)])
+    leave("run-2", [window(2)])
+    assert incomplete_windows(STUDY, str(tmp_path), "run-2") == {window(1)}
+
+
 @pytest.mark.parametrize(("timing", "closed"), [("early", False), ("on_time", True), ("late", True)])
 def test_a_pane_closes_its_window_unless_it_is_early(
     timing: str, closed: bool, leave: Leave, tmp_path: Path
