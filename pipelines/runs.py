@@ -6,14 +6,22 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.output import ACCOUNTING, RUN, STATISTICS, files_in, named_in_errors, write_json
+from ldpbeam.pipelines.output import (
+    ACCOUNTING,
+    RUN,
+    STATISTICS,
+    delete,
+    files_in,
+    named_in_errors,
+    write_json,
+)
 from ldpbeam.pipelines.stream import StreamJob
 from ldpbeam.schemas.compiled import attribute_of
 from ldpbeam.schemas.snapshots import read_snapshots
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import fingerprint
 from ldpbeam.transforms.counts import accounting
-from ldpbeam.transforms.journal import RUNS, OpenWindow, named_windows
+from ldpbeam.transforms.journal import RUNS, STOP, OpenWindow, named_windows
 from ldpbeam.transforms.panes import EARLY
 from ldpbeam.transforms.write import make_folder, opened, read_json, snapshot_name
 
@@ -47,6 +55,18 @@ def claim_for_stream(job: StreamJob) -> None:
         if job.incomplete:
             left = [window._asdict() for window in sorted(job.incomplete)]
             write_json(job.of_run(INCOMPLETE), {"windows": left})
+
+
+def go_on(output: str, run: str) -> None:
+    """See that a run can be gone on with, and forget that it was asked to stop.
+
+    Raises:
+        UserError: if there is none of this name.
+    """
+    with named_in_errors(output):
+        if not FileSystems.exists(FileSystems.join(output, RUNS, run, RUN)):
+            raise ValueError(f"there is no run {run} to resume")
+        delete([FileSystems.join(output, RUNS, run, STOP)])
 
 
 def incomplete_windows(study: Study, output: str, own: str = "") -> frozenset[OpenWindow]:

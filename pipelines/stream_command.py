@@ -22,7 +22,7 @@ from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimate import read_key
 from ldpbeam.pipelines.options import duration_of, study_of
 from ldpbeam.pipelines.output import named_in_errors, sweep
-from ldpbeam.pipelines.runs import claim_for_stream, incomplete_windows, read_run_accounting
+from ldpbeam.pipelines.runs import claim_for_stream, go_on, incomplete_windows, read_run_accounting
 from ldpbeam.pipelines.stream import StreamJob, build
 from ldpbeam.pipelines.stream_watch import run_until_stopped, submit
 from ldpbeam.runners import dataflow
@@ -106,6 +106,8 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
             "--subscription"
         )
     name = options.resume or f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+    if options.resume:
+        go_on(options.output, options.resume)
     columns = wanted_columns(study, options.attribute, options.service)
     with _feed(options, columns, name) as feed:
         job = StreamJob(

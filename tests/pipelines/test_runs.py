@@ -12,7 +12,7 @@ import pytest
 
 from ldpbeam import tally
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs import claim_for_stream, incomplete_windows, read_run_accounting
+from ldpbeam.pipelines.runs import claim_for_stream, go_on, incomplete_windows, read_run_accounting
 from ldpbeam.pipelines.stream import StreamJob
 from ldpbeam.schemas.reports import Columns
 from ldpbeam.schemas.snapshots import Snapshot
@@ -20,7 +20,7 @@ from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import fingerprint, parse_study
 from ldpbeam.statistics import Answers
 from ldpbeam.transforms.folder import FolderFeed
-from ldpbeam.transforms.journal import Journal, OpenWindow
+from ldpbeam.transforms.journal import Journal, OpenWindow, ask_to_stop, asked_to_stop
 from ldpbeam.transforms.write import write_window
 
 HOUR = 3_600_000
@@ -213,6 +213,16 @@ def test_without_earlier_runs_nothing_is_open(output: str, tmp_path: Path) -> No
 def test_windows_that_a_run_named_and_said_nothing_of_are_open(leave: Leave, tmp_path: Path) -> None:
     leave("run-1", [window(1), window(2), window(1, "y")])
     assert incomplete_windows(STUDY, str(tmp_path)) == {window(1), window(2), window(1, "y")}
+
+
+def test_a_run_is_gone_on_with_though_it_was_asked_to_stop(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"--output {tmp_path}: there is no run run-1 to resume"):
+        go_on(str(tmp_path), "run-1")
+    claim_for_stream(job(tmp_path))
+    ask_to_stop(str(tmp_path), "run-1")
+    go_on(str(tmp_path), "run-1")
+    assert not asked_to_stop(str(tmp_path), "run-1")
+    go_on(str(tmp_path), "run-1")
 
 
 def test_a_run_that_goes_on_holds_its_own(leave: Leave, tmp_path: Path) -> None:
