@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ldpbeam.pipelines.arguments import Parser
-from ldpbeam.pipelines.errors import DONE, WRONG, UserError
+from ldpbeam.pipelines.engines import only_for_flink
+from ldpbeam.pipelines.errors import DONE, WRONG
 from ldpbeam.runners import dataflow, direct, doctor, flink
 
 
@@ -13,10 +14,7 @@ def doctor_command(parser: Parser, arguments: list[str]) -> int:
     parser.add_argument("--flink-master", metavar="HOST:PORT", help="the cluster, to see whether it answers")
     parser.add_argument("--pool", metavar="HOST:PORT", help="a worker pool, likewise")
     options = parser.parse(arguments)
-    for option in ("flink_master", "pool"):
-        if getattr(options, option) is not None and options.runner != flink.NAME:
-            dashed = option.replace("_", "-")
-            raise UserError(f"--{dashed}: it is for --runner flink, and this is {options.runner}")
+    only_for_flink(options, "flink_master", "pool")
     lacking = False
     for check in doctor.checks(options.runner, options.flink_master, options.pool):
         if check.found is not None:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -86,6 +85,18 @@ def reach_from_elsewhere(options: argparse.Namespace) -> None:
         options.input = list(map(files.absolute, options.input))
 
 
+def only_for_flink(options: argparse.Namespace, *names: str) -> None:
+    """See that options of Flink alone are not given to another engine.
+
+    Raises:
+        UserError: for the first that is.
+    """
+    for name in names:
+        if getattr(options, name) is not None and options.runner != flink.NAME:
+            dashed = name.replace("_", "-")
+            raise UserError(f"--{dashed}: it is for --runner flink, and this is {options.runner}")
+
+
 _OPTIONS_OF = {
     flink.NAME: ("flink_master", "parallelism"),
     dataflow.NAME: ("project", "region", "temp_location"),
@@ -106,16 +117,17 @@ def engine_of(
     Raises:
         UserError: if there is no such engine, it cannot be reached, or lacks an option.
     """
-    for option in ("workers", "pool", "savepoint"):
-        if getattr(options, option) is not None and options.runner != flink.NAME:
-            raise UserError(f"--{option}: it is for --runner flink, and this is {options.runner}")
+    only_for_flink(options, "workers", "pool", "savepoint")
     try:
         if options.runner == direct.NAME:
             if streaming:
                 return _local_stream(options.prism_location)
             return Engine(direct.runner(), _passed_on(options), here=True)
         if options.runner == prism.NAME:
-            return _prism(options.prism_location, streaming) or _without_prism()
+            found = _prism(options.prism_location, streaming)
+            if found is None:
+                raise ValueError(f"it is not here and could not be fetched; {prism.HOW}")
+            return found
         if options.runner == flink.NAME:
             return _flink(options, streaming)
         if options.runner == dataflow.NAME:
@@ -142,10 +154,6 @@ def _prism(location: str | None, streaming: bool) -> Engine | None:
     if found is None:
         return None
     return Engine(prism.runner(), tuple(prism.options(found, streaming=streaming)), here=True)
-
-
-def _without_prism() -> NoReturn:
-    raise ValueError(f"it is not here and could not be fetched; {prism.HOW}")
 
 
 def _flink(options: argparse.Namespace, streaming: bool) -> Engine:

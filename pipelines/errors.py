@@ -10,5 +10,14 @@ WRONG = 2
 TOO_MANY_BAD = 3
 
 
+#: Of what an engine says of its failure, the end has the reason.
+_MOST_CHARACTERS = 2000
+
+
+def end_of(error: Exception) -> str:
+    """What an engine said of its failure, as much of the end as a person reads."""
+    return str(error).strip()[-_MOST_CHARACTERS:]
+
+
 class UserError(Exception):
     """A mistake of the person who started the command; its text says what, where and what to do."""

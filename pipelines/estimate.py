@@ -16,7 +16,7 @@ from rich.console import Console
 
 from ldpbeam.pipelines.batch import BatchJob, build
 from ldpbeam.pipelines.engines import Engine
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.errors import UserError, end_of
 from ldpbeam.pipelines.output import ACCOUNTING, ESTIMATES, WORKER_ESTIMATES, Output, snapshots_of
 from ldpbeam.pipelines.solve import Watch, solve, sort_key
 from ldpbeam.schemas.estimates import write_avro, write_json_lines
@@ -24,7 +24,7 @@ from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import fingerprint
 from ldpbeam.transforms import counts, files
 from ldpbeam.transforms.counts import accounting
-from ldpbeam.transforms.write import opened, replacing, write_bytes
+from ldpbeam.transforms.write import read_json, read_json_lines, replacing, write_bytes
 
 
 def find_input(
@@ -83,7 +83,7 @@ def run_pipeline(pipeline: beam.Pipeline, console: Console, here: bool) -> None:
     except Exception as error:  # each engine has errors of its own
         if here:
             raise
-        raise UserError(f"the engine failed: {str(error).strip()[-2000:]}") from None
+        raise UserError(f"the engine failed: {end_of(error)}") from None
 
 
 @contextmanager
@@ -113,8 +113,7 @@ def read_accounting(job: Output) -> dict[str, Any]:
     path = job.path(ACCOUNTING)
     if not FileSystems.exists(path):
         write_bytes(path, json.dumps(accounting([]), indent=2).encode() + b"\n")
-    with opened(path) as stream:
-        found: dict[str, Any] = json.load(stream)
+    found: dict[str, Any] = read_json(path)
     return found
 
 
@@ -145,8 +144,7 @@ def _from_workers(job: Output) -> list[dict[str, Any]]:
     path = job.path(WORKER_ESTIMATES)
     if not FileSystems.exists(path):
         return []
-    with opened(path) as stream:
-        records = [json.loads(line) for line in stream.read().splitlines()]
+    records = read_json_lines(path)
     FileSystems.delete([files.literal(path)])
     return records
 

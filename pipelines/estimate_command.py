@@ -18,7 +18,15 @@ from ldpbeam.pipelines.engines import add_engine_options, engine_of, reach_from_
 from ldpbeam.pipelines.errors import DONE, TOO_MANY_BAD, UserError
 from ldpbeam.pipelines.ledger import write_ledger
 from ldpbeam.pipelines.options import add_people_options, people_columns, study_of, time_of
-from ldpbeam.pipelines.output import Output, check_output, claim_output, sweep
+from ldpbeam.pipelines.output import (
+    ACCOUNTING,
+    DEAD_LETTERS,
+    STATISTICS,
+    Output,
+    check_output,
+    claim_output,
+    sweep,
+)
 from ldpbeam.pipelines.people import People, read_people
 from ldpbeam.pipelines.scheduled import Scheduled, claim_shared, making, publish
 from ldpbeam.runners import dataflow
@@ -110,7 +118,8 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
         claim_output(job, inputs)
     with making(shared) if shared else nullcontext():
         stages.run_pipeline(pipeline, console, engine.here)
-        sweep(job)
+        sweep([job.path(STATISTICS), job.path(DEAD_LETTERS)])
+        sweep([job.path("")], ACCOUNTING)
         found = stages.read_accounting(job)
         records = stages.estimate_all(job, console, options.estimate_on)
         ledger = write_ledger(job)

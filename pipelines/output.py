@@ -18,7 +18,7 @@ from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import fingerprint
 from ldpbeam.transforms import files
 from ldpbeam.transforms.journal import RUNS
-from ldpbeam.transforms.write import half_written, make_folder, opened, write_bytes
+from ldpbeam.transforms.write import half_written, make_folder, opened, read_json, write_bytes
 
 ESTIMATES = "estimates"
 LEDGER = "ledger.json"
@@ -142,8 +142,8 @@ def _mark(job: Output) -> dict[str, Any] | None:
     """What the last run in the output folder said of itself; None if there was none, or nothing legible."""
     if not FileSystems.exists(job.path(RUN)):
         return None
-    with opened(job.path(RUN)) as stream, contextlib.suppress(ValueError):
-        found = json.load(stream)
+    with contextlib.suppress(ValueError):
+        found = read_json(job.path(RUN))
         return found if isinstance(found, dict) else None
     return None
 
@@ -174,18 +174,18 @@ def clear(job: Output) -> None:
     delete(ours)
 
 
-def sweep(job: Output, own: str = "") -> None:
+def sweep(folders: Sequence[str], own: str = "") -> None:
     """Delete what workers that were killed left half written.
 
     Args:
-        job: the run, which has ended.
-        own: what the names of its files have in them, where others write to the same folder now.
+        folders: where the run wrote, which has ended.
+        own: what the names of its files have in them, where others write to the same folders now.
     """
     delete(
         [
             entry.path
-            for folder in (STATISTICS, DEAD_LETTERS, ESTIMATES)
-            for entry in files_in(job.path(folder), f".*{own}*")
+            for folder in folders
+            for entry in files_in(folder, f".*{own}*")
             if half_written(_name(entry))
         ]
     )

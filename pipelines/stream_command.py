@@ -21,7 +21,7 @@ from ldpbeam.pipelines.engines import add_engine_options, engine_of, reach_from_
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimate import read_key
 from ldpbeam.pipelines.options import duration_of, study_of
-from ldpbeam.pipelines.output import named_in_errors, sweep
+from ldpbeam.pipelines.output import DEAD_LETTERS, ESTIMATES, STATISTICS, named_in_errors, sweep
 from ldpbeam.pipelines.runs import claim_for_stream, go_on, incomplete_windows, read_run_accounting
 from ldpbeam.pipelines.stream import StreamJob, build
 from ldpbeam.pipelines.stream_watch import run_until_stopped, submit
@@ -236,7 +236,8 @@ def _about_incomplete(job: StreamJob) -> str:
 
 def _said(job: StreamJob) -> int:
     """What was written, at the end."""
-    sweep(job, job.run)
+    sweep([job.path(STATISTICS), job.path(ESTIMATES)], job.run)
+    sweep([job.of_run(""), job.of_run(DEAD_LETTERS)])
     found = read_run_accounting(job)
     print(tables.accounting_line(found))
     print(f"estimates and statistics are in {job.output}, what became of the reports in {job.of_run('')}")

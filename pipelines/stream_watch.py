@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import signal
 import sys
@@ -17,7 +16,7 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from grpc import RpcError
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.errors import UserError, end_of
 from ldpbeam.pipelines.output import ESTIMATES, STATISTICS, files_in
 from ldpbeam.pipelines.runs import read_run_accounting
 from ldpbeam.pipelines.stream import StreamJob
@@ -26,7 +25,7 @@ from ldpbeam.schemas.snapshots import read_snapshots
 from ldpbeam.schemas.times import rfc3339
 from ldpbeam.transforms import counts, source
 from ldpbeam.transforms.journal import ask_to_stop
-from ldpbeam.transforms.write import opened
+from ldpbeam.transforms.write import opened, read_json_lines
 
 #: Seconds between two lines about the rate.
 RATE_SECONDS = 10.0
@@ -44,7 +43,7 @@ def submit(pipeline: beam.Pipeline) -> str | None:
     try:
         result = pipeline.run()
     except Exception as error:  # each engine has errors of its own
-        raise UserError(f"the engine refused the job: {str(error).strip()[-2000:]}") from None
+        raise UserError(f"the engine refused the job: {end_of(error)}") from None
     job: str | None = result.job_id() if getattr(result, "has_job", False) else None
     return job
 
@@ -77,8 +76,7 @@ def run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> No
             result.wait_until_finish()
         except (RuntimeError, RpcError) as error:
             raise UserError(
-                "the engine failed, and what was not acknowledged is sent again: "
-                f"{str(error).strip()[-2000:]}"
+                f"the engine failed, and what was not acknowledged is sent again: {end_of(error)}"
             ) from None
         finally:
             done.set()
@@ -154,8 +152,7 @@ def _tell_panes(job: StreamJob, told: dict[str, float]) -> None:
     for entry in files_in(job.path(ESTIMATES), f"*.{job.run}.jsonl"):
         written = entry.last_updated_in_seconds or 0.0
         if told.get(entry.path) != written:
-            with opened(entry.path) as stream:
-                records = [json.loads(line) for line in stream.read().splitlines()]
+            records = read_json_lines(entry.path)
             name = FileSystems.split(entry.path)[1].removesuffix(".jsonl")
             with opened(job.path(STATISTICS, f"{name}.avro")) as stream:
                 PANES.info(pane_line(list(read_snapshots(stream)), records))

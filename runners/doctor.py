@@ -56,8 +56,7 @@ def _of_direct() -> Iterator[Check]:
     yield Check(
         "Prism (streams)",
         prism.find(None),
-        f"go install github.com/apache/beam/sdks/v2/go/cmd/prism@v{metadata.version('apache-beam')}, or let "
-        "Beam fetch it at the first stream; without it streams run on a slow engine",
+        f"{prism.INSTALL}, or let Beam fetch it at the first stream; without it streams run on a slow engine",
         needed=False,
     )
     yield from _of_pubsub()

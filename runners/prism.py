@@ -21,15 +21,13 @@ from apache_beam.runners.portability.prism_runner import PrismJobServer, PrismRu
 from apache_beam.runners.runner import PipelineRunner
 from apache_beam.version import __version__
 
+from ldpbeam.runners import WATCHED_SECONDS
+
 NAME = "prism"
-#: Beam stops watching a job after so many seconds, whatever its state, and takes that for its failure; the
-#: default is a minute.
-WATCHED_SECONDS = 10**9
+#: What Go makes it of.
+INSTALL = f"go install github.com/apache/beam/sdks/v2/go/cmd/prism@v{__version__}"
 #: How to get it.
-HOW = (
-    f"install it with `go install github.com/apache/beam/sdks/v2/go/cmd/prism@v{__version__}`, or name it "
-    "with --prism-location"
-)
+HOW = f"install it with `{INSTALL}`, or name it with --prism-location"
 #: Said once where Prism is missing.
 WITHOUT_PRISM = (
     f"Prism, Beam's local engine for streams, is not here and could not be fetched ({HOW}); "

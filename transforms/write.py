@@ -231,6 +231,12 @@ def read_json(path: str) -> Any:
             raise ValueError(f"{path}: this is no JSON ({error})") from None
 
 
+def read_json_lines(path: str) -> list[dict[str, Any]]:
+    """The records in a file that has one a line."""
+    with opened(path) as stream:
+        return [json.loads(line) for line in stream.read().splitlines()]
+
+
 def opened(path: str) -> Any:
     """A stream of a file on any file system."""
     return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)

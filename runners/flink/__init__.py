@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ldpbeam.runners import WATCHED_SECONDS
 from ldpbeam.runners.flink.parts import BEAM_KEY, FLINK_MINOR, FlinkError, cached
 from ldpbeam.runners.flink.rest import Rest
 
@@ -29,8 +30,6 @@ PASSED_ON = ("PUBSUB_EMULATOR_HOST",)
 #: was killed is taken for alive until no stage has asked for it for so long, and each that asks fails: it
 #: must be less than the longest pause between two restarts of a job.
 WORKERS_KEPT_MILLISECONDS = 3_000
-#: As long as any job lasts.
-WATCHED_SECONDS = 10**9
 
 
 def runner() -> PipelineRunner:
@@ -87,7 +86,6 @@ def options(
     if parallelism or about.slots:
         # Else it is 1: Beam's job server does not see the cluster's own default.
         found.append(f"--parallelism={parallelism or about.slots}")
-    # Beam stops watching a job after so many seconds, and takes that for its failure; a minute by default.
     found.append(f"--job_server_timeout={WATCHED_SECONDS}")
     if workers != "loopback":
         # Python runs one thing at a time, so each slot has a worker of its own; 0: one a core.

@@ -54,12 +54,13 @@ _JAVA = [
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
     *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in _OPENED.split()),
 ]
+#: Megabytes that what Python workers are sent passes through, a partition of users at a time.
+_OFF_HEAP = 768
 # Flink's start scripts compute these from one number; a task manager without them does not start.
 _MEMORY = {
     "cpu.cores": "1.0",
     "memory.task.heap.size": "400m",
-    # What Python workers are sent passes through here, a partition of users at a time.
-    "memory.task.off-heap.size": "768m",
+    "memory.task.off-heap.size": f"{_OFF_HEAP}m",
     "memory.framework.heap.size": "128m",
     "memory.framework.off-heap.size": "128m",
     "memory.managed.size": "256m",
@@ -169,7 +170,7 @@ class Cluster:
         }
         arguments = [part for key, value in settings.items() for part in ("-D", f"taskmanager.{key}={value}")]
         # Buffers, what Flink itself has, and what the task has beside its heap.
-        java = [*_TASK_MANAGER_JAVA, f"-XX:MaxDirectMemorySize={network + 128 + 768}m"]
+        java = [*_TASK_MANAGER_JAVA, f"-XX:MaxDirectMemorySize={network + 128 + _OFF_HEAP}m"]
         process = self._run(_TASK_MANAGER, name, java, arguments)
         self.task_managers.append(process)
         self._started += 1

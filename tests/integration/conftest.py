@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import itertools
 import os
 import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -21,6 +22,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.prism_runner import PrismJobServer
 from flink import flink_cluster
+from stream_runs import run_batch
 
 __all__ = ["flink_cluster"]
 
@@ -141,6 +143,20 @@ def prism(request: pytest.FixtureRequest) -> str:
         )
     _say(request, "Prism", found)
     return found
+
+
+@pytest.fixture
+def batch_of(
+    request: pytest.FixtureRequest, run_estimate: Any, write_reports: Any, tmp_path: Path
+) -> Callable[[Sequence[Any]], Any]:
+    """The batch run of a module's ``STUDY`` over some reports."""
+    numbers = itertools.count()
+
+    def run(sent: Sequence[Any]) -> Any:
+        folder = tmp_path / f"batch-{next(numbers)}"
+        return run_batch(run_estimate, write_reports, folder, request.module.STUDY, sent)
+
+    return run
 
 
 def _find_prism() -> str | None:

@@ -23,7 +23,6 @@ from stream_runs import (
     Stream,
     answers,
     closes,
-    run_batch,
     statistics_of,
     streaming,
 )
@@ -127,12 +126,6 @@ def check(stream: Stream, sent: Sequence[Any], duplicates: int, batch: Any) -> N
     assert found.statistics == statistics_of(batch.snapshots)
     assert found.estimates == answers(batch.estimates)
     assert {(s.pane_timing, s.complete) for s in found.snapshots.values()} == {("on_time", True)}
-
-
-@pytest.fixture
-def batch_of(run_estimate: Any, write_reports: Any, tmp_path: Path) -> Callable[[Sequence[Any]], Any]:
-    """The batch run over some reports."""
-    return lambda sent: run_batch(run_estimate, write_reports, tmp_path / "batch", STUDY, sent)
 
 
 def test_a_backlog_that_is_sent_twice_in_parts_and_shuffled(

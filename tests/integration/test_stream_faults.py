@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import signal
 import time
@@ -30,7 +29,6 @@ from stream_runs import (
     Left,
     answers,
     closes,
-    run_batch,
     statistics_of,
     streaming,
 )
@@ -69,17 +67,6 @@ def eventually(truth: Callable[[], bool]) -> None:
 def timings(left: Left) -> dict[tuple[int, int], tuple[str, bool]]:
     """Of each window, in which pane it stands and whether it is complete."""
     return {s.window: (s.pane_timing, s.complete) for s in left.snapshots.values() if s.window is not None}
-
-
-@pytest.fixture
-def batch_of(run_estimate: Any, write_reports: Any, tmp_path: Path) -> Callable[[Sequence[Any]], Any]:
-    """The batch run over some reports."""
-    numbers = itertools.count()
-
-    def run(sent: Sequence[Any]) -> Any:
-        return run_batch(run_estimate, write_reports, tmp_path / f"batch-{next(numbers)}", STUDY, sent)
-
-    return run
 
 
 def by_time(messages: Sequence[Any], services: int = 2) -> list[Any]:

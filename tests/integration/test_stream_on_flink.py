@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import flink as jobs
 import pytest
 from stream_messages import MINUTE, WEEK_AGO, evenly, in_batches, one_by_one, publish, reports_of, rides
-from stream_runs import Stream, answers, closes, run_batch, statistics_of, streaming
+from stream_runs import Stream, answers, closes, statistics_of, streaming
 
 from ldpbeam.runners.flink.cluster import Cluster
 
@@ -27,12 +26,6 @@ DEADLINE, IDLE = 10, ("--stop-when-idle", "13s")
 
 def on(cluster: Cluster, *options: object) -> list[str]:
     return ["--runner", "flink", "--flink-master", cluster.address, *map(str, options)]
-
-
-@pytest.fixture
-def batch_of(run_estimate: Any, write_reports: Any, tmp_path: Path) -> Callable[[Sequence[Any]], Any]:
-    """The batch run over some reports."""
-    return lambda sent: run_batch(run_estimate, write_reports, tmp_path / "batch", STUDY, sent)
 
 
 def test_a_backlog_is_that_of_a_batch_run(
@@ -58,16 +51,16 @@ def test_a_backlog_is_that_of_a_batch_run(
 class Halves:
     """A stream that has taken half of what is sent; the other half is sent after something happened."""
 
-    def __init__(self, stream: Stream, topic: str, acknowledged: Callable[[], int]) -> None:
-        self.topic = topic
+    def __init__(self, stream: Stream, names: Any, server: Any) -> None:
+        self.topic = names.topic
         self.sent = [
             *reports_of(STUDY, "first", evenly(WEEK_AGO, 3 * SIZE, 20_000), seed=1),
             *reports_of(STUDY, "second", evenly(WEEK_AGO + SIZE, 3 * SIZE, 20_000), seed=2),
         ]
-        publish(topic, in_batches(self.sent[:2]))
+        publish(names.topic, in_batches(self.sent[:2]))
         stream.wait_until_said("^run .* reading ")
         # Something is in a checkpoint, and the rest on its way.
-        stream.wait_until(lambda: acknowledged() > 0)
+        stream.wait_until(lambda: server.counts(names.subscription).acked > 0)
 
     def go_on(self) -> None:
         publish(self.topic, in_batches(self.sent[2:]))
@@ -95,7 +88,7 @@ def test_what_is_lost_is_made_good(
     names = topic_and_subscription(own_pubsub.address, ack_deadline_seconds=DEADLINE)
     options = ["--subscription", names.subscription, "--max-disorder", "2h", *IDLE]
     with streaming(tmp_path, STUDY, None, *on(flink), *options) as stream:
-        halves = Halves(stream, names.topic, lambda: int(own_pubsub.counts(names.subscription).acked))
+        halves = Halves(stream, names, own_pubsub)
         job = flink.rest.jobs()[0]["jid"]
         if lost == "a task manager":
             flink.kill_task_manager(flink.task_managers[0])
@@ -117,7 +110,7 @@ def test_it_goes_on_from_a_savepoint(
     names = topic_and_subscription(own_pubsub.address, ack_deadline_seconds=DEADLINE)
     options = ["--subscription", names.subscription, "--max-disorder", "2h", *IDLE]
     with streaming(tmp_path, STUDY, None, *on(flink), *options) as stream:
-        halves = Halves(stream, names.topic, lambda: int(own_pubsub.counts(names.subscription).acked))
+        halves = Halves(stream, names, own_pubsub)
         job = flink.rest.jobs()[0]["jid"]
         savepoint = jobs.stop_with_savepoint(flink, job, tmp_path / "savepoints")
         assert stream.wait() == 2

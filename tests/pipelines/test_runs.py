@@ -12,6 +12,7 @@ import pytest
 
 from ldpbeam import tally
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.output import sweep
 from ldpbeam.pipelines.runs import claim_for_stream, go_on, incomplete_windows, read_run_accounting
 from ldpbeam.pipelines.stream import StreamJob
 from ldpbeam.schemas.reports import Columns
@@ -257,3 +258,14 @@ def test_the_coordinates_of_a_vector_close_the_windows_of_its_attribute(leave: L
     panes = [(name, window(1), "on_time") for name in ("y.north", "y.up")]
     leave("run-1", [window(1, "y"), window(2, "y")], [*panes, ("y.up", window(2), "early")])
     assert incomplete_windows(STUDY, str(tmp_path)) == {window(2, "y")}
+
+
+def test_what_killed_workers_left_half_written_goes_and_nothing_else(tmp_path: Path) -> None:
+    left = ".panes-x.run-1.avro.0123456789abcdef0123456789abcdef"
+    others = [left.replace("run-1", "run-2"), ".hidden", left[1:], "panes-x.run-1.avro"]
+    for name in (left, *others):
+        (tmp_path / name).touch()
+    sweep([str(tmp_path), str(tmp_path / "none")], "run-1")
+    assert {path.name for path in tmp_path.iterdir()} == set(others)
+    sweep([str(tmp_path)])
+    assert {path.name for path in tmp_path.iterdir()} == set(others[1:])
