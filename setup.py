@@ -24,6 +24,7 @@ setup(
         "ldpbeam.estimators",
         *(f"ldpbeam.{folder}" for folder in FOLDERS),
         "ldpbeam.runners.flink",
+        "ldpbeam.runners.prism",
     ],
     package_dir={"ldpbeam": "ldpbeam", **{f"ldpbeam.{folder}": folder for folder in FOLDERS}},
     package_data={
