@@ -46,7 +46,7 @@ class Engine:
         try:
             options = PipelineOptions([*self.arguments, *beam_arguments])
             return beam.Pipeline(runner=self.runner, options=options)
-        except (ValueError, TypeError, ImportError, AttributeError, RuntimeError) as error:
+        except (ValueError, ImportError) as error:
             raise UserError(f"--runner {type(self.runner).__name__}: {error}") from None
 
 
@@ -133,7 +133,7 @@ def engine_of(
         if options.runner == dataflow.NAME:
             return _dataflow(options, folder, streaming, given)
         return _named(options, streaming)
-    except (FlinkError, ValueError, TypeError, ImportError, AttributeError, RuntimeError) as error:
+    except (FlinkError, ValueError, ImportError) as error:
         raise UserError(f"--runner {options.runner}: {error}") from None
 
 
@@ -196,9 +196,13 @@ def _dataflow(options: argparse.Namespace, folder: Path, streaming: bool, given:
 
 
 def _named(options: argparse.Namespace, streaming: bool) -> Engine:
-    runner = create_runner(options.runner)
+    try:
+        runner = create_runner(options.runner)
+    except (AttributeError, TypeError, RuntimeError) as error:
+        # The name is imported and called, whatever it names.
+        raise ValueError(str(error)) from None
     if not isinstance(runner, PipelineRunner):
-        raise TypeError("this is no runner")
+        raise ValueError("this is no runner")
     arguments = _passed_on(options)
     if streaming:
         arguments = ("--streaming", *arguments)

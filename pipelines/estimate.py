@@ -16,7 +16,7 @@ from rich.console import Console
 
 from ldpbeam.pipelines.batch import BatchJob, build
 from ldpbeam.pipelines.engines import Engine
-from ldpbeam.pipelines.errors import UserError, end_of
+from ldpbeam.pipelines.errors import UserError, end_of, machine_problem
 from ldpbeam.pipelines.output import ACCOUNTING, ESTIMATES, WORKER_ESTIMATES, Output, snapshots_of
 from ldpbeam.pipelines.solve import Watch, solve, sort_key
 from ldpbeam.schemas.estimates import write_avro, write_json_lines
@@ -75,12 +75,15 @@ def run_pipeline(pipeline: beam.Pipeline, console: Console, here: bool) -> None:
         here: whether its workers are in this process, whose errors say more than the engine's.
 
     Raises:
-        UserError: if an engine elsewhere fails.
+        UserError: if an engine elsewhere fails, or the machine refuses something to a worker.
     """
     try:
         with _reading_progress(console):
             pipeline.run().wait_until_finish()
     except Exception as error:  # each engine has errors of its own
+        problem = machine_problem(error)
+        if problem is not None:
+            raise UserError(problem) from None
         if here:
             raise
         raise UserError(f"the engine failed: {end_of(error)}") from None

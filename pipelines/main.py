@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Sequence
 
 from ldpbeam.pipelines.arguments import Parser
-from ldpbeam.pipelines.errors import DONE, WRONG, UserError
+from ldpbeam.pipelines.errors import DONE, OF_THE_MACHINE, WRONG, UserError, machine_problem
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import StudyError
 
@@ -39,6 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name, *rest = given
     # Beam and what it imports say much that is nobody's concern here.
     logging.getLogger().setLevel(logging.ERROR)
+    # A worker's error comes back to who runs the pipeline, and is told there.
+    for worker in ("common", "worker.sdk_worker"):
+        logging.getLogger(f"apache_beam.runners.{worker}").setLevel(logging.CRITICAL)
     warnings.filterwarnings("ignore", "Possible nested set", FutureWarning)
     try:
         if name not in commands:
@@ -53,6 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return DONE
+    except OF_THE_MACHINE as error:
+        print(f"ldpbeam: {machine_problem(error)}", file=sys.stderr)
+        return WRONG
 
 
 def _perturb(parser: Parser, arguments: list[str]) -> int:

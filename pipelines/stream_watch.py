@@ -16,7 +16,7 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from grpc import RpcError
 
-from ldpbeam.pipelines.errors import UserError, end_of
+from ldpbeam.pipelines.errors import UserError, end_of, machine_problem
 from ldpbeam.pipelines.output import ESTIMATES, STATISTICS, files_in
 from ldpbeam.pipelines.runs import read_run_accounting
 from ldpbeam.pipelines.stream import StreamJob
@@ -76,7 +76,8 @@ def run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> No
             result.wait_until_finish()
         except (RuntimeError, RpcError) as error:
             raise UserError(
-                f"the engine failed, and what was not acknowledged is sent again: {end_of(error)}"
+                "the engine failed, and what was not acknowledged is sent again: "
+                f"{machine_problem(error) or end_of(error)}"
             ) from None
         finally:
             done.set()
