@@ -21,6 +21,7 @@ from ldpbeam.schemas.snapshots import Snapshot, read_snapshots
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.times import format_duration, rfc3339
 from ldpbeam.statistics import merge
+from ldpbeam.transforms.files import pattern_of
 from ldpbeam.transforms.write import opened, write_window
 
 #: Two runs' snapshots of fewer reports may be equal by chance.
@@ -48,18 +49,22 @@ def read_all(patterns: Sequence[str]) -> list[tuple[str, Snapshot]]:
     """(file, snapshot) of every snapshot in the files that patterns name.
 
     Raises:
-        UserError: if a pattern names none, or a file is none of snapshots.
+        UserError: if a pattern names no file, or a file is damaged or of another kind.
     """
     found = []
-    for pattern, result in zip(patterns, FileSystems.match(list(patterns)), strict=True):
+    for pattern, result in zip(patterns, FileSystems.match(list(map(pattern_of, patterns))), strict=True):
         if not result.metadata_list:
             raise UserError(f"--statistics {pattern}: there is no such file")
         for path in sorted(entry.path for entry in result.metadata_list):
             try:
                 with opened(path) as stream:
                     found += [(path, snapshot) for snapshot in read_snapshots(stream)]
+            except IsADirectoryError:
+                raise UserError(
+                    f"{path}: a folder, not a file; to name the files in it, add /*.avro"
+                ) from None
             except (BeamIOError, OSError, ValueError, KeyError, TypeError, EOFError) as error:
-                raise UserError(f"{path}: this is no file of statistics: {error}") from None
+                raise UserError(f"{path}: {error}") from None
     return found
 
 

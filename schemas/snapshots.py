@@ -13,6 +13,7 @@ import numpy as np
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
 from ldpbeam.schemas.avro import schema
+from ldpbeam.schemas.file_kinds import STATISTICS, file_kind
 from ldpbeam.statistics import Moments, Statistic
 
 
@@ -162,7 +163,14 @@ def write_snapshots(
 
 
 def read_snapshots(stream: IO[bytes]) -> Iterator[Snapshot]:
-    """The snapshots of a file, written with this schema or a compatible older or newer one."""
+    """The snapshots of a file, written with this schema or a compatible older or newer one.
+
+    Raises:
+        ValueError: if the file is of another kind.
+    """
+    kind = file_kind(stream)
+    if kind != STATISTICS:
+        raise ValueError(f"{kind}, not {'' if kind.startswith('a file of') else 'a file '}of statistics")
     record: Any
     for record in fastavro.reader(stream, reader_schema=schema("statistic")):
         start, end = record["window_start"], record["window_end"]

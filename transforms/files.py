@@ -69,10 +69,9 @@ def absolute(path: str) -> str:
 
 def pattern_of(path: str) -> str:
     """What Beam is asked to match for a name or pattern that a person gave."""
-    if FileSystems.exists(path):
-        return literal(path)
-    # Of a pattern without a folder Beam finds nothing.
-    return path if "/" in path else f"./{path}"
+    pattern = literal(path) if FileSystems.exists(path) else path
+    # Beam finds nothing for a pattern without a folder.
+    return pattern if "/" in pattern else f"./{pattern}"
 
 
 def match(patterns: Sequence[str]) -> list[tuple[str, int]]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ldpbeam import merge
 from ldpbeam.pipelines.rollup import read_all
+from ldpbeam.schemas.avro import schema
 from ldpbeam.schemas.snapshots import Snapshot
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import parse_study
@@ -230,6 +235,44 @@ def test_mistakes_are_one_message(
     assert (ran.code, message in ran.err) == (2, True)
     ran, _, _ = rollup(f"{tmp_path}/nothing*")
     assert (ran.code, "there is no such file" in ran.err) == (2, True)
+
+
+def test_every_other_kind_of_file_is_refused_in_one_sentence(
+    hourly: Callable[..., Path], rollup: Callable[..., Any], tmp_path: Path
+) -> None:
+    output = hourly(people=50).parent
+    pq.write_table(pa.table({"user_id": ["a"], "payload": [0.5]}), tmp_path / "reports.parquet")
+    (tmp_path / "empty").touch()
     (tmp_path / "wrong.avro").write_bytes(b"Obj\x01 is this?")
-    ran, _, _ = rollup(f"{tmp_path}/wrong.avro")
-    assert (ran.code, "this is no file of statistics" in ran.err) == (2, True)
+    (tmp_path / "reports.jsonl").write_text('{"user_id": "a", "payload": 0.5}\n')
+    (tmp_path / "reports.jsonl.gz").write_bytes(gzip.compress(b"{}"))
+    with (tmp_path / "letters.avro").open("wb") as stream:
+        fastavro.writer(stream, schema("dead_letter"), [])
+    with (tmp_path / "foreign.avro").open("wb") as stream:
+        fastavro.writer(stream, {"type": "record", "name": "Trip", "fields": []}, [])
+    for path, message in {
+        next((output.parent / "reports").glob("*.avro")): "a file of reports, not of statistics",
+        output / "estimates.avro": "a file of estimates, not of statistics",
+        tmp_path / "letters.avro": "a file of dead letters, not of statistics",
+        tmp_path / "foreign.avro": "an Avro file of 'Trip' records, not a file of statistics",
+        tmp_path / "wrong.avro": "an Avro file with a damaged header, not a file of statistics",
+        tmp_path / "reports.parquet": "a Parquet file, not a file of statistics",
+        tmp_path / "reports.jsonl": "a JSON file, not a file of statistics",
+        tmp_path / "reports.jsonl.gz": "a file compressed with gzip, not a file of statistics",
+        tmp_path / "study.yaml": "a file in an unknown format, not a file of statistics",
+        tmp_path / "empty": "an empty file, not a file of statistics",
+        output / "statistics": "a folder, not a file; to name the files in it, add /*.avro",
+    }.items():
+        ran, _, _ = rollup(path)
+        assert (ran.code, ran.err) == (2, f"ldpbeam: {path}: {message}\n")
+
+
+def test_names_without_a_folder_and_with_brackets_are_found(
+    hourly: Callable[..., Path], rollup: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(hourly(people=50))
+    first = min(Path().glob("*.avro"))
+    first.rename("[1].avro")
+    one, _, _ = rollup("[1].avro")
+    others, _, _ = rollup("day-*.avro")
+    assert (one.code, others.code) == (0, 0), (one.err, others.err)
