@@ -63,6 +63,7 @@ setup(
             "setuptools",
             "types-PyYAML",
             "xxhash",
+            "zstandard",
         ],
     },
     entry_points={
