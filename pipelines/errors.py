@@ -11,6 +11,8 @@ DONE = 0
 WRONG = 2
 #: Outputs are written, but more of the input was bad than allowed.
 TOO_MANY_BAD = 3
+#: The command was interrupted with Ctrl-C, as shells number it.
+INTERRUPTED = 130
 
 
 #: Of what an engine says of its failure, the end has the reason.

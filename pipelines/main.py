@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Sequence
 
 from ldpbeam.pipelines.arguments import Parser
-from ldpbeam.pipelines.errors import DONE, OF_THE_MACHINE, WRONG, UserError, machine_problem
+from ldpbeam.pipelines.errors import DONE, INTERRUPTED, OF_THE_MACHINE, WRONG, UserError, machine_problem
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import StudyError
 
@@ -53,6 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UserError, StudyError) as error:
         print(f"ldpbeam: {error}", file=sys.stderr)
         return WRONG
+    except KeyboardInterrupt:
+        # After the terminal's ^C.
+        print(f"\nldpbeam: {name} was interrupted, and no output of it is left", file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
         return DONE

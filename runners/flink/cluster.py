@@ -20,7 +20,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ldpbeam.runners.flink.parts import BEAM, BEAM_KEY, FLINK, FlinkError, Parts, cache, fetch
+from ldpbeam.runners.cache import cache
+from ldpbeam.runners.flink.parts import BEAM, BEAM_KEY, FLINK, FlinkError, Parts, fetch
 from ldpbeam.runners.flink.processes import Process, end, forget, mark, remember, running
 from ldpbeam.runners.flink.rest import Rest
 

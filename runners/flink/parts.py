@@ -8,7 +8,6 @@ has them beside its own.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -18,14 +17,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ldpbeam.runners.cache import CACHE, cache, make
+
 FLINK = "1.19.3"
 FLINK_MINOR = "1.19"
 #: The newest runner that mirrors have; Python workers of later versions run on it.
 BEAM = "2.70.0"
 JOB_SERVICE = "2.65.0"
 POM = Path(__file__).with_name("pom.xml")
-#: Names the cache of everything that ldpbeam fetches.
-CACHE = "LDPBEAM_CACHE"
 #: A setting of clusters that have Beam's jars beside their own: which release.
 BEAM_KEY = "ldpbeam.beam"
 
@@ -66,12 +65,6 @@ class Parts:
         return self.folder / "job-server.jar"
 
 
-def cache() -> Path:
-    """Where ldpbeam keeps what it fetched: ``LDPBEAM_CACHE``, or ``~/.cache/ldpbeam``."""
-    named = os.environ.get(CACHE)
-    return (Path(named) if named else Path.home() / ".cache" / "ldpbeam").absolute()
-
-
 def _place() -> Parts:
     return Parts(cache() / "flink" / f"{FLINK}-{BEAM}")
 
@@ -101,30 +94,16 @@ def fetch(say: Callable[[str], None] = print) -> Parts:
         parts.beam.parent.mkdir(parents=True, exist_ok=True)
         if not parts.flink.is_dir():
             say(f"fetching Flink {FLINK} (230 MB, once) into {parts.folder}")
-            _make(parts.beam.with_name("flink"), _fetch_flink)
+            make(parts.beam.with_name("flink"), _fetch_flink)
         if not parts.beam.is_dir():
             say(f"fetching Beam's Flink runner {BEAM} (105 MB, once) into {parts.folder}")
-            _make(parts.beam, _fetch_beam)
+            make(parts.beam, _fetch_beam)
         # Flink's own first, as on the cluster: some of the others have classes of the same names.
         jars = [*sorted(parts.flink.glob("*.jar")), *sorted(parts.beam.rglob("*.jar"))]
         write_job_server(parts.job_server, [jar.relative_to(parts.folder) for jar in jars])
     except OSError as error:
         raise FlinkError(f"{parts.folder}: {error.strerror or error}; {CACHE} names another cache") from None
     return parts
-
-
-def _make(folder: Path, fill: Callable[[Path], None]) -> None:
-    """A folder that is there when it is filled, and not before."""
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
-        new = Path(temporary) / folder.name
-        new.mkdir()
-        fill(new)
-        try:
-            new.rename(folder)
-        except OSError:
-            # Another process was faster.
-            if not folder.is_dir():
-                raise
 
 
 def _fetch_flink(folder: Path) -> None:

@@ -1,0 +1,109 @@
+"""Workers in this process (``LOOPBACK``), started for one job and for nobody else.
+
+Beam's own pool listens on every interface and starts a worker for everyone: a stranger's job would run its code
+in this process. This pool listens where it is told, and starts a worker only for an engine that knows its
+secret, which is in the environment of its own job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import secrets
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions
+from apache_beam.portability import python_urns
+from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
+from apache_beam.runners.worker import sdk_worker, sdk_worker_main
+from apache_beam.transforms.environments import ExternalEnvironment
+from apache_beam.utils.sentinel import Sentinel
+
+#: The parameter of a job's environment that has the secret.
+SECRET = "ldpbeam_pool"
+#: Seconds that workers have to end.
+ENDING_SECONDS = 10.0
+
+
+class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
+    """A gRPC server that runs the workers of one job as threads of this process."""
+
+    def __init__(self, address: str, options: PipelineOptions) -> None:
+        """Start it.
+
+        Args:
+            address: where it listens, as gRPC names it: a Unix socket or a port of loopback (0: a free one).
+            options: of the job.
+
+        Raises:
+            OSError: if it cannot listen there.
+        """
+        experiments = options.view_as(DebugOptions).experiments or []
+        self._sizes = {
+            "state_cache_size": sdk_worker_main._get_state_cache_size_bytes(options=options),
+            "data_buffer_time_limit_ms": sdk_worker_main._get_data_buffer_time_limit_ms(experiments),
+        }
+        self._secret = secrets.token_hex(32)
+        self._workers: dict[str, tuple[sdk_worker.SdkHarness, threading.Thread]] = {}
+        self._server = grpc.server(ThreadPoolExecutor(4, "ldpbeam-workers"))
+        beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(self, self._server)
+        try:
+            port = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise OSError(f"{address}: {error}") from None
+        self.address = f"{address.rpartition(':')[0]}:{port}" if address.endswith(":0") else address
+        self._server.start()
+
+    def StartWorker(self, request: Any, context: Any) -> Any:  # noqa: N802 (gRPC's name)
+        """Start a worker of this pool's job, as an engine asks for it."""
+        given = request.params.get(SECRET, "")
+        if not hmac.compare_digest(given.encode(), self._secret.encode()):
+            return beam_fn_api_pb2.StartWorkerResponse(error="this pool runs the workers of its own job only")
+        try:
+            worker = sdk_worker.SdkHarness(
+                request.control_endpoint.url, worker_id=request.worker_id, **self._sizes
+            )
+        except grpc.FutureTimeoutError:
+            return beam_fn_api_pb2.StartWorkerResponse(
+                error="the engine that asked for a worker is not there"
+            )
+        thread = threading.Thread(
+            target=_run, args=(worker,), name=f"worker-{request.worker_id}", daemon=True
+        )
+        self._workers[request.worker_id] = worker, thread
+        thread.start()
+        return beam_fn_api_pb2.StartWorkerResponse()
+
+    def StopWorker(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """End a worker, whose name only the job's engine knows."""
+        found = self._workers.pop(request.worker_id, None)
+        if found is not None:
+            found[0]._responses.put(Sentinel.sentinel)
+        return beam_fn_api_pb2.StopWorkerResponse()
+
+    def replace_loopback(self, pipeline: Any) -> None:
+        """Send the environments of a pipeline's proto that are ``LOOPBACK`` to this pool."""
+        own = ExternalEnvironment(self.address, params={SECRET: self._secret})
+        urn, payload = own.to_runner_api_parameter(None)
+        for environment in pipeline.components.environments.values():
+            if environment.urn == python_urns.EMBEDDED_PYTHON_LOOPBACK:
+                environment.urn, environment.payload = urn, payload.SerializeToString()
+
+    def stop(self) -> None:
+        """End all workers and the server; does nothing the second time."""
+        self._server.stop(None).wait()
+        ending = list(self._workers.values())
+        self._workers.clear()
+        for worker, _ in ending:
+            worker._responses.put(Sentinel.sentinel)
+        for _, thread in ending:
+            thread.join(ENDING_SECONDS)
+
+
+def _run(worker: sdk_worker.SdkHarness) -> None:
+    # The engine has gone: whoever waits for the job says so.
+    with contextlib.suppress(grpc.RpcError):
+        worker.run()
