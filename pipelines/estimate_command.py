@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from contextlib import nullcontext
 from pathlib import Path
 
 from rich.console import Console
@@ -25,6 +24,7 @@ from ldpbeam.pipelines.output import (
     Output,
     check_output,
     claim_output,
+    cleared_if_interrupted,
     sweep,
 )
 from ldpbeam.pipelines.people import People, read_people
@@ -116,7 +116,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
         claim_shared(shared, options.overwrite)
     else:
         claim_output(job, inputs)
-    with making(shared) if shared else nullcontext():
+    with making(shared) if shared else cleared_if_interrupted(job):
         stages.run_pipeline(pipeline, console, engine.here)
         sweep([job.path(STATISTICS), job.path(DEAD_LETTERS)])
         sweep([job.path("")], ACCOUNTING)

@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return WRONG
     except KeyboardInterrupt:
         # After the terminal's ^C.
-        print(f"\nldpbeam: {name} was interrupted, and no output of it is left", file=sys.stderr)
+        print(f"\nldpbeam: {name} was interrupted; the same command starts it again", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()

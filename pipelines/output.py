@@ -160,6 +160,16 @@ def claim_output(job: Output, inputs: Sequence[str]) -> None:
         write_json(job.path(RUN), {**job.about, "input": list(inputs)})
 
 
+@contextlib.contextmanager
+def cleared_if_interrupted(job: Output) -> Iterator[None]:
+    """While a run writes: Ctrl-C leaves nothing that looks like the whole output of a run."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        clear(job)
+        raise
+
+
 def clear(job: Output) -> None:
     """Delete what runs, scheduled ones and others, have left in the folder."""
     ours = [job.path(name) for name in (f"{ESTIMATES}.jsonl", f"{ESTIMATES}.avro", ACCOUNTING, LEDGER)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ldpbeam.pipelines.arguments import Parser
@@ -80,22 +82,34 @@ def perturb_command(parser: Parser, arguments: list[str]) -> int:
             print(f"{service}: as clients of version {first}; --versions {service}=... for another")
     if options.seed is not None:
         print("drawn from a seed: for tests only, these reports protect nobody")
-    for sent in simulate(
-        study,
-        attribute,
-        people,
-        services=services,
-        versions=versions,
-        start=start or 0,
-        spread=duration_of("--spread", options.spread),
-        seed=options.seed,
-        means=means,
-    ):
-        paths = write_reports(folder, sent, options.format)
-        print(f"{len(sent.payloads):,} reports to {sent.service}: {paths[0]}"
-              + (f" and {len(paths) - 1} more" if len(paths) > 1 else ""))  # fmt: skip
+    with _emptied_if_stopped(folder, options.attribute, services):
+        for sent in simulate(
+            study,
+            attribute,
+            people,
+            services=services,
+            versions=versions,
+            start=start or 0,
+            spread=duration_of("--spread", options.spread),
+            seed=options.seed,
+            means=means,
+        ):
+            paths = write_reports(folder, sent, options.format)
+            print(f"{len(sent.payloads):,} reports to {sent.service}: {paths[0]}"
+                  + (f" and {len(paths) - 1} more" if len(paths) > 1 else ""))  # fmt: skip
     if people.skipped:
         print(f"{people.skipped:,} rows have no usable value and were left out")
     if people.clipped:
         print(f"{people.clipped:,} values lie outside the domain and were clipped to it")
     return DONE
+
+
+@contextlib.contextmanager
+def _emptied_if_stopped(folder: Path, attribute: str, services: Sequence[str]) -> Iterator[None]:
+    """While reports are written: an error or Ctrl-C leaves none of them, since some would look like all."""
+    try:
+        yield
+    except BaseException:
+        for service in services:
+            make_room(folder, attribute, service, overwrite=True)
+        raise

@@ -78,8 +78,11 @@ def write_reports(folder: Path, sent: SentReports, kind: str) -> list[Path]:
         name = f"{sent.attribute}.{service}.{index:05d}-of-{count:05d}.{kind}"
         path = folder / name
         temporary = path.with_name(f".{name}")
-        _WRITERS[kind](temporary, part)
-        temporary.replace(path)
+        try:
+            _WRITERS[kind](temporary, part)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
         paths.append(path)
     return paths
 

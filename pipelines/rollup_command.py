@@ -9,7 +9,7 @@ from ldpbeam.pipelines.arguments import Parser
 from ldpbeam.pipelines.errors import DONE
 from ldpbeam.pipelines.estimate import estimate_all, run_name, write_estimates
 from ldpbeam.pipelines.options import duration_of, study_of
-from ldpbeam.pipelines.output import Output, check_output, claim_output
+from ldpbeam.pipelines.output import Output, check_output, claim_output, cleared_if_interrupted
 from ldpbeam.pipelines.rollup import read_all, rolled_up, write_all
 
 
@@ -29,10 +29,11 @@ def rollup_command(parser: Parser, arguments: list[str]) -> int:
     found = rolled_up(study, read_all(options.statistics), window=window, total=options.total)
     check_output(output, options.overwrite)
     claim_output(output, options.statistics)
-    write_all(output, found.snapshots)
     console = Console()
-    records = estimate_all(output, console)
-    write_estimates(output, records)
+    with cleared_if_interrupted(output):
+        write_all(output, found.snapshots)
+        records = estimate_all(output, console)
+        write_estimates(output, records)
     tables.print_estimates(console, records, None)
     repeated = f"; {found.repeated:,} more were there already, or of earlier panes" if found.repeated else ""
     print(f"{found.merged:,} snapshots merged into {len(found.snapshots):,}{repeated}")
