@@ -1,8 +1,8 @@
 """Workers in this process (``LOOPBACK``), started for one job and for nobody else.
 
-Beam's own pool listens on every interface and starts a worker for everyone: a stranger's job would run its code
-in this process. This pool listens where it is told, and starts a worker only for an engine that knows its
-secret, which is in the environment of its own job.
+Beam's own pool listens on every interface and starts a worker for everyone: a stranger's job would run its
+code in this process. This pool listens where it is told, and starts a worker only for an engine that knows
+its secret, which is in the environment of its own job.
 """
 
 from __future__ import annotations
