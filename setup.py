@@ -30,6 +30,7 @@ setup(
     package_data={
         "ldpbeam": ["py.typed"],
         "ldpbeam.schemas": ["*.avsc"],
+        "ldpbeam.runners.prism": ["closed_doors.patch"],
         "ldpbeam.runners.flink": ["pom.xml"],
     },
     install_requires=[

@@ -5,18 +5,20 @@ from __future__ import annotations
 from ldpbeam.pipelines.arguments import Parser
 from ldpbeam.pipelines.engines import only_for_flink
 from ldpbeam.pipelines.errors import DONE, WRONG
-from ldpbeam.runners import dataflow, direct, doctor, flink
+from ldpbeam.runners import dataflow, direct, doctor, flink, prism
 
 
 def doctor_command(parser: Parser, arguments: list[str]) -> int:
     """Run ``ldpbeam doctor``; gives its exit code."""
-    parser.add_argument("--runner", choices=(direct.NAME, flink.NAME, dataflow.NAME), default=direct.NAME)
+    engines = (direct.NAME, prism.NAME, flink.NAME, dataflow.NAME)
+    parser.add_argument("--runner", choices=engines, default=direct.NAME)
+    parser.add_argument("--prism-location", help="the Prism to look at, by default the one that a run takes")
     parser.add_argument("--flink-master", metavar="HOST:PORT", help="the cluster, to see whether it answers")
     parser.add_argument("--pool", metavar="HOST:PORT", help="a worker pool, likewise")
     options = parser.parse(arguments)
     only_for_flink(options, "flink_master", "pool")
     lacking = False
-    for check in doctor.checks(options.runner, options.flink_master, options.pool):
+    for check in doctor.checks(options.runner, options.flink_master, options.pool, options.prism_location):
         if check.found is not None:
             print(f"ok       {check.what}: {check.found}")
             continue

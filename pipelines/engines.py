@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+from apache_beam.runners.direct.direct_runner import SwitchingDirectRunner
+from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
 from ldpbeam.pipelines.arguments import Parser
@@ -56,6 +58,11 @@ def add_engine_options(parser: Parser) -> None:
         "--runner", default=direct.NAME, help="direct, prism, flink, dataflow, or one as Beam names it"
     )
     parser.add_argument("--prism-location", help="where Prism is, the local engine of streams")
+    parser.add_argument(
+        "--allow-open-ports",
+        action="store_true",
+        help="go on where an engine listens beyond this machine (docs/security.md)",
+    )
     parser.add_argument("--flink-master", metavar="HOST:PORT", help="the cluster, or [local] (the default)")
     parser.add_argument("--parallelism", type=int, help="Flink: subtasks a stage; by default all slots")
     parser.add_argument(
@@ -121,39 +128,60 @@ def engine_of(
     try:
         if options.runner == direct.NAME:
             if streaming:
-                return _local_stream(options.prism_location)
+                return _local_stream(options)
             return Engine(direct.runner(), _passed_on(options), here=True)
         if options.runner == prism.NAME:
-            found = _prism(options.prism_location, streaming)
+            found = _prism(options, streaming)
             if found is None:
-                raise ValueError(f"it is not here and could not be fetched; {prism.HOW}")
+                raise ValueError(f"it is not here; {prism.HOW}")
             return found
         if options.runner == flink.NAME:
             return _flink(options, streaming)
         if options.runner == dataflow.NAME:
             return _dataflow(options, folder, streaming, given)
-        return _named(options, streaming)
+        return _named(options, streaming, given)
     except (FlinkError, ValueError, ImportError) as error:
         raise UserError(f"--runner {options.runner}: {error}") from None
 
 
-def _local_stream(location: str | None) -> Engine:
-    found = _prism(location, streaming=True)
+def only_with_open_ports_allowed(options: argparse.Namespace, problem: str) -> None:
+    """See that an engine that others can reach is used only by who knows it.
+
+    Args:
+        options: of :func:`add_engine_options`.
+        problem: what listens where, and who could do what; a clause.
+
+    Raises:
+        UserError: if it is not allowed.
+    """
+    if not options.allow_open_ports:
+        raise UserError(
+            f"--runner {options.runner}: {problem}; where nobody can, give --allow-open-ports "
+            "(docs/security.md)"
+        )
+    print(f"ldpbeam: {problem}", file=sys.stderr)
+
+
+def _local_stream(options: argparse.Namespace) -> Engine:
+    found = _prism(options, streaming=True)
     if found is None:
         print(f"ldpbeam: {prism.WITHOUT_PRISM}", file=sys.stderr)
         return Engine(prism.bundle_based(), ("--streaming",), own_source=False, here=True)
     return found
 
 
-def _prism(location: str | None, streaming: bool) -> Engine | None:
+def _prism(options: argparse.Namespace, streaming: bool) -> Engine | None:
     """None if it cannot be had."""
     try:
-        found = prism.find(location) or prism.fetch()
-    except FileNotFoundError as error:
-        raise UserError(f"--prism-location {error}") from None
+        found = prism.get(options.prism_location, allow_open=options.allow_open_ports)
+    except (FileNotFoundError, ValueError) as error:
+        named = "--prism-location " if options.prism_location is not None else ""
+        raise UserError(f"{named}{error}") from None
     if found is None:
         return None
-    return Engine(prism.runner(), tuple(prism.options(found, streaming=streaming)), here=True)
+    if not found.closed:
+        only_with_open_ports_allowed(options, f"{found.path} {prism.OPEN}; {prism.HOW}")
+    return Engine(prism.runner(found), tuple(prism.options(streaming=streaming)), here=True)
 
 
 def _flink(options: argparse.Namespace, streaming: bool) -> Engine:
@@ -195,7 +223,7 @@ def _dataflow(options: argparse.Namespace, folder: Path, streaming: bool, given:
     return Engine(runner, tuple(arguments), own_source=False)
 
 
-def _named(options: argparse.Namespace, streaming: bool) -> Engine:
+def _named(options: argparse.Namespace, streaming: bool, given: Sequence[str]) -> Engine:
     try:
         runner = create_runner(options.runner)
     except (AttributeError, TypeError, RuntimeError) as error:
@@ -203,6 +231,12 @@ def _named(options: argparse.Namespace, streaming: bool) -> Engine:
         raise ValueError(str(error)) from None
     if not isinstance(runner, PipelineRunner):
         raise ValueError("this is no runner")
+    if _opens_ports(runner, given):
+        only_with_open_ports_allowed(
+            options,
+            "what Beam starts here for it (Prism, a job server, LOOPBACK workers) listens on every "
+            "interface, without a password: whoever reaches this machine could run programs here",
+        )
     arguments = _passed_on(options)
     if streaming:
         arguments = ("--streaming", *arguments)
@@ -217,3 +251,14 @@ def _passed_on(options: argparse.Namespace) -> tuple[str, ...]:
         for option in own
         if getattr(options, option) is not None
     )
+
+
+def _opens_ports(runner: PipelineRunner, given: Sequence[str]) -> bool:
+    """Whether a runner of Beam's starts something on this machine that listens beyond it."""
+    if isinstance(runner, SwitchingDirectRunner):
+        # It takes Prism where it can.
+        return True
+    if not isinstance(runner, PortableRunner):
+        return False
+    portable = PipelineOptions(list(given)).view_as(PortableOptions)
+    return not portable.job_endpoint or portable.environment_type == "LOOPBACK"

@@ -40,26 +40,40 @@ class Check(NamedTuple):
     needed: bool = True
 
 
-def checks(runner: str, master: str | None = None, pool: str | None = None) -> Iterator[Check]:
+def checks(
+    runner: str, master: str | None = None, pool: str | None = None, location: str | None = None
+) -> Iterator[Check]:
     """Everything that is looked at for an engine, in the order of need."""
     yield Check("Python", ".".join(map(str, sys.version_info[:3])))
     yield Check("Beam", metadata.version("apache-beam"))
     if runner == direct.NAME:
-        yield from _of_direct()
+        yield _prism(location, needed=False)
+        yield from _of_pubsub()
+    elif runner == prism.NAME:
+        yield _prism(location, needed=True)
+        yield from _of_pubsub()
     elif runner == flink.NAME:
         yield from _of_flink(master or flink.LOCAL, pool)
     else:
         yield from _of_dataflow()
 
 
-def _of_direct() -> Iterator[Check]:
-    yield Check(
-        "Prism (streams)",
-        prism.find(None),
-        f"{prism.INSTALL}, or let Beam fetch it at the first stream; without it streams run on a slow engine",
-        needed=False,
-    )
-    yield from _of_pubsub()
+def _prism(location: str | None, *, needed: bool) -> Check:
+    what = "Prism" if needed else "Prism (streams)"
+    without = "" if needed else "; without it streams run on a slow engine"
+    try:
+        found = prism.find.here() if location is None else prism.find.named(location)
+    except (FileNotFoundError, ValueError) as error:
+        return Check(what, None, str(error), needed)
+    if found is None and shutil.which("go") and shutil.which("git"):
+        return Check(what, "none yet; the first run builds it with Go, in 1 to 4 minutes")
+    if found is None:
+        return Check(what, None, f"{prism.HOW}{without}", needed)
+    if not found.closed:
+        return Check(
+            what, None, f"{found.path} {prism.OPEN}, and a run needs --allow-open-ports; {prism.HOW}", needed
+        )
+    return Check(what, f"{found.path}, which listens on a Unix socket of this account alone")
 
 
 def _of_pubsub() -> Iterator[Check]:

@@ -9,20 +9,16 @@ import contextlib
 import importlib.util
 import itertools
 import os
-import shutil
-import subprocess
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-import apache_beam
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.portability.prism_runner import PrismJobServer
 from flink import flink_cluster
 from stream_runs import run_batch
+
+from ldpbeam.runners.prism import find
 
 __all__ = ["flink_cluster"]
 
@@ -33,7 +29,6 @@ PROJECT = "ldp-test"
 REQUIRED = os.environ.get("LDPBEAM_REQUIRE_INTEGRATION") == "1"
 SERVERS = Path(__file__).parents[2] / "examples" / "stream" / "pubsub.py"
 WITHOUT_LIBRARY = "google-cloud-pubsub is not installed: pip install 'ldpbeam[test]'"
-PRISM_PACKAGE = f"github.com/apache/beam/sdks/v2/go/cmd/prism@v{apache_beam.__version__}"
 USED = pytest.StashKey[dict[str, str]]()
 
 if REQUIRED and importlib.util.find_spec("google.pubsub_v1") is None:
@@ -131,18 +126,18 @@ def topic_and_subscription(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 
 @pytest.fixture(scope="session")
 def prism(request: pytest.FixtureRequest) -> str:
-    """The path of a Prism binary; where there is none it is built, once, or fetched into Beam's cache."""
-    named = os.environ.get("LDPBEAM_PRISM")
-    if named and not shutil.which(named):
-        pytest.fail(f"LDPBEAM_PRISM is {named!r}, which is no executable file", pytrace=False)
-    found = named or _find_prism() or _build_prism() or _fetch_prism()
+    """The path of a Prism with closed doors; where there is none it is built, once, into ldpbeam's cache."""
+    location = os.environ.get("LDPBEAM_PRISM")
+    found = find.named(location) if location else find.closed()
     if found is None:
         _missing(
-            "Prism is neither on PATH nor in Beam's cache, and could be neither built nor downloaded: "
-            f"run `go install {PRISM_PACKAGE}` where there is Go, and name the binary in LDPBEAM_PRISM"
+            "there is no Prism with closed doors, and it could not be built: install Go, or the wheel "
+            "ldpbeam-prism"
         )
-    _say(request, "Prism", found)
-    return found
+    if not found.closed:
+        pytest.fail(f"LDPBEAM_PRISM is {location!r}, which listens on every interface", pytrace=False)
+    _say(request, "Prism", found.path)
+    return found.path
 
 
 @pytest.fixture
@@ -157,38 +152,6 @@ def batch_of(
         return run_batch(run_estimate, write_reports, folder, request.module.STUDY, sent)
 
     return run
-
-
-def _find_prism() -> str | None:
-    """On PATH, or in Beam's cache under the name Beam unpacks it to or the name that Go gives it."""
-    cache = Path(PrismJobServer.BIN_CACHE)
-    released = Path(PrismJobServer(PipelineOptions([])).path_to_binary()).stem
-    return shutil.which("prism") or shutil.which(cache / released) or shutil.which(cache / "prism")
-
-
-def _build_prism() -> str | None:
-    """Into Beam's cache; takes some minutes the first time."""
-    go, cache = shutil.which("go"), Path(PrismJobServer.BIN_CACHE)
-    if go is None:
-        return None
-    cache.mkdir(parents=True, exist_ok=True)
-    # Built beside and renamed, so that nobody ever finds half a binary.
-    with tempfile.TemporaryDirectory(dir=cache) as folder:
-        environment = {**os.environ, "GOBIN": folder}
-        built = subprocess.run([go, "install", PRISM_PACKAGE], env=environment, capture_output=True)
-        if built.returncode:
-            print(built.stderr.decode(errors="replace"))
-            return None
-        return str((Path(folder) / "prism").rename(cache / "prism"))
-
-
-def _fetch_prism() -> str | None:
-    """By Beam itself; it keeps what it downloads."""
-    try:
-        url = PrismJobServer(PipelineOptions([])).path_to_binary()
-        return PrismJobServer.local_bin(url, bin_cache=PrismJobServer.BIN_CACHE)
-    except Exception:  # no network, no such release: whatever it is, the test is told that there is no Prism
-        return None
 
 
 def _check_library() -> None:

@@ -35,7 +35,7 @@ class Streaming:
         self.study = folder / "study.yaml"
         self.study.write_text(study)
         self.prism = folder / "prism"
-        self.prism.write_text("#!/bin/sh\n")
+        self.prism.write_text("#!/bin/sh\necho '  -job_port int' >&2\necho '  -job_socket string' >&2\n")
         self.prism.chmod(0o755)
 
     def run(self, *options: object, **replaced: object) -> Any:
@@ -272,6 +272,25 @@ def test_prism_where_there_is_nothing(name: str, streaming: Streaming) -> None:
     assert said == f"--prism-location {location}: there is no such file"
 
 
+def test_another_program_than_prism(streaming: Streaming) -> None:
+    streaming.prism.write_text("#!/bin/sh\necho Prism of some other kind\n")
+    said = streaming.refuse("--input", "in/*")
+    assert said == f"--prism-location {streaming.prism}: this is no Prism"
+
+
+def test_prism_that_listens_on_every_interface(streaming: Streaming, server: Any) -> None:
+    streaming.prism.write_text("#!/bin/sh\necho '  -job_port int' >&2\n")
+    said = streaming.refuse("--subscription", SUBSCRIPTION)
+    assert said.startswith(
+        f"--runner direct: {streaming.prism} is Prism as Beam releases it, which listens on"
+    )
+    assert "--allow-open-ports" in said
+    found = streaming.run("--subscription", SUBSCRIPTION, "--allow-open-ports")
+    assert found.code == 0
+    assert found.err.startswith(f"ldpbeam: {streaming.prism} is Prism as Beam releases it, which listens on")
+    assert len(streaming.jobs) == 1
+
+
 def test_prism_that_is_no_program(streaming: Streaming) -> None:
     streaming.prism.chmod(0o644)
     said = streaming.refuse("--input", "in/*")
@@ -282,8 +301,7 @@ def test_prism_that_is_no_program(streaming: Streaming) -> None:
 def test_without_prism_what_needs_our_own_source_is_refused(
     option: str, streaming: Streaming, server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines.prism, "find", lambda location: None)
-    monkeypatch.setattr(engines.prism, "fetch", lambda: None)
+    monkeypatch.setattr(engines.prism, "get", lambda location, **_: None)
     given = {"--input": ["in/*"], "--stop-when-idle": ["5s", "--subscription", SUBSCRIPTION]}[option]
     found = streaming.run(option, *given, prism_location=None)
     assert found.code == 2
@@ -297,8 +315,7 @@ def test_without_prism_what_needs_our_own_source_is_refused(
 def test_without_prism_it_is_said_what_that_costs(
     streaming: Streaming, server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines.prism, "find", lambda location: None)
-    monkeypatch.setattr(engines.prism, "fetch", lambda: None)
+    monkeypatch.setattr(engines.prism, "get", lambda location, **_: None)
     found = streaming.run("--subscription", SUBSCRIPTION, prism_location=None)
     assert found.code == 0
     assert "a crash loses them" in found.err

@@ -81,14 +81,45 @@ def test_one_process_needs_nothing_and_is_told_what_streams_would(command: Any) 
     ran = command("doctor")
     assert ran.code == 0
     assert "ok       Beam: " in ran.out
-    assert "not here  Prism (streams)\n         go install github.com/apache/beam" in ran.out
+    assert (
+        "not here  Prism (streams)\n         install Go, with which it is built once, or the wheel" in ran.out
+    )
     assert "MISSING" not in ran.out
 
 
-def test_prism_is_found(command: Any, bare_machine: Path, program: Callable[..., Path]) -> None:
-    prism = program(bare_machine / "prism")
-    ran = command("doctor")
-    assert (ran.code, f"ok       Prism (streams): {prism}\n" in ran.out) == (0, True)
+CLOSED, OPEN = "  -job_socket string\n  -job_port int", "  -job_port int"
+
+
+def test_prism_with_closed_doors(command: Any, bare_machine: Path, program: Callable[..., Path]) -> None:
+    prism = program(bare_machine / "prism", CLOSED)
+    for runner, what in (("direct", "Prism (streams)"), ("prism", "Prism")):
+        ran = command("doctor", "--runner", runner)
+        assert ran.code == 0
+        assert f"ok       {what}: {prism}, which listens on a Unix socket of this account alone\n" in ran.out
+
+
+def test_prism_with_open_doors(command: Any, bare_machine: Path, program: Callable[..., Path]) -> None:
+    prism = program(bare_machine / "prism", OPEN)
+    ran = command("doctor", "--runner", "prism")
+    assert ran.code == 2
+    assert f"MISSING  Prism\n         {prism} is Prism as Beam releases it, which listens on every" in ran.out
+    assert "--allow-open-ports" in ran.out
+
+
+def test_prism_that_can_be_built(command: Any, bare_machine: Path, program: Callable[..., Path]) -> None:
+    assert command("doctor", "--runner", "prism").code == 2
+    program(bare_machine / "go")
+    program(bare_machine / "git")
+    ran = command("doctor", "--runner", "prism")
+    assert (ran.code, "ok       Prism: none yet; the first run builds it" in ran.out) == (0, True)
+
+
+def test_a_prism_that_is_named(command: Any, tmp_path: Path, program: Callable[..., Path]) -> None:
+    own, other = program(tmp_path / "own", CLOSED), program(tmp_path / "other", "no such options")
+    ran = command("doctor", "--runner", "prism", "--prism-location", own)
+    assert (ran.code, f"ok       Prism: {own}, which" in ran.out) == (0, True)
+    ran = command("doctor", "--runner", "prism", "--prism-location", other)
+    assert (ran.code, f"MISSING  Prism\n         {other}: this is no Prism" in ran.out) == (2, True)
 
 
 def test_the_library_of_streams(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -437,7 +437,8 @@ LEFT_OUT = {
     "keep_bad_records": "for those who may see records", "runner": "the launcher's",
     "project": "the launcher's", "region": "the launcher's", "temp_location": "the launcher's",
     "prism_location": "Prism's", "flink_master": "Flink's", "parallelism": "Flink's", "workers": "Flink's",
-    "pool": "Flink's", "resume": "Flink's", "savepoint": "Flink's",
+    "allow_open_ports": "for engines of this machine", "pool": "Flink's",
+    "resume": "Flink's", "savepoint": "Flink's",
 }  # fmt: skip
 #: What Dataflow's launcher says itself.
 OWN = {

@@ -1,0 +1,105 @@
+"""Prism with closed doors: built once, with Go, from Beam's own module and the patch beside this file.
+
+The Prism that Beam releases listens on every interface and cannot be told otherwise. The patch gives it an
+option, ``--job_socket``: a Unix socket that it serves on instead, until its standard input ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ldpbeam.runners.cache import CACHE, cache, make
+
+#: The release that is patched; Python workers of other releases run on it.
+BEAM = "2.77.0"
+MODULE = f"github.com/apache/beam/sdks/v2@v{BEAM}"
+#: The checksum of the module as Go writes it: what is patched is this and nothing else.
+MODULE_SUM = "h1:RsC61pHEvtySEHAURQyP/+CVOJm/hy5hewuG9JF0+Ow="
+PATCH = Path(__file__).with_name("closed_doors.patch")
+#: Without the C library, so that one binary runs on every Linux, and without paths of this machine.
+_BUILD = ("build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w")
+
+
+class BuildError(RuntimeError):
+    """Prism cannot be built here; the text says why."""
+
+
+def place() -> Path:
+    """Where the cache has the binary of this release and this patch."""
+    digest = hashlib.sha256(PATCH.read_bytes()).hexdigest()[:12]
+    return cache() / "prism" / f"{BEAM}-{digest}" / "prism"
+
+
+def build(say: Callable[[str], None] = print) -> Path:
+    """The binary in the cache, built if it is not there.
+
+    Several processes may ask for it at once: one builds, the others wait.
+
+    Args:
+        say: told in a line that the build starts.
+
+    Raises:
+        BuildError: if there is no Go, or it or git fail, or the cache cannot be written.
+    """
+    binary = place()
+    if binary.is_file():
+        return binary
+    go, git = shutil.which("go"), shutil.which("git")
+    if go is None or git is None:
+        raise BuildError(f"there is no {'go' if go is None else 'git'} on PATH")
+    try:
+        binary.parent.parent.mkdir(parents=True, exist_ok=True)
+        with binary.parent.with_name(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not binary.is_file():
+                say(f"building Prism {BEAM} with closed doors (1 to 4 minutes, once) into {binary.parent}")
+                make(binary.parent, lambda folder: _build(go, git, folder / binary.name))
+    except OSError as error:
+        raise BuildError(f"{binary.parent}: {error.strerror or error}; {CACHE} names another cache") from None
+    return binary
+
+
+def _build(go: str, git: str, binary: Path) -> None:
+    # What a person sets for modules of their own must not change this one.
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
+    with tempfile.TemporaryDirectory(prefix="ldpbeam-prism-") as temporary:
+        source = Path(temporary).resolve() / "source"
+        source.mkdir()
+        # Whose repository the temporary folder may lie in is none of git's concern.
+        environment["GIT_CEILING_DIRECTORIES"] = temporary
+        module = _downloaded(go, source, environment)
+        for name in ("go.mod", "go.sum"):
+            shutil.copyfile(module / name, source / name)
+        shutil.copytree(module / "go", source / "go", copy_function=shutil.copyfile)
+        for folder in [source / "go", *(f for f in (source / "go").rglob("*") if f.is_dir())]:
+            folder.chmod(0o700)
+        _run([git, "apply", str(PATCH)], source, environment)
+        _run([go, *_BUILD, "-o", str(binary), "./go/cmd/prism"], source, environment)
+    binary.chmod(0o755)
+
+
+def _downloaded(go: str, folder: Path, environment: Mapping[str, str]) -> Path:
+    """The module in Go's cache, with the checksum that is expected."""
+    said = _run([go, "mod", "download", "-json", MODULE], folder, environment)
+    found = json.loads(said)
+    if found.get("Sum") != MODULE_SUM:
+        raise BuildError(f"{MODULE} has the checksum {found.get('Sum')}, and should have {MODULE_SUM}")
+    return Path(found["Dir"])
+
+
+def _run(command: list[str], folder: Path, environment: Mapping[str, str]) -> str:
+    done = subprocess.run(
+        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    if done.returncode:
+        lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        raise BuildError(f"{Path(command[0]).name} {command[1]} said: {(lines or ['nothing'])[-1]}")
+    return done.stdout

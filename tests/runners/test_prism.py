@@ -1,0 +1,191 @@
+"""Which Prism is taken, how one with closed doors is built, and what Beam's own runners need."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apache_beam.runners.portability.prism_runner import PrismJobServer
+
+from ldpbeam.runners.cache import CACHE
+from ldpbeam.runners.prism import build, find
+
+CLOSED, OPEN = "  -job_socket string\n  -job_port int", "  -job_port int"
+STUDY = """
+study: s
+attributes:
+  x:
+    domain: {numeric: [0, 1]}
+    services: {a: {mechanism: piecewise, epsilon: 1.0}}
+    estimates: {mean: {estimator: ua}}
+"""
+RECORD = {"user_id": "u", "attribute": "x", "service": "a", "event_time": 1_700_000_000_000, "payload": 0.5}
+GIT = shutil.which("git")
+
+
+def program(path: Path, says: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of all programs, with no Prism, Go or cache anywhere."""
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv(CACHE, str(tmp_path / "cache"))
+    monkeypatch.setattr(PrismJobServer, "BIN_CACHE", str(tmp_path / "beam"))
+    monkeypatch.setattr(find, "WHEEL", "no_such_wheel")
+    return tmp_path / "bin"
+
+
+@pytest.fixture
+def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The binary of an installed wheel."""
+    package = tmp_path / "site" / "a_wheel_of_prism"
+    binary = program(package / "prism", CLOSED)
+    (package / "__init__.py").touch()
+    (package / "prism.sha256").write_text(f"{hashlib.sha256(binary.read_bytes()).hexdigest()}  prism\n")
+    monkeypatch.syspath_prepend(str(package.parent))
+    monkeypatch.setattr(find, "WHEEL", package.name)
+    return binary
+
+
+def test_nothing_is_found_on_a_bare_machine() -> None:
+    assert find.here() is None
+    assert find.closed() is None
+
+
+def test_closed_doors_come_before_open_ones(bare_machine: Path, tmp_path: Path, wheel: Path) -> None:
+    on_path = program(bare_machine / "prism", OPEN)
+    cached = program(build.place(), CLOSED)
+    assert find.here() == find.closed() == find.Prism(str(wheel), closed=True)
+    wheel.parent.rename(wheel.parent.with_name("gone"))
+    assert find.here() == find.closed() == find.Prism(str(cached), closed=True)
+    cached.unlink()
+    assert find.here() == find.fetched() == find.Prism(str(on_path), closed=False)
+    assert find.closed() is None
+    # It is what the program says that counts, not where it lies.
+    program(on_path, CLOSED)
+    assert find.closed() == find.Prism(str(on_path), closed=True)
+    program(on_path, "another program of this name")
+    released = program(tmp_path / "beam" / "prism", OPEN)
+    assert find.here() == find.Prism(str(released), closed=False)
+
+
+def test_a_damaged_wheel_is_not_run(wheel: Path) -> None:
+    wheel.write_text("#!/bin/sh\necho '  -job_socket -job_port' >&2\n")
+    with pytest.raises(ValueError, match="damaged; install the wheel ldpbeam-prism again"):
+        find.here()
+
+
+PATCH = "--- a/go/say\n+++ b/go/say\n@@ -1 +1 @@\n-open\n+closed\n"
+
+
+@pytest.fixture
+def go(bare_machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Programs in place of Go's: a module of one file, which "building" copies; gives the log of builds."""
+    module, log = tmp_path / "module", tmp_path / "log"
+    (module / "go").mkdir(parents=True)
+    (module / "go" / "say").write_text("open\n")
+    for name in ("go.mod", "go.sum"):
+        (module / name).touch()
+    answer = json.dumps({"Dir": str(module), "Sum": build.MODULE_SUM})
+    bare_machine.mkdir(exist_ok=True)
+    (bare_machine / "go").write_text(
+        f"#!{sys.executable}\n"
+        "import pathlib, shutil, sys, time\n"
+        "if sys.argv[1] == 'mod':\n"
+        f"    print('''{answer}''')\n"
+        "else:\n"
+        f"    pathlib.Path({str(log)!r}).open('a').write('built\\n')\n"
+        "    shutil.copy('go/say', sys.argv[sys.argv.index('-o') + 1])\n"
+    )
+    (bare_machine / "go").chmod(0o755)
+    (bare_machine / "git").symlink_to(str(GIT))
+    (tmp_path / "patch").write_text(PATCH)
+    monkeypatch.setattr(build, "PATCH", tmp_path / "patch")
+    # Module caches are not writable.
+    (module / "go" / "say").chmod(0o444)
+    (module / "go").chmod(0o555)
+    return log
+
+
+needs_git = pytest.mark.skipif(GIT is None, reason="there is no git on PATH")
+
+
+@needs_git
+def test_several_who_ask_at_once_get_one_build(go: Path) -> None:
+    said: list[str] = []
+    with ThreadPoolExecutor(4) as threads:
+        built = set(threads.map(lambda _: build.build(said.append), range(4)))
+    (binary,) = built
+    assert binary == build.place()
+    assert binary.read_text() == "closed\n"
+    assert os.access(binary, os.X_OK)
+    assert go.read_text() == "built\n"
+    assert len(said) == 1 and "1 to 4 minutes, once" in said[0]
+    assert [path.name for path in binary.parent.parent.iterdir() if path.is_dir()] == [binary.parent.name]
+
+
+@needs_git
+def test_another_module_than_the_one_that_was_read_is_not_built(
+    go: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(build, "MODULE_SUM", "h1:another")
+    with pytest.raises(build.BuildError, match=r"has the checksum h1:.*, and should have h1:another"):
+        build.build()
+    assert not build.place().exists()
+    assert find.closed() is None
+    assert "ldpbeam: Prism could not be built: " in capsys.readouterr().err
+
+
+@needs_git
+def test_a_patch_that_does_not_fit_is_said(go: Path) -> None:
+    build.PATCH.write_text(PATCH.replace("open", "something else"))
+    with pytest.raises(build.BuildError, match="git apply said: error: go/say: patch does not apply"):
+        build.build()
+
+
+def test_without_go_it_is_said(bare_machine: Path) -> None:
+    with pytest.raises(build.BuildError, match="there is no go on PATH"):
+        build.build()
+    program(bare_machine / "go", "")
+    with pytest.raises(build.BuildError, match="there is no git on PATH"):
+        build.build()
+
+
+@pytest.mark.parametrize("runner", ["DirectRunner", "PrismRunner", "FlinkRunner"])
+def test_engines_that_beam_would_start_with_open_ports(
+    runner: str, command: Any, tmp_path: Path, write_lines: Any
+) -> None:
+    study = tmp_path / "study.yaml"
+    study.write_text(STUDY)
+    reports = write_lines(tmp_path / "reports.jsonl", [RECORD])
+    output = tmp_path / "out"
+    ran = command("estimate", "--study", study, "--input", reports, "--output", output, "--runner", runner)
+    assert ran.code == 2
+    assert ran.err.startswith(
+        f"ldpbeam: --runner {runner}: what Beam starts here for it (Prism, a job server,"
+    )
+    assert "--allow-open-ports" in ran.err
+    assert not output.exists()
+
+
+def test_an_engine_of_one_process_needs_no_word(command: Any, tmp_path: Path, write_lines: Any) -> None:
+    study = tmp_path / "study.yaml"
+    study.write_text(STUDY)
+    reports = write_lines(tmp_path / "reports.jsonl", [RECORD])
+    output = tmp_path / "out"
+    ran = command(
+        "estimate", "--study", study, "--input", reports, "--output", output, "--runner", "FnApiRunner"
+    )
+    assert ran.code == 0, ran.err
