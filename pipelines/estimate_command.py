@@ -81,9 +81,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
     inputs = (
         tuple(map(files.absolute, options.input)) if _is_scheduled(options, study) else tuple(options.input)
     )
-    disclosure = stages.disclosure_of(options)
-    hidden = disclosure.user_id_key is not None
-    good, bad = stages.find_input(inputs, options.on_bad_file, hidden=hidden)
+    good, bad = stages.find_input(inputs, options.on_bad_file)
     output, shared = _place(options, study, span, inputs)
     job = BatchJob(
         study=study,
@@ -94,7 +92,8 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
         attribute=options.attribute,
         service=options.service,
         span=span,
-        disclosure=disclosure,
+        keep_bad_records=options.keep_bad_records,
+        user_id_key=stages.read_key(options.user_id_key_file),
         partitions=options.partitions,
         estimate_on=options.estimate_on,
     )

@@ -216,7 +216,25 @@ def _name(entry: Any) -> str:
 
 
 def snapshots_of(job: Output) -> Iterator[Snapshot]:
-    """The snapshots the stream wrote."""
+    """The snapshots the stream wrote.
+
+    Raises:
+        UserError: if a file of them is damaged.
+    """
     for name in names_in(job.path(STATISTICS), "*.avro"):
-        with opened(job.path(STATISTICS, name)) as stream:
+        yield from snapshots_in(job.path(STATISTICS, name))
+
+
+def snapshots_in(path: str) -> Iterator[Snapshot]:
+    """The snapshots in a file.
+
+    Raises:
+        UserError: if it cannot be read, is damaged, or of another kind; it names the file.
+    """
+    try:
+        with opened(path) as stream:
             yield from read_snapshots(stream)
+    except IsADirectoryError:
+        raise UserError(f"{path}: a folder, not a file; to name the files in it, add /*.avro") from None
+    except (BeamIOError, OSError, ValueError) as error:
+        raise UserError(f"{path}: {error}") from None

@@ -12,17 +12,17 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.output import STATISTICS, Output
-from ldpbeam.schemas.snapshots import Snapshot, read_snapshots
+from ldpbeam.pipelines.output import STATISTICS, Output, snapshots_in
+from ldpbeam.schemas.snapshot_checks import check_shape
+from ldpbeam.schemas.snapshots import Snapshot
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.times import format_duration, rfc3339
 from ldpbeam.statistics import merge
 from ldpbeam.transforms.files import pattern_of
-from ldpbeam.transforms.write import opened, write_window
+from ldpbeam.transforms.write import write_window
 
 #: Two runs' snapshots of fewer reports may be equal by chance.
 FEW_REPORTS = 30
@@ -56,15 +56,7 @@ def read_all(patterns: Sequence[str]) -> list[tuple[str, Snapshot]]:
         if not result.metadata_list:
             raise UserError(f"--statistics {pattern}: there is no such file")
         for path in sorted(entry.path for entry in result.metadata_list):
-            try:
-                with opened(path) as stream:
-                    found += [(path, snapshot) for snapshot in read_snapshots(stream)]
-            except IsADirectoryError:
-                raise UserError(
-                    f"{path}: a folder, not a file; to name the files in it, add /*.avro"
-                ) from None
-            except (BeamIOError, OSError, ValueError, KeyError, TypeError, EOFError) as error:
-                raise UserError(f"{path}: {error}") from None
+            found += [(path, snapshot) for snapshot in snapshots_in(path)]
     return found
 
 
@@ -135,6 +127,10 @@ def _check_channels(study: Study, path: str, snapshot: Snapshot) -> None:
             "services joined by user; use the study it was made with, whose estimates may be changed as long "
             "as none joins other services"
         )
+    try:
+        check_shape(study.attribute(snapshot.attribute), snapshot.statistic)
+    except ValueError as error:
+        raise UserError(f"{path}: damaged: {error}") from None
 
 
 def _check_apart(standing: Sequence[tuple[str, Snapshot]]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from rich.console import Console
 
 from ldpbeam.pipelines import tables
@@ -26,7 +28,16 @@ def rollup_command(parser: Parser, arguments: list[str]) -> int:
     window = None if options.window is None else duration_of("--window", options.window)
     run = run_name(study, options.statistics, "rollup", window, int(options.total))
     output = Output(study, options.output, run)
-    found = rolled_up(study, read_all(options.statistics), window=window, total=options.total)
+    given = read_all(options.statistics)
+    unchecked = sorted({path for path, snapshot in given if not snapshot.hashed})
+    if unchecked:
+        more = f" and {len(unchecked) - 1:,} more" if len(unchecked) > 1 else ""
+        print(
+            f"ldpbeam: warning: {unchecked[0]}{more}: written by version 0.1.0 without hashes, so that some "
+            "damage to it cannot be noticed",
+            file=sys.stderr,
+        )
+    found = rolled_up(study, given, window=window, total=options.total)
     check_output(output, options.overwrite)
     claim_output(output, options.statistics)
     console = Console()

@@ -13,17 +13,17 @@ from ldpbeam.pipelines.output import (
     delete,
     files_in,
     named_in_errors,
+    snapshots_in,
     write_json,
 )
 from ldpbeam.pipelines.stream import StreamJob
 from ldpbeam.schemas.compiled import attribute_of
-from ldpbeam.schemas.snapshots import read_snapshots
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import fingerprint
 from ldpbeam.transforms.counts import accounting
 from ldpbeam.transforms.journal import RUNS, STOP, OpenWindow, named_windows
 from ldpbeam.transforms.panes import EARLY
-from ldpbeam.transforms.write import make_folder, opened, read_json, snapshot_name
+from ldpbeam.transforms.write import make_folder, read_json, snapshot_name
 
 #: In a run's folder: the windows that earlier runs left open.
 INCOMPLETE = "incomplete.json"
@@ -99,9 +99,9 @@ def _closed(study: Study, output: str, run: str, window: OpenWindow) -> bool:
         name = snapshot_name(study.study, attribute, (window.start, window.end), run)
         path = FileSystems.join(output, STATISTICS, name)
         if attribute_of(attribute) == window.attribute and FileSystems.exists(path):
-            with opened(path) as stream:
-                if any(snapshot.pane_timing != EARLY for snapshot in read_snapshots(stream)):
-                    return True
+            closed = [snapshot.pane_timing != EARLY for snapshot in snapshots_in(path)]
+            if any(closed):
+                return True
     return False
 
 

@@ -100,9 +100,11 @@ def _refuse_doubled_fields(writer_schema: Any) -> None:
             raise ValueError(f"fields stand twice in the schema: {', '.join(twice)}")
 
 
-def write_header(stream: IO[bytes], writer_schema: Any, metadata: Mapping[str, str], sync: bytes) -> None:
-    """The header of an uncompressed container file."""
-    meta = {"avro.schema": json.dumps(writer_schema).encode(), "avro.codec": b"null"}
+def write_header(
+    stream: IO[bytes], writer_schema: Any, metadata: Mapping[str, str], sync: bytes, codec: str = "null"
+) -> None:
+    """The header of a container file, whose blocks are compressed by who writes them."""
+    meta = {"avro.schema": json.dumps(writer_schema).encode(), "avro.codec": codec.encode()}
     meta |= {key: value.encode() for key, value in metadata.items()}
     fastavro.schemaless_writer(stream, HEADER_SCHEMA, {"magic": MAGIC, "meta": meta, "sync": sync})
 

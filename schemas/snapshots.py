@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -13,8 +16,20 @@ import numpy as np
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
 from ldpbeam.schemas.avro import schema
+from ldpbeam.schemas.avro_values import DatumReader
+from ldpbeam.schemas.compression import plain
+from ldpbeam.schemas.containers import Block, Header, read_blocks, read_header, write_block, write_header
 from ldpbeam.schemas.file_kinds import STATISTICS, file_kind
+from ldpbeam.schemas.snapshot_checks import check_counts, check_record
 from ldpbeam.statistics import Moments, Statistic
+
+#: The entry of a file's header that says how many snapshots it has.
+SNAPSHOTS = "ldpbeam.snapshots"
+#: A block is at most as large as this, or eight times its compressed size.
+MOST_BYTES = 2**27
+#: What stands before a hash: its length, as Avro writes it.
+_HASH_START = b"\x40"
+_HASH_BYTES = len(_HASH_START) + hashlib.sha256().digest_size
 
 
 @dataclass(frozen=True)
@@ -32,6 +47,7 @@ class Snapshot:
         complete: whether every report of the window that came in time is in it, as far as can be known.
         run: the run that made it, which does not make it another; empty until it is read back.
         parts: of a roll-up, the names of what was merged into it.
+        hashed: whether a hash showed that it was read as it was written; files of 0.1.0 have none.
     """
 
     attribute: str
@@ -44,6 +60,7 @@ class Snapshot:
     complete: bool = True
     run: str = field(default="", compare=False)
     parts: tuple[str, ...] = ()
+    hashed: bool = field(default=True, compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -138,9 +155,15 @@ def write_snapshots(
     study_fingerprint: str,
     run: str,
 ) -> None:
-    """A file of snapshots of one attribute; the same snapshots give the same bytes."""
-    records = (
-        {
+    """A file of snapshots of one attribute; the same snapshots give the same bytes.
+
+    Each record ends in its hash, and the header says how many records there are.
+    """
+    writer_schema, sync = schema("statistic"), bytes.fromhex(attribute.fingerprint)
+    parsed = fastavro.parse_schema(writer_schema)
+    write_header(stream, writer_schema, {SNAPSHOTS: str(len(snapshots))}, sync, "deflate")
+    for snapshot in snapshots:
+        record = {
             "study": study,
             "study_fingerprint": study_fingerprint,
             "run": run,
@@ -155,34 +178,108 @@ def write_snapshots(
             "complete": snapshot.complete,
             "parts": list(snapshot.parts),
             **statistic_fields(snapshot.statistic),
+            "sha256": b"",
         }
-        for snapshot in snapshots
-    )
-    sync = bytes.fromhex(attribute.fingerprint)
-    fastavro.writer(stream, schema("statistic"), records, codec="deflate", sync_marker=sync)
+        datum = io.BytesIO()
+        fastavro.schemaless_writer(datum, parsed, record)
+        # The hash is last, and empty it is one byte long.
+        contents = datum.getvalue()[:-1]
+        data = contents + _HASH_START + _hash(writer_schema, contents)
+        deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+        write_block(stream, 1, deflate.compress(data) + deflate.flush(), sync)
+
+
+def _hash(writer_schema: Any, contents: bytes) -> bytes:
+    canonical = json.dumps(writer_schema, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode() + contents).digest()
 
 
 def read_snapshots(stream: IO[bytes]) -> Iterator[Snapshot]:
-    """The snapshots of a file, written with this schema or a compatible older or newer one.
+    """The snapshots of a seekable file, written with this schema or a compatible older or newer one.
 
     Raises:
-        ValueError: if the file is of another kind.
+        ValueError: if the file is of another kind, or damaged: a hash does not fit, records are missing, or
+            its counts contradict each other.
     """
     kind = file_kind(stream)
     if kind != STATISTICS:
         raise ValueError(f"{kind}, not {'' if kind.startswith('a file of') else 'a file '}of statistics")
-    record: Any
-    for record in fastavro.reader(stream, reader_schema=schema("statistic")):
-        start, end = record["window_start"], record["window_end"]
-        yield Snapshot(
-            attribute=record["attribute"],
-            window=None if start is None else (start, end),
-            group=record["group"],
-            other_groups=record["other_groups"],
-            pane_index=record["pane_index"],
-            pane_timing=record["pane_timing"],
-            complete=record["complete"],
-            statistic=statistic_of(record),
-            run=record["run"],
-            parts=tuple(record["parts"]),
-        )
+    header = read_header(stream)
+    claimed = header.metadata.get(SNAPSHOTS)
+    names = [field["name"] for field in header.writer_schema["fields"]]
+    hashed = claimed is not None
+    if hashed != (names[-1:] == ["sha256"]) or "sha256" in names[:-1]:
+        raise ValueError("damaged: its header does not say what its snapshots are checked with")
+    found = 0
+    size = stream.seek(0, io.SEEK_END)
+    for block in read_blocks(stream, header, 0, size):
+        if block.problem:
+            raise ValueError(f"damaged: {block.problem}")
+        try:
+            for snapshot in _block_snapshots(header, block, hashed):
+                found += 1
+                yield snapshot
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            raise ValueError(f"damaged: snapshot {found + 1}: {error}") from None
+    if not found or (hashed and str(found) != claimed):
+        raise ValueError(f"damaged: it has {found} snapshots, and was written with {claimed or 'some'}")
+
+
+def _block_snapshots(header: Header, block: Block, hashed: bool) -> Iterator[Snapshot]:
+    """The snapshots in a block, checked."""
+    data = plain(header.codec, block.data, max(MOST_BYTES, 8 * len(block.data)))
+    reader = DatumReader(data)
+    for _ in range(block.reports):
+        start = reader.at
+        record = reader.read(header.writer_schema)
+        if hashed:
+            contents, given = data[start : reader.at - _HASH_BYTES], data[reader.at - _HASH_BYTES : reader.at]
+            if given != _HASH_START + _hash(header.writer_schema, contents):
+                raise ValueError("its hash does not fit")
+        yield _snapshot(record, hashed)
+    if reader.at != len(data):
+        raise ValueError("bytes are left after the last one")
+
+
+def _snapshot(found: Mapping[str, Any], hashed: bool) -> Snapshot:
+    record = {}
+    for own in schema("statistic")["fields"]:
+        name = own["name"]
+        if name not in found and "default" not in own:
+            raise ValueError(f"the field {name!r} is missing")
+        record[name] = found[name] if name in found else own["default"]
+        if name in found and not _is_a(own["type"], record[name]):
+            raise ValueError(f"the field {name!r} is of another type")
+    check_record(record)
+    statistic = statistic_of(record)
+    check_counts(statistic)
+    start, end = record["window_start"], record["window_end"]
+    return Snapshot(
+        attribute=record["attribute"],
+        window=None if start is None else (start, end),
+        group=record["group"],
+        other_groups=record["other_groups"],
+        pane_index=record["pane_index"],
+        pane_timing=record["pane_timing"],
+        complete=record["complete"],
+        statistic=statistic,
+        run=record["run"],
+        parts=tuple(record["parts"]),
+        hashed=hashed,
+    )
+
+
+_PYTHON = {"string": str, "long": int, "boolean": bool, "bytes": memoryview, "null": type(None)}
+
+
+def _is_a(kind: Any, value: Any) -> bool:
+    """Whether a value is of one of our schema's types."""
+    if isinstance(kind, list):
+        return any(_is_a(branch, value) for branch in kind)
+    if isinstance(kind, str):
+        return type(value) is _PYTHON[kind]
+    if kind["type"] == "array":
+        return isinstance(value, list) and all(_is_a(kind["items"], entry) for entry in value)
+    return isinstance(value, dict) and all(
+        own["name"] in value and _is_a(own["type"], value[own["name"]]) for own in kind["fields"]
+    )

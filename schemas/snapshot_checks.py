@@ -1,0 +1,97 @@
+"""Whether the counts of a snapshot can be those of any reports: each is checked against the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Integers
+from ldpbeam.statistics import Statistic
+
+_TIMINGS = ("early", "on_time", "late")
+
+
+def check_record(record: Mapping[str, Any]) -> None:
+    """See that what a snapshot is of can be.
+
+    Args:
+        record: a Statistic record, every field of its type.
+
+    Raises:
+        ValueError: naming the first field that cannot be.
+    """
+    start, end = record["window_start"], record["window_end"]
+    _require((start is None) == (end is None), "a window has a start and an end, or neither")
+    _require(start is None or start < end, f"its window starts at {start} and ends at {end}")
+    _require(record["pane_timing"] in _TIMINGS, f"pane_timing {record['pane_timing']!r} is unknown")
+    for name in ("pane_index", "other_groups", "reports"):
+        _require(record[name] >= 0, f"{name} is {record[name]}")
+    _require(record["other_groups"] == 0 or record["group"] is None, "a group of its own is also the rest")
+    _require(len(set(record["parts"])) == len(record["parts"]), "a part is named twice")
+    masks = [entry["answered"] for entry in record["moments"]]
+    _require(len(set(masks)) == len(masks), "a set of channels has sums twice")
+    _require(len(record["histograms"]) == len(record["channels"]), "its histograms are not one per channel")
+
+
+def check_counts(statistic: Statistic) -> None:
+    """See that a statistic's counts agree: reports, users, histograms, sums and joint counts.
+
+    Raises:
+        ValueError: naming the first that does not.
+    """
+    channels, users_by_mask = len(statistic.histograms), {}
+    for mask, moments in statistic.moments.items():
+        _require(0 <= mask < 1 << channels, f"sums of the unknown channels {mask:b}")
+        _require(moments.users > 0, f"the sums of {moments.users} users")
+        _require(len(moments.sums) == len(moments.squares) == channels, "its sums are not one per channel")
+        for index, (total, square) in enumerate(zip(moments.sums, moments.squares, strict=True)):
+            answered = mask >> index & 1
+            _require(answered or total == square == 0, "a sum of reports that nobody sent")
+            # Cauchy and Schwarz, in whole numbers.
+            _require(total * total <= moments.users * square, "a sum and its sum of squares do not agree")
+        users_by_mask[mask] = moments.users
+    by_channel = [
+        sum(users for mask, users in users_by_mask.items() if mask >> index & 1) for index in range(channels)
+    ]
+    _require(sum(by_channel) == statistic.reports, "its sums are not of as many reports as it has")
+    users = sum(users_by_mask.values())
+    _require(statistic.users in (users, None), "its sums are not of as many users as it has")
+    for histogram, reports in zip(statistic.histograms, by_channel, strict=True):
+        _require(not np.any(histogram < 0), "a histogram has counts below zero")
+        # A report counts once, or once in each of several parts of a histogram.
+        counted = _total(histogram)
+        fits = counted % reports == 0 and counted >= reports if reports else counted == 0
+        _require(fits, f"a histogram counts {counted} of {reports} reports")
+    cells, counts = statistic.joint_cells, statistic.joint_counts
+    _require(len(cells) == len(counts), "its joint cells and their counts are not as many")
+    _require(bool(np.all(np.diff(cells) > 0)), "its joint cells are not in ascending order")
+    _require(not len(cells) or cells[0] > 0, "a joint cell is below one")
+    _require(bool(np.all(counts > 0)), "a joint count is below one")
+    _require(_total(counts) <= users, "its joint counts are of more users than it has")
+
+
+def check_shape(attribute: Attribute, statistic: Statistic) -> None:
+    """See that a statistic has the cells of an attribute's channels.
+
+    Raises:
+        ValueError: if it has not.
+    """
+    wanted = [version.mechanism.histogram_cells(attribute.buckets) for version in attribute.versions]
+    found = list(map(len, statistic.histograms))
+    _require(found == wanted, f"its histograms have {found} cells, its channels {wanted}")
+    cells = int(np.prod([float(size) for size in attribute.joint_shape])) if attribute.joint_services else 0
+    last = int(statistic.joint_cells[-1]) if len(statistic.joint_cells) else -1
+    _require(last < cells, f"joint cell {last} of {cells}")
+
+
+def _total(counts: Integers) -> int:
+    """The exact sum of counts of up to 63 bits."""
+    return (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
+
+
+def _require(holds: bool | int, problem: str) -> None:
+    if not holds:
+        raise ValueError(problem)

@@ -1,1 +1,0 @@
-"""Fuzzing: inputs that break each decoder's rules on purpose, decoded in child processes with limits."""
