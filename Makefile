@@ -8,13 +8,14 @@ FOLDERS := schemas transforms pipelines runners
 TREE   := build/tree
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-stream test fast lint format benchmarks flink-up flink-down clean
+.PHONY: help install demo demo-stream test fast fuzz lint format benchmarks flink-up flink-down clean
 
 help:
 	@echo "make demo        simulate people at three services, run the pipeline, compare with the truth"
 	@echo "make demo-stream the same as a stream: a Pub/Sub server, clients that keep reporting, the pipeline"
 	@echo "make test        lint, then every test"
 	@echo "make fast        the tests that take seconds"
+	@echo "make fuzz        hostile bytes for every decoder: SECONDS=600 for each, TARGET=avro_file SEED=2"
 	@echo "make lint        ruff, mypy, import-linter"
 	@echo "make benchmarks  throughput, beside a per-record pipeline and a bare script"
 	@echo "make flink-up    a Flink cluster on this machine (Java, Maven; make flink-down ends it)"
@@ -54,6 +55,11 @@ test: lint
 
 fast: install
 	$(BIN)/python -m pytest -m "not slow"
+
+SECONDS ?= 60
+SEED    ?= 0
+fuzz: install
+	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED) $(if $(TARGET),--target $(TARGET))
 
 flink-up: install
 	$(BIN)/python -m ldpbeam.runners.flink.cluster up

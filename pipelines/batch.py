@@ -14,7 +14,7 @@ from ldpbeam.schemas.snapshots import Snapshot
 from ldpbeam.schemas.study import Study
 from ldpbeam.transforms.aggregate import Aggregate
 from ldpbeam.transforms.counts import COUNTS
-from ldpbeam.transforms.dead_letters import DEAD
+from ldpbeam.transforms.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.files import BadFile, ReportFile
 from ldpbeam.transforms.read import ReadReports
 from ldpbeam.transforms.repeats import DropRepeats
@@ -43,8 +43,7 @@ class BatchJob(Output):
         attribute: of reports that do not name one.
         service: likewise.
         span: reports outside are out of range; of windows those inside are estimated.
-        keep_bad_records: whether dead letters have the whole record.
-        user_id_key: HMAC key for user keys, None to take them as they are.
+        disclosure: what outputs may say of inputs, with the HMAC key for user ids.
         partitions: how many partitions of users; by default as many as the input's size needs.
         estimate_on: driver or worker.
     """
@@ -54,8 +53,7 @@ class BatchJob(Output):
     attribute: str | None = None
     service: str | None = None
     span: Span = EVERYTHING
-    keep_bad_records: bool = False
-    user_id_key: bytes | None = None
+    disclosure: Disclosure = PLAIN
     partitions: int | None = None
     estimate_on: str = "driver"
 
@@ -72,15 +70,8 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
     """Wire the whole of it into a pipeline."""
     study = job.study
     columns = wanted_columns(study, job.attribute, job.service)
-    read = pipeline | "Read" >> ReadReports(
-        list(job.files), list(job.bad_files), columns, job.keep_bad_records
-    )
-    validated = read.decoded | "Validate" >> ValidateReports(
-        study,
-        span=job.span,
-        keep_bad_records=job.keep_bad_records,
-        user_id_key=job.user_id_key,
-    )
+    read = pipeline | "Read" >> ReadReports(list(job.files), list(job.bad_files), columns, job.disclosure)
+    validated = read.decoded | "Validate" >> ValidateReports(study, span=job.span, disclosure=job.disclosure)
     counts = [read[COUNTS], validated[COUNTS]]
     reports = validated.reports
     if study.duplicates == "drop":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import threading
@@ -24,13 +25,19 @@ from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import fingerprint
 from ldpbeam.transforms import counts, files
 from ldpbeam.transforms.counts import accounting
+from ldpbeam.transforms.dead_letters import Disclosure
 from ldpbeam.transforms.write import read_json, read_json_lines, replacing, write_bytes
 
 
 def find_input(
-    patterns: Sequence[str], on_bad_file: str
+    patterns: Sequence[str], on_bad_file: str, *, hidden: bool = False
 ) -> tuple[tuple[files.ReportFile, ...], tuple[files.BadFile, ...]]:
     """The files that patterns name.
+
+    Args:
+        patterns: globs.
+        on_bad_file: stop or skip.
+        hidden: whether no text of the input may be shown, which a problem may repeat.
 
     Raises:
         UserError: if a pattern names none, or a file is no file of reports and is not to be skipped.
@@ -40,7 +47,8 @@ def find_input(
     except FileNotFoundError as error:
         raise UserError(str(error)) from None
     if bad and on_bad_file != "skip":
-        shown = "\n".join(f"{entry.path}: {entry.problem}" for entry in bad[:10])
+        unsaid = "its problem is not shown, because a user-id key hides what is in the input"
+        shown = "\n".join(f"{entry.path}: {unsaid if hidden else entry.problem}" for entry in bad[:10])
         more = f"\n... and {len(bad) - 10} more" if len(bad) > 10 else ""
         raise UserError(
             f"{shown}{more}\nThese are no files of reports; leave them out of --input, or count each "
@@ -175,6 +183,21 @@ def _solving_progress(console: Console) -> Iterator[Watch | None]:
             return progress
 
         yield watch
+
+
+def disclosure_of(options: argparse.Namespace) -> Disclosure:
+    """What outputs may say of inputs, by a command's options.
+
+    Raises:
+        UserError: if the key cannot be read, or bad records are to be kept although ids are to be hidden.
+    """
+    key = read_key(options.user_id_key_file)
+    if key is not None and options.keep_bad_records:
+        raise UserError(
+            "--keep-bad-records: bad records hold user ids as they came, which --user-id-key-file is to "
+            "hide; leave one of the two out"
+        )
+    return Disclosure(options.keep_bad_records, key)
 
 
 def read_key(path: str | None) -> bytes | None:

@@ -81,7 +81,9 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
     inputs = (
         tuple(map(files.absolute, options.input)) if _is_scheduled(options, study) else tuple(options.input)
     )
-    good, bad = stages.find_input(inputs, options.on_bad_file)
+    disclosure = stages.disclosure_of(options)
+    hidden = disclosure.user_id_key is not None
+    good, bad = stages.find_input(inputs, options.on_bad_file, hidden=hidden)
     output, shared = _place(options, study, span, inputs)
     job = BatchJob(
         study=study,
@@ -92,8 +94,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
         attribute=options.attribute,
         service=options.service,
         span=span,
-        keep_bad_records=options.keep_bad_records,
-        user_id_key=stages.read_key(options.user_id_key_file),
+        disclosure=disclosure,
         partitions=options.partitions,
         estimate_on=options.estimate_on,
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -65,7 +66,10 @@ def make_room(folder: Path, attribute: str, service: str, overwrite: bool) -> No
 
 
 def write_reports(folder: Path, sent: SentReports, kind: str) -> list[Path]:
-    """Files of at most :data:`FILE_REPORTS` reports in one format: avro, parquet or jsonl."""
+    """Files of at most :data:`FILE_REPORTS` reports in one format: avro, parquet or jsonl.
+
+    Their owner alone may read them: they say who sent what.
+    """
     count = max(1, -(-len(sent.payloads) // FILE_REPORTS))
     paths = []
     for index in range(count):
@@ -78,8 +82,11 @@ def write_reports(folder: Path, sent: SentReports, kind: str) -> list[Path]:
         name = f"{sent.attribute}.{service}.{index:05d}-of-{count:05d}.{kind}"
         path = folder / name
         temporary = path.with_name(f".{name}")
+        # A killed command may have left it, with whatever mode.
+        temporary.unlink(missing_ok=True)
         try:
-            _WRITERS[kind](temporary, part)
+            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+                _WRITERS[kind](stream, part)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -91,7 +98,7 @@ def _metadata(sent: SentReports) -> dict[str, str]:
     return {ATTRIBUTE_KEY: sent.attribute, SERVICE_KEY: sent.service}
 
 
-def _write_avro(path: Path, sent: SentReports) -> None:
+def _write_avro(stream: IO[bytes], sent: SentReports) -> None:
     widths = {"user_id": sent.users.dtype.itemsize}
     if sent.payloads.dtype != np.float64:
         widths["payload"] = sent.payloads.dtype.itemsize
@@ -106,12 +113,11 @@ def _write_avro(path: Path, sent: SentReports) -> None:
         raw = column if target.kind == "f" else np.ascontiguousarray(column).view(target)
         records[name] = raw
     # The sync marker only has to be unlikely in the data, and the same reports give the same bytes.
-    sync = hashlib.sha256(records.tobytes()[: 2**20] + path.name.encode()).digest()[:SYNC_SIZE]
-    with path.open("wb") as stream:
-        avro.write_fixed(stream, records, schema, _metadata(sent), sync)
+    sync = hashlib.sha256(records.tobytes()[: 2**20]).digest()[:SYNC_SIZE]
+    avro.write_fixed(stream, records, schema, _metadata(sent), sync)
 
 
-def _write_parquet(path: Path, sent: SentReports) -> None:
+def _write_parquet(stream: IO[bytes], sent: SentReports) -> None:
     users: Any = sent.users
     if users.dtype.kind == "V":
         ids = pa.array(users.tolist(), type=pa.binary(16))
@@ -124,10 +130,10 @@ def _write_parquet(path: Path, sent: SentReports) -> None:
         **{name: pa.array(np.char.decode(column, "utf-8")) for name, column in sent.extras.items()},
     }
     table = pa.table(columns).replace_schema_metadata(_metadata(sent))
-    pq.write_table(table, path, row_group_size=2**18)
+    pq.write_table(table, stream, row_group_size=2**18)
 
 
-def _write_json_lines(path: Path, sent: SentReports) -> None:
+def _write_json_lines(stream: IO[bytes], sent: SentReports) -> None:
     if sent.users.dtype.kind == "V":
         users = [_uuid(raw.tobytes().hex()) for raw in sent.users]
     else:
@@ -135,17 +141,16 @@ def _write_json_lines(path: Path, sent: SentReports) -> None:
     extras = {name: np.char.decode(column, "utf-8").tolist() for name, column in sent.extras.items()}
     payloads = sent.payloads
     plain = [p.tobytes().hex() for p in payloads] if payloads.dtype.kind == "V" else payloads.tolist()
-    with path.open("w", encoding="utf-8") as stream:
-        for row, (user, time, payload) in enumerate(zip(users, sent.times.tolist(), plain, strict=True)):
-            record = {
-                "user_id": user,
-                "attribute": sent.attribute,
-                "service": sent.service,
-                "event_time": rfc3339(time),
-                "payload": payload,
-                **{name: column[row] for name, column in extras.items()},
-            }
-            stream.write(json.dumps(record) + "\n")
+    for row, (user, time, payload) in enumerate(zip(users, sent.times.tolist(), plain, strict=True)):
+        record = {
+            "user_id": user,
+            "attribute": sent.attribute,
+            "service": sent.service,
+            "event_time": rfc3339(time),
+            "payload": payload,
+            **{name: column[row] for name, column in extras.items()},
+        }
+        stream.write(json.dumps(record).encode() + b"\n")
 
 
 def _uuid(digits: str) -> str:

@@ -160,5 +160,5 @@ def _is_inside(span: Span, name: str) -> bool:
 
 
 def _move(source: Output, target: Output, *names: str) -> None:
-    make_folder(target.path(*names[:-1]))
+    make_folder(target.path(*names[:-1]), private=names[0] == DEAD_LETTERS)
     FileSystems.rename([source.path(*names)], [target.path(*names)])

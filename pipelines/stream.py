@@ -10,7 +10,7 @@ from apache_beam.io.filesystems import FileSystems
 from ldpbeam.pipelines.output import ACCOUNTING, DEAD_LETTERS, Output
 from ldpbeam.pipelines.write_panes import Publish, WritePane
 from ldpbeam.transforms.counts import COUNTS
-from ldpbeam.transforms.dead_letters import DEAD
+from ldpbeam.transforms.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.feeds import Feed
 from ldpbeam.transforms.journal import RUNS, OpenWindow
 from ldpbeam.transforms.native_pubsub import ReadNative
@@ -34,8 +34,7 @@ class StreamJob(Output):
         stop_when_idle: end when nothing has arrived for so many milliseconds; None to go on.
         readers: how many readers pull, on engines that have room for several.
         stays: whether they stay when they have ended, for who waits to end the job.
-        keep_bad_records: whether dead letters have the whole record.
-        user_id_key: HMAC key for user keys, None to take them as they are.
+        disclosure: what outputs may say of inputs, with the HMAC key for user ids.
         publish_to: a topic for estimates, None for none.
         incomplete: windows of which an earlier run may hold reports that nobody has any more.
     """
@@ -47,8 +46,7 @@ class StreamJob(Output):
     stop_when_idle: int | None = None
     readers: int = 1
     stays: bool = False
-    keep_bad_records: bool = False
-    user_id_key: bytes | None = None
+    disclosure: Disclosure = PLAIN
     publish_to: str | None = None
     incomplete: frozenset[OpenWindow] = frozenset()
 
@@ -62,7 +60,7 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
     study = job.study
     assert study.windows is not None
     if job.native:
-        read = pipeline | "Read" >> ReadNative(job.feed, job.keep_bad_records)
+        read = pipeline | "Read" >> ReadNative(job.feed, job.disclosure)
     else:
         reading = Reading(
             feed=job.feed,
@@ -75,10 +73,8 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
             readers=job.readers,
             stays=job.stays,
         )
-        read = pipeline | "Read" >> ReadStream(reading, job.keep_bad_records)
-    validated = read.decoded | "Validate" >> ValidateReports(
-        study, keep_bad_records=job.keep_bad_records, user_id_key=job.user_id_key
-    )
+        read = pipeline | "Read" >> ReadStream(reading, job.disclosure)
+    validated = read.decoded | "Validate" >> ValidateReports(study, disclosure=job.disclosure)
     pieces, late = validated.reports | "CutByWindow" >> StreamWindows(study.windows, job.partitions)
     gains, joined = pieces | "GroupUsers" >> JoinStream(study, job.partitions)
     estimates = gains | "Panes" >> Panes(study) | "WritePanes" >> beam.ParDo(WritePane(job, job.incomplete))

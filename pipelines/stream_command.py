@@ -19,7 +19,7 @@ from ldpbeam.pipelines import tables
 from ldpbeam.pipelines.arguments import Parser
 from ldpbeam.pipelines.engines import add_engine_options, engine_of, reach_from_elsewhere
 from ldpbeam.pipelines.errors import DONE, UserError
-from ldpbeam.pipelines.estimate import read_key
+from ldpbeam.pipelines.estimate import disclosure_of
 from ldpbeam.pipelines.options import duration_of, study_of
 from ldpbeam.pipelines.output import DEAD_LETTERS, ESTIMATES, STATISTICS, named_in_errors, sweep
 from ldpbeam.pipelines.runs import claim_for_stream, go_on, incomplete_windows, read_run_accounting
@@ -93,7 +93,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
         raise UserError(f"--partitions {options.partitions}: from 1 to 65536")
     disorder = duration_of("--max-disorder", options.max_disorder or DISORDER)
     idle = None if options.stop_when_idle is None else duration_of("--stop-when-idle", options.stop_when_idle)
-    key = read_key(options.user_id_key_file)
+    disclosure = disclosure_of(options)
     engine = engine_of(options, staged, streaming=True, given=beam_arguments)
     for option in ("input", "stop_when_idle", "max_disorder"):
         if not engine.own_source and getattr(options, option) is not None:
@@ -120,8 +120,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
             native=not engine.own_source,
             stop_when_idle=idle,
             stays=engine.ended_when_past,
-            keep_bad_records=options.keep_bad_records,
-            user_id_key=key,
+            disclosure=disclosure,
             publish_to=options.publish_to,
             incomplete=incomplete_windows(study, options.output, name),
         )

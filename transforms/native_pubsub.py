@@ -13,7 +13,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.schemas.messages import Message
 from ldpbeam.transforms.counts import COUNTS
-from ldpbeam.transforms.dead_letters import DEAD
+from ldpbeam.transforms.dead_letters import DEAD, Disclosure
 from ldpbeam.transforms.feeds import Feed
 from ldpbeam.transforms.pubsub import CONTENT_TYPE, PARCEL_BYTES, PARCEL_MESSAGES, PubSubFeed, parcel_of
 from ldpbeam.transforms.source import Taken, Unpack
@@ -26,11 +26,11 @@ class ReadNative(beam.PTransform):
     window is remembered as closed.
     """
 
-    def __init__(self, feed: Feed, keep_bad_records: bool) -> None:
+    def __init__(self, feed: Feed, disclosure: Disclosure) -> None:
         super().__init__()
         assert isinstance(feed, PubSubFeed)
         self.feed = feed
-        self.keep = keep_bad_records
+        self.disclosure = disclosure
 
     def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
         """Wire the stages."""
@@ -38,7 +38,7 @@ class ReadNative(beam.PTransform):
             pipeline
             | "Pull" >> ReadFromPubSub(subscription=self.feed.subscription, with_attributes=True)
             | "Decode" >> beam.ParDo(_Decode(self.feed))
-            | "Unpack" >> beam.ParDo(Unpack(self.keep)).with_outputs(DEAD, COUNTS, main="decoded")
+            | "Unpack" >> beam.ParDo(Unpack(self.disclosure)).with_outputs(DEAD, COUNTS, main="decoded")
         )
 
 

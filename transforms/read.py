@@ -14,7 +14,7 @@ from ldpbeam.schemas import avro, json_lines, parquet
 from ldpbeam.schemas.containers import Block, read_blocks, read_header
 from ldpbeam.schemas.reports import Columns
 from ldpbeam.transforms.counts import COUNTS, IN, count
-from ldpbeam.transforms.dead_letters import DEAD, DeadLetter, emit
+from ldpbeam.transforms.dead_letters import DEAD, DeadLetter, Disclosure, emit
 from ldpbeam.transforms.files import BadFile, FileRange, ReportFile, open_raw, split
 
 BAD_FILE = "bad_file"
@@ -37,13 +37,13 @@ class ReadReports(beam.PTransform):
         files: list[ReportFile],
         bad_files: list[BadFile],
         columns: Columns,
-        keep_bad_records: bool,
+        disclosure: Disclosure,
     ) -> None:
         super().__init__()
         self.files = files
         self.bad_files = bad_files
         self.columns = columns
-        self.keep = keep_bad_records
+        self.disclosure = disclosure
 
     def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
         """Wire the stages."""
@@ -54,7 +54,9 @@ class ReadReports(beam.PTransform):
             | "SplitFiles" >> beam.FlatMap(split_or_keep)
             | "SpreadRanges" >> beam.Reshuffle()
             | "ReadRanges"
-            >> beam.ParDo(_ReadRange(self.columns, self.keep)).with_outputs(DEAD, COUNTS, main="decoded")
+            >> beam.ParDo(_ReadRange(self.columns, self.disclosure)).with_outputs(
+                DEAD, COUNTS, main="decoded"
+            )
         )
 
 
@@ -70,16 +72,16 @@ def split_or_keep(file: ReportFile | BadFile) -> Iterator[FileRange | BadFile]:
 
 
 class _ReadRange(beam.DoFn):
-    def __init__(self, columns: Columns, keep: bool) -> None:
+    def __init__(self, columns: Columns, disclosure: Disclosure) -> None:
         self.columns = columns
-        self.keep = keep
+        self.disclosure = disclosure
 
     def process(self, element: FileRange | BadFile) -> Iterable[Any]:
         path = element.path
         for item in read_range(element, self.columns):
             if isinstance(item, DeadLetter):
                 yield count(IN, item.reports)
-                yield from emit([item], self.keep)
+                yield from emit([item], self.disclosure)
             elif item.num_rows:
                 yield count(IN, item.num_rows)
                 metadata = {**(item.schema.metadata or {}), b"file": path.encode()}

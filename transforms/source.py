@@ -31,7 +31,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from ldpbeam.schemas.study import WindowsModel
 from ldpbeam.transforms.batches import WATERMARK
 from ldpbeam.transforms.counts import COUNTS, IN, count
-from ldpbeam.transforms.dead_letters import DEAD, emit
+from ldpbeam.transforms.dead_letters import DEAD, Disclosure, emit
 from ldpbeam.transforms.feeds import Feed, OpenFeed, Parcel
 from ldpbeam.transforms.journal import Journal, OpenWindow, asked_to_stop
 from ldpbeam.transforms.stream_users import REMEMBERED_WINDOWS
@@ -98,10 +98,10 @@ class ReadStream(beam.PTransform):
     letters (``DEAD``) of what does not decode; and counts.
     """
 
-    def __init__(self, reading: Reading, keep_bad_records: bool) -> None:
+    def __init__(self, reading: Reading, disclosure: Disclosure) -> None:
         super().__init__()
         self.reading = reading
-        self.keep = keep_bad_records
+        self.disclosure = disclosure
 
     def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
         """Wire the stages."""
@@ -111,7 +111,7 @@ class ReadStream(beam.PTransform):
             >> ReadFromUnboundedSource(
                 _Source(self.reading), poll_interval=POLL_SECONDS, max_read_time_seconds=BUNDLE_SECONDS
             )
-            | "Unpack" >> beam.ParDo(Unpack(self.keep)).with_outputs(DEAD, COUNTS, main="decoded")
+            | "Unpack" >> beam.ParDo(Unpack(self.disclosure)).with_outputs(DEAD, COUNTS, main="decoded")
         )
 
 
@@ -119,18 +119,18 @@ class Unpack(beam.DoFn):
     """Parcels to decoded batches, dead letters and counts.
 
     Args:
-        keep: whether dead letters have the whole record.
+        disclosure: what dead letters may say of their inputs.
     """
 
-    def __init__(self, keep: bool) -> None:
-        self.keep = keep
+    def __init__(self, disclosure: Disclosure) -> None:
+        self.disclosure = disclosure
 
     def process(self, taken: Taken) -> Iterable[Any]:
         """Count, and hand on."""
         reports = sum(batch.num_rows for batch in taken.parcel.batches)
         reports += sum(letter.reports for letter in taken.parcel.letters)
         yield count(IN, reports)
-        yield from emit(taken.parcel.letters, self.keep)
+        yield from emit(taken.parcel.letters, self.disclosure)
         for batch in taken.parcel.batches:
             metadata = dict(batch.schema.metadata or {})
             if taken.watermark is not None:

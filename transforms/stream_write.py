@@ -165,11 +165,11 @@ class _WriteLetters(beam.DoFn):
         waiting.clear()
         if not records:
             return
-        make_folder(self.folder)
+        make_folder(self.folder, private=True)
         number = written.read() or 0
         written.write(number + 1)
         # Numbered in the state, so that a bundle done twice writes one file.
         path = FileSystems.join(self.folder, f"part-{number:05d}.avro")
-        with replacing(path) as stream:
+        with replacing(path, private=True) as stream:
             fastavro.writer(stream, schema("dead_letter"), records, codec="deflate")
         yield path

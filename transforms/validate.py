@@ -19,7 +19,7 @@ from ldpbeam.schemas.reports import Columns, binary_of_width, fixed_bytes
 from ldpbeam.schemas.study import ServiceModel, Study
 from ldpbeam.transforms.batches import WATERMARK, tagged
 from ldpbeam.transforms.counts import COUNTS, OUT_OF_RANGE, count
-from ldpbeam.transforms.dead_letters import DEAD, DeadLetter, emit, record_bytes
+from ldpbeam.transforms.dead_letters import DEAD, PLAIN, DeadLetter, Disclosure, emit, record_bytes
 from ldpbeam.transforms.spans import EVERYTHING, Span
 
 #: Longer user ids are no user ids: one of a megabyte would make its whole batch as wide.
@@ -68,11 +68,10 @@ class ValidateReports(beam.PTransform):
         study: Study,
         *,
         span: Span = EVERYTHING,
-        keep_bad_records: bool = False,
-        user_id_key: bytes | None = None,
+        disclosure: Disclosure = PLAIN,
     ) -> None:
         super().__init__()
-        self.function = _Validate(study, span, keep_bad_records, user_id_key)
+        self.function = _Validate(study, span, disclosure)
 
     def expand(self, decoded: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
         """Wire the stage."""
@@ -82,11 +81,11 @@ class ValidateReports(beam.PTransform):
 
 
 class _Validate(beam.DoFn):
-    def __init__(self, study: Study, span: Span, keep: bool, key: bytes | None) -> None:
+    def __init__(self, study: Study, span: Span, disclosure: Disclosure) -> None:
         self.study = study
         self.span = span
-        self.keep = keep
-        self.key = key
+        self.disclosure = disclosure
+        self.key = disclosure.user_id_key
         self.services = sorted({s for model in study.attributes.values() for s in model.services})
         by_time = any(
             service.versions and not service.version_field
@@ -196,7 +195,7 @@ class _Validate(beam.DoFn):
             reason = REASONS[code]
             text = record_bytes({**constants, **record})
             letters.append(DeadLetter(file, position, row, reason, "", 1, text))
-        yield from emit(letters, self.keep)
+        yield from emit(letters, self.disclosure)
 
 
 def _is_null(array: pa.Array) -> NDArray[np.bool_]:

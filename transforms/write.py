@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import re
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import IO, Any, cast
 
 import apache_beam as beam
@@ -22,6 +24,7 @@ import fastavro
 import pyarrow as pa
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.localfilesystem import LocalFileSystem
 
 from ldpbeam.schemas.avro import schema
 from ldpbeam.schemas.snapshots import Snapshot, write_snapshots
@@ -36,12 +39,18 @@ DEAD_LETTER_SHARDS = 4
 
 
 @contextlib.contextmanager
-def replacing(path: str) -> Iterator[IO[bytes]]:
-    """A stream to a temporary file that becomes ``path`` at the end, or nothing if there is an error."""
+def replacing(path: str, *, private: bool = False) -> Iterator[IO[bytes]]:
+    """A stream to a temporary file that becomes ``path`` at the end, or nothing if there is an error.
+
+    Args:
+        path: on any file system Beam knows.
+        private: whether its owner alone may read it, from the moment it is there, on a local file system. On
+            others the bucket's own rules hold.
+    """
     folder, name = FileSystems.split(path)
     # File systems take names of 255 bytes.
     temporary = FileSystems.join(folder, f".{name[:200]}.{uuid.uuid4().hex}")
-    stream = cast("IO[bytes]", FileSystems.create(temporary, compression_type=CompressionTypes.UNCOMPRESSED))
+    stream = _create_private(temporary) if private and _is_local(temporary) else _create(temporary)
     try:
         with stream:
             yield stream
@@ -52,17 +61,38 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
         raise
 
 
+def _create(path: str) -> IO[bytes]:
+    return cast("IO[bytes]", FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED))
+
+
+def _create_private(path: str) -> IO[bytes]:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+def _is_local(path: str) -> bool:
+    return isinstance(FileSystems.get_filesystem(path), LocalFileSystem)
+
+
 def half_written(name: str) -> bool:
     """Whether a file of this name is one that :func:`replacing` left behind when its process was killed."""
     return re.fullmatch(r"\..*\.[0-9a-f]{32}", name) is not None
 
 
-def make_folder(path: str) -> None:
-    """A folder, where the file system has folders and this one is not there yet."""
+def make_folder(path: str, *, private: bool = False) -> None:
+    """A folder, where the file system has folders and this one is not there yet.
+
+    Args:
+        path: on any file system Beam knows.
+        private: whether its owner alone may enter a new one, on a local file system. One that is there keeps
+            the mode that somebody gave it.
+    """
     if FileSystems.exists(path):
         return
     try:
-        FileSystems.mkdirs(path)
+        if private and _is_local(path):
+            Path(path).mkdir(mode=0o700, parents=True)
+        else:
+            FileSystems.mkdirs(path)
     except OSError:
         # Another run may have made it just now.
         if not FileSystems.exists(path):
@@ -166,14 +196,14 @@ class _WriteDeadLetters(beam.DoFn):
 
     def process(self, element: tuple[int, Iterable[pa.RecordBatch]]) -> Iterator[str]:
         shard, batches = element
-        make_folder(self.folder)
+        make_folder(self.folder, private=True)
         path = FileSystems.join(self.folder, f"part-{shard:05d}.avro")
         # Engines hand over batches in any order; in a batch, the order is that of the file.
         ordered = sorted(batches, key=_place)
         contents = hashlib.sha256()
         for batch in ordered:
             contents.update("".join(batch.column("sha256").to_pylist()).encode())
-        with replacing(path) as stream:
+        with replacing(path, private=True) as stream:
             records = (record for batch in ordered for record in batch.to_pylist())
             sync = contents.digest()[:16]
             fastavro.writer(stream, schema("dead_letter"), records, codec="deflate", sync_marker=sync)

@@ -41,7 +41,10 @@ def test_our_options_take_dashes_and_underscores(
         "skip",
         "--estimate-on=worker",
     )
-    found = run_estimate(tmp_path / "a", small_text, [good], *options, "--user_id_key_file", tmp_path / "key")
+    found = run_estimate(tmp_path / "a", small_text, [good], *options)
+    assert found.code == 0, found.err
+    assert found.accounting["used"] == 5
+    found = run_estimate(tmp_path / "b", small_text, [good], "--user_id_key_file", tmp_path / "key")
     assert found.code == 0, found.err
     assert found.accounting["used"] == 5
 

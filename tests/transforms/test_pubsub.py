@@ -23,7 +23,7 @@ from ldpbeam.schemas.messages import Message  # noqa: E402
 from ldpbeam.schemas.reports import Columns  # noqa: E402
 from ldpbeam.transforms import pubsub  # noqa: E402
 from ldpbeam.transforms.counts import COUNTS, DEAD_LETTERS  # noqa: E402
-from ldpbeam.transforms.dead_letters import emit  # noqa: E402
+from ldpbeam.transforms.dead_letters import Disclosure, emit  # noqa: E402
 from ldpbeam.transforms.feeds import Parcel  # noqa: E402
 from ldpbeam.transforms.pubsub import PubSubFeed, parcel_of  # noqa: E402
 
@@ -423,5 +423,5 @@ def test_a_feed_is_named_like_its_subscription_and_may_be_sent_to_workers() -> N
 def test_a_bad_message_of_any_id_is_a_dead_letter(identifier: str, position: int | None) -> None:
     parcel = parcel_of(FEED, [Message(identifier, b"{", "application/json")], ["r"], 5)
     assert [letter.position for letter in parcel.letters] == [position]
-    _, *counts = emit(parcel.letters, keep=False)
+    _, *counts = emit(parcel.letters, Disclosure())
     assert (DEAD_LETTERS, 1) in [one.value for one in counts if one.tag == COUNTS]

@@ -24,7 +24,7 @@ from ldpbeam.schemas import avro
 from ldpbeam.schemas.reports import Columns
 from ldpbeam.transforms import files
 from ldpbeam.transforms.counts import COUNTS
-from ldpbeam.transforms.dead_letters import DEAD
+from ldpbeam.transforms.dead_letters import DEAD, Disclosure
 from ldpbeam.transforms.read import ReadReports
 
 KINDS = {"user_id": "string", "service": "string", "payload": "double", "colour": "string"}
@@ -94,7 +94,7 @@ def read_files(good: Any, bad: Any, columns: Columns | None = None) -> dict[str,
     """The same, of files that were looked at before."""
     GOT.clear()
     with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
-        out = pipeline | ReadReports(good, bad, columns or Columns(), keep_bad_records=False)
+        out = pipeline | ReadReports(good, bad, columns or Columns(), Disclosure())
         rows = out.decoded | beam.FlatMap(
             lambda b: [{**row, "file": b.schema.metadata[b"file"].decode()} for row in b.to_pylist()]
         )

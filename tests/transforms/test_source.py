@@ -25,7 +25,7 @@ from ldpbeam.schemas.study import WindowsModel
 from ldpbeam.transforms import source
 from ldpbeam.transforms.batches import WATERMARK
 from ldpbeam.transforms.counts import COUNTS
-from ldpbeam.transforms.dead_letters import DEAD, DeadLetter
+from ldpbeam.transforms.dead_letters import DEAD, DeadLetter, Disclosure
 from ldpbeam.transforms.feeds import Feed, OpenFeed, Parcel
 from ldpbeam.transforms.journal import OpenWindow, ask_to_stop, named_windows, stopped_at
 from ldpbeam.transforms.source import Progress, Reading, ReadStream, Taken, Unpack, progress
@@ -617,7 +617,7 @@ def test_progress_is_of_all_readers_of_a_run(tmp_path: Path, monkeypatch: pytest
 def test_a_parcel_is_unpacked_to_batches_dead_letters_and_counts() -> None:
     own = batch(at(1), at(2)).replace_schema_metadata({"file": "feed"})
     parcel = Parcel([own, batch(at(3))], [LETTER], ["r"], NOW)
-    given = list(Unpack(keep=True).process(Taken(parcel, 0)))
+    given = list(Unpack(Disclosure(records=True)).process(Taken(parcel, 0)))
     tagged = [(one.tag, one.value) for one in given if isinstance(one, beam.pvalue.TaggedOutput)]
     assert [value for tag, value in tagged if tag == COUNTS] == [
         ("in", 6),
@@ -630,7 +630,9 @@ def test_a_parcel_is_unpacked_to_batches_dead_letters_and_counts() -> None:
     assert [one.num_rows for one in batches] == [2, 1]
     assert batches[0].schema.metadata == {b"file": b"feed", WATERMARK: b"0"}
     assert batches[1].schema.metadata == {WATERMARK: b"0"}
-    plain = next(iter(one for one in Unpack(False).process(Taken(parcel, None)) if hasattr(one, "schema")))
+    plain = next(
+        iter(one for one in Unpack(Disclosure()).process(Taken(parcel, None)) if hasattr(one, "schema"))
+    )
     assert plain.schema.metadata == {b"file": b"feed"}
 
 
@@ -737,7 +739,7 @@ def test_on_an_engine_one_reader_reads_a_run_to_its_end(
     reading = Reading(feed, ("x",), windows, str(tmp_path), feed.name, DISORDER, stop_when_idle=200)
     GIVEN[feed.name] = [], Counter()
     with beam.Pipeline(runner=direct.runner()) as pipeline:
-        read = pipeline | ReadStream(reading, keep_bad_records=False)
+        read = pipeline | ReadStream(reading, Disclosure())
         _ = read.decoded | "TakeDown" >> beam.Map(_take_down, feed.name)
         _ = read[COUNTS] | "Count" >> beam.Map(_count, feed.name)
     decoded, counts = GIVEN[feed.name]

@@ -21,7 +21,7 @@ from apache_beam.transforms.window import TimestampedValue
 
 from ldpbeam.transforms import stream_write as stage
 from ldpbeam.transforms.batches import BatchCoder
-from ldpbeam.transforms.dead_letters import DeadLetter, emit
+from ldpbeam.transforms.dead_letters import DeadLetter, Disclosure, emit
 from ldpbeam.transforms.stream_write import WriteRunningAccounting, WriteStreamDeadLetters
 from ldpbeam.transforms.watermark import LAST
 
@@ -135,7 +135,7 @@ def letters(first: int, count: int, detail: str = "bad") -> Any:
         DeadLetter("feed", position, None, "not_json", detail, 2, f"{position}".encode())
         for position in range(first, first + count)
     ]
-    return next(iter(emit(found, keep=True))).value
+    return next(iter(emit(found, Disclosure(records=True)))).value
 
 
 Bundle = tuple[float, float, list[Any]]

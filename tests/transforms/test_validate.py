@@ -21,7 +21,7 @@ from ldpbeam.schemas.reports import decoded
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import parse_study
 from ldpbeam.transforms.counts import COUNTS
-from ldpbeam.transforms.dead_letters import DEAD
+from ldpbeam.transforms.dead_letters import DEAD, Disclosure
 from ldpbeam.transforms.joins import join
 from ldpbeam.transforms.spans import Span
 from ldpbeam.transforms.validate import REASONS, ValidateReports, wanted_columns
@@ -262,7 +262,7 @@ def test_a_dead_letter_has_the_hash_of_its_fields_and_the_fields_only_when_asked
     record = {**GOOD, "payload": 99.0}
     text = json.dumps({**record, "user_id": b"u1".hex()}, sort_keys=True).encode()
     for keep in (False, True):
-        (letter,) = validated([record], keep_bad_records=keep).dead
+        (letter,) = validated([record], disclosure=Disclosure(records=keep)).dead
         assert letter["sha256"] == hashlib.sha256(text).hexdigest()
         assert letter["record"] == (text if keep else None)
     # The hash finds a record again: what other records of its batch have does not change it.
@@ -275,7 +275,10 @@ def test_a_key_replaces_user_ids_and_joins_the_same_users() -> None:
     ids = ["u1", "u2", uuid, uuid.upper(), "u1"]
     services = ["pm", "pm", "pm", "sw", "sw"]
     records = [{**GOOD, "user_id": u, "service": s} for u, s in zip(ids, services, strict=True)]
-    plain, keyed = validated(records), validated(records, user_id_key=b"0123456789abcdef")
+    plain, keyed = (
+        validated(records),
+        validated(records, disclosure=Disclosure(user_id_key=b"0123456789abcdef")),
+    )
     raw = [b"u1", b"u2", bytes.fromhex(uuid.replace("-", ""))]
     found = [user for batch in keyed.reports for user in batch.column("user").to_pylist()]
     assert set(found) == {hmac.digest(b"0123456789abcdef", user, "sha256")[:16] for user in raw}

@@ -19,7 +19,7 @@ from ldpbeam.schemas.snapshots import Snapshot, read_snapshots
 from ldpbeam.schemas.study_file import fingerprint, parse_study
 from ldpbeam.statistics import Answers, tally
 from ldpbeam.transforms import write as stage
-from ldpbeam.transforms.dead_letters import DeadLetter, emit
+from ldpbeam.transforms.dead_letters import DeadLetter, Disclosure, emit
 
 STUDY = parse_study(
     """
@@ -156,7 +156,9 @@ def test_dead_letters_are_gathered_into_a_few_files_and_read_back(tmp_path: Path
         DeadLetter(f"file {place % 20}", place, None, "no_payload", "détail", 2, f"{place}".encode())
         for place in range(100)
     ]
-    batches = [next(iter(emit([letter], keep=place % 2 == 0))).value for place, letter in enumerate(letters)]
+    batches = [
+        next(iter(emit([letter], Disclosure(place % 2 == 0)))).value for place, letter in enumerate(letters)
+    ]
     with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
         _ = pipeline | beam.Create(batches) | stage.WriteDeadLetters(str(tmp_path / "dead"))
     assert 1 <= len(names(tmp_path / "dead")) <= stage.DEAD_LETTER_SHARDS
@@ -175,7 +177,13 @@ def test_dead_letters_are_gathered_into_a_few_files_and_read_back(tmp_path: Path
 
 def test_dead_letters_are_the_same_bytes_in_whatever_order_they_come(tmp_path: Path) -> None:
     batches = [
-        next(iter(emit([DeadLetter("file", place, row, "no_payload", "", 1, b"") for row in (0, 3)], False)))
+        next(
+            iter(
+                emit(
+                    [DeadLetter("file", place, row, "no_payload", "", 1, b"") for row in (0, 3)], Disclosure()
+                )
+            )
+        )
         for place in [None, *range(20)]
     ]
     written = []
@@ -193,13 +201,13 @@ def test_dead_letters_are_the_same_bytes_in_whatever_order_they_come(tmp_path: P
 
 def test_dead_letters_are_counted_by_their_reports() -> None:
     letters = [DeadLetter("f", 0, None, reason, "", n, b"") for reason, n in (("a", 3), ("b", 1), ("a", 5))]
-    _, *counts = emit(letters, keep=False)
+    _, *counts = emit(letters, Disclosure())
     assert [count.value for count in counts] == [
         ("dead_letters_by_reason/a", 8),
         ("dead_letters_by_reason/b", 1),
         ("dead_letters", 9),
     ]
-    assert list(emit([], keep=True)) == []
+    assert list(emit([], Disclosure(records=True))) == []
 
 
 def test_the_accounting_adds_up_what_every_stage_counted(tmp_path: Path) -> None:

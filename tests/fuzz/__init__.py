@@ -1,0 +1,1 @@
+"""Fuzzing: inputs that break each decoder's rules on purpose, decoded in child processes with limits."""

@@ -1,0 +1,254 @@
+"""Parquet files and Arrow streams: columns of any type under the names of reports, then changed bytes."""
+
+from __future__ import annotations
+
+import functools
+import io
+import warnings
+from collections.abc import Callable
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fuzz.avro_inputs import FIELDS
+from fuzz.mutations import edge, mutated
+
+_Make = Callable[[Random, int], pa.Array]
+_NUMBERS = (
+    *(pa.int8(), pa.uint8(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()),
+    *(pa.float16(), pa.float32(), pa.float64()),
+)
+_TIMES = (
+    *(
+        pa.timestamp("s"),
+        pa.timestamp("ms", "UTC"),
+        pa.timestamp("us", "+05:30"),
+        pa.timestamp("ns", "No/Where"),
+    ),
+    *(pa.date32(), pa.date64(), pa.time32("s"), pa.duration("us")),
+)
+
+
+def _text(rng: Random, rows: int) -> pa.Array:
+    words = (
+        "a",
+        "x",
+        "",
+        None,
+        "u1",
+        "é",
+        "0" * 32,
+        "00000000-0000-0000-0000-000000000001",
+        "2026-11-20T10:00:00Z",
+    )
+    return pa.array([rng.choice(words) for _ in range(rows)], pa.string())
+
+
+def _numbers(rng: Random, rows: int) -> pa.Array:
+    kind = rng.choice(_NUMBERS)
+    width = kind.bit_width // 8
+    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(rng.randbytes(rows * width))])
+
+
+def _binary(rng: Random, rows: int) -> pa.Array:
+    return pa.array(
+        [rng.choice((b"", None, b"\xff", bytes(16), rng.randbytes(8))) for _ in range(rows)], pa.binary()
+    )
+
+
+def _fixed(rng: Random, rows: int) -> pa.Array:
+    width = rng.choice((1, 4, 8, 16, 16, 36))
+    return pa.array([rng.choice((None, rng.randbytes(width))) for _ in range(rows)], pa.binary(width))
+
+
+def _times(rng: Random, rows: int) -> pa.Array:
+    kind = rng.choice(_TIMES)
+    limit = 2 ** (kind.bit_width - 1)
+    values = [(edge(rng) if rng.random() < 0.3 else 1_767_225_600) % limit for _ in range(rows)]
+    return pa.array(values, pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
+
+
+def _dictionary(rng: Random, rows: int) -> pa.Array:
+    values = rng.choice((_text, _binary, _numbers, _times))(rng, 3)
+    codes = pa.array(
+        [rng.choice((0, 1, 2, None)) for _ in range(rows)], rng.choice((pa.int8(), pa.uint32(), pa.int64()))
+    )
+    return pa.DictionaryArray.from_arrays(codes, values)
+
+
+def _nested(rng: Random, rows: int) -> pa.Array:
+    inner = rng.choice((_text, _numbers, _null, _dictionary))(rng, rows)
+    return rng.choice(
+        (
+            lambda: pa.array([[1], None, []] * rows, pa.list_(pa.int64()))[:rows],
+            lambda: pa.StructArray.from_arrays([inner], ["a"]),
+            lambda: pa.array([{"a": 1}] * rows),
+            lambda: pa.array([[("k", 1)]] * rows, pa.map_(pa.string(), pa.int64())),
+            lambda: pa.FixedSizeListArray.from_arrays(inner, 1),
+        )
+    )()
+
+
+def _null(_: Random, rows: int) -> pa.Array:
+    return pa.nulls(rows)
+
+
+def _other(rng: Random, rows: int) -> pa.Array:
+    """Types that Parquet does not have, or that few programs write."""
+    words = [rng.choice(("a", None, "longer than twelve bytes", "x")) for _ in range(rows)]
+    return rng.choice(
+        (
+            lambda: pa.array(words, pa.string_view()),
+            lambda: pa.array(words, pa.large_string()),
+            lambda: pa.array([w and w.encode() for w in words], pa.binary_view()),
+            lambda: pa.array([Decimal("1.5"), None] * rows, pa.decimal128(38, 2))[:rows],
+            lambda: pa.array([True, None] * rows)[:rows],
+            lambda: pa.RunEndEncodedArray.from_arrays(pa.array([max(rows, 1)], pa.int32()), pa.array(["a"]))[
+                :rows
+            ],
+            lambda: pa.UnionArray.from_dense(
+                pa.array([0] * rows, pa.int8()),
+                pa.array(range(rows), pa.int32()),
+                [pa.array(words, pa.string())],
+            ),
+            lambda: pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16)] * rows, pa.binary(16))),
+            lambda: pa.array([bool(n % 2) for n in range(rows)]).cast(pa.bool8()),
+        )
+    )()
+
+
+_KINDS: tuple[_Make, ...] = (
+    _text,
+    _text,
+    _numbers,
+    _numbers,
+    _binary,
+    _fixed,
+    _times,
+    _dictionary,
+    _null,
+    _nested,
+)
+_USUAL: dict[str, _Make] = {
+    "user_id": _text,
+    "attribute": lambda _, rows: pa.array(["x"] * rows),
+    "service": lambda _, rows: pa.array(["a"] * rows),
+    "event_time": _times,
+    "report_id": _binary,
+    "payload": _numbers,
+}
+
+
+def _table(rng: Random, kinds: tuple[_Make, ...], rows: int) -> pa.RecordBatch:
+    names = rng.sample(FIELDS, rng.randint(1, len(FIELDS)))
+    if rng.random() < 0.05:
+        names.append(names[0])
+    usual = rng.random() < 0.6
+    columns = [
+        (_USUAL[name] if usual and name in _USUAL and rng.random() < 0.8 else rng.choice(kinds))(rng, rows)
+        for name in names
+    ]
+    metadata = rng.choice((None, {"ldpbeam.attribute": "x", "ldpbeam.service": "a"}, {b"\xff": b"\xfe"}))
+    return pa.RecordBatch.from_arrays(columns, names).replace_schema_metadata(metadata)
+
+
+def stream(rng: Random) -> bytes:
+    """An Arrow stream."""
+    if rng.random() < 0.01:
+        return rng.choice((_stream_bomb, _null_bomb, _dictionary_bomb))()
+    rows = rng.choice((0, 1, 3, 40))
+    try:
+        batches = [_table(rng, (*_KINDS, _other, _other), rows)]
+    except (pa.ArrowException, ValueError):
+        return b""
+    batches += [batches[0]] * rng.choice((0, 0, 1, 3))
+    sink = io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(compression=rng.choice((None, None, "lz4", "zstd")))
+    with pa.ipc.new_stream(sink, batches[0].schema, options=options) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    data = sink.getvalue()
+    return mutated(rng, data, ()) if rng.random() < 0.8 else data
+
+
+def parquet(rng: Random) -> bytes:
+    """A Parquet file; most changes go to its footer and to its pages' headers."""
+    if rng.random() < 0.004:
+        return _parquet_bomb(rng.choice(("user_id", "other")))
+    sink = io.BytesIO()
+    try:
+        table = pa.Table.from_batches([_table(rng, _KINDS, rng.choice((0, 1, 3, 40)))])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            pq.write_table(
+                table,
+                sink,
+                compression=rng.choice(("none", "none", "snappy", "gzip", "zstd", "lz4", "brotli")),
+                data_page_version=rng.choice(("1.0", "2.0")),
+                use_dictionary=rng.random() < 0.5,
+                row_group_size=rng.choice((1, 20, 100)),
+                write_page_checksum=rng.random() < 0.3,
+                store_schema=rng.random() < 0.7,
+            )
+    except (pa.ArrowException, ValueError):
+        return b"PAR1"
+    data = sink.getvalue()
+    if rng.random() < 0.4:
+        footer = int.from_bytes(data[-8:-4], "little")
+        changed = mutated(rng, data[-8 - footer : -8], ())
+        size = footer if rng.random() < 0.1 else len(changed)
+        return data[: -8 - footer] + changed + size.to_bytes(4, "little") + b"PAR1"
+    return mutated(rng, data, ()) if rng.random() < 0.8 else data
+
+
+def _nulls(rows: int) -> pa.Array:
+    return pa.Array.from_buffers(pa.null(), rows, [None])
+
+
+@functools.cache
+def _stream_bomb() -> bytes:
+    """Buffers that unpack to a gigabyte, in a column that nobody asks for."""
+    return _written(pa.record_batch({"user_id": _nulls(2**27), "other": np.zeros(2**27)}), "zstd")
+
+
+@functools.cache
+def _null_bomb() -> bytes:
+    """Many rows of no bytes."""
+    return _written(pa.record_batch({"user_id": _nulls(2**31 - 1), "payload": _nulls(2**31 - 1)}), None)
+
+
+@functools.cache
+def _dictionary_bomb() -> bytes:
+    """Few bytes of codes, each of which is a long value."""
+    codes = pa.array(np.zeros(2**22, dtype=np.int8))
+    ids = pa.DictionaryArray.from_arrays(codes, pa.array(["u" * 1_000]))
+    return _written(pa.record_batch({"user_id": ids, "payload": np.zeros(2**22)}), "zstd")
+
+
+def _written(batch: pa.RecordBatch, compression: str | None) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(
+        sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=compression)
+    ) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+@functools.cache
+def _parquet_bomb(name: str) -> bytes:
+    """Two million long values in a dictionary of one."""
+    codes: Any = pa.array(np.zeros(2**21, dtype=np.int32))
+    column = pa.DictionaryArray.from_arrays(codes, pa.array(["u" * 1_000]))
+    sink = io.BytesIO()
+    pq.write_table(pa.table({name: column, "payload": np.zeros(2**21)}), sink, store_schema=False)
+    return sink.getvalue()
+
+
+def prepare() -> None:
+    """Make the bombs before limits apply."""
+    _stream_bomb(), _null_bomb(), _dictionary_bomb()
+    _parquet_bomb("user_id"), _parquet_bomb("other")

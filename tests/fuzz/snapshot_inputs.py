@@ -1,0 +1,119 @@
+"""Snapshots: files whose records contradict themselves, or whose bytes are changed."""
+
+from __future__ import annotations
+
+import functools
+import io
+from random import Random
+from typing import Any
+
+import fastavro
+import numpy as np
+
+from fuzz.mutations import edge, mutated
+from ldpbeam import Answers, tally
+from ldpbeam.schemas.avro import schema
+from ldpbeam.schemas.snapshots import Snapshot, write_snapshots
+from ldpbeam.schemas.study_file import parse_study
+
+STUDY = parse_study("""\
+study: small
+attributes:
+  x:
+    domain: {numeric: [0, 1]}
+    buckets: 8
+    services:
+      a: {mechanism: piecewise, epsilon: 1.0}
+      b: {mechanism: laplace, epsilon: 2.0}
+    estimates:
+      mean: {estimator: ivw}
+      both: {estimator: ule}
+""")
+HOUR = 3_600_000
+
+
+@functools.cache
+def valid() -> bytes:
+    """A file of two snapshots."""
+    attribute = STUDY.attribute("x")
+    rng = np.random.default_rng(1)
+    answers = [
+        Answers(index, np.arange(30), version.mechanism.perturb(rng.random(30), rng))
+        for index, version in enumerate(attribute.versions)
+    ]
+    statistic = tally(attribute, 30, answers)
+    snapshots = [Snapshot("x", (n * HOUR, n * HOUR + HOUR), None, 0, statistic) for n in range(2)]
+    sink = io.BytesIO()
+    write_snapshots(sink, snapshots, attribute, study="small", study_fingerprint="f" * 32, run="r1")
+    return sink.getvalue()
+
+
+@functools.cache
+def _records() -> tuple[Any, ...]:
+    return tuple(fastavro.reader(io.BytesIO(valid())))
+
+
+def snapshot(rng: Random) -> bytes:
+    """A file of snapshots."""
+    if rng.random() < 0.3:
+        return mutated(rng, valid(), ())
+    written = schema("statistic")
+    records = [dict(record) for record in _records()[: rng.choice((0, 1, 1, 2))]]
+    for record in records:
+        for name in rng.sample(sorted(record), rng.choice((0, 1, 1, 2))):
+            record[name] = _changed(rng, record[name])
+    if rng.random() < 0.2:
+        fields = written["fields"]
+        dropped = rng.choice(fields)
+        written["fields"] = [field for field in fields if field is not dropped]
+    sink = io.BytesIO()
+    codec = rng.choice(("null", "deflate", "deflate", "snappy", "bzip2", "xz"))
+    try:
+        fastavro.writer(sink, written, records, codec=codec, sync_marker=bytes(range(16)))
+    except Exception:  # a value of another type than its field's cannot be written
+        return valid()
+    data = sink.getvalue()
+    return mutated(rng, data, (valid(),)) if rng.random() < 0.3 else data
+
+
+def _changed(rng: Random, value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int) or value is None:
+        return rng.choice((None, edge(rng) % 2**63, -1, 0, 2**63 - 1, -(2**63)))
+    if isinstance(value, bytes):
+        size = len(value)
+        return rng.choice(
+            (b"", value[:-1], value[:-8], value + bytes(8), b"\xff" * size, rng.randbytes(size))
+        )
+    if isinstance(value, str):
+        words = (
+            "",
+            "-1",
+            "1e9",
+            "9" * 5_000,
+            "x",
+            "٣",
+            " 7 ",
+            "1_0",
+            "\0",
+            "../x",
+            "\x1b[2J",
+            "NaN",
+            "0" * 32,
+        )
+        return rng.choice(words)
+    if isinstance(value, list):
+        if value and rng.random() < 0.7:
+            place = rng.randrange(len(value))
+            return [*value[:place], _changed(rng, value[place]), *value[place + 1 :]]
+        return rng.choice(([], value[:-1], value + value, value * 50))
+    if isinstance(value, dict):
+        name = rng.choice(sorted(value))
+        return {**value, name: _changed(rng, value[name])}
+    return value
+
+
+def prepare() -> None:
+    """Nothing is costly here but the valid file."""
+    _records()

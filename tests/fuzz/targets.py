@@ -1,0 +1,191 @@
+"""What is fuzzed: for each decoder a generator of inputs, and the way its command takes them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from fuzz import avro_inputs, columnar_inputs, json_inputs, snapshot_inputs, study_inputs
+from fuzz.mutations import mutated
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.rollup import read_all, rolled_up
+from ldpbeam.pipelines.solve import solve
+from ldpbeam.schemas.messages import BadMessage, Message, decode_messages
+from ldpbeam.schemas.study_file import StudyError, parse_study, read_study
+from ldpbeam.transforms.dead_letters import DeadLetter, emit
+from ldpbeam.transforms.files import BadFile, sniff
+from ldpbeam.transforms.read import read_range, split_or_keep
+from ldpbeam.transforms.validate import ValidateReports, wanted_columns
+
+SEEDS = Path(__file__).parents[1] / "data" / "fuzz"
+STUDY = parse_study("""\
+study: fuzz
+attributes:
+  x:
+    domain: {numeric: [0, 1]}
+    buckets: 8
+    services:
+      a: {mechanism: piecewise, epsilon: 1.0}
+      b: {mechanism: laplace, version_field: app, versions: {v1: {epsilon: 1.0}, v2: {epsilon: 2.0}}}
+    estimates: {mean: {estimator: ivw}}
+  y:
+    domain: {categories: 40}
+    services: {a: {mechanism: olh, epsilon: 1.0}, b: {mechanism: oue, epsilon: 1.0}}
+    estimates: {shares: {estimator: norm_sub}}
+windows: {size: 1h}
+""")
+WANTED = wanted_columns(STUDY, None, None)
+#: What of a decoder's output goes on to be validated: its first reports and dead letters.
+MOST_REPORTS, MOST_LETTERS = 50_000, 500
+#: A decoder that met its memory's end and went on has not kept to its limit.
+_NO_MEMORY = re.compile(r"MemoryError|(m|re)alloc|bad_alloc|[Oo]ut of memory|Unable to allocate")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A decoder that is fuzzed.
+
+    Attributes:
+        name: its seeds' folder, and what ``--target`` calls it.
+        generate: makes one input; the same for the same state of the generator of random numbers.
+        decode: decodes an input as the command does, and gives how much of it was taken (reports, snapshots);
+            raises what the command would show as a traceback.
+        prepare: makes what is costly to generate, once.
+        inputs: how many a run of the tests has: all targets take about a minute on two cores.
+    """
+
+    name: str
+    generate: Callable[[Random], bytes]
+    decode: Callable[[bytes], int]
+    prepare: Callable[[], None]
+    inputs: int
+
+    def input(self, seed: int, number: int) -> bytes:
+        """One input: first the seeds as they are, then what is generated, and changed seeds."""
+        seeds = self.seeds
+        if number < len(seeds):
+            return seeds[number]
+        rng = Random(f"{seed}/{self.name}/{number}")
+        if seeds and rng.random() < 0.15:
+            return mutated(rng, rng.choice(seeds), seeds)
+        return self.generate(rng)
+
+    @property
+    def seeds(self) -> list[bytes]:
+        """Small inputs that are kept: valid ones, and those that once found a fault."""
+        if self.name not in _SEEDS:
+            _SEEDS[self.name] = [path.read_bytes() for path in sorted((SEEDS / self.name).glob("*"))]
+        return _SEEDS[self.name]
+
+
+_SEEDS: dict[str, list[bytes]] = {}
+
+
+class UnboundedError(Exception):
+    """A decoder took the end of its memory for damage."""
+
+
+def _say(problem: str) -> None:
+    if not problem or problem.endswith(": "):
+        raise AssertionError(f"a problem without words: {problem!r}")
+    if _NO_MEMORY.search(problem):
+        raise UnboundedError(problem)
+
+
+@contextlib.contextmanager
+def _written(data: bytes) -> Iterator[str]:
+    """The name of a file of some bytes, in memory where the system can."""
+    with tempfile.NamedTemporaryFile(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as file:
+        file.write(data)
+        file.flush()
+        yield file.name
+
+
+def _file(data: bytes) -> int:
+    """A file of reports, as a batch run reads it."""
+    with _written(data) as name:
+        found = sniff(name, len(data))
+        if isinstance(found, BadFile):
+            _say(found.problem)
+            return 0
+        return _look(item for part in split_or_keep(found) for item in read_range(part, WANTED))
+
+
+def _messages(content_type: str) -> Callable[[bytes], int]:
+    def decode(data: bytes) -> int:
+        return _look(
+            DeadLetter(item.message.id, None, item.row, item.reason, item.problem, item.reports, item.data)
+            if isinstance(item, BadMessage)
+            else item
+            for item in decode_messages([Message("7", data, content_type)], WANTED)
+        )
+
+    return decode
+
+
+def _look(items: Iterable[pa.RecordBatch | DeadLetter]) -> int:
+    """Go on with what was decoded, as the pipeline does; gives how many reports there were."""
+    validate: Any = ValidateReports(STUDY).function
+    reports = letters = 0
+    for item in items:
+        if isinstance(item, DeadLetter):
+            letters += 1
+            assert item.reports >= 1, item
+            if letters < MOST_LETTERS:
+                _say(item.detail)
+                list(emit([item], True))
+            continue
+        if reports < MOST_REPORTS:
+            part = item.slice(0, MOST_REPORTS - reports)
+            part.validate(full=True)
+            list(validate.process(part))
+        reports += item.num_rows
+    return reports
+
+
+def _snapshot(data: bytes) -> int:
+    """A file of snapshots, as a roll-up reads it."""
+    with _written(data) as name:
+        try:
+            found = rolled_up(snapshot_inputs.STUDY, read_all([name]))
+        except UserError as error:
+            _say(str(error))
+            return 0
+        for own in found.snapshots:
+            solve(snapshot_inputs.STUDY, own)
+        return len(found.snapshots)
+
+
+def _study(data: bytes) -> int:
+    """A study file, as every command reads it."""
+    with _written(data) as name:
+        try:
+            return len(read_study(name).attributes)
+        except StudyError as error:
+            _say(str(error))
+            return 0
+
+
+AVRO, LINES, JSON = "application/avro", "application/x-ndjson", "application/json"
+ARROW = "application/vnd.apache.arrow.stream"
+TARGETS = (
+    Target("avro_file", avro_inputs.container, _file, avro_inputs.prepare, 500),
+    Target("avro_message", avro_inputs.container, _messages(AVRO), avro_inputs.prepare, 500),
+    Target("avro_object", avro_inputs.single_object, _messages(AVRO), avro_inputs.prepare, 500),
+    Target("json_file", json_inputs.lines, _file, json_inputs.prepare, 500),
+    Target("json_lines", json_inputs.lines, _messages(LINES), json_inputs.prepare, 500),
+    Target("json_report", json_inputs.report, _messages(JSON), json_inputs.prepare, 500),
+    Target("gzip_file", json_inputs.gzipped, _file, json_inputs.prepare, 500),
+    Target("parquet_file", columnar_inputs.parquet, _file, columnar_inputs.prepare, 500),
+    Target("arrow_message", columnar_inputs.stream, _messages(ARROW), columnar_inputs.prepare, 500),
+    Target("snapshot", snapshot_inputs.snapshot, _snapshot, snapshot_inputs.prepare, 500),
+    Target("study_file", study_inputs.study, _study, study_inputs.prepare, 500),
+)
