@@ -9,8 +9,8 @@ import re
 DONE = 0
 #: Something was asked that cannot be: nothing was started, or nothing was written.
 WRONG = 2
-#: Outputs are written, but more of the input was bad than allowed.
-TOO_MANY_BAD = 3
+#: Outputs are written, but more of the input was bad than allowed, or files of it were damaged.
+WITH_CARE = 3
 #: The command was interrupted with Ctrl-C, as shells number it.
 INTERRUPTED = 130
 

@@ -21,12 +21,16 @@ from ldpbeam.pipelines.errors import UserError, end_of, machine_problem
 from ldpbeam.pipelines.output import ACCOUNTING, ESTIMATES, WORKER_ESTIMATES, Output, snapshots_of
 from ldpbeam.pipelines.solve import Watch, solve, sort_key
 from ldpbeam.schemas.estimates import write_avro, write_json_lines
+from ldpbeam.schemas.local_files import refuse_special
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import fingerprint
 from ldpbeam.transforms import counts, files
 from ldpbeam.transforms.counts import accounting
 from ldpbeam.transforms.dead_letters import Disclosure
 from ldpbeam.transforms.write import read_json, read_json_lines, replacing, write_bytes
+
+#: What stands for a problem whose text may repeat what a user-id key hides.
+NOT_SHOWN = "its problem is not shown, because a user-id key hides what is in the input"
 
 
 def find_input(
@@ -47,8 +51,7 @@ def find_input(
     except FileNotFoundError as error:
         raise UserError(str(error)) from None
     if bad and on_bad_file != "skip":
-        unsaid = "its problem is not shown, because a user-id key hides what is in the input"
-        shown = "\n".join(f"{entry.path}: {unsaid if hidden else entry.problem}" for entry in bad[:10])
+        shown = "\n".join(f"{entry.path}: {NOT_SHOWN if hidden else entry.problem}" for entry in bad[:10])
         more = f"\n... and {len(bad) - 10} more" if len(bad) > 10 else ""
         raise UserError(
             f"{shown}{more}\nThese are no files of reports; leave them out of --input, or count each "
@@ -209,9 +212,10 @@ def read_key(path: str | None) -> bytes | None:
     if path is None:
         return None
     try:
+        refuse_special(path)
         key = Path(path).read_bytes()
     except OSError as error:
-        raise UserError(f"--user-id-key-file: {error}") from None
+        raise UserError(f"--user-id-key-file {path}: {error.strerror or error}") from None
     if len(key) < 16:
         raise UserError(f"--user-id-key-file {path}: a key has 16 bytes or more, found {len(key)}")
     return key

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -13,8 +15,9 @@ from ldpbeam.pipelines import compare, tables
 from ldpbeam.pipelines import estimate as stages
 from ldpbeam.pipelines.arguments import Parser
 from ldpbeam.pipelines.batch import BatchJob
+from ldpbeam.pipelines.damage import mark_incomplete, stop_for_damage
 from ldpbeam.pipelines.engines import add_engine_options, engine_of, reach_from_elsewhere
-from ldpbeam.pipelines.errors import DONE, TOO_MANY_BAD, UserError
+from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.ledger import write_ledger
 from ldpbeam.pipelines.options import add_people_options, people_columns, study_of, time_of
 from ldpbeam.pipelines.output import (
@@ -76,28 +79,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
     reach_from_elsewhere(options)
     _check(options, study, beam_arguments)
     people = _truth(options, study)
-    span = _span_of(options, study)
-    # A schedule's command may be started in another folder next time.
-    inputs = (
-        tuple(map(files.absolute, options.input)) if _is_scheduled(options, study) else tuple(options.input)
-    )
-    disclosure = stages.disclosure_of(options)
-    hidden = disclosure.user_id_key is not None
-    good, bad = stages.find_input(inputs, options.on_bad_file, hidden=hidden)
-    output, shared = _place(options, study, span, inputs)
-    job = BatchJob(
-        study=study,
-        files=good,
-        bad_files=bad,
-        output=output.output,
-        run=output.run,
-        attribute=options.attribute,
-        service=options.service,
-        span=span,
-        disclosure=disclosure,
-        partitions=options.partitions,
-        estimate_on=options.estimate_on,
-    )
+    job, shared = _job(options, study)
     console = Console()
     engine = engine_of(options, staged, given=beam_arguments)
     pipeline = stages.assemble(job, engine, beam_arguments)
@@ -116,13 +98,10 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
     if shared:
         claim_shared(shared, options.overwrite)
     else:
-        claim_output(job, inputs)
+        claim_output(job, _inputs(options, study))
     with making(shared) if shared else cleared_if_interrupted(job):
         stages.run_pipeline(pipeline, console, engine.here)
-        sweep([job.path(STATISTICS), job.path(DEAD_LETTERS)])
-        sweep([job.path("")], ACCOUNTING)
-        found = stages.read_accounting(job)
-        records = stages.estimate_all(job, console, options.estimate_on)
+        found, records = _estimated(job, options.on_bad_file, console)
         ledger = write_ledger(job)
         if shared:
             publish(shared, records)
@@ -144,15 +123,78 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
     print(_whereabouts(options.output, shared))
     if found["dead_letters"]:
         tables.print_reasons(console, found)
-    if found["in"] and found["dead_letters"] > options.max_bad_fraction * found["in"]:
+    return _judged(found, options.max_bad_fraction)
+
+
+def _job(options: argparse.Namespace, study: Study) -> tuple[BatchJob, Scheduled | None]:
+    """What the run reads and writes, and for a scheduled run where its files go in the end.
+
+    Raises:
+        UserError: if the input or the output folder cannot be used.
+    """
+    span = _span_of(options, study)
+    inputs = _inputs(options, study)
+    disclosure = stages.disclosure_of(options)
+    hidden = disclosure.user_id_key is not None
+    good, bad = stages.find_input(inputs, options.on_bad_file, hidden=hidden)
+    output, shared = _place(options, study, span, inputs)
+    job = BatchJob(
+        study=study,
+        files=good,
+        bad_files=bad,
+        output=output.output,
+        run=output.run,
+        attribute=options.attribute,
+        service=options.service,
+        span=span,
+        disclosure=disclosure,
+        partitions=options.partitions,
+        estimate_on=options.estimate_on,
+    )
+    return job, shared
+
+
+def _inputs(options: argparse.Namespace, study: Study) -> tuple[str, ...]:
+    """The patterns of the input; a schedule's command may be started in another folder next time."""
+    given = map(files.absolute, options.input) if _is_scheduled(options, study) else options.input
+    return tuple(given)
+
+
+def _estimated(
+    job: BatchJob, on_bad_file: str, console: Console
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The accounting and the estimates of a run whose pipeline has ended.
+
+    Raises:
+        UserError: if files were damaged, and are not to be skipped.
+    """
+    sweep([job.path(STATISTICS), job.path(DEAD_LETTERS)])
+    sweep([job.path("")], ACCOUNTING)
+    found = stages.read_accounting(job)
+    if found["damaged_files"] and on_bad_file == "stop":
+        stop_for_damage(job, found["damaged_files"])
+    if found["damaged_files"]:
+        mark_incomplete(job)
+    records = stages.estimate_all(job, console, job.estimate_on)
+    if found["damaged_files"]:
+        # Workers estimate before it is known that a file is damaged.
+        records = [{**record, "complete": False} for record in records]
+    return found, records
+
+
+def _judged(found: Mapping[str, Any], max_bad_fraction: float) -> int:
+    """The exit code of a run by its accounting, after a warning for each reason to look with care."""
+    warnings = []
+    if found["damaged_files"]:
+        warnings.append(tables.damage_line(found["damaged_files"]))
+    if found["in"] and found["dead_letters"] > max_bad_fraction * found["in"]:
         share = found["dead_letters"] / found["in"]
-        print(
-            f"ldpbeam: {share:.2%} of the input is bad, more than --max-bad-fraction "
-            f"{options.max_bad_fraction:g}; the outputs are written, look at them with care",
-            file=sys.stderr,
-        )
-        return TOO_MANY_BAD
-    return DONE
+        warnings.append(f"{share:.2%} of the input is bad, more than --max-bad-fraction {max_bad_fraction:g}")
+    for warning in warnings:
+        print(f"ldpbeam: {warning}; the outputs are written, look at them with care", file=sys.stderr)
+    if not found["in"]:
+        print("ldpbeam: the input has no report, so there is no estimate", file=sys.stderr)
+    return WITH_CARE if warnings else DONE
 
 
 def _check(options: argparse.Namespace, study: Study, beam_arguments: list[str]) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.domains import Categories, Domain, KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.schemas.local_files import refuse_special
 from ldpbeam.schemas.reports import Columns, decoded
 
 #: More people than this are not simulated in one process.
@@ -94,6 +95,7 @@ def read_people(path: str, columns: PeopleColumns, domain: Domain) -> People:
 
 def _table(path: str, names: list[str]) -> pa.Table:
     try:
+        refuse_special(path)
         return pyarrow.csv.read_csv(
             path,
             convert_options=pyarrow.csv.ConvertOptions(

@@ -11,6 +11,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, KeyValues
 from ldpbeam.mechanisms.privkv import PrivKVM
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.schemas.local_files import refuse_special
 from ldpbeam.schemas.study import Study
 
 
@@ -41,6 +42,7 @@ def read_means(path: str, study: Study, attribute: Attribute) -> Floats:
         UserError: if there is none or more than one, or it is of another study or no estimate of ours.
     """
     try:
+        refuse_special(path)
         records = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError) as error:
         raise UserError(f"--means {path}: {error}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from apache_beam.io.filesystems import FileSystems
 from ldpbeam.pipelines import tables
 from ldpbeam.pipelines.arguments import Parser
 from ldpbeam.pipelines.engines import add_engine_options, engine_of, reach_from_elsewhere
-from ldpbeam.pipelines.errors import DONE, UserError
+from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimate import disclosure_of
 from ldpbeam.pipelines.options import duration_of, study_of
 from ldpbeam.pipelines.output import DEAD_LETTERS, ESTIMATES, STATISTICS, named_in_errors, sweep
@@ -244,4 +245,8 @@ def _said(job: StreamJob) -> int:
         from rich.console import Console
 
         tables.print_reasons(Console(), found)
+    if found["damaged_files"]:
+        line = tables.damage_line(found["damaged_files"])
+        print(f"ldpbeam: {line}; look at the outputs with care", file=sys.stderr)
+        return WITH_CARE
     return DONE

@@ -94,9 +94,18 @@ def accounting_line(found: Mapping[str, Any]) -> str:
     sign = "=" if total == found["in"] else "is NOT"
     terms = " + ".join(f"{found[part]:,} {part.replace('_', ' ')}" for part in parts)
     line = f"{found['in']:,} reports in {sign} {terms}"
+    if found["damaged_files"]:
+        line += f"\n{damage_line(found['damaged_files'])}"
     if "used_in_windows" in found:
         line += f"\n{found['used_in_windows']:,} report-windows used: windows slide, and share reports"
     return line
+
+
+def damage_line(damaged_files: int) -> str:
+    """What is known of the loss in damaged files, of which there is at least one."""
+    if damaged_files == 1:
+        return "1 file is damaged: how many reports it lost is not known"
+    return f"{damaged_files:,} files are damaged: how many reports they lost is not known"
 
 
 def print_reasons(console: Console, found: Mapping[str, Any]) -> None:

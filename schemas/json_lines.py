@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any
@@ -67,26 +66,30 @@ def read_chunks(stream: IO[bytes], start: int, stop: int) -> Iterator[tuple[int,
 def read_gzip_chunks(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
     """(offset, text) of all lines of a compressed stream; offsets are those of the plain text.
 
+    The stream is decompressed twice: lines are handed out only after every checksum has been compared.
+
+    Args:
+        stream: seekable, at its start.
+
     Raises:
-        EOFError: if the stream was cut short, after the lines up to there.
-        OSError: if it is damaged, likewise.
+        EOFError: if the stream was cut short, before any line.
+        OSError, zlib.error: if it is damaged, likewise.
     """
-    position, text, problem = 0, b"", None
+    whole_stream = gzip.GzipFile(fileobj=stream)
+    while whole_stream.read1(CHUNK_BYTES):
+        pass
+    stream.seek(0)
+    position, text = 0, b""
     plain = gzip.GzipFile(fileobj=stream)
-    while problem is None:
-        try:
-            part = plain.read1(CHUNK_BYTES)
-        except (EOFError, OSError, zlib.error) as error:
-            part, problem = b"", error
+    while True:
+        part = plain.read1(CHUNK_BYTES)
         text += part
         whole = len(text) if not part else text.rfind(b"\n") + 1 if len(text) >= CHUNK_BYTES else 0
         if whole:
             yield position, text[:whole]
             position, text = position + whole, text[whole:]
         if not part:
-            break
-    if problem is not None:
-        raise problem
+            return
 
 
 def decode_lines(position: int, text: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | BadLine]:

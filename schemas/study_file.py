@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from ldpbeam.schemas.local_files import refuse_special
 from ldpbeam.schemas.study import (
     AttributeModel,
     DomainModel,
@@ -47,6 +48,7 @@ def read_study(path: str | Path) -> Study:
         StudyError: if there is no such file, or it is no valid study.
     """
     try:
+        refuse_special(str(path))
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise StudyError(f"{path}: cannot be read: {error}") from None

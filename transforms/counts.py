@@ -22,6 +22,8 @@ IN_WINDOWS = "used_in_windows"
 #: With sliding windows: a report that is too late for three of them counts three times.
 LATE_IN_WINDOWS = "late_in_windows"
 REASON = "dead_letters_by_reason/"
+#: The start of a count's name whose rest is a damaged file: a file that several workers read counts once.
+_DAMAGED = "damaged_file/"
 
 #: Reports read so far by workers in this process; a progress line's only source on engines that say
 #: nothing until they end.
@@ -37,6 +39,12 @@ def count(name: str, reports: int) -> beam.pvalue.TaggedOutput:
     return beam.pvalue.TaggedOutput(COUNTS, (name, reports))
 
 
+def damaged_file(path: str) -> beam.pvalue.TaggedOutput:
+    """A damaged file, to emit from a DoFn as often as damage is found in it."""
+    Metrics.counter("ldpbeam", "damaged_places").inc()
+    return beam.pvalue.TaggedOutput(COUNTS, (_DAMAGED + path, 1))
+
+
 def accounting(counts: Iterable[tuple[str, int]]) -> dict[str, object]:
     """The accounting of a run, from the counts of all its stages."""
     total: Counter[str] = Counter()
@@ -45,6 +53,7 @@ def accounting(counts: Iterable[tuple[str, int]]) -> dict[str, object]:
     reasons = {k.removeprefix(REASON): n for k, n in sorted(total.items()) if k.startswith(REASON)}
     names = (IN, USED, DUPLICATES, LATE, OUT_OF_RANGE, DEAD_LETTERS)
     found: dict[str, object] = {name: total[name] for name in names}
+    found["damaged_files"] = sum(name.startswith(_DAMAGED) for name in total)
     for name in (IN_WINDOWS, LATE_IN_WINDOWS):
         if name in total:
             found[name] = total[name]

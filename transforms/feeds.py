@@ -19,12 +19,14 @@ class Parcel(NamedTuple):
         letters: what did not decode.
         receipts: what the feed is told when all of it is safe.
         published: when the last of it was sent, in epoch milliseconds.
+        damaged: files in which damage was found.
     """
 
     batches: Sequence[pa.RecordBatch]
     letters: Sequence[DeadLetter]
     receipts: Sequence[str]
     published: int
+    damaged: Sequence[str] = ()
 
 
 class OpenFeed(ABC):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.schemas import containers, json_lines, parquet
+from ldpbeam.schemas.local_files import NotAFileError, refuse_special
 
 GZIP_MAGIC = b"\x1f\x8b"
 #: Files are read in ranges of about this many bytes.
@@ -42,12 +44,14 @@ class FileRange(NamedTuple):
         format: as in :class:`ReportFile`.
         start: the first byte (Avro, JSON lines) or row group (Parquet).
         stop: the first one that is not of the range.
+        size: the file's length in bytes when it was found.
     """
 
     path: str
     format: str
     start: int
     stop: int
+    size: int
 
 
 class BadFile(NamedTuple):
@@ -94,7 +98,13 @@ def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def open_raw(path: str) -> IO[bytes]:
-    """A file's own bytes, whatever its name says of compression."""
+    """A file's own bytes, whatever its name says of compression.
+
+    Raises:
+        NotAFileError: if it is a FIFO, a device or a socket; it is not opened.
+    """
+    if "://" not in path:
+        refuse_special(path)
     return cast("IO[bytes]", FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
 
 
@@ -114,6 +124,8 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
         return BadFile(path, str(error))
     except IsADirectoryError:
         return BadFile(path, "it is a folder; to read the files in it, add /*")
+    except NotAFileError as error:
+        return BadFile(path, str(error))
     except (BeamIOError, OSError) as error:
         return BadFile(path, f"it cannot be opened: {error}")
     kind = "jsonl"
@@ -137,20 +149,38 @@ def sniff_all(files: Iterable[tuple[str, int]]) -> tuple[list[ReportFile], list[
     )
 
 
+def see_size(stream: IO[bytes], file: ReportFile | FileRange) -> None:
+    """See that an open file still has what it had when it was found.
+
+    A file of Avro or JSON lines may have grown: what was added later is not read. A file of another format
+    was written anew if its size is another.
+
+    Raises:
+        ValueError: if it is shorter, or its size is another where that matters.
+    """
+    stream.seek(0, os.SEEK_END)
+    size = stream.tell()
+    may_grow = file.format in ("avro", "jsonl")
+    if size < file.size or (size > file.size and not may_grow):
+        raise ValueError(f"it has {size:,} bytes, and had {file.size:,} when it was found")
+
+
 def split(file: ReportFile) -> Iterator[FileRange]:
     """The ranges of a file; compressed text is never split.
 
     Raises:
-        ValueError: if it is a Parquet file without a readable footer.
+        ValueError: if it is a Parquet file that has changed, or has no readable footer.
+        OSError: if a Parquet file cannot be opened any more.
     """
     if file.format == "jsonl.gz":
-        yield FileRange(file.path, file.format, 0, file.size)
+        yield FileRange(file.path, file.format, 0, file.size, file.size)
         return
     if file.format == "parquet":
         with open_raw(file.path) as stream:
+            see_size(stream, file)
             groups = len(parquet.row_groups(stream))
         for index in range(groups):
-            yield FileRange(file.path, file.format, index, index + 1)
+            yield FileRange(file.path, file.format, index, index + 1, file.size)
         return
     for start in range(0, file.size, RANGE_BYTES):
-        yield FileRange(file.path, file.format, start, min(start + RANGE_BYTES, file.size))
+        yield FileRange(file.path, file.format, start, min(start + RANGE_BYTES, file.size), file.size)

@@ -21,7 +21,7 @@ from ldpbeam.schemas.reports import Columns
 from ldpbeam.transforms.dead_letters import DeadLetter
 from ldpbeam.transforms.feeds import Feed, OpenFeed, Parcel
 from ldpbeam.transforms.files import BadFile, FileRange, absolute, literal, pattern_of, sniff
-from ldpbeam.transforms.read import read_range, split_or_keep
+from ldpbeam.transforms.read import DAMAGE, read_range, split_or_keep
 from ldpbeam.transforms.write import make_folder, read_json, replacing
 
 #: New files are looked for so often, in seconds.
@@ -105,7 +105,8 @@ class _Watched(OpenFeed):
             elif item.num_rows:
                 metadata = {**(item.schema.metadata or {}), b"file": part.path.encode()}
                 batches.append(item.replace_schema_metadata(metadata))
-        return Parcel(batches, letters, [receipt], int(1000 * written))
+        damaged = [part.path] if any(letter.reason in DAMAGE for letter in letters) else []
+        return Parcel(batches, letters, [receipt], int(1000 * written), damaged)
 
     def _look(self) -> None:
         try:

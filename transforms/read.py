@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import IO, Any
 
 import apache_beam as beam
 import pyarrow as pa
@@ -13,13 +13,16 @@ from apache_beam.io.filesystem import BeamIOError
 from ldpbeam.schemas import avro, json_lines, parquet
 from ldpbeam.schemas.containers import Block, read_blocks, read_header
 from ldpbeam.schemas.reports import Columns
-from ldpbeam.transforms.counts import COUNTS, IN, count
+from ldpbeam.transforms.counts import COUNTS, IN, count, damaged_file
 from ldpbeam.transforms.dead_letters import DEAD, DeadLetter, Disclosure, emit
-from ldpbeam.transforms.files import BadFile, FileRange, ReportFile, open_raw, split
+from ldpbeam.transforms.files import BadFile, FileRange, ReportFile, open_raw, see_size, split
 
 BAD_FILE = "bad_file"
 CORRUPT_BLOCK = "corrupt_block"
 NOT_JSON = "not_json"
+#: The reasons of dead letters that stand for damage: how many reports it cost is not known.
+DAMAGE = frozenset({BAD_FILE, CORRUPT_BLOCK})
+_CUT_LINE = "the file ends inside a line: it was cut short, or is still being written"
 
 
 class ReadReports(beam.PTransform):
@@ -61,13 +64,13 @@ class ReadReports(beam.PTransform):
 
 
 def split_or_keep(file: ReportFile | BadFile) -> Iterator[FileRange | BadFile]:
-    """The ranges of a file; one that turns out to be bad as it is."""
+    """The ranges of a file; a malformed one is handed on as it is."""
     if isinstance(file, BadFile):
         yield file
         return
     try:
         yield from split(file)
-    except ValueError as error:
+    except (BeamIOError, OSError, ValueError) as error:
         yield BadFile(file.path, str(error))
 
 
@@ -81,6 +84,8 @@ class _ReadRange(beam.DoFn):
         for item in read_range(element, self.columns):
             if isinstance(item, DeadLetter):
                 yield count(IN, item.reports)
+                if item.reason in DAMAGE:
+                    yield damaged_file(path)
                 yield from emit([item], self.disclosure)
             elif item.num_rows:
                 yield count(IN, item.num_rows)
@@ -89,67 +94,74 @@ class _ReadRange(beam.DoFn):
 
 
 def read_range(element: FileRange | BadFile, columns: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:
-    """Decoded batches of a part of a file, and what of it does not decode."""
-    path = element.path
+    """Decoded batches of a part of a file, and dead letters of the rest.
+
+    Damage is a dead letter whose reason is one of :data:`DAMAGE`; what was read before it counts. Compressed
+    text counts as a whole or not at all.
+    """
     if isinstance(element, BadFile):
-        yield DeadLetter(path, None, None, BAD_FILE, element.problem, 1, path.encode())
+        yield _bad_file(element.path, None, element.problem)
         return
     try:
-        if element.format == "avro":
-            yield from _read_avro(element, columns)
-        elif element.format == "parquet":
-            yield from _read_parquet(element, columns)
+        with open_raw(element.path) as stream:
+            if element.format not in ("avro", "jsonl"):
+                see_size(stream, element)
+            yield from _READERS[element.format](stream, element, columns)
+            # The file may have been cut while it was read.
+            see_size(stream, element)
+    except (BeamIOError, OSError, EOFError, zlib.error, ValueError) as error:
+        yield _bad_file(element.path, element.start, str(error))
+
+
+def _bad_file(path: str, position: int | None, problem: str) -> DeadLetter:
+    return DeadLetter(path, position, None, BAD_FILE, problem, 1, path.encode())
+
+
+def _read_avro(stream: IO[bytes], part: FileRange, columns: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:
+    header = read_header(stream)
+    blocks = read_blocks(stream, header, part.start, part.stop)
+    for item in avro.decode_blocks(header, blocks, columns):
+        if isinstance(item, Block):
+            yield DeadLetter(
+                part.path, item.position, None, CORRUPT_BLOCK, item.problem, item.reports, item.data
+            )
         else:
-            yield from _read_lines(element, columns)
-    except (BeamIOError, OSError, EOFError, zlib.error) as error:
-        yield DeadLetter(path, element.start, None, BAD_FILE, str(error), 1, path.encode())
+            yield item
 
 
-def _read_avro(part: FileRange, columns: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:
-    with open_raw(part.path) as stream:
-        try:
-            header = read_header(stream)
-        except ValueError as error:
-            if part.start == 0:
-                yield DeadLetter(part.path, 0, None, BAD_FILE, str(error), 1, part.path.encode())
-            return
-        blocks = read_blocks(stream, header, part.start, part.stop)
-        for item in avro.decode_blocks(header, blocks, columns):
-            if isinstance(item, Block):
-                yield DeadLetter(
-                    part.path,
-                    item.position,
-                    None,
-                    CORRUPT_BLOCK,
-                    item.problem,
-                    item.reports,
-                    item.data,
-                )
-            else:
-                yield item
-
-
-def _read_parquet(part: FileRange, columns: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:
+def _read_parquet(
+    stream: IO[bytes], part: FileRange, columns: Columns
+) -> Iterator[pa.RecordBatch | DeadLetter]:
     for index in range(part.start, part.stop):
-        with open_raw(part.path) as stream:
-            try:
-                yield from parquet.decode_row_group(stream, index, columns)
-            except ValueError as error:
-                reports = parquet.row_groups(stream)[index]
-                place = f"{part.path} row group {index}".encode()
-                yield DeadLetter(part.path, index, None, CORRUPT_BLOCK, str(error), max(1, reports), place)
+        reports = 0
+        try:
+            for batch in parquet.decode_row_group(stream, index, columns):
+                reports += batch.num_rows
+                yield batch
+        except ValueError as error:
+            groups = parquet.row_groups(stream)
+            lost = groups[index] - reports if index < len(groups) else 1
+            place = f"{part.path} row group {index}".encode()
+            yield DeadLetter(part.path, index, None, CORRUPT_BLOCK, str(error), max(1, lost), place)
 
 
-def _read_lines(part: FileRange, columns: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:
-    with open_raw(part.path) as stream:
-        chunks = (
-            json_lines.read_gzip_chunks(stream)
-            if part.format == "jsonl.gz"
-            else json_lines.read_chunks(stream, part.start, part.stop)
-        )
-        for position, text in chunks:
-            for item in json_lines.decode_lines(position, text, columns):
-                if isinstance(item, json_lines.BadLine):
-                    yield DeadLetter(part.path, item.position, 0, NOT_JSON, item.problem, 1, item.data)
-                else:
-                    yield item
+def _read_lines(
+    stream: IO[bytes], part: FileRange, columns: Columns
+) -> Iterator[pa.RecordBatch | DeadLetter]:
+    chunks = (
+        json_lines.read_gzip_chunks(stream)
+        if part.format == "jsonl.gz"
+        else json_lines.read_chunks(stream, part.start, part.stop)
+    )
+    for position, text in chunks:
+        end = position + len(text)
+        for item in json_lines.decode_lines(position, text, columns):
+            if not isinstance(item, json_lines.BadLine):
+                yield item
+            elif item.position + len(item.data) == end:
+                yield DeadLetter(part.path, item.position, 0, BAD_FILE, _CUT_LINE, 1, item.data)
+            else:
+                yield DeadLetter(part.path, item.position, 0, NOT_JSON, item.problem, 1, item.data)
+
+
+_READERS = {"avro": _read_avro, "parquet": _read_parquet, "jsonl": _read_lines, "jsonl.gz": _read_lines}

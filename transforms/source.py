@@ -30,7 +30,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 from ldpbeam.schemas.study import WindowsModel
 from ldpbeam.transforms.batches import WATERMARK
-from ldpbeam.transforms.counts import COUNTS, IN, count
+from ldpbeam.transforms.counts import COUNTS, IN, count, damaged_file
 from ldpbeam.transforms.dead_letters import DEAD, Disclosure, emit
 from ldpbeam.transforms.feeds import Feed, OpenFeed, Parcel
 from ldpbeam.transforms.journal import Journal, OpenWindow, asked_to_stop
@@ -130,6 +130,7 @@ class Unpack(beam.DoFn):
         reports = sum(batch.num_rows for batch in taken.parcel.batches)
         reports += sum(letter.reports for letter in taken.parcel.letters)
         yield count(IN, reports)
+        yield from map(damaged_file, taken.parcel.damaged)
         yield from emit(taken.parcel.letters, self.disclosure)
         for batch in taken.parcel.batches:
             metadata = dict(batch.schema.metadata or {})

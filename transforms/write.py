@@ -32,7 +32,7 @@ from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import fingerprint
 from ldpbeam.schemas.times import milliseconds
 from ldpbeam.transforms.counts import accounting
-from ldpbeam.transforms.files import literal
+from ldpbeam.transforms.files import literal, open_raw
 
 #: Dead letters are gathered into at most this many files.
 DEAD_LETTER_SHARDS = 4
@@ -269,4 +269,4 @@ def read_json_lines(path: str) -> list[dict[str, Any]]:
 
 def opened(path: str) -> Any:
     """A stream of a file on any file system."""
-    return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+    return open_raw(path)

@@ -121,7 +121,7 @@ def test_the_avro_file_has_the_same_estimates(run: Any) -> None:
 
 def test_the_accounting_closes_and_is_printed(run: Any) -> None:
     total = 2 * PEOPLE + PEOPLE * 2 // 3
-    zeros = dict.fromkeys(("duplicates", "late", "out_of_range", "dead_letters"), 0)
+    zeros = dict.fromkeys(("duplicates", "late", "out_of_range", "dead_letters", "damaged_files"), 0)
     assert run.accounting == {"in": total, "used": total, **zeros, "dead_letters_by_reason": {}}
     line = f"{total:,} reports in = {total:,} used + 0 duplicates + 0 late + 0 out of range + 0 dead letters"
     assert line in run.out

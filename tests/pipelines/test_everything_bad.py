@@ -119,7 +119,7 @@ def case(tmp_path_factory: pytest.TempPathFactory, small_text: str) -> Case:
     (folder / "cut.avro").write_bytes(cut[: cut_ends[2] + 40])
     fates += Counter(used=20, corrupt_block=10)
     zipped = [json.dumps(report(f"g{i}", service="b")) for i in range(40)]
-    (folder / "more.jsonl.gz").write_bytes(gzip.compress("\n".join([*zipped, "broken"]).encode()))
+    (folder / "more.jsonl.gz").write_bytes(gzip.compress("\n".join([*zipped, "broken", ""]).encode()))
     fates += Counter(used=40, not_json=1)
     rows = [report(f"p{i}") for i in range(30)] + [report("p98", payload=float("nan")), report("p99")]
     table = pa.Table.from_pylist([{**row, "payload": row["payload"]} for row in rows])
@@ -151,10 +151,8 @@ def test_the_accounting_of_everything_bad_at_once_closes_exactly(run: Any, case:
     assert {key: found[key] for key in case.expected} == dict(case.expected)
     assert found["in"] == case.expected.total()
     used, dead = case.expected["used"], case.expected["dead_letters"]
-    assert (
-        f"{found['in']} reports in = {used} used + 4 duplicates + 0 late + 2 out of range + {dead} dead"
-        in (run.out)
-    )
+    line = f"{found['in']} reports in = {used} used + 4 duplicates + 0 late + 2 out of range + {dead} dead"
+    assert line in run.out
 
 
 def test_the_good_reports_are_all_in_the_statistics(run: Any, case: Case) -> None:
@@ -167,6 +165,8 @@ def test_more_bad_input_than_allowed_is_exit_code_3_with_the_outputs(run: Any, c
     assert run.code == 3
     share = case.expected["dead_letters"] / case.expected.total()
     assert f"{share:.2%} of the input is bad, more than --max-bad-fraction 0.01" in run.err
+    assert "3 files are damaged: how many reports they lost is not known" in run.err
+    assert run.accounting["damaged_files"] == 3
     for reason, reports in case.reasons.items():
         assert any(line.split() == [*reason.split("_"), str(reports)] for line in run.out.splitlines())
     assert [e["name"] for e in run.estimates] == ["mean", "both"] * 3

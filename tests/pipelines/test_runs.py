@@ -173,7 +173,7 @@ def test_what_earlier_runs_left_open_stands_in_the_runs_folder(tmp_path: Path) -
 def test_the_accounting_of_a_run_is_all_zeros_where_nothing_came(tmp_path: Path) -> None:
     own = job(tmp_path)
     claim_for_stream(own)
-    names = ("in", "used", "duplicates", "late", "out_of_range", "dead_letters")
+    names = ("in", "used", "duplicates", "late", "out_of_range", "dead_letters", "damaged_files")
     assert read_run_accounting(own) == {**dict.fromkeys(names, 0), "dead_letters_by_reason": {}}
     (tmp_path / "runs" / "run-1" / "accounting.json").write_text('{"in": 5}')
     assert read_run_accounting(own) == {"in": 5}

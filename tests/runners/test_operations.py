@@ -422,7 +422,7 @@ def test_what_fails_the_same_way_each_time_is_not_tried_again() -> None:
     assert codes == {
         "containerName": "estimate",
         "operator": "In",
-        "values": [errors.WRONG, errors.TOO_MANY_BAD],
+        "values": [errors.WRONG, errors.WITH_CARE],
     }
     assert job["template"]["spec"]["restartPolicy"] == "Never", "else there is no such policy"
     assert cron["spec"]["concurrencyPolicy"] == "Forbid"

@@ -96,7 +96,7 @@ def test_compressed_lines_are_read_whole_with_their_places_in_the_plain_text(siz
 
 
 @pytest.mark.parametrize("wrong", ["cut", "damaged"])
-def test_a_broken_compressed_stream_gives_the_lines_up_to_there(wrong: str) -> None:
+def test_a_broken_compressed_stream_gives_no_line(wrong: str) -> None:
     text = b"".join(b'{"user_id":"%d"}\n' % (n**5 % 99991) for n in range(5000))
     packed = bytearray(gzip.compress(text))
     if wrong == "cut":
@@ -107,9 +107,7 @@ def test_a_broken_compressed_stream_gives_the_lines_up_to_there(wrong: str) -> N
     with mock.patch.object(json_lines, "CHUNK_BYTES", 1000), pytest.raises((EOFError, OSError, zlib.error)):
         for _, chunk in read_gzip_chunks(io.BytesIO(bytes(packed))):
             found.append(chunk)
-    got = b"".join(found)
-    assert len(got) > len(text) // 3
-    assert text.startswith(got[: len(text) // 3])
+    assert found == []
 
 
 def test_line_ends_blank_lines_and_a_missing_last_one_change_nothing() -> None:

@@ -262,7 +262,9 @@ def test_what_of_a_file_does_not_decode_is_a_dead_letter_and_the_rest_counts(wat
     (parcel, damaged) = everything(watching.open())
     assert users([parcel]) == ["ann", "bob"]
     assert [letter.reason for letter in parcel.letters] == ["not_json"]
-    assert damaged.letters[-1].reason == "bad_file"
+    assert parcel.damaged == []
+    assert (users([damaged]), [letter.reason for letter in damaged.letters]) == ([], ["bad_file"])
+    assert damaged.damaged == [str(watching.path / "b.gz")]
 
 
 def test_an_empty_file_is_done_when_it_is_acknowledged(watching: Watching) -> None:
@@ -285,6 +287,7 @@ def test_a_file_that_is_gone_before_it_is_read_is_a_dead_letter(
     assert users([parcel for parcel in [opened.take()] if parcel]) == ["ann"]
     (watching.path / "b").unlink()
     (gone,) = everything(opened)
+    assert gone.damaged == [str(watching.path / "b")]
     assert [(letter.file, letter.reason) for letter in gone.letters] == [
         (str(watching.path / "b"), "bad_file")
     ]

@@ -23,7 +23,7 @@ from ldpbeam.runners import direct
 from ldpbeam.schemas import avro
 from ldpbeam.schemas.reports import Columns
 from ldpbeam.transforms import files
-from ldpbeam.transforms.counts import COUNTS
+from ldpbeam.transforms.counts import COUNTS, accounting
 from ldpbeam.transforms.dead_letters import DEAD, Disclosure
 from ldpbeam.transforms.read import ReadReports
 
@@ -147,14 +147,14 @@ def test_ranges_cover_a_file_once(size: int, monkeypatch: pytest.MonkeyPatch) ->
     for kind in ("avro", "jsonl"):
         ranges = list(files.split(files.ReportFile("p", size, kind)))
         assert [byte for part in ranges for byte in range(part.start, part.stop)] == list(range(size))
-        assert all(part.stop - part.start <= 100 for part in ranges)
-    assert [part[2:] for part in files.split(files.ReportFile("p", size, "jsonl.gz"))] == [(0, size)]
+        assert all(part.stop - part.start <= 100 and part.size == size for part in ranges)
+    assert [part[2:] for part in files.split(files.ReportFile("p", size, "jsonl.gz"))] == [(0, size, size)]
 
 
 def test_parquet_is_split_by_row_group(tmp_path: Path) -> None:
-    (tmp_path / "p").write_bytes(parquet_bytes())
-    ranges = list(files.split(files.ReportFile(str(tmp_path / "p"), 1, "parquet")))
-    assert [part[2:] for part in ranges] == [(k, k + 1) for k in range(5)]
+    size = (tmp_path / "p").write_bytes(parquet_bytes())
+    ranges = list(files.split(files.ReportFile(str(tmp_path / "p"), size, "parquet")))
+    assert [part[2:] for part in ranges] == [(k, k + 1, size) for k in range(5)]
 
 
 # Ranges shorter than a line, than a block, than the header, and as long as a file.
@@ -204,14 +204,18 @@ def test_line_ends_and_blank_lines_do_not_matter(tmp_path: Path) -> None:
     assert got["dead"] == []
 
 
-def test_a_file_without_a_readable_header_is_one_dead_letter_however_it_is_split(
+def test_a_file_without_a_readable_header_is_one_damaged_file_however_it_is_split(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "RANGE_BYTES", 20)
+    monkeypatch.setattr(files, "RANGE_BYTES", 52)
     (tmp_path / "x").write_bytes(b"Obj\x01" + bytes(100))
     got = read_files([files.ReportFile(str(tmp_path / "x"), 104, "avro")], [])
-    assert [(letter["reason"], letter["position"]) for letter in got["dead"]] == [("bad_file", 0)]
-    assert dict(got["counts"])["in"] == 1
+    assert sorted((letter["reason"], letter["position"]) for letter in got["dead"]) == [
+        ("bad_file", 0),
+        ("bad_file", 52),
+    ]
+    found = accounting(got["counts"])
+    assert (found["in"], found["dead_letters"], found["damaged_files"]) == (2, 2, 1)
 
 
 def test_only_the_columns_that_matter_are_read(tmp_path: Path) -> None:
@@ -246,4 +250,5 @@ def test_a_corrupt_block_is_one_dead_letter_however_the_file_is_split(
         "in": len(RECORDS),
         "dead_letters": lost,
         "dead_letters_by_reason/corrupt_block": lost,
+        f"damaged_file/{path}": 1,
     }

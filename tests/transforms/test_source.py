@@ -616,11 +616,12 @@ def test_progress_is_of_all_readers_of_a_run(tmp_path: Path, monkeypatch: pytest
 
 def test_a_parcel_is_unpacked_to_batches_dead_letters_and_counts() -> None:
     own = batch(at(1), at(2)).replace_schema_metadata({"file": "feed"})
-    parcel = Parcel([own, batch(at(3))], [LETTER], ["r"], NOW)
+    parcel = Parcel([own, batch(at(3))], [LETTER], ["r"], NOW, ["in/a.avro"])
     given = list(Unpack(Disclosure(records=True)).process(Taken(parcel, 0)))
     tagged = [(one.tag, one.value) for one in given if isinstance(one, beam.pvalue.TaggedOutput)]
     assert [value for tag, value in tagged if tag == COUNTS] == [
         ("in", 6),
+        ("damaged_file/in/a.avro", 1),
         ("dead_letters_by_reason/not_json", 3),
         ("dead_letters", 3),
     ]

@@ -38,6 +38,7 @@ ADDED_UP = {
     "late": 1,
     "out_of_range": 0,
     "dead_letters": 2,
+    "damaged_files": 0,
     "dead_letters_by_reason": {"no_payload": 0, "not_json": 2},
 }
 
@@ -84,6 +85,7 @@ def test_the_accounting_adds_up_all_counts_while_they_grow(
         "in": 5,
         "used": 3,
         "dead_letters": 2,
+        "damaged_files": 0,
         "dead_letters_by_reason": {"not_json": 2},
     }
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["accounting.json"]

@@ -223,5 +223,6 @@ def test_the_accounting_adds_up_what_every_stage_counted(tmp_path: Path) -> None
         "late": 0,
         "out_of_range": 2,
         "dead_letters": 2,
+        "damaged_files": 0,
         "dead_letters_by_reason": {"a": 1, "b": 1},
     }
