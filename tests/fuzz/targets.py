@@ -20,7 +20,7 @@ from ldpbeam.pipelines.rollup import read_all, rolled_up
 from ldpbeam.pipelines.solve import solve
 from ldpbeam.schemas.messages import BadMessage, Message, decode_messages
 from ldpbeam.schemas.study_file import StudyError, parse_study, read_study
-from ldpbeam.transforms.dead_letters import DeadLetter, emit
+from ldpbeam.transforms.dead_letters import DeadLetter, Disclosure, emit
 from ldpbeam.transforms.files import BadFile, sniff
 from ldpbeam.transforms.read import read_range, split_or_keep
 from ldpbeam.transforms.validate import ValidateReports, wanted_columns
@@ -141,7 +141,7 @@ def _look(items: Iterable[pa.RecordBatch | DeadLetter]) -> int:
             assert item.reports >= 1, item
             if letters < MOST_LETTERS:
                 _say(item.detail)
-                list(emit([item], True))
+                list(emit([item], Disclosure(records=True)))
             continue
         if reports < MOST_REPORTS:
             part = item.slice(0, MOST_REPORTS - reports)
