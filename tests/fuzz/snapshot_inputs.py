@@ -112,8 +112,3 @@ def _changed(rng: Random, value: Any) -> Any:
         name = rng.choice(sorted(value))
         return {**value, name: _changed(rng, value[name])}
     return value
-
-
-def prepare() -> None:
-    """Nothing is costly here but the valid file."""
-    _records()

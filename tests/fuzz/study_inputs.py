@@ -93,8 +93,3 @@ def _hostile(rng: Random) -> bytes:
             "study: x\nattributes:\n  x: {domain: {categories: " + str(10 ** rng.randrange(30)) + "}}",
         )
     ).encode()
-
-
-def prepare() -> None:
-    """Read the examples."""
-    seeds()
