@@ -19,13 +19,16 @@ def row_groups(stream: IO[bytes]) -> list[int]:
     """The number of rows of each row group.
 
     Raises:
-        ValueError: if this is no Parquet file.
+        ValueError: if this is no Parquet file, or its footer contradicts itself.
     """
     try:
         metadata = pq.ParquetFile(stream).metadata
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"no Parquet file: {error}") from None
-    return [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
+    groups = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
+    if sum(groups) != metadata.num_rows:
+        raise ValueError(f"its row groups have {sum(groups):,} rows, and its footer says {metadata.num_rows:,}")
+    return groups
 
 
 def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator[pa.RecordBatch]:

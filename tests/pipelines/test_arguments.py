@@ -144,7 +144,7 @@ ESTIMATE: list[tuple[tuple[object, ...], str]] = [
     (("--attribute", "y"), "--attribute y: the study has x"),
     (("--truth", "people.csv"), "--value-column is missing"),
     (("--truth", "nothing.csv", "--value-column", "value"), "nothing.csv: "),
-    (("--user-id-key-file", "nothing.key"), "--user-id-key-file: "),
+    (("--user-id-key-file", "nothing.key"), "--user-id-key-file nothing.key: No such file"),
     (("--parallelism", "few"), "argument --parallelism: invalid int value: 'few'"),
     (("--runner", "moon"), "moon"),
 ]

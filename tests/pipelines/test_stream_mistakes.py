@@ -385,3 +385,17 @@ def test_what_an_earlier_run_left_open_is_said(streaming: Streaming) -> None:
         "what this run says of them is marked incomplete"
     )
     assert {window.start for window in streaming.jobs[1].incomplete} == {3_600_000, 3 * 3_600_000}
+
+
+def test_damaged_files_are_said_at_the_end(streaming: Streaming) -> None:
+    def accounting() -> None:
+        own = streaming.output / "runs" / streaming.jobs[0].run
+        names = ("in", "used", "duplicates", "late", "out_of_range", "dead_letters")
+        found = {**dict.fromkeys(names, 0), "damaged_files": 2, "dead_letters_by_reason": {}}
+        (own / "accounting.json").write_text(json.dumps(found))
+
+    streaming.during = accounting
+    found = streaming.run("--input", "in/*")
+    assert found.code == 3
+    assert "2 files are damaged: how many reports they lost is not known" in found.out
+    assert "2 files are damaged: how many reports they lost is not known" in found.err
