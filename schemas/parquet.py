@@ -27,7 +27,9 @@ def row_groups(stream: IO[bytes]) -> list[int]:
         raise ValueError(f"no Parquet file: {error}") from None
     groups = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
     if sum(groups) != metadata.num_rows:
-        raise ValueError(f"its row groups have {sum(groups):,} rows, and its footer says {metadata.num_rows:,}")
+        raise ValueError(
+            f"its row groups have {sum(groups):,} rows, and its footer says {metadata.num_rows:,}"
+        )
     return groups
 
 

@@ -153,7 +153,7 @@ def test_a_study_that_is_not_there(streaming: Streaming) -> None:
         (["--overwrite"], "unknown option --overwrite"),
         (["--runner", "moon"], "--runner moon: "),
         (["--runner", "os.path.join"], "--runner os.path.join: "),
-        (["--user-id-key-file", "nothing.key"], "--user-id-key-file: "),
+        (["--user-id-key-file", "nothing.key"], "--user-id-key-file nothing.key: No such file or directory"),
     ],
 )
 def test_an_option_that_cannot_be(options: list[str], said: str, streaming: Streaming) -> None:
