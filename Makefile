@@ -8,7 +8,7 @@ FOLDERS := schemas transforms pipelines runners
 TREE   := build/tree
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-stream test fast fuzz lint format benchmarks flink-up flink-down clean
+.PHONY: help install demo demo-stream test fast fuzz test-busy lint format benchmarks flink-up flink-down clean
 
 help:
 	@echo "make demo        simulate people at three services, run the pipeline, compare with the truth"
@@ -16,6 +16,7 @@ help:
 	@echo "make test        lint, then every test"
 	@echo "make fast        the tests that take seconds"
 	@echo "make fuzz        hostile bytes for every decoder: SECONDS=600 for each, TARGET=avro_file SEED=2"
+	@echo "make test-busy   every test, ROUNDS=3 times, while BUSY=2 other processes keep the cores busy"
 	@echo "make lint        ruff, mypy, import-linter"
 	@echo "make benchmarks  throughput, beside a per-record pipeline and a bare script"
 	@echo "make flink-up    a Flink cluster on this machine (Java, Maven; make flink-down ends it)"
@@ -55,6 +56,11 @@ test: lint
 
 fast: install
 	$(BIN)/python -m pytest -m "not slow"
+
+BUSY   ?= 2
+ROUNDS ?= 3
+test-busy: install
+	$(BIN)/python tests/busy.py $(BUSY) $(ROUNDS)
 
 SECONDS ?= 60
 SEED    ?= 0

@@ -1,0 +1,225 @@
+"""Damage to inputs of every format: random single-bit flips and truncations, and what becomes of each."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gzip
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from benchmarks import inputs
+from benchmarks.pages import show
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.rollup import read_all
+from ldpbeam.schemas.messages import ARROW, BadMessage, Message, decode_messages
+from ldpbeam.transforms.dead_letters import DEAD as DEAD_TAG
+from ldpbeam.transforms.dead_letters import DeadLetter
+from ldpbeam.transforms.files import BadFile, sniff
+from ldpbeam.transforms.read import DAMAGE, read_range, split_or_keep
+from ldpbeam.transforms.validate import ValidateReports, wanted_columns
+
+WANTED = wanted_columns(inputs.STUDY, None, None)
+FLIPS, TRUNCATIONS = 1_000, 200
+#: What becomes of damage: the run stops, or its exit code is not 0; what is bad is counted; the statistic
+#: equals that of the undamaged input; or it differs, because the changed bytes are a valid input, too.
+FLAGGED, DEAD, SAME, UNSEEN = "flagged", "dead letters", "no effect", "not detected"
+
+
+class Found(NamedTuple):
+    """What a command reads from some bytes.
+
+    Attributes:
+        statistic: what the statistic depends on: a window and a payload of each report that counts, in order.
+        reports: how many reports (snapshots) were read, those that are duplicates included.
+        flag: how damage was noticed, as a column of the table; empty if not at all.
+    """
+
+    statistic: Sequence[tuple[Any, Any]]
+    reports: int
+    flag: str = ""
+
+
+#: A file that the run does not go on with.
+STOPPED = Found((), 0, FLAGGED)
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of inputs.
+
+    Attributes:
+        name: as the table has it.
+        valid: the bytes before the damage.
+        read: reads bytes as a command does.
+        whole: whether bytes are all of a shorter input, so that no reader can know that there was more.
+        suffix: of a file that the command reads; empty for messages.
+    """
+
+    name: str
+    valid: bytes
+    read: Callable[[bytes], Found]
+    whole: Callable[[bytes], bool]
+    suffix: str = ""
+
+
+def outcome(own: Format, before: Found, damaged: bytes) -> str:
+    """What becomes of damaged bytes.
+
+    Raises:
+        AssertionError: if reports are lost although nothing says so.
+    """
+    found = own.read(damaged)
+    if found.flag:
+        return found.flag
+    if found.statistic == before.statistic:
+        return SAME
+    lost = before.reports - found.reports
+    assert lost <= 0 or own.whole(damaged), f"{own.name}: {lost} reports are lost, and nothing says so"
+    return UNSEEN
+
+
+def flipped(rng: Random, data: bytes) -> bytes:
+    """Some bytes with one bit flipped."""
+    changed = bytearray(data)
+    changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    return bytes(changed)
+
+
+def truncated(rng: Random, data: bytes) -> bytes:
+    """Some bytes without their end, of any length."""
+    return data[: rng.randrange(len(data))]
+
+
+@contextlib.contextmanager
+def _written(data: bytes) -> Iterator[str]:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        yield file.name
+
+
+def _read_file(data: bytes) -> Found:
+    """A file of reports, as ``ldpbeam estimate`` reads it."""
+    with _written(data) as name:
+        file = sniff(name, len(data))
+        if isinstance(file, BadFile):
+            return STOPPED
+        items = [item for part in split_or_keep(file) for item in read_range(part, WANTED)]
+    letters = [item for item in items if isinstance(item, DeadLetter)]
+    if any(letter.reason in DAMAGE for letter in letters):
+        return STOPPED
+    found = _validated(item for item in items if not isinstance(item, DeadLetter))
+    return found._replace(flag=DEAD) if letters else found
+
+
+def _read_message(data: bytes) -> Found:
+    """An Arrow message, as ``ldpbeam stream`` decodes it: damage is a dead letter there."""
+    items = list(decode_messages([Message("7", data, ARROW)], WANTED))
+    found = _validated(item for item in items if not isinstance(item, BadMessage))
+    return found._replace(flag=DEAD) if any(isinstance(item, BadMessage) for item in items) else found
+
+
+def _validated(batches: Iterable[pa.RecordBatch]) -> Found:
+    """What is left of decoded batches: one report of each user and window counts."""
+    validate: Any = ValidateReports(inputs.STUDY).function
+    kept: dict[tuple[bytes, int], float] = {}
+    reports, flag = 0, ""
+    for batch in batches:
+        for part in validate.process(batch):
+            if isinstance(part, pa.RecordBatch):
+                users, times, payloads = (
+                    part.column(n).to_pylist() for n in ("user", "event_time", "payload")
+                )
+                hours = [time // inputs.HOUR for time in times]
+                kept |= dict(zip(zip(users, hours, strict=True), payloads, strict=True))
+                reports += part.num_rows
+            elif part.tag == DEAD_TAG:
+                flag = DEAD
+    return Found(sorted((hour, payload) for (_, hour), payload in kept.items()), reports, flag)
+
+
+def _read_snapshots(data: bytes) -> Found:
+    """A file of snapshots, as ``ldpbeam rollup`` reads it."""
+    with _written(data) as name:
+        try:
+            found = [(snapshot.window, snapshot) for _, snapshot in read_all([name])]
+        except UserError:
+            return STOPPED
+    return Found(found, len(found))
+
+
+def formats() -> Iterator[Format]:
+    """Every format, with an input of its own."""
+    for codec in inputs.CODECS:
+        yield Format(
+            f"Avro, {codec}",
+            inputs.container(codec),
+            _read_file,
+            lambda data: data.endswith(inputs.SYNC),
+            "avro",
+        )
+    lines = b"".join(json.dumps(report).encode() + b"\n" for report in inputs.reports())
+    yield Format("JSON lines", lines, _read_file, lambda data: data.endswith(b"\n"), "jsonl")
+    yield Format("JSON lines, gzip", gzip.compress(lines, mtime=0), _read_file, never, "jsonl.gz")
+    yield Format("Parquet", inputs.parquet(False), _read_file, never, "parquet")
+    yield Format("Parquet, page checksums", inputs.parquet(True), _read_file, never, "parquet")
+    yield Format("Arrow message", inputs.arrow(None), _read_message, _whole_batches)
+    yield Format("Arrow message, zstd", inputs.arrow("zstd"), _read_message, _whole_batches)
+    yield Format("snapshot", inputs.snapshots(), _read_snapshots, never, "snapshots")
+
+
+def never(_: bytes) -> bool:
+    """Of formats that say where they end, no beginning is whole."""
+    return False
+
+
+def _whole_batches(data: bytes) -> bool:
+    """Whether an Arrow stream without its end mark stops behind a batch, which its format permits."""
+    try:
+        pa.ipc.open_stream(data).read_all()
+    except pa.ArrowException:
+        return False
+    return True
+
+
+def damage(own: Format, flips: int, truncations: int, seed: int = 0) -> dict[str, Counter[str]]:
+    """How often which outcome came of flips and of truncations."""
+    before = own.read(own.valid)
+    assert before.statistic and not before.flag, f"{own.name}: the undamaged input is not read"
+    rng = Random(f"{seed}/{own.name}")
+    return {
+        "flips": Counter(outcome(own, before, flipped(rng, own.valid)) for _ in range(flips)),
+        "truncations": Counter(outcome(own, before, truncated(rng, own.valid)) for _ in range(truncations)),
+    }
+
+
+def _lines(flips: int, truncations: int) -> Iterator[str]:
+    yield f"{inputs.REPORTS:,} reports, {flips:,} flips of a random bit, {truncations:,} random truncations"
+    columns = (FLAGGED, DEAD, SAME, UNSEEN)
+    yield f"| format | bytes | damage | {' | '.join(columns)} |"
+    yield f"| --- | --- | --- |{' --- |' * len(columns)}"
+    for own in formats():
+        for kind, counts in damage(own, flips, truncations).items():
+            cells = " | ".join(f"{counts[column]:,}" for column in columns)
+            yield f"| {own.name} | {len(own.valid):,} | {kind} | {cells} |"
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--flips", type=int, default=FLIPS)
+    parser.add_argument("--truncations", type=int, default=TRUNCATIONS)
+    options = parser.parse_args()
+    show(_lines(options.flips, options.truncations), None)
+
+
+if __name__ == "__main__":
+    main()
