@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -16,7 +17,7 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from grpc import RpcError
 
-from ldpbeam.pipelines.errors import UserError, end_of, machine_problem
+from ldpbeam.pipelines.errors import INTERRUPTED, UserError, end_of, machine_problem
 from ldpbeam.pipelines.output import ESTIMATES, STATISTICS, files_in
 from ldpbeam.pipelines.runs import read_run_accounting
 from ldpbeam.pipelines.stream import StreamJob
@@ -29,6 +30,12 @@ from ldpbeam.transforms.write import opened, read_json_lines
 
 #: Seconds between two lines about the rate.
 RATE_SECONDS = 10.0
+#: What is said to who asks a second time to stop.
+_LOST_HERE = (
+    "ended before it could stop: reports in open windows that were acknowledged are lost, and the next run "
+    "into this folder marks those windows incomplete"
+)
+_LOST_ELSEWHERE = "the job has been asked to stop, and does so without this command, which has ended"
 
 
 def submit(pipeline: beam.Pipeline) -> str | None:
@@ -49,7 +56,7 @@ def submit(pipeline: beam.Pipeline) -> str | None:
 
 
 def run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> None:
-    """Run, show panes and the rate, and stop when asked to.
+    """Run, show panes and the rate, and stop when asked to; when asked a second time, end this process.
 
     Args:
         pipeline: wired.
@@ -60,17 +67,20 @@ def run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> No
         UserError: if the engine fails.
     """
     done = threading.Event()
-    result = pipeline.run()
+    result: Any = None
 
-    def ask(*_: Any) -> None:
-        if job.native:
+    def ask() -> None:
+        if not job.native:
+            ask_to_stop(job.output, job.run)
+        elif result is not None:
             result.cancel()
         else:
-            ask_to_stop(job.output, job.run)
+            raise KeyboardInterrupt
 
     teller = threading.Thread(target=_tell_here if here else _tell_elsewhere, args=(job, done), daemon=True)
     _keep_quiet_after(done)
-    with _panes_shown(), _stopped_by(ask):
+    with _panes_shown(), _stopped_by(ask, _LOST_HERE if here else _LOST_ELSEWHERE):
+        result = pipeline.run()
         teller.start()
         try:
             result.wait_until_finish()
@@ -99,8 +109,21 @@ def _panes_shown() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _stopped_by(ask: Any) -> Iterator[None]:
-    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+def _stopped_by(ask: Callable[[], None], lost: str) -> Iterator[None]:
+    """SIGTERM and SIGINT ask to stop; the second ends the process, with a sentence on what is lost."""
+    asked = False
+
+    def stop(*_: object) -> None:
+        nonlocal asked
+        if asked:
+            print(f"\nldpbeam: {lost}", file=sys.stderr, flush=True)
+            sys.stdout.flush()
+            # Threads of the engine may hang, which is why somebody asks twice.
+            os._exit(INTERRUPTED)
+        asked = True
+        ask()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:

@@ -32,6 +32,8 @@ STUDY = Path(__file__).with_name("rides.yaml")
 WINDOW = 10_000
 REPORTS = f"projects/{pubsub.PROJECT}/topics/reports"
 ESTIMATES = f"projects/{pubsub.PROJECT}/topics/estimates"
+#: What a terminal and a supervisor end programs with.
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 #: The true minutes of a window's people, by its start in epoch milliseconds.
 Truth = dict[int, list[NDArray[np.float64]]]
@@ -41,6 +43,7 @@ def keep_reporting(rate: int, truths: Any, stop: Any) -> None:
     """People who answer both services, so many reports a second; half a second's together, out of order."""
     from google.cloud import pubsub_v1
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the script, which sets the event
     study, rng = read_study(STUDY), np.random.default_rng()
     publisher = pubsub_v1.PublisherClient()
     people, number = rate // 4, 0
@@ -82,6 +85,8 @@ def main() -> int:
     parser.add_argument("--output", help="folder of the run's outputs; by default a temporary one")
     parser.add_argument("--prism-location", help="where Prism is, if not on PATH or in Beam's cache")
     options = parser.parse_args()
+    for number in STOPS:
+        signal.signal(number, interrupt)
     with tempfile.TemporaryDirectory() as temporary, pubsub.running_server() as server:
         print(f"Pub/Sub server: {server.name}")
         os.environ["PUBSUB_EMULATOR_HOST"] = server.address
@@ -99,21 +104,38 @@ def main() -> int:
         truths: Any = multiprocessing.Queue()
         stop = multiprocessing.Event()
         clients = multiprocessing.Process(target=keep_reporting, args=(options.rate, truths, stop))
-        stream = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        # Ctrl-C is for this script, which then asks the stream to stop.
+        stream = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
         assert stream.stdout is not None
-        print(stream.stdout.readline(), end="")
-        clients.start()
         truth: Truth = {}
+        interrupted = False
         try:
+            print(stream.stdout.readline(), end="", flush=True)
+            clients.start()
             print_estimates(subscriber, truths, truth, stream, options.seconds)
-        finally:
             stop.set()
             print_estimates(subscriber, truths, truth, stream, 3.0)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            for number in STOPS:
+                signal.signal(number, signal.SIG_IGN)
+            stop.set()
             stream.send_signal(signal.SIGTERM)
-            said, _ = stream.communicate(timeout=60)
-            clients.join(10)
-        print("\n".join(line for line in said.splitlines() if "reports in" in line or "reports/s" in line))
+            said, _ = stream.communicate()
+            if clients.pid is not None:
+                clients.join(10)
+        accounting = [line for line in said.splitlines() if " reports in = " in line]
+        if interrupted:
+            print("\ninterrupted:", *(accounting or ["before a report came in"]), file=sys.stderr)
+            return 130
+        print("\n".join([line for line in said.splitlines() if "reports/s" in line] + accounting))
         return stream.returncode
+
+
+def interrupt(*_: object) -> None:
+    """Whoever ends this script ends what it started too."""
+    raise KeyboardInterrupt
 
 
 def print_estimates(subscriber: Any, truths: Any, truth: Truth, stream: Any, seconds: float) -> None:

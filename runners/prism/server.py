@@ -46,7 +46,7 @@ class PrismServer(JobServer):
         """Start it; gives the stub of its job service.
 
         Raises:
-            RuntimeError: if it does not start.
+            OSError: if it does not start.
         """
         command, address = self._command()
         self._process = subprocess.Popen(
@@ -59,6 +59,7 @@ class PrismServer(JobServer):
             start_new_session=True,
         )
         assert self._process.stdout is not None
+        threading.excepthook = _quiet
         threading.Thread(target=_log, args=(self._process.stdout,), daemon=True).start()
         end = time.monotonic() + START_SECONDS
         while self._prism.closed and not self._socket.exists():
@@ -85,9 +86,9 @@ class PrismServer(JobServer):
     def _check(self, end: float) -> None:
         assert self._process is not None
         if self._process.poll() is not None:
-            raise RuntimeError(f"{self._prism.path} ended at once, with exit code {self._process.returncode}")
+            raise OSError(f"{self._prism.path} ended at once, with exit code {self._process.returncode}")
         if time.monotonic() > end:
-            raise RuntimeError(f"{self._prism.path} did not answer within {START_SECONDS:g} seconds")
+            raise OSError(f"{self._prism.path} did not answer within {START_SECONDS:g} seconds")
 
     def stop(self) -> None:
         """End it, and wait until it has ended; does nothing the second time."""
@@ -105,6 +106,12 @@ class PrismServer(JobServer):
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _quiet(failed: threading.ExceptHookArgs) -> None:
+    """Say nothing of threads that end because Prism has: whoever waits for the job says so."""
+    if not isinstance(failed.exc_value, grpc.RpcError):
+        threading.__excepthook__(failed)
 
 
 def _log(lines: IO[bytes]) -> None:

@@ -77,12 +77,17 @@ class Stream:
 
     def processes(self) -> list[int]:
         """Those that it started and that still run, itself among them."""
-        marked = f"{MARK}={self.mark}".encode()
-        return [
-            int(entry.name)
-            for entry in Path("/proc").iterdir()
-            if entry.name.isdigit() and marked in _environment(entry).split(b"\0")
-        ]
+        return processes_of(self.mark)
+
+
+def processes_of(mark: str) -> list[int]:
+    """The processes that still run and have a mark in their environment."""
+    marked = f"{MARK}={mark}".encode()
+    return [
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and marked in _environment(entry).split(b"\0")
+    ]
 
 
 def _environment(process: Path) -> bytes:

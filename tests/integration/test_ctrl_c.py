@@ -1,0 +1,124 @@
+"""Ctrl-C in a terminal: one line, exit code 130, and no part of an output that looks whole."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stream_runs import MARK, processes_of
+from terminal import CTRL_C, ldpbeam, paused, terminal
+
+pytestmark = pytest.mark.slow
+
+STUDY = """
+study: s
+attributes:
+  x:
+    domain: {numeric: [0, 10]}
+    buckets: 16
+    services: {a: {mechanism: square_wave, epsilon: 1.0}, b: {mechanism: piecewise, epsilon: 1.0}}
+    estimates: {alone: {estimator: ems, services: [a]}}
+"""
+COMBINED = "ldpbeam.transforms.aggregate:CombineStatistics.extract_output"
+ESTIMATED = "ldpbeam.pipelines.estimate_command:stages.estimate_all"
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "study.yaml"
+    path.write_text(STUDY)
+    return path
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    path = tmp_path / "people.csv"
+    path.write_text("x\n" + "".join(f"{n % 10}\n" for n in range(2_000)))
+    return path
+
+
+@pytest.fixture
+def reports(command: Any, study: Path, people: Path, tmp_path: Path) -> Path:
+    ran = command("perturb", "--study", study, "--attribute", "x", "--input", people, "--value-column", "x",
+                  "--output", tmp_path / "reports")  # fmt: skip
+    assert ran.code == 0, ran.err
+    return tmp_path / "reports"
+
+
+def interrupted(function: str, folder: Path, *arguments: object, call: int = 1) -> str:
+    """What a command says when it is interrupted at a call of a function; its progress is left out."""
+    with terminal(paused(function, folder, *arguments, call=call)) as run:
+        run.wait_until((folder / "reached").exists)
+        run.press(CTRL_C)
+        assert run.wait() == 130, run.said
+    said = re.sub(r"\x1b\[[?0-9;]*[A-Za-z]", "", run.said.partition("^C")[2]).replace("\r", "\n")
+    lines = [
+        line
+        for line in said.splitlines()
+        if line.strip() and not re.search("reading reports$|reports read$", line)
+    ]
+    return "\n".join(lines)
+
+
+def outputs(folder: Path) -> set[str]:
+    """What a reader could take for outputs."""
+    return {
+        path.name
+        for path in folder.rglob("*")
+        if path.is_file() and not path.name.startswith(".") and path.name != "run.json"
+    }
+
+
+@pytest.mark.parametrize("runner", ["direct", "prism"])
+@pytest.mark.parametrize("function", [COMBINED, ESTIMATED])
+def test_estimate(
+    function: str, runner: str, request: pytest.FixtureRequest, study: Path, reports: Path, tmp_path: Path
+) -> None:
+    options = ["--prism-location", request.getfixturevalue("prism")] if runner == "prism" else []
+    output = tmp_path / "out"
+    run = ["estimate", "--study", study, "--input", f"{reports}/*", "--output", output, "--runner", runner]
+    said = interrupted(function, tmp_path, *run, *options)
+    assert said == "ldpbeam: estimate was interrupted; the same command starts it again"
+    assert outputs(output) == set()
+    with terminal(ldpbeam(*run, *options)) as again:
+        assert again.wait() == 0, again.said
+    assert {"estimates.jsonl", "accounting.json"} <= outputs(output)
+
+
+def test_rollup(command: Any, study: Path, reports: Path, tmp_path: Path) -> None:
+    first, output = tmp_path / "first", tmp_path / "out"
+    assert command("estimate", "--study", study, "--input", reports / "*", "--output", first).code == 0
+    run = ["rollup", "--study", study, "--statistics", first / "statistics" / "*", "--output", output]
+    said = interrupted("ldpbeam.pipelines.rollup_command:estimate_all", tmp_path, *run)
+    assert said == "ldpbeam: rollup was interrupted; the same command starts it again"
+    assert outputs(output) == set()
+    assert command(*run).code == 0
+
+
+def test_perturb(command: Any, study: Path, people: Path, tmp_path: Path) -> None:
+    output = tmp_path / "reports"
+    run = ["perturb", "--study", study, "--attribute", "x", "--input", people, "--value-column", "x"]
+    run += ["--output", output]
+    # The reports to one service are written, those to the other are not.
+    said = interrupted("ldpbeam.pipelines.perturb_command:write_reports", tmp_path, *run, call=2)
+    assert said == "ldpbeam: perturb was interrupted; the same command starts it again"
+    assert list(output.iterdir()) == []
+    assert command(*run).code == 0
+
+
+def test_the_demonstration_of_streams(pubsub: str, prism: str) -> None:
+    demo = Path(__file__).parents[2] / "examples" / "stream" / "demo.py"
+    command = [ldpbeam()[0], demo, "--rate", "500", "--seconds", "600", "--prism-location", prism]
+    mark = f"demo-{os.getpid()}"
+    with terminal(command, {"PUBSUB_EMULATOR_HOST": pubsub, MARK: mark}) as run:
+        run.wait_until(lambda: "people  mean" in run.said)
+        before = run.said
+        run.press(CTRL_C)
+        assert run.wait() == 130, run.said
+    *_, line = run.said.strip().splitlines()
+    assert line.startswith("interrupted: ") and "reports in = " in line
+    assert len(run.said.removeprefix(before).strip().splitlines()) <= 2, run.said
+    assert processes_of(mark) == []
