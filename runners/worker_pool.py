@@ -79,9 +79,9 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
 
     def StopWorker(self, request: Any, context: Any) -> Any:  # noqa: N802
         """End a worker, whose name only the job's engine knows."""
-        found = self._workers.pop(request.worker_id, None)
-        if found is not None:
-            found[0]._responses.put(Sentinel.sentinel)
+        # It is waited for in the end: what it still has open would fail with the engine.
+        if request.worker_id in self._workers:
+            self._workers[request.worker_id][0]._responses.put(Sentinel.sentinel)
         return beam_fn_api_pb2.StopWorkerResponse()
 
     def replace_loopback(self, pipeline: Any) -> None:

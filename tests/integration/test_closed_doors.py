@@ -1,0 +1,124 @@
+"""Nothing of a local run listens beyond loopback, and another account gets nothing from what listens."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import _missing
+from listeners import Listener, listeners
+from stream_messages import MINUTE, WEEK_AGO, evenly, one_by_one, publish, reports_of, rides
+from stream_runs import MARK, closes, processes_of, streaming
+from terminal import paused, terminal
+
+if TYPE_CHECKING:
+    from pubsub_server import PubSubServer
+
+pytestmark = pytest.mark.slow
+
+STRANGER = Path(__file__).with_name("stranger.py")
+STUDY = rides("size: 10m")
+BATCH = """
+study: s
+attributes:
+  x:
+    domain: {numeric: [0, 10]}
+    buckets: 16
+    services: {a: {mechanism: square_wave, epsilon: 1.0}}
+    estimates: {alone: {estimator: ems}}
+"""
+COMBINED = "ldpbeam.transforms.aggregate:CombineStatistics.extract_output"
+
+
+def target(listener: Listener) -> str:
+    return f"unix://{listener.place}" if listener.port is None else f"127.0.0.1:{listener.port}"
+
+
+def beyond_loopback(found: set[Listener]) -> list[str]:
+    return sorted(listener.place for listener in found if not listener.loopback)
+
+
+def as_a_stranger(jobs: str, pool: str) -> dict[str, Any]:
+    """What the stranger got, and as whom its code ran."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        done = subprocess.run(
+            [sys.executable, STRANGER, jobs, pool, folder], capture_output=True, text=True, cwd=folder
+        )
+        assert done.returncode == 0, done.stderr
+        ran = Path(folder) / "ran"
+        return {**json.loads(done.stdout), "ran_as": int(ran.read_text()) if ran.exists() else None}
+
+
+def test_another_account_gets_nothing_from_a_stream(
+    own_pubsub: PubSubServer, topic_and_subscription: Any, prism: str, tmp_path: Path
+) -> None:
+    if os.getuid() != 0:
+        _missing("only root can try what another account can: run this test as root")
+    names = topic_and_subscription(own_pubsub.address)
+    sent = reports_of(STUDY, "sent", evenly(WEEK_AGO, 5 * MINUTE, 500), seed=1)
+    publish(names.topic, one_by_one(sent))
+    with streaming(tmp_path, STUDY, prism, "--subscription", names.subscription) as stream:
+        # Acknowledged: so its workers run.
+        stream.wait_until(lambda: own_pubsub.counts(names.subscription).unacked == 0)
+        found = listeners(stream.processes())
+        (jobs,) = (own for own in found if own.pid != stream.process.pid)
+        (pool,) = (own for own in found if own.pid == stream.process.pid)
+        got = as_a_stranger(target(jobs), target(pool))
+        assert got == {
+            "uid": 65534,
+            "connected": {"jobs": "PermissionError", "pool": "PermissionError"},
+            "listed": None,
+            "worker": False,
+            "ran": False,
+            "ran_as": None,
+        }
+        assert beyond_loopback(found) == []
+        assert stream.end(15) == 0, stream.said
+        left = stream.left
+    assert left.accounting["used"] == 1_000
+    assert closes(left.accounting)
+
+
+@pytest.mark.parametrize("runner", ["direct", "prism"])
+def test_a_batch_listens_on_nothing_that_others_reach(
+    runner: str, request: pytest.FixtureRequest, write_lines: Any, tmp_path: Path
+) -> None:
+    options = ["--prism-location", request.getfixturevalue("prism")] if runner == "prism" else []
+    study = tmp_path / "study.yaml"
+    study.write_text(BATCH)
+    record = {"attribute": "x", "service": "a", "event_time": "2025-01-01T00:00:00Z", "payload": 0.5}
+    reports = write_lines(tmp_path / "reports.jsonl", [{"user_id": str(n), **record} for n in range(100)])
+    run = ["estimate", "--study", study, "--input", reports, "--output", tmp_path / "out", "--runner", runner]
+    mark = f"batch-{os.getpid()}"
+    with terminal(paused(COMBINED, tmp_path, *run, *options), {MARK: mark}) as batch:
+        batch.wait_until((tmp_path / "reached").exists)
+        found = listeners(processes_of(mark))
+        (tmp_path / "go").touch()
+        assert batch.wait() == 0, batch.said
+    assert beyond_loopback(found) == []
+    assert len(found) == (2 if runner == "prism" else 0), found
+    assert all(own.port is None for own in found)
+    assert processes_of(mark) == []
+
+
+def test_the_demonstration_listens_on_loopback_only(prism: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PUBSUB_EMULATOR_HOST", raising=False)
+    demo = Path(__file__).parents[2] / "examples" / "stream" / "demo.py"
+    command = [sys.executable, demo, "--rate", "500", "--seconds", "600", "--prism-location", prism]
+    mark = f"doors-{os.getpid()}"
+    with terminal(command, {MARK: mark}) as run:
+        run.wait_until(lambda: "people  mean" in run.said)
+        found = listeners(processes_of(mark))
+        assert beyond_loopback(found) == []
+        run.press(b"\x03")
+        assert run.wait() == 130, run.said
+    # Of the Pub/Sub server, and of nobody else.
+    assert {own.pid for own in found if own.port is not None} != set()
+    assert len([own for own in found if own.port is None]) == 2

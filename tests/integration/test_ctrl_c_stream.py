@@ -1,0 +1,96 @@
+"""Ctrl-C while a stream runs in a terminal: it drains as on SIGTERM; the second time it ends at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from stream_messages import MINUTE, WEEK_AGO, evenly, one_by_one, publish, reports_of, rides
+from stream_runs import MARK, Left, closes, processes_of
+from terminal import CTRL_C, Terminal, ldpbeam, paused, terminal
+
+if TYPE_CHECKING:
+    from pubsub_server import PubSubServer
+
+pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
+pytestmark = pytest.mark.slow
+
+SIZE = 10 * MINUTE
+STUDY = rides("size: 10m, allowed_lateness: 10m")
+SECOND = "ended before it could stop: reports in open windows that were acknowledged are lost"
+
+
+@pytest.fixture
+def mark() -> Iterator[str]:
+    """Marks the processes of a run, of which none is left in the end."""
+    own = f"ctrl-c-{os.getpid()}"
+    yield own
+    assert processes_of(own) == []
+
+
+@pytest.fixture
+def arguments(
+    own_pubsub: PubSubServer, topic_and_subscription: Any, prism: str, tmp_path: Path
+) -> tuple[list[object], Callable[[], Any]]:
+    """Of a stream with a closed and an open window; and what its server counts."""
+    names = topic_and_subscription(own_pubsub.address, ack_deadline_seconds=600)
+    study, output = tmp_path / "study.yaml", tmp_path / "output"
+    study.write_text(STUDY)
+    sent = reports_of(STUDY, "first", evenly(WEEK_AGO, SIZE + SIZE // 2, 1_000), seed=1)
+    publish(names.topic, one_by_one(sent))
+    command = ["stream", "--study", study, "--output", output, "--subscription", names.subscription]
+    command += ["--max-disorder", "10s", "--prism-location", prism]
+    return command, lambda: own_pubsub.counts(names.subscription)
+
+
+def left_by(run: Terminal, output: Path) -> Left:
+    (name,) = {path.name for path in (output / "runs").iterdir()}
+    return Left(output, name)
+
+
+def test_one_ctrl_c_drains_the_stream(arguments: Any, mark: str, tmp_path: Path) -> None:
+    command, counts = arguments
+    with terminal(ldpbeam(*command), {MARK: mark}) as run:
+        # Every report is in, and safe: what a window has not said yet lives in the engine alone.
+        run.wait_until(lambda: counts().unacked == 0)
+        run.press(CTRL_C)
+        assert run.wait() == 0, run.said
+        left = left_by(run, tmp_path / "output")
+    assert "Traceback" not in run.said
+    assert left.accounting["in"] == left.accounting["used"] == 2_000
+    assert closes(left.accounting)
+    timings = {snapshot.window: snapshot.pane_timing for snapshot in left.snapshots.values()}
+    assert timings[WEEK_AGO + SIZE, WEEK_AGO + 2 * SIZE] == "early"
+
+
+def test_ctrl_c_before_the_engine_is_there_drains_too(arguments: Any, mark: str, tmp_path: Path) -> None:
+    command, counts = arguments
+    started = paused("ldpbeam.runners.prism.server:PrismServer.start", tmp_path, *command)
+    with terminal(started, {MARK: mark}) as run:
+        run.wait_until((tmp_path / "reached").exists)
+        run.press(CTRL_C)
+        run.wait_until(lambda: "^C" in run.said)
+        (tmp_path / "go").touch()
+        assert run.wait() == 0, run.said
+    assert "Traceback" not in run.said
+    left = left_by(run, tmp_path / "output")
+    read = left.accounting.get("in", 0)
+    assert read == left.accounting.get("used", 0)
+    assert (counts().unacked, counts().outstanding) == (2_000 - read, 0)
+
+
+def test_the_second_ctrl_c_ends_it_at_once(arguments: Any, mark: str, tmp_path: Path) -> None:
+    command, counts = arguments
+    # The early pane of the drain is never written: only the second Ctrl-C ends this.
+    stuck = paused("ldpbeam.pipelines.write_panes:WritePane.process", tmp_path, *command, call=2)
+    with terminal(stuck, {MARK: mark}) as run:
+        run.wait_until(lambda: counts().unacked == 0)
+        run.press(CTRL_C)
+        run.wait_until((tmp_path / "reached").exists)
+        run.press(CTRL_C)
+        assert run.wait() == 130, run.said
+    assert "Traceback" not in run.said
+    assert run.said.strip().splitlines()[-1].startswith(f"ldpbeam: {SECOND}")
