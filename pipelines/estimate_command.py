@@ -26,12 +26,11 @@ from ldpbeam.pipelines.output import (
     STATISTICS,
     Output,
     check_output,
-    claim_output,
-    cleared_if_interrupted,
+    claimed,
     sweep,
 )
 from ldpbeam.pipelines.people import People, read_people
-from ldpbeam.pipelines.scheduled import Scheduled, claim_shared, making, publish
+from ldpbeam.pipelines.scheduled import Scheduled, claimed_shared, publish
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.compiled import attribute_of
 from ldpbeam.schemas.study import Study
@@ -95,14 +94,13 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
             f"{options.output} is as it was"
         )
         return DONE
-    if shared:
-        claim_shared(shared, options.overwrite)
-    else:
-        claim_output(job, _inputs(options, study))
-    with making(shared) if shared else cleared_if_interrupted(job):
+    inputs = _inputs(options, study)
+    claim = claimed_shared(shared, options.overwrite) if shared else claimed(job, inputs, options.overwrite)
+    with claim as place:
         stages.run_pipeline(pipeline, console, engine.here)
         found, records = _estimated(job, options.on_bad_file, console)
         ledger = write_ledger(job)
+        place.check()
         if shared:
             publish(shared, records)
         else:

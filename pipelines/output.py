@@ -13,12 +13,13 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.locks import GoneError, Held, is_lock, locked
 from ldpbeam.schemas.snapshots import Snapshot, read_snapshots
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import fingerprint
 from ldpbeam.transforms import files
 from ldpbeam.transforms.journal import RUNS
-from ldpbeam.transforms.write import half_written, make_folder, opened, read_json, write_bytes
+from ldpbeam.transforms.write import half_written, opened, read_json, write_bytes
 
 ESTIMATES = "estimates"
 LEDGER = "ledger.json"
@@ -111,7 +112,7 @@ def check_output(job: Output, overwrite: bool, scheduled: bool = False) -> str |
             "--overwrite"
         )
     # A run that begins at the same moment is about to leave its mark.
-    if any(not _name(entry).startswith(f".{RUN}.") for entry in entries):
+    if any(not _name(entry).startswith(f".{RUN}.") and not is_lock(_name(entry)) for entry in entries):
         raise UserError(
             f"{place}: the folder is not empty, and not written by ldpbeam estimate; name another one, or "
             "write beside what is there with --overwrite"
@@ -148,26 +149,46 @@ def _mark(job: Output) -> dict[str, Any] | None:
     return None
 
 
-def claim_output(job: Output, inputs: Sequence[str]) -> None:
-    """Clear the last run's outputs from the folder, and mark it as this run's.
+@contextlib.contextmanager
+def claimed(job: Output, inputs: Sequence[str], overwrite: bool) -> Iterator[Held]:
+    """The output folder while a run writes to it alone.
+
+    It is cleared of the last run's outputs first. ``run.json`` says whose it is, and whether all is there:
+    ``complete`` is false until then.
 
     Raises:
-        UserError: if it cannot be written.
+        UserError: if it cannot be this run's, another run writes there, or it was deleted meanwhile.
     """
-    with named_in_errors(job.output):
-        clear(job)
-        make_folder(job.output)
-        write_json(job.path(RUN), {**job.about, "input": list(inputs)})
+    with held(job.output, alone=True) as place:
+        check_output(job, overwrite)
+        about = {**job.about, "input": list(inputs)}
+        with named_in_errors(job.output):
+            clear(job)
+            write_json(job.path(RUN), {**about, "complete": False})
+        try:
+            yield place
+            place.check()
+        except BaseException as error:
+            # Ctrl-C, or a folder that was deleted: what is left would look like the outputs of a run.
+            if isinstance(error, KeyboardInterrupt | GoneError):
+                clear(job)
+            raise
+        write_json(job.path(RUN), {**about, "complete": True})
 
 
 @contextlib.contextmanager
-def cleared_if_interrupted(job: Output) -> Iterator[None]:
-    """While a run writes: Ctrl-C leaves nothing that looks like the whole output of a run."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        clear(job)
-        raise
+def held(folder: str, *, alone: bool) -> Iterator[Held]:
+    """A lock on the output folder, made where it is not there.
+
+    Raises:
+        UserError: if another run holds it, or it cannot be written to.
+    """
+    with contextlib.ExitStack() as stack:
+        with named_in_errors(folder):
+            if not folder:
+                raise ValueError("a folder is needed")
+            place = stack.enter_context(locked(folder, alone=alone))
+        yield place
 
 
 def clear(job: Output) -> None:

@@ -11,7 +11,7 @@ from ldpbeam.pipelines.arguments import Parser
 from ldpbeam.pipelines.errors import DONE
 from ldpbeam.pipelines.estimate import estimate_all, run_name, write_estimates
 from ldpbeam.pipelines.options import duration_of, study_of
-from ldpbeam.pipelines.output import Output, check_output, claim_output, cleared_if_interrupted
+from ldpbeam.pipelines.output import Output, check_output, claimed
 from ldpbeam.pipelines.rollup import read_all, rolled_up, write_all
 
 
@@ -38,10 +38,9 @@ def rollup_command(parser: Parser, arguments: list[str]) -> int:
             file=sys.stderr,
         )
     found = rolled_up(study, given, window=window, total=options.total)
-    check_output(output, options.overwrite)
-    claim_output(output, options.statistics)
     console = Console()
-    with cleared_if_interrupted(output):
+    check_output(output, options.overwrite)
+    with claimed(output, options.statistics, options.overwrite):
         write_all(output, found.snapshots)
         records = estimate_all(output, console)
         write_estimates(output, records)

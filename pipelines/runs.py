@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
+from ldpbeam.pipelines.locks import Held, is_lock
 from ldpbeam.pipelines.output import (
     ACCOUNTING,
     RUN,
     STATISTICS,
     delete,
     files_in,
+    held,
     named_in_errors,
+    names_in,
     snapshots_in,
     write_json,
 )
@@ -29,6 +34,20 @@ from ldpbeam.transforms.write import make_folder, read_json, snapshot_name
 INCOMPLETE = "incomplete.json"
 
 
+@contextmanager
+def claimed_for_stream(job: StreamJob) -> Iterator[Held]:
+    """The output folder, shared with other streams of the study, while a run writes to it.
+
+    Raises:
+        UserError: if it cannot be the folder of this run, a run of another kind writes there, or this one is
+            running already.
+    """
+    with held(job.output, alone=False) as place:
+        claim_for_stream(job)
+        with held(job.of_run(""), alone=True):
+            yield place
+
+
 def claim_for_stream(job: StreamJob) -> None:
     """See that the output folder is a stream's of this study, or can be; make the run's folder in it.
 
@@ -40,7 +59,8 @@ def claim_for_stream(job: StreamJob) -> None:
         if not job.output:
             raise ValueError("a folder is needed")
         before = read_json(job.path(RUN)) if FileSystems.exists(job.path(RUN)) else None
-        if before is None and files_in(job.output, "*"):
+        entries = [entry for entry in names_in(job.output, "*") if not is_lock(entry)]
+        if before is None and entries:
             raise ValueError("the folder is not empty, and not written by ldpbeam stream")
         if before is not None and before != about:
             whose = before.get("study") if isinstance(before, dict) else None

@@ -11,13 +11,14 @@ import itertools
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.locks import Held, locked
 from ldpbeam.pipelines.output import (
     ACCOUNTING,
     DEAD_LETTERS,
@@ -31,6 +32,7 @@ from ldpbeam.pipelines.output import (
     clear,
     delete,
     files_in,
+    held,
     named_in_errors,
     names_in,
     write_json,
@@ -78,7 +80,29 @@ class Scheduled(Output):
         return Output(self.study, self.path(RUNS, self.name), self.run)
 
 
-def claim_shared(job: Scheduled, overwrite: bool) -> None:
+@contextmanager
+def claimed_shared(job: Scheduled, overwrite: bool) -> Iterator[Held]:
+    """The output folder, shared with other scheduled runs, while a run is made and moved into place.
+
+    Whatever happens, the folder it is made in is gone in the end.
+
+    Raises:
+        UserError: if it cannot be the folder of this run, or a run of another kind writes there.
+    """
+    replaces = overwrite and check_output(job, overwrite, scheduled=True) is None
+    with held(job.output, alone=replaces) as place:
+        with named_in_errors(job.output), _one_at_a_time(job):
+            _claim_shared(job, overwrite)
+        try:
+            yield place
+        finally:
+            if "://" in job.output:
+                delete([entry.path for entry in files_in(job.made.output, "**")])
+            else:
+                shutil.rmtree(job.made.output, ignore_errors=True)
+
+
+def _claim_shared(job: Scheduled, overwrite: bool) -> None:
     """Mark the folder as that of the study's scheduled runs, where it is not yet.
 
     Raises:
@@ -99,20 +123,8 @@ def claim_shared(job: Scheduled, overwrite: bool) -> None:
         write_json(job.path(RUN), {"kind": SCHEDULED, **job.about})
 
 
-@contextmanager
-def making(job: Scheduled) -> Iterator[None]:
-    """While a run is made; whatever happens, the folder it is made in is gone in the end."""
-    try:
-        yield
-    finally:
-        if "://" in job.output:
-            delete([entry.path for entry in files_in(job.made.output, "**")])
-        else:
-            shutil.rmtree(job.made.output, ignore_errors=True)
-
-
 def publish(job: Scheduled, records: Sequence[Mapping[str, Any]]) -> None:
-    """Move a run that is whole into its place.
+    """Move a run that is whole into its place, while no other is moved.
 
     The order is such that ``run.json`` of the run, removed first and written last, says that all else of its
     span is of one run.
@@ -121,8 +133,20 @@ def publish(job: Scheduled, records: Sequence[Mapping[str, Any]]) -> None:
         job: the run; its statistics, dead letters, accounting and ledger are in the folder it is made in.
         records: its estimates, in their order.
     """
+    _write_estimates(job.made, records)
+    with _one_at_a_time(job):
+        _move_all(job)
+
+
+@contextmanager
+def _one_at_a_time(job: Scheduled) -> Iterator[None]:
+    """While a run changes what runs share; object stores have no lock to wait for."""
+    with nullcontext() if "://" in job.output else locked(job.path(RUNS), alone=True, wait=True):
+        yield
+
+
+def _move_all(job: Scheduled) -> None:
     made, own = job.made, job.own
-    _write_estimates(made, records)
     delete([own.path(RUN)])
     windows = [name.removesuffix(".avro") for name in names_in(made.path(STATISTICS), "*.avro")]
     for window in windows:

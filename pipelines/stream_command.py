@@ -23,7 +23,7 @@ from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimate import disclosure_of
 from ldpbeam.pipelines.options import duration_of, study_of
 from ldpbeam.pipelines.output import DEAD_LETTERS, ESTIMATES, STATISTICS, named_in_errors, sweep
-from ldpbeam.pipelines.runs import claim_for_stream, go_on, incomplete_windows, read_run_accounting
+from ldpbeam.pipelines.runs import claimed_for_stream, go_on, incomplete_windows, read_run_accounting
 from ldpbeam.pipelines.stream import StreamJob, build
 from ldpbeam.pipelines.stream_watch import run_until_stopped, submit
 from ldpbeam.runners import dataflow
@@ -133,24 +133,25 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
                 f"a dry run: the job was made and not submitted; nothing was read, {job.output} is as it was"
             )
             return DONE
-        claim_for_stream(job)
-        if job.incomplete:
-            print(_about_incomplete(job))
-        server = emulator() if isinstance(feed, PubSubFeed) else None
-        where = f" at {server}" if server else ""
-        if detached:
-            print(f"run {name}: reads {feed.name}, writes to {job.output}")
-            submitted = submit(pipeline)
-            if submitted is None:
-                print(f"the job is the template {dataflow.template_of(pipeline)}, and was not started")
-            else:
-                print(
-                    f"job {submitted} goes on without this command; `gcloud dataflow jobs drain {submitted} "
-                    f"--region={options.region}` ends it"
-                )
-            return DONE
-        print(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C", flush=True)
-        run_until_stopped(pipeline, job, engine.here)
+        with claimed_for_stream(job) as place:
+            if job.incomplete:
+                print(_about_incomplete(job))
+            server = emulator() if isinstance(feed, PubSubFeed) else None
+            where = f" at {server}" if server else ""
+            if detached:
+                print(f"run {name}: reads {feed.name}, writes to {job.output}")
+                submitted = submit(pipeline)
+                if submitted is None:
+                    print(f"the job is the template {dataflow.template_of(pipeline)}, and was not started")
+                else:
+                    print(
+                        f"job {submitted} goes on without this command; `gcloud dataflow jobs drain "
+                        f"{submitted} --region={options.region}` ends it"
+                    )
+                return DONE
+            print(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C", flush=True)
+            run_until_stopped(pipeline, job, engine.here)
+            place.check()
     return _said(job)
 
 

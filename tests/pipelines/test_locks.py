@@ -1,0 +1,253 @@
+"""One run per output folder at a time; what may share a folder does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apache_beam.io import localfilesystem
+
+from ldpbeam.pipelines import estimate, locks
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.locks import locked
+
+Held = Callable[..., Any]
+
+
+def named(folder: Path) -> set[str]:
+    return {path.name for path in folder.rglob("*")}
+
+
+@pytest.fixture(params=["local", "without locks", "store"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A folder on a local file system, on one that has no locks, and in an object store."""
+    if request.param == "without locks":
+
+        def refuse(*_: object) -> None:
+            raise OSError(locks.errno.EOPNOTSUPP, "Operation not supported")
+
+        monkeypatch.setattr(locks.fcntl, "flock", refuse)
+    if request.param == "store":
+        yield f"shelf://{tmp_path}/out"
+    else:
+        yield str(tmp_path / "out")
+
+
+class _Shelf(localfilesystem.LocalFileSystem):
+    """Local files under a scheme of their own, as an object store has."""
+
+    @classmethod
+    def scheme(cls) -> str:
+        return "shelf"
+
+    def _inner(self, path: str) -> str:
+        return path.removeprefix("shelf://")
+
+    def join(self, basepath: str, *paths: str) -> str:
+        return "/".join([basepath.rstrip("/"), *paths])
+
+    def split(self, path: str) -> tuple[str, str]:
+        head, _, tail = path.rpartition("/")
+        return head, tail
+
+    def mkdirs(self, path: str) -> None:
+        super().mkdirs(self._inner(path))
+
+    def exists(self, path: str) -> bool:
+        return bool(super().exists(self._inner(path)))
+
+    def create(self, path: str, *arguments: Any, **options: Any) -> Any:
+        return super().create(self._inner(path), *arguments, **options)
+
+    def open(self, path: str, *arguments: Any, **options: Any) -> Any:
+        return super().open(self._inner(path), *arguments, **options)
+
+    def rename(self, sources: list[str], targets: list[str]) -> None:
+        super().rename(list(map(self._inner, sources)), list(map(self._inner, targets)))
+
+    def delete(self, paths: list[str]) -> None:
+        for path in paths:
+            Path(self._inner(path)).unlink()
+
+    def match(self, patterns: list[str], limits: Any = None) -> Any:
+        found = super().match(list(map(self._inner, patterns)), limits)
+        for result in found:
+            for entry in result.metadata_list:
+                entry.path = f"shelf://{entry.path}"
+        return found
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "together"),
+    [(True, True, False), (True, False, False), (False, True, False), (False, False, True)],
+)
+def test_who_may_write_beside_whom(first: bool, second: bool, together: bool, folder: str) -> None:
+    with locked(folder, alone=first):
+        if together:
+            with locked(folder, alone=second):
+                pass
+        else:
+            with (
+                pytest.raises(UserError, match="another run is writing there now"),
+                locked(folder, alone=second),
+            ):
+                pass
+    with locked(folder, alone=second):
+        pass
+
+
+def test_a_folder_that_nobody_holds_has_no_lock_left(folder: str, tmp_path: Path) -> None:
+    with locked(folder, alone=False), locked(folder, alone=False):
+        assert named(tmp_path / "out")
+    assert named(tmp_path / "out") - {".lock"} == set()
+    with locked(folder, alone=True):
+        assert all(map(locks.is_lock, named(tmp_path / "out")))
+
+
+def test_a_folder_that_was_deleted_or_replaced_is_noticed(folder: str, tmp_path: Path) -> None:
+    for again in (False, True):
+        with locked(folder, alone=True) as held:
+            held.check()
+            (tmp_path / "out").rename(tmp_path / f"moved{again}")
+            if again:
+                (tmp_path / "out").mkdir()
+            with pytest.raises(UserError, match="it was deleted or moved while the run was writing there"):
+                held.check()
+
+
+def test_the_marker_of_a_run_that_was_killed_is_forgotten(tmp_path: Path) -> None:
+    folder = f"shelf://{tmp_path}/out"
+    with locked(folder, alone=True):
+        (marker,) = (tmp_path / "out").iterdir()
+        os.utime(marker, (0, 0))
+        with locked(folder, alone=True):
+            pass
+        os.utime(marker)
+        with (
+            pytest.raises(UserError, match="killed is forgotten after 5 minutes"),
+            locked(folder, alone=True),
+        ):
+            pass
+
+
+def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    code = (
+        "import sys, time; from ldpbeam.pipelines.locks import locked\n"
+        "with locked(sys.argv[1], alone=True): print('held', flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        with pytest.raises(UserError), locked(str(folder), alone=False):
+            pass
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert named(folder) == {".lock"}
+        with locked(str(folder), alone=True):
+            pass
+    assert named(folder) == set()
+
+
+# Through the command.
+
+
+@pytest.fixture
+def given(tmp_path: Path, small_text: str, write_lines: Callable[..., Path]) -> list[object]:
+    """A command with two hundred reports."""
+    (tmp_path / "study.yaml").write_text(small_text)
+    record = {"attribute": "x", "service": "a", "event_time": 1_800_000_000_000, "payload": 0.5}
+    reports = write_lines(tmp_path / "in.jsonl", [{**record, "user_id": f"u{i}"} for i in range(200)])
+    return ["estimate", "--study", tmp_path / "study.yaml", "--input", reports, "--output", tmp_path / "out"]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def during(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """Does something once, when a run has written its statistics."""
+    real, left = estimate.run_pipeline, iter([True])
+
+    def beside(*arguments: Any) -> None:
+        real(*arguments)
+        if next(left, False):
+            act()
+
+    monkeypatch.setattr(estimate, "run_pipeline", beside)
+
+
+@pytest.mark.parametrize("other", ["the same", "another with --overwrite"])
+def test_a_second_run_into_the_folder_is_refused_and_the_first_is_undisturbed(
+    other: str, given: list[object], command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = command(*given)
+    assert alone.code == 0
+    before, second = contents(tmp_path / "out"), []
+    more = [] if other == "the same" else ["--attribute", "x", "--overwrite"]
+    during(monkeypatch, lambda: second.append(command(*given, *more)))
+    assert command(*given).code == 0
+    assert second[0].code == 2
+    assert second[0].err == (
+        f"ldpbeam: --output {tmp_path}/out: another run is writing there now; start this one when it has "
+        "ended, or name another folder\n"
+    )
+    assert contents(tmp_path / "out") == before
+
+
+def test_a_roll_up_into_the_folder_of_a_run_is_refused(
+    given: list[object], command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert command(*given).code == 0
+    (statistics,) = (tmp_path / "out" / "statistics").iterdir()
+    copy = tmp_path / "copy.avro"
+    copy.write_bytes(statistics.read_bytes())
+    rollup = ["rollup", *given[1:3], "--statistics", copy, "--output", tmp_path / "out", "--overwrite"]
+    second: list[Any] = []
+    during(monkeypatch, lambda: second.append(command(*rollup)))
+    assert command(*given).code == 0
+    assert (second[0].code, "another run is writing there now" in second[0].err) == (2, True)
+
+
+@pytest.mark.parametrize("again", ["deleted", "deleted and made again", "a file", "moved"])
+def test_an_output_folder_that_is_gone_in_the_end_is_one_line(
+    again: str, given: list[object], command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+
+    def act() -> None:
+        out.rename(tmp_path / "elsewhere")
+        if again == "deleted and made again":
+            out.mkdir()
+        if again == "a file":
+            out.write_text("mine")
+
+    during(monkeypatch, act)
+    found = command(*given)
+    assert found.code == 2
+    assert found.err.startswith("ldpbeam: ")
+    assert str(out) in found.err
+    assert found.err.count("\n") == 1
+    for place in (out, tmp_path / "elsewhere"):
+        assert not (place / "estimates.jsonl").exists()
+
+
+def test_a_folder_says_whether_its_run_is_complete(
+    given: list[object], command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = tmp_path / "out" / "run.json"
+    seen: list[str] = []
+    during(monkeypatch, lambda: seen.append(mark.read_text()))
+    assert command(*given).code == 0
+    assert '"complete": false' in seen[0]
+    assert '"complete": true' in mark.read_text()
+    monkeypatch.setattr(estimate, "solve", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        command(*given)
+    assert '"complete": false' in mark.read_text()
