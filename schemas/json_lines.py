@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 from collections.abc import Iterator
@@ -14,11 +13,14 @@ import pyarrow as pa
 import pyarrow.json
 from numpy.typing import NDArray
 
+from ldpbeam.schemas.compression import gzip_pieces
 from ldpbeam.schemas.records import by_payload, columns_of
 from ldpbeam.schemas.reports import Columns, decoded
 
 #: Text is decoded this many bytes at a time, cut at a line's end.
 CHUNK_BYTES = 8 * 2**20
+#: A line with more bytes is refused if it goes on beyond a chunk.
+MOST_LINE_BYTES = 8 * 2**20
 #: Stretches of this many lines that pyarrow does not take as a whole are read one by one.
 FEW_LINES = 64
 _BLANK = b" \t\r"
@@ -47,20 +49,32 @@ def read_chunks(stream: IO[bytes], start: int, stop: int) -> Iterator[tuple[int,
         stream: seekable.
         start: lines that begin before it are left to another range.
         stop: likewise those that begin from here on.
+
+    Raises:
+        ValueError: if a line is too long, after the lines before it.
     """
     position = start
     if start > 0:
-        stream.seek(start - 1)
-        skipped = stream.readline()
-        position = start - 1 + len(skipped)
+        position = start - 1
+        stream.seek(position)
+        part = b""
+        while position < stop and not part.endswith(b"\n"):
+            part = stream.readline(CHUNK_BYTES)
+            if not part:
+                return
+            position += len(part)
     while position < stop:
         text = stream.read(min(CHUNK_BYTES, stop - position))
         if not text:
             return
         if not text.endswith(b"\n"):
-            text += stream.readline()
-        yield position, text
-        position += len(text)
+            text += stream.readline(MOST_LINE_BYTES)
+        whole = _without_long_line(text)
+        if whole:
+            yield position, text[:whole]
+        if whole < len(text):
+            raise ValueError(_too_long(position + whole))
+        position += whole
 
 
 def read_gzip_chunks(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
@@ -72,24 +86,35 @@ def read_gzip_chunks(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
         stream: seekable, at its start.
 
     Raises:
-        EOFError: if the stream was cut short, before any line.
-        OSError, zlib.error: if it is damaged, likewise.
+        ValueError: if the stream is damaged or was cut short, before any line; if a line is too long, after the
+            lines before it.
     """
-    whole_stream = gzip.GzipFile(fileobj=stream)
-    while whole_stream.read1(CHUNK_BYTES):
+    for _ in gzip_pieces(stream):
         pass
     stream.seek(0)
     position, text = 0, b""
-    plain = gzip.GzipFile(fileobj=stream)
-    while True:
-        part = plain.read1(CHUNK_BYTES)
+    for part in gzip_pieces(stream):
         text += part
-        whole = len(text) if not part else text.rfind(b"\n") + 1 if len(text) >= CHUNK_BYTES else 0
+        if len(text) < CHUNK_BYTES:
+            continue
+        whole = text.rfind(b"\n") + 1
         if whole:
             yield position, text[:whole]
             position, text = position + whole, text[whole:]
-        if not part:
-            return
+        if len(text) > MOST_LINE_BYTES:
+            raise ValueError(_too_long(position))
+    if text:
+        yield position, text
+
+
+def _without_long_line(text: bytes) -> int:
+    """How many bytes of a chunk are lines that are not too long; only the last can be."""
+    last = text.rfind(b"\n", 0, len(text) - 1) + 1
+    return last if len(text) - last > MOST_LINE_BYTES else len(text)
+
+
+def _too_long(position: int) -> str:
+    return f"a line of more than {MOST_LINE_BYTES:,} bytes begins at byte {position:,} of the text"
 
 
 def decode_lines(position: int, text: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | BadLine]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
@@ -22,6 +21,8 @@ CORRUPT_BLOCK = "corrupt_block"
 NOT_JSON = "not_json"
 #: The reasons of dead letters that stand for damage: how many reports it cost is not known.
 DAMAGE = frozenset({BAD_FILE, CORRUPT_BLOCK})
+#: Dead letters of a file are handed on so many at once.
+MOST_LETTERS = 1_000
 _CUT_LINE = "the file ends inside a line: it was cut short, or is still being written"
 
 
@@ -81,16 +82,25 @@ class _ReadRange(beam.DoFn):
 
     def process(self, element: FileRange | BadFile) -> Iterable[Any]:
         path = element.path
+        letters: list[DeadLetter] = []
         for item in read_range(element, self.columns):
             if isinstance(item, DeadLetter):
-                yield count(IN, item.reports)
-                if item.reason in DAMAGE:
-                    yield damaged_file(path)
-                yield from emit([item], self.disclosure)
+                letters.append(item)
+                if len(letters) == MOST_LETTERS:
+                    yield from self._emit(path, letters)
+                    letters = []
             elif item.num_rows:
                 yield count(IN, item.num_rows)
                 metadata = {**(item.schema.metadata or {}), b"file": path.encode()}
                 yield item.replace_schema_metadata(metadata)
+        yield from self._emit(path, letters)
+
+    def _emit(self, path: str, letters: list[DeadLetter]) -> Iterator[Any]:
+        if letters:
+            yield count(IN, sum(letter.reports for letter in letters))
+        if any(letter.reason in DAMAGE for letter in letters):
+            yield damaged_file(path)
+        yield from emit(letters, self.disclosure)
 
 
 def read_range(element: FileRange | BadFile, columns: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:
@@ -109,7 +119,7 @@ def read_range(element: FileRange | BadFile, columns: Columns) -> Iterator[pa.Re
             yield from _READERS[element.format](stream, element, columns)
             # The file may have been cut while it was read.
             see_size(stream, element)
-    except (BeamIOError, OSError, EOFError, zlib.error, ValueError) as error:
+    except (BeamIOError, OSError, ValueError) as error:
         yield _bad_file(element.path, element.start, str(error))
 
 

@@ -102,7 +102,7 @@ def test_gzip_json_lines_cut_in_half_end_the_run(small_text: str, tmp_path: Path
     path = tmp_path / "r.jsonl.gz"
     packed = gzip.compress(lines(20_000))
     path.write_bytes(packed[: len(packed) // 2])
-    check(run_estimate(tmp_path, small_text, [path]), path, "ended before the end-of-stream marker")
+    check(run_estimate(tmp_path, small_text, [path]), path, "it ends too early")
 
 
 def test_of_gzip_json_lines_with_a_flipped_bit_nothing_counts(

@@ -7,7 +7,6 @@ import io
 import json
 import math
 import uuid
-import zlib
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -15,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpbeam.schemas import json_lines
+from ldpbeam.schemas import compression, json_lines
 from ldpbeam.schemas.json_lines import BadLine, decode_lines, read_chunks, read_gzip_chunks
 from ldpbeam.schemas.reports import Columns
 
@@ -104,10 +103,41 @@ def test_a_broken_compressed_stream_gives_no_line(wrong: str) -> None:
     else:
         packed[len(packed) // 2 :] = b"\xff" * 1000
     found = []
-    with mock.patch.object(json_lines, "CHUNK_BYTES", 1000), pytest.raises((EOFError, OSError, zlib.error)):
+    with (
+        mock.patch.object(json_lines, "CHUNK_BYTES", 1000),
+        pytest.raises(ValueError, match="damaged|too early"),
+    ):
         for _, chunk in read_gzip_chunks(io.BytesIO(bytes(packed))):
             found.append(chunk)
     assert found == []
+
+
+@pytest.mark.parametrize("size", [1, 7, 60])
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_endless_line_ends_the_reading_where_it_begins(packed: bool, size: int) -> None:
+    text = LINE + b"\n" + b"x" * 2000 + b"\n" + LINE
+    whole = len(LINE) + 1
+    with (
+        mock.patch.multiple(json_lines, CHUNK_BYTES=size, MOST_LINE_BYTES=1000),
+        mock.patch.object(compression, "PIECE_BYTES", 10),
+    ):
+        reader = (
+            read_gzip_chunks(io.BytesIO(gzip.compress(text)))
+            if packed
+            else read_chunks(io.BytesIO(text), 0, len(text))
+        )
+        found = [next(reader)]
+        with pytest.raises(ValueError, match=f"more than 1,000 bytes begins at byte {whole} of the text"):
+            found += reader
+    assert found == [(0, text[:whole])]
+
+
+def test_a_range_inside_an_endless_line_reads_no_further_than_its_end() -> None:
+    text = b"x" * 1000
+    stream = io.BytesIO(text)
+    with mock.patch.object(json_lines, "CHUNK_BYTES", 10):
+        assert list(read_chunks(stream, 300, 400)) == []
+    assert stream.tell() < 420
 
 
 def test_line_ends_blank_lines_and_a_missing_last_one_change_nothing() -> None:
