@@ -86,8 +86,8 @@ def read_gzip_chunks(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
         stream: seekable, at its start.
 
     Raises:
-        ValueError: if the stream is damaged or was cut short, before any line; if a line is too long, after the
-            lines before it.
+        ValueError: if the stream is damaged or was cut short, before any line; if a line is too long, after
+            the lines before it.
     """
     for _ in gzip_pieces(stream):
         pass

@@ -105,7 +105,7 @@ def test_a_broken_compressed_stream_gives_no_line(wrong: str) -> None:
     found = []
     with (
         mock.patch.object(json_lines, "CHUNK_BYTES", 1000),
-        pytest.raises(ValueError, match="damaged|too early"),
+        pytest.raises(ValueError, match=r"damaged|too early"),
     ):
         for _, chunk in read_gzip_chunks(io.BytesIO(bytes(packed))):
             found.append(chunk)
