@@ -105,11 +105,17 @@ def _delta(mechanism: Mechanism) -> str:
 def _windows(study: Study) -> str:
     if study.windows is None:
         return "There are no windows: all reports are one."
-    size, period = study.windows.size, study.windows.period
-    sliding = f", one starting every {format_duration(period)}" if period and period != size else ""
+    windows = study.windows
+    sliding = f", one starting every {format_duration(windows.starts_every)}" if windows.slides else ""
+    early = (
+        f", and an early estimate of a window comes each time {windows.early_reports:,} more of its reports "
+        "are in"
+        if windows.early_reports
+        else ""
+    )
     return (
-        f"Reports are cut by event time into windows of {format_duration(size)}{sliding}; in a stream "
-        f"they may be up to {format_duration(study.windows.allowed_lateness)} late."
+        f"Reports are cut by event time into windows of {format_duration(windows.size)}{sliding}; in a "
+        f"stream they may be up to {format_duration(windows.allowed_lateness)} late{early}."
     )
 
 
@@ -171,6 +177,14 @@ def _privacy(study: Study) -> Iterator[str]:
         yield (
             f"A user who reports {name!r} to every service spends epsilon {total:g}"
             f"{f' and delta {delta:g}' if delta else ''} in all"
-            f"{' a window' if study.windows else ''}; the ledger counts who spent how much"
-            f"{f', and who is over {study.epsilon_cap:g}' if study.epsilon_cap else ''}."
+            f"{' a window' if study.windows else ''}; {_ledger(study)}."
         )
+
+
+def _ledger(study: Study) -> str:
+    if study.group_users:
+        cap = f", and who is over {study.epsilon_cap:g}" if study.epsilon_cap else ""
+        return f"the ledger counts who spent how much{cap}"
+    reason = "duplicates: keep" if study.duplicates == "keep" else "repeats: all"
+    cap = f", and epsilon_cap {study.epsilon_cap:g} is not checked" if study.epsilon_cap else ""
+    return f"the ledger stays empty{cap}, because {reason} brings no user's reports together"

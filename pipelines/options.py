@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+import numpy as np
 from apache_beam.io.filesystem import BeamIOError
 from pydantic import TypeAdapter, ValidationError
 
@@ -11,7 +12,7 @@ from ldpbeam.domains import Domain, KeyValues, Vector
 from ldpbeam.pipelines.arguments import Parser
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.people import PeopleColumns
-from ldpbeam.schemas.reports import EARLIEST, LATEST
+from ldpbeam.schemas import event_times
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import StudyError, parse_study, read_study
 from ldpbeam.schemas.times import Duration, Time
@@ -51,8 +52,9 @@ def time_of(option: str, text: str | None) -> int | None:
         time = int(text) if text.isascii() and text.isdigit() else TypeAdapter(Time).validate_python(text)
     except ValidationError:
         raise UserError(f"{option} {text}: write a time with its zone, as in 2026-11-20T10:00:00Z") from None
-    if not EARLIEST <= time < LATEST:
-        raise UserError(f"{option} {text}: outside the years 1900 to 2199")
+    problem = int(event_times.problems(np.array([time]))[0])
+    if problem > event_times.BEFORE_1990:
+        raise UserError(f"{option} {text}: {event_times.PROBLEMS[problem]}")
     return int(time)
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.domains import Categories, Domain, KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.schemas import event_times
 from ldpbeam.schemas.local_files import refuse_special
 from ldpbeam.schemas.reports import Columns, decoded
 
@@ -222,11 +223,19 @@ def _weights(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]
 
 def _times(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]:
     text = column.combine_chunks()
-    digits = pc.all(pc.match_substring_regex(text, r"^\d{1,15}$")).as_py()
+    digits = pc.all(pc.match_substring_regex(text, r"^\d{1,18}$")).as_py()
     rows = pa.array(np.zeros(len(text), dtype=np.int64))
     source = pc.cast(text, pa.int64()) if digits else text
     times = decoded({"event_time": source}, Columns(), {}, rows, rows).column("event_time")
     if times.null_count:
         first = text.filter(times.is_null())[0].as_py()
         raise UserError(f"{path}: column {name!r} has times such as {first!r}; write 2026-11-20T10:00:00Z")
-    return np.asarray(times.to_numpy(), dtype=np.int64)
+    found = np.asarray(times.to_numpy(), dtype=np.int64)
+    problems = event_times.problems(found)
+    if (problems > event_times.BEFORE_1990).any():
+        place = int(np.argmax(problems > event_times.BEFORE_1990))
+        raise UserError(
+            f"{path}: column {name!r} has times such as {text[place].as_py()!r}: "
+            f"{event_times.PROBLEMS[problems[place]]}"
+        )
+    return found

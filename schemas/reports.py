@@ -33,8 +33,8 @@ _RFC3339 = (
     r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?([Zz]|[+-]([01]\d|2[0-3]):?[0-5]\d)$"
 )
 _UUID = r"^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
-#: Event times outside of the years 1900 to 2199 are mistakes of unit: seconds, or microseconds.
-EARLIEST, LATEST = -2_208_988_800_000, 7_258_118_400_000
+#: Event times are of less than this many milliseconds, so that differences of two are integers of 64 bits.
+_LARGEST_TIME = 2**61
 
 
 @dataclass(frozen=True)
@@ -167,10 +167,6 @@ def fixed_bytes(array: pa.Array) -> np.ndarray:
     return data[array.offset * width : (array.offset + len(array)) * width].reshape(-1, width)
 
 
-def _null_mask(array: pa.Array) -> np.ndarray | None:
-    return array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
-
-
 def binary_of_width(data: np.ndarray) -> pa.Array:
     """Rows of bytes, shape (n, width), as an Arrow binary array over the same memory."""
     rows, width = data.shape
@@ -217,20 +213,27 @@ def _uuids_to_bytes(text: pa.Array) -> pa.Array:
 
 
 def _event_times(array: pa.Array) -> pa.Array:
-    """Milliseconds since the epoch from integers, doubles, timestamps or RFC 3339 text."""
+    """Milliseconds since the epoch from integers, doubles, timestamps or RFC 3339 text.
+
+    Times that cannot be right are left for validation, which says what is wrong with them.
+    """
     array = _unwrapped(array)
     kind = array.type
     if pa.types.is_string(kind):
         times = _parsed_times(array)
+    elif pa.types.is_timestamp(kind) and kind.unit == "s":
+        times = pc.cast(_cast_or_null(array, pa.timestamp("ms", kind.tz)), pa.int64())
     elif pa.types.is_timestamp(kind):
         times = pc.cast(pc.cast(array, pa.timestamp("ms", kind.tz), safe=False), pa.int64())
     elif is_number(kind):
-        # Compared as doubles: in their own type the largest would wrap into the sane range.
-        times = pc.floor(pc.cast(array, pa.float64(), safe=False))
+        # As doubles: cast from their own type, the largest would wrap.
+        numbers = pc.floor(pc.cast(array, pa.float64(), safe=False))
+        fits = pc.less(pc.abs(numbers), float(_LARGEST_TIME))
+        times = pc.cast(pc.if_else(fits, numbers, None), pa.int64())
     else:
         return pa.nulls(len(array), pa.int64())
-    sane = pc.and_(pc.greater_equal(times, EARLIEST), pc.less(times, LATEST))
-    return pc.cast(pc.if_else(sane, times, None), pa.int64())
+    fits = pc.and_(pc.greater(times, -_LARGEST_TIME), pc.less(times, _LARGEST_TIME))
+    return pc.if_else(fits, times, None)
 
 
 def _parsed_times(text: pa.Array) -> pa.Array:

@@ -245,6 +245,16 @@ class WindowsModel(_Model):
             raise ValueError("period must be above zero and at most size")
         return self
 
+    @property
+    def starts_every(self) -> int:
+        """Milliseconds from one window's start to the next one's."""
+        return self.period or self.size
+
+    @property
+    def slides(self) -> bool:
+        """Whether a window starts before the one before it has ended, so that reports lie in several."""
+        return self.starts_every < self.size
+
 
 class GroupsModel(_Model):
     """One estimate for each value of a field of the report."""

@@ -12,9 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ldpbeam.attributes import Attribute, ServiceVersion
-from ldpbeam.schemas.study import Study
-
 #: The key of a schema's metadata where a stream's source says its watermark, in epoch milliseconds.
 WATERMARK = b"watermark"
 
@@ -38,12 +35,6 @@ def attribute_name(batch: pa.RecordBatch) -> str:
     """The attribute's name."""
     name: str = batch.schema.metadata[b"attribute"].decode()
     return name
-
-
-def channel_of(study: Study, batch: pa.RecordBatch) -> tuple[Attribute, ServiceVersion]:
-    """The attribute and the channel a batch is of."""
-    attribute = study.attribute(attribute_name(batch))
-    return attribute, attribute.versions[version_index(batch)]
 
 
 class BatchCoder(beam.coders.Coder):

@@ -27,7 +27,9 @@ from apache_beam.io.unbounded_source import (
     UnboundedSource,
 )
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from numpy.typing import NDArray
 
+from ldpbeam.schemas.event_times import problems
 from ldpbeam.schemas.study import WindowsModel
 from ldpbeam.transforms.batches import WATERMARK
 from ldpbeam.transforms.counts import COUNTS, IN, count, damaged_file
@@ -379,21 +381,25 @@ def _timestamp(milliseconds: int) -> Timestamp:
 
 
 def _times(parcel: Parcel) -> tuple[int | None, int | None]:
-    """The oldest and the latest event time of a parcel."""
-    ends = [pc.min_max(batch.column("event_time")).as_py() for batch in parcel.batches if batch.num_rows]
-    known = [end for end in ends if end["min"] is not None]
+    """The oldest and the latest event time of a parcel, of those that can be right."""
+    known = [times for times in map(_plausible_times, parcel.batches) if len(times)]
     if not known:
         return None, None
-    return min(end["min"] for end in known), max(end["max"] for end in known)
+    return min(int(times.min()) for times in known), max(int(times.max()) for times in known)
+
+
+def _plausible_times(batch: pa.RecordBatch) -> NDArray[np.int64]:
+    """The event times of a batch without those that validation refuses."""
+    times = batch.column("event_time").drop_null().to_numpy()
+    return np.asarray(times[problems(times) == 0])
 
 
 def _windows(parcel: Parcel, reading: Reading, now: int) -> Iterator[OpenWindow]:
     """The windows of each attribute that a parcel has reports of."""
     size = step(reading.windows)
     for batch in parcel.batches:
-        times = batch.column("event_time")
         for attribute, rows in _by_attribute(batch):
-            own = (times if rows is None else times.filter(rows)).drop_null().to_numpy(zero_copy_only=False)
+            own = _plausible_times(batch if rows is None else batch.filter(rows))
             if attribute in reading.attributes:
                 for place in np.unique(own[own < now + FUTURE] // size).tolist():
                     for start, end in windows_of(reading.windows, place * size):

@@ -54,7 +54,7 @@ def whole_windows(windows: WindowsModel, given: Span) -> Span:
     Raises:
         ValueError: if none does; the text names the nearest span of whole windows.
     """
-    size, period = windows.size, windows.period or windows.size
+    size, period = windows.size, windows.starts_every
     start = given.start if given.start == -FAR else _multiple_from(given.start, period)
     stop = given.stop if given.stop == FAR else (given.stop - size) // period * period + size
     if start + size <= stop:

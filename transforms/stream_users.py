@@ -64,8 +64,7 @@ def fold(
 ) -> Folded:
     """All reports of some users in one window to statistics: what a batch run does in several stages."""
     windows = study.windows
-    slides = windows is not None and windows.period not in (None, windows.size)
-    until = bounds[0] + windows.period if slides else 2**62  # type: ignore[operator, union-attr]
+    until = bounds[0] + windows.starts_every if windows is not None and windows.slides else 2**62
     reports = sum(_before(batch, until) for batch in batches)
     if study.duplicates == "drop":
         batches = _first_of_ids(attribute, batches)
@@ -158,7 +157,7 @@ def _counts(study: Study, used: int, duplicates: int, in_window: int) -> Iterato
         yield count(USED, used)
     if duplicates:
         yield count(DUPLICATES, duplicates)
-    if study.windows and study.windows.period and in_window:
+    if study.windows and study.windows.slides and in_window:
         yield count(IN_WINDOWS, in_window)
 
 
@@ -274,11 +273,11 @@ class _JoinWindow(beam.DoFn):
     def _late(self, batch: pa.RecordBatch, bounds: tuple[int, int]) -> Iterator[Any]:
         windows = self.study.windows
         assert windows is not None
-        if not windows.period or windows.period == windows.size:
+        if not windows.slides:
             yield count(LATE, batch.num_rows)
             return
         yield count(LATE_IN_WINDOWS, batch.num_rows)
-        counted_here = _before(batch, bounds[0] + windows.period)
+        counted_here = _before(batch, bounds[0] + windows.starts_every)
         if counted_here:
             yield count(LATE, counted_here)
 

@@ -31,9 +31,9 @@ FUTURE = 86_400_000
 
 def windows_of(windows: WindowsModel, time: int) -> list[tuple[int, int]]:
     """The windows that hold an event time, the one that starts last first."""
-    period = windows.period or windows.size
-    last = time - time % period
-    return [(start, start + windows.size) for start in range(last, time - windows.size, -period)]
+    last = time - time % windows.starts_every
+    starts = range(last, time - windows.size, -windows.starts_every)
+    return [(start, start + windows.size) for start in starts]
 
 
 def window_key(place: str, bounds: tuple[int, int]) -> str:
@@ -101,7 +101,7 @@ class SplitByWindow(beam.DoFn):
                     self._reports += users.num_rows
         if late:
             yield count(LATE, late)
-        if self.windows.period and late_in_windows:
+        if self.windows.slides and late_in_windows:
             yield count(LATE_IN_WINDOWS, late_in_windows)
         if self._reports >= GATHERED_REPORTS:
             for at, key, piece in self._pieces():

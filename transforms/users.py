@@ -56,7 +56,7 @@ class GroupUsers(beam.PTransform):
         windows = self.study.windows
         every = elements | "Window" >> beam.WindowInto(beam_windows(windows, joined=self.study.group_users))
         # Windows that do not slide lie inside, as their reports do.
-        if windows is None or windows.period is None or not self.span.bounded:
+        if windows is None or not windows.slides or not self.span.bounded:
             return every
         return every | "KeepWindows" >> keep_windows(self.span)
 
@@ -73,7 +73,7 @@ class _Join(beam.DoFn):
         self.study = study
         self.span = span
         windows = study.windows
-        self.period = windows.period if windows and windows.period != windows.size else None
+        self.period = windows.starts_every if windows and windows.slides else None
         self._milliseconds = beam.metrics.Metrics.distribution("ldpbeam", "join_milliseconds")
 
     def process(
@@ -105,7 +105,7 @@ class _WithoutJoin(beam.DoFn):
     def __init__(self, study: Study, span: Span) -> None:
         self.study = study
         self.span = span
-        self.slides = bool(study.windows and study.windows.period)
+        self.slides = bool(study.windows and study.windows.slides)
         self.window = beam_windows(study.windows, joined=False)
 
     def process(

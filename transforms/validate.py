@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.mechanisms import Mechanism
+from ldpbeam.schemas import event_times
 from ldpbeam.schemas.payloads import bytes_in, payload_column
 from ldpbeam.schemas.reports import Columns, binary_of_width, fixed_bytes
 from ldpbeam.schemas.study import ServiceModel, Study
 from ldpbeam.transforms.batches import WATERMARK, tagged
 from ldpbeam.transforms.counts import COUNTS, OUT_OF_RANGE, count
 from ldpbeam.transforms.dead_letters import DEAD, PLAIN, DeadLetter, Disclosure, emit, record_bytes
-from ldpbeam.transforms.spans import EVERYTHING, Span
+from ldpbeam.transforms.spans import EVERYTHING, FAR, Span
 
 #: Longer user ids are no user ids: one of a megabyte would make its whole batch as wide.
 LONGEST_USER_ID = 256
@@ -35,6 +36,7 @@ REASONS = (
     "no_service",
     "unknown_service",
     "no_event_time",
+    "implausible_event_time",
     "unknown_version",
     "no_payload",
     "payload_not_a_number",
@@ -93,6 +95,7 @@ class _Validate(beam.DoFn):
             for service in model.services.values()
         )
         self.needs_time = bool(study.windows) or by_time or span.bounded
+        self.old_times = -FAR < span.start < event_times.YEAR_1990
 
     def process(self, batch: pa.RecordBatch) -> Iterable[Any]:
         by_attribute = _rows_by(batch, "attribute", list(self.study.attributes))
@@ -148,7 +151,12 @@ class _Validate(beam.DoFn):
                     refuse(in_attribute & in_service, reason)
         if self.needs_time:
             refuse(_is_null(batch.column("event_time")), "no_event_time")
+            refuse(self._time_problems(batch) > 0, "implausible_event_time")
         return reasons
+
+    def _time_problems(self, batch: pa.RecordBatch) -> NDArray[np.int8]:
+        times = pc.fill_null(batch.column("event_time"), 0).to_numpy()
+        return event_times.problems(times, old=self.old_times)
 
     def _left_out(self, batch: pa.RecordBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of some good rows lie outside the span, and are not needed to tell repeats."""
@@ -190,12 +198,21 @@ class _Validate(beam.DoFn):
         constants = {key.decode(): text.decode() for key, text in metadata.items() if key != WATERMARK}
         file = constants.pop("file", "")
         letters = []
-        for record, code in zip(batch.take(pa.array(bad)).to_pylist(), reasons[bad], strict=True):
+        records = batch.take(pa.array(bad))
+        details = self._details(records, reasons[bad])
+        for record, code, detail in zip(records.to_pylist(), reasons[bad], details, strict=True):
             position, row = record.pop("position"), record.pop("row")
-            reason = REASONS[code]
             text = record_bytes({**constants, **record})
-            letters.append(DeadLetter(file, position, row, reason, "", 1, text))
+            letters.append(DeadLetter(file, position, row, REASONS[code], detail, 1, text))
         yield from emit(letters, self.disclosure)
+
+    def _details(self, records: pa.RecordBatch, reasons: NDArray[np.int8]) -> list[str]:
+        """What more there is to say of each bad record than its reason."""
+        implausible = reasons == _CODE["implausible_event_time"]
+        if not implausible.any():
+            return [""] * len(reasons)
+        codes = np.where(implausible, self._time_problems(records), 0)
+        return [event_times.PROBLEMS[code] for code in codes]
 
 
 def _is_null(array: pa.Array) -> NDArray[np.bool_]:

@@ -32,7 +32,7 @@ MOST_OVERLAP = 60
 
 def step(windows: WindowsModel) -> int:
     """The window step in milliseconds."""
-    return math.gcd(windows.size, windows.period or windows.size)
+    return math.gcd(windows.size, windows.starts_every)
 
 
 def beam_windows(windows: WindowsModel | None, joined: bool = True) -> window.WindowFn:
@@ -45,14 +45,14 @@ def beam_windows(windows: WindowsModel | None, joined: bool = True) -> window.Wi
         return window.GlobalWindows()
     # In whole microseconds: a float of seconds would lose some to rounding.
     size = Duration(micros=1000 * windows.size)
-    if windows.period is None or windows.period == windows.size:
+    if not windows.slides:
         return window.FixedWindows(size)
-    if joined and windows.size > MOST_OVERLAP * windows.period:
+    if joined and windows.size > MOST_OVERLAP * windows.starts_every:
         raise ValueError(
-            f"windows.size is {windows.size / windows.period:.0f} times windows.period; every report "
+            f"windows.size is {windows.size / windows.starts_every:.0f} times windows.period; every report "
             f"would be joined that often, and {MOST_OVERLAP} is the most: raise period or lower size"
         )
-    return window.SlidingWindows(size, Duration(micros=1000 * windows.period))
+    return window.SlidingWindows(size, Duration(micros=1000 * windows.starts_every))
 
 
 def window_bounds(bounds: window.BoundedWindow) -> tuple[int, int] | None:

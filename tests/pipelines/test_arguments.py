@@ -12,10 +12,12 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, StandardOpt
 
 from ldpbeam.pipelines import engines
 
+NOW = 1_795_168_800_000  # 2026-11-20T10:00:00Z
+
 
 @pytest.fixture
 def good(tmp_path: Path, write_lines: Callable[..., Path]) -> Path:
-    record = {"attribute": "x", "service": "a", "event_time": 5, "payload": 0.5}
+    record = {"attribute": "x", "service": "a", "event_time": NOW, "payload": 0.5}
     return write_lines(tmp_path / "in.jsonl", [{**record, "user_id": f"u{i}"} for i in range(5)])
 
 
@@ -177,6 +179,7 @@ PERTURB: list[tuple[tuple[object, ...], str]] = [
     (("--value-column", "value", "--time-column", "t"), "column 't' has times such as 'now'"),
     (("--value-column", "value", "--weight-column", "n", "--user-column", "t"), "leave out --user-column"),
     (("--value-column", "value", "--start", "now"), "--start now: write a time with its zone"),
+    (("--value-column", "value", "--start", "1763628000"), "--start 1763628000: looks like seconds"),
     (("--value-column", "value", "--spread", "3"), "--spread 3: write a whole number and a unit"),
     (("--value-column", "value", "--seed", "-1"), "--seed"),
 ]
@@ -218,7 +221,9 @@ def test_another_runs_outputs_are_not_replaced_unless_asked(
     assert {path: path.read_bytes() for path in again.path.rglob("*") if path.is_file()} == before
     replaced = run_estimate(tmp_path / "a", other, [good], "--overwrite")
     assert replaced.code == 0
-    assert [s.window for s in replaced.snapshots] == [(0, 3_600_000)], "nothing of the run before is left"
+    assert [s.window for s in replaced.snapshots] == [(NOW, NOW + 3_600_000)], (
+        "nothing of the run before is left"
+    )
 
 
 def test_a_run_with_other_options_is_another_run(

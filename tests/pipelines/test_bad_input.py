@@ -200,6 +200,48 @@ def test_a_record_out_of_range_is_counted_and_no_error(
     assert found.estimates == found.dead_letters == []
 
 
+# An event time in another unit than milliseconds: dead letters that say so.
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "avro"])
+@pytest.mark.parametrize(
+    ("factor", "unit"), [(1e-3, "seconds"), (1e3, "microseconds"), (1e6, "nanoseconds")], ids=str
+)
+def test_event_times_in_another_unit_are_dead_letters_that_say_so(
+    factor: float, unit: str, kind: str, small_text: str, tmp_path: Path, run_estimate: Any, write_lines: Any
+) -> None:
+    now = 1_763_628_000_000
+    times = [now, int(now * factor), int(now * factor) + 1]
+    records = [report(f"u{place}", event_time=time) for place, time in enumerate(times)]
+    path = tmp_path / f"r.{kind}"
+    if kind == "jsonl":
+        write_lines(path, records)
+    elif kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(records), path)
+    else:
+        kinds = {"event_time": "long", "payload": "double"}
+        fields = [{"name": name, "type": kinds.get(name, "string")} for name in records[0]]
+        with path.open("wb") as stream:
+            fastavro.writer(stream, {"type": "record", "name": "R", "fields": fields}, records)
+    options = ("--max-bad-fraction", 1)
+    found = run_estimate(tmp_path / "a", small_text + "windows: {size: 1h}\n", [path], *options)
+    assert found.code == 0, found.err
+    assert found.accounting["dead_letters_by_reason"] == {"implausible_event_time": 2}
+    assert all(letter["detail"].startswith(f"looks like {unit}") for letter in found.dead_letters)
+    assert [s.window for s in found.snapshots] == [(1_763_625_600_000, 1_763_629_200_000)]
+    # A study that has no use for event times takes these reports.
+    found = run_estimate(tmp_path / "b", small_text, [path])
+    assert (found.code, found.accounting["used"]) == (0, 3)
+
+
+def test_event_times_before_1990_are_used_where_a_from_says_so(
+    good: Path, small_text: str, tmp_path: Path, run_estimate: Any
+) -> None:
+    windowed = small_text + "windows: {size: 1h}\n"
+    refused = run_estimate(tmp_path / "a", windowed, [good])
+    assert (refused.code, refused.accounting["dead_letters"]) == (3, 200)
+    found = run_estimate(tmp_path / "b", windowed, [good], "--from", "1970-01-01T00:00:00Z")
+    assert (found.code, found.accounting["used"]) == (0, 200)
+
+
 # The same report twice: counted once.
 @pytest.mark.parametrize("changes", [{}, {"event_time": 5, "payload": -1.0}, {"report_id": "r"}])
 def test_a_second_report_of_a_user_and_service_is_a_duplicate(

@@ -235,6 +235,21 @@ def test_with_sliding_windows_the_accounting_counts_reports_not_their_windows(
     assert found.accounting["duplicates"] == 0
 
 
+@pytest.mark.parametrize("duplicates", ["drop", "keep"])
+def test_a_period_equal_to_the_size_is_no_sliding(
+    duplicates: str, small_text: str, tmp_path: Path, run_estimate: Any, write_lines: Any
+) -> None:
+    given = {"attribute": "x", "service": "a", "payload": 0.5, "event_time": START}
+    reports = write_lines(tmp_path / "r.jsonl", [{**given, "user_id": f"u{i}"} for i in range(10)])
+    study = f"{small_text.replace('ule', 'em')}duplicates: {duplicates}\n"
+    found = [
+        run_estimate(tmp_path / name, study + f"windows: {{size: 1h{period}}}\n", [reports])
+        for name, period in {"tumbling": "", "equal": ", period: 1h"}.items()
+    ]
+    assert found[0].accounting == found[1].accounting
+    assert all("report-windows" not in run.out for run in found)
+
+
 @pytest.mark.parametrize("data", [b"", b"\n\n"])
 def test_a_file_without_a_report_is_no_mistake(
     data: bytes, commute_text: str, tmp_path: Path, run_estimate: Any

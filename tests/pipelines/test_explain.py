@@ -70,7 +70,8 @@ def test_the_reports_a_service_sends_are_those_it_would_send(
         ("epsilon: 0.5", "epsilon: 0.7", ["with epsilon 0.7:", "spends epsilon 2.5 in all"]),
         ("piecewise", "laplace", ["'taxi' of 'minutes' runs laplace with epsilon 0.5"]),
         ("size: 1h", "size: 1d, period: 6h", ["windows of 1d, one starting every 6h"]),
-        ("windows:", "epsilon_cap: 2\nwindows:", ["who is over 2"]),
+        ("size: 1h", "size: 1d, early_reports: 5000", ["an early estimate of a window", "5,000 more"]),
+        ("windows:", "epsilon_cap: 2\nwindows:", ["the ledger counts who spent how much, and who is over 2"]),
         (
             "windows:",
             "groups: {field: region, at_most: 7}\nwindows:",
@@ -128,6 +129,17 @@ def test_reports_that_are_not_compared_or_joined_are_said_to_count(
     unjoined = commute_text.replace("{estimator: ule}", "{estimator: em}")
     assert not any(words in sentence for sentence in explain(unjoined))
     assert any(words in sentence for sentence in explain(f"{unjoined}{line}\n"))
+
+
+@pytest.mark.parametrize("line", ["duplicates: keep", "repeats: all"])
+def test_where_users_reports_are_not_brought_together_the_ledger_stays_empty(
+    line: str, explain: Explain, commute_text: str
+) -> None:
+    unjoined = f"{commute_text.replace('{estimator: ule}', '{estimator: em}')}{line}\n"
+    (sentence,) = [s for s in explain(unjoined) if "the ledger" in s]
+    assert f"the ledger stays empty, because {line} " in sentence
+    (sentence,) = [s for s in explain(f"{unjoined}epsilon_cap: 2\n") if "the ledger" in s]
+    assert "the ledger stays empty, and epsilon_cap 2 is not checked, because" in sentence
 
 
 def test_categories_are_counted_and_one_attribute_is_not_attributes(explain: Explain) -> None:

@@ -109,7 +109,9 @@ def test_windows_stand_in_the_order_of_time_also_within_a_second(
 ) -> None:
     times = [-1000, -250, 0, 250, 1000, 1250]
     inputs = write_lines(tmp_path / "r.jsonl", [report(f"u{t}", event_time=t) for t in times])
-    found = run_estimate(tmp_path, small_text + "windows: {size: 250ms}\n", [inputs])
+    found = run_estimate(
+        tmp_path, small_text + "windows: {size: 250ms}\n", [inputs], "--from", "1960-01-01T00:00:00Z"
+    )
     starts = [e["window_start"] for e in found.estimates if e["name"] == "mean"]
     assert starts == [rfc3339(time) for time in times]
 
@@ -234,7 +236,8 @@ def test_a_version_may_begin_or_end_at_time_zero(
 ) -> None:
     text = BY_TIME.replace("2026-11-20T11:00:00Z", "1970-01-01T00:00:00Z")
     records = [report("u1", event_time=-1), report("u2", event_time=0), report("u3", event_time=1)]
-    found = run_estimate(tmp_path, text, [write_lines(tmp_path / "r.jsonl", records)])
+    inputs = write_lines(tmp_path / "r.jsonl", records)
+    found = run_estimate(tmp_path, text, [inputs], "--from", "1960-01-01T00:00:00Z")
     assert found.err == ""
     assert [int(h.sum()) for h in found.snapshots[0].statistic.histograms] == [1, 2, 0]
     assert json.loads((tmp_path / "output" / "accounting.json").read_text())["dead_letters"] == 0

@@ -15,7 +15,7 @@ import pytest
 from ldpbeam.schemas.study_file import parse_study
 from ldpbeam.transforms import validate
 
-RECORD = {"attribute": "x", "service": "a", "event_time": 5, "payload": 0.5}
+RECORD = {"attribute": "x", "service": "a", "event_time": 1_795_168_800_000, "payload": 0.5}
 
 
 @pytest.fixture

@@ -131,7 +131,7 @@ MICROS = {"type": "long", "logicalType": "timestamp-micros"}
 @pytest.mark.parametrize(
     ("name", "kind", "written", "expected"),
     [
-        ("event_time", MILLIS, [NEW_YEAR, 10**16], [NEW_YEAR, None]),
+        ("event_time", MILLIS, [NEW_YEAR, 10**16], [NEW_YEAR, 10**16]),
         ("event_time", ["null", MILLIS, "string"], [NEW_YEAR, None, "x"], [NEW_YEAR, None, None]),
         ("event_time", MICROS, [NEW_YEAR * 1000 + 999], [NEW_YEAR]),
         ("event_time", ["string", MICROS], ["2026-01-01T00:00:00Z", NEW_YEAR * 1000], [NEW_YEAR] * 2),

@@ -82,7 +82,7 @@ def test_timestamps_are_their_instants(unit: str, zone: str | None) -> None:
 
 
 def test_times_in_numbers_and_text_are_read_too() -> None:
-    assert column("event_time", pa.array([NEW_YEAR, 10**16])) == [NEW_YEAR, None]
+    assert column("event_time", pa.array([NEW_YEAR, 10**16])) == [NEW_YEAR, 10**16]
     assert column("event_time", pa.array(["2026-01-01T00:00:00Z", "2026-01-01"])) == [NEW_YEAR, None]
 
 

@@ -112,7 +112,7 @@ def test_a_time_in_text_is_rfc_3339(text: str, time: int) -> None:
 
 
 NOT_TIMES = """2026-02-30T00:00:00Z,2026-13-01T00:00:00Z,2026-01-01T24:00:00Z,2026-01-01T00:00:00,2026-01-01
-1899-12-31T23:59:59Z,2200-01-01T00:00:00Z,2199-12-31T23:59:59-01:00,1900-01-01T00:00:00+01:00
+1899-12-31T23:59:59Z,2200-01-01T00:00:00Z
 yesterday, 2026-01-01T00:00:00Z,1767225600000,2026-01-01T00:00:00.1234567890Z,2026-01-01T00:00Z,"""
 
 
@@ -137,16 +137,19 @@ def test_a_timestamp_of_any_unit_and_zone_is_its_instant(unit: str, zone: str | 
     ("array", "times"),
     [
         (pa.array([0, -1, NEW_YEAR]), [0, -1, NEW_YEAR]),
-        (pa.array([EARLIEST - 1, EARLIEST, LATEST, LATEST + 1]), [None, EARLIEST, LATEST, None]),
-        # Seconds are milliseconds of January 1970, which is no mistake that could be seen; microseconds are.
-        (pa.array([NEW_YEAR // 1000, NEW_YEAR * 1000]), [NEW_YEAR // 1000, None]),
+        # Times that cannot be right are left for validation, which says what is wrong with them.
+        (pa.array([EARLIEST - 1, LATEST + 1]), [EARLIEST - 1, LATEST + 1]),
+        (pa.array([NEW_YEAR // 1000, NEW_YEAR * 1000]), [NEW_YEAR // 1000, NEW_YEAR * 1000]),
+        (pa.array([2**61 - 2**9, -(2**61) + 2**9, 2**61]), [2**61 - 2**9, -(2**61) + 2**9, None]),
+        (pa.array([2**60, 2**62], pa.timestamp("s")), [None, None]),
+        (pa.array([2**60, 2**62], pa.timestamp("ms")), [2**60, None]),
         (pa.array([NEW_YEAR + 0.9, -0.5]), [NEW_YEAR, -1]),
         (pa.array([float("nan"), float("inf"), 1e300]), [None, None, None]),
         (pa.array([NEW_YEAR, 2**64 - 1], pa.uint64()), [NEW_YEAR, None]),
         (pa.array([True, None]), [None, None]),
     ],
 )
-def test_a_time_in_numbers_is_milliseconds_from_1900_to_2199(array: pa.Array, times: list[Any]) -> None:
+def test_a_time_in_numbers_is_milliseconds(array: pa.Array, times: list[Any]) -> None:
     assert column("event_time", array) == times
 
 

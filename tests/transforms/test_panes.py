@@ -279,7 +279,7 @@ def test_any_schedule_ends_with_what_came_in_time(
     _, late = in_time(study, script)
     assert found.counts["late"] == late
     assert found.counts["used"] + found.counts["duplicates"] + late == reports_in(script)
-    if study.windows and study.windows.period:
+    if study.windows and study.windows.slides:
         standing = sum(own.statistic.reports for pane in found.last.values() for own in pane)
         assert found.counts["used_in_windows"] == standing
     assert not any(key.kept for key in (*stream.joins.values(), *stream.windows.values()))

@@ -76,7 +76,8 @@ def test_the_last_panes_are_what_the_command_estimates_of_files_of_the_same_repo
     sent = sent_by_people(study)
     script = arriving(reports_of(study, sent), too_late=False)
     streamed = stream(study, script, partitions=2)
-    ran = run_estimate(tmp_path, STUDIES[name], write_reports(tmp_path / "reports", sent))
+    reports = write_reports(tmp_path / "reports", sent)
+    ran = run_estimate(tmp_path, STUDIES[name], reports, "--from", "1960-01-01T00:00:00Z")
     assert ran.code == 0, ran.err
     assert last_estimates(study, streamed) == sorted(json.dumps(without_pane(own)) for own in ran.estimates)
     # Files have each report once; what came to the stream again is a duplicate.

@@ -125,6 +125,8 @@ TWICE = [
         [("u1", None, 0), ("u1", None, 1), ("u2", "r1", 2), ("u3", "r1", HOUR), ("u3", None, HOUR)]
     )
 ]
+#: Without this, event times of 1970 are dead letters.
+OLD_TIMES = ("--from", "1960-01-01T00:00:00Z")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +144,7 @@ def test_a_study_says_whether_users_and_ids_may_come_again(
     records = [{key: value for key, value in one.items() if value is not None} for one in TWICE]
     study = small_text.replace("{estimator: ule}", "{estimator: ems}") + f"windows: {{size: 1h}}\n{line}\n"
     inputs = write_lines(tmp_path / "r.jsonl", records)
-    found = run_estimate(tmp_path, study, [inputs], "--attribute", "x")
+    found = run_estimate(tmp_path, study, [inputs], "--attribute", "x", *OLD_TIMES)
     assert found.code == 0, found.err
     assert (found.accounting["used"], found.accounting["duplicates"]) == (used, 5 - used)
     assert [e["users"] for e in found.estimates if e["name"] == "mean"] == users
@@ -157,6 +159,7 @@ def test_reports_that_are_kept_count_once_in_sliding_windows(
     study = small_text.replace("{estimator: ule}", "{estimator: ems}")
     study += "windows: {size: 2h, period: 1h}\nduplicates: keep\n"
     records = [{key: value for key, value in one.items() if value is not None} for one in TWICE]
-    found = run_estimate(tmp_path, study, [write_lines(tmp_path / "r.jsonl", records)], "--attribute", "x")
+    inputs = write_lines(tmp_path / "r.jsonl", records)
+    found = run_estimate(tmp_path, study, [inputs], "--attribute", "x", *OLD_TIMES)
     assert [(s.window[0] // HOUR, s.statistic.reports) for s in found.snapshots] == [(-1, 3), (0, 5), (1, 2)]
     assert (found.accounting["in"], found.accounting["used"]) == (5, 5)

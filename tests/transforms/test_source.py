@@ -278,6 +278,15 @@ def test_what_has_no_event_time_leaves_it_where_it_is(drive: Drive) -> None:
     assert driven.watermark == -62
 
 
+def test_event_times_in_another_unit_neither_hold_the_watermark_nor_name_windows(drive: Drive) -> None:
+    driven = drive()
+    driven.put(batch(at(-60), at(-60) // 1000, at(-60) * 1000))
+    assert driven.take()
+    assert driven.watermark == -62
+    driven.make_safe()
+    assert driven.named == windows_at(-60)
+
+
 def test_a_parcel_is_of_its_oldest_report_so_that_nothing_of_it_is_late(drive: Drive) -> None:
     driven = drive()
     driven.come(-40, -60, -50)

@@ -97,7 +97,7 @@ def test_the_windows_of_a_batch_run_are_those_folded_one_by_one(name: str) -> No
         sum(counts) for counts in zip(*(f[1:] for f in folded.values()), strict=True)
     )
     counts = Counter(used=used, duplicates=duplicates)
-    if study.windows.period:
+    if study.windows.slides:
         counts["used_in_windows"] = used_in_windows
     assert +counts == expected.counts
     totals = {

@@ -142,7 +142,7 @@ def test_a_report_goes_to_each_window_that_is_open_or_is_counted_late(
             ]
             expected.update((f"minutes/{part}/{start}/{end}", report) for start, end in still)
             counted["late"] += not still
-            if model.period:
+            if model.slides:
                 counted["late_in_windows"] += len(bounds) - len(still)
     batches = [batch_of(some, watermark) for some, watermark in bundle]
     early, last, counts = split(stage.SplitByWindow(model, 3), batches)

@@ -55,6 +55,10 @@ attributes:
 windows: {size: 1h}
 """
 )
+TIMELESS = parse_study(
+    "study: s\nattributes: {x: {domain: {numeric: [0, 1]}, services: {pm: {mechanism: piecewise, "
+    "epsilon: 1.0}}, estimates: {mean: {estimator: ivw}}}}"
+)
 X = STUDY.attribute("x")
 NOW = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 GOOD = {"user_id": "u1", "attribute": "x", "service": "pm", "event_time": NOW, "payload": 0.5}
@@ -110,7 +114,8 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("unknown_service", {"service": "shop"}),  # a service of the other attribute
     ("no_event_time", {"event_time": None}),
     ("no_event_time", {"event_time": "yesterday"}),
-    ("no_event_time", {"event_time": NOW * 1000}),  # microseconds
+    ("implausible_event_time", {"event_time": NOW // 1000}),  # seconds
+    ("implausible_event_time", {"event_time": "2199-12-31T23:59:59-01:00"}),
     ("unknown_version", {"service": "app", "build": "newest"}),
     ("unknown_version", {"service": "app"}),
     ("unknown_version", {"service": "dated", "event_time": "2026-03-01T00:00:00Z"}),
@@ -225,11 +230,51 @@ def test_a_record_names_its_attribute_and_service_before_the_file_and_the_option
 
 
 def test_event_times_are_needed_only_where_something_asks_for_them() -> None:
-    text = "study: s\nattributes: {x: {domain: {numeric: [0, 1]}, services: {pm: {mechanism: piecewise, "
-    study = parse_study(text + "epsilon: 1.0}}, estimates: {mean: {estimator: ivw}}}}")
     timeless = [{"user_id": "u1", "attribute": "x", "service": "pm", "payload": 0.5}]
-    assert validated(timeless, study).dead == []
-    assert [d["reason"] for d in validated(timeless, study, span=Span(start=0)).dead] == ["no_event_time"]
+    assert validated(timeless, TIMELESS).dead == []
+    assert [d["reason"] for d in validated(timeless, TIMELESS, span=Span(start=0)).dead] == ["no_event_time"]
+
+
+@pytest.mark.parametrize(
+    ("time", "detail"),
+    [
+        (1_763_628_000, "looks like seconds"),
+        (1_763_628_000.5, "looks like seconds"),
+        ("1970-01-21T09:53:48Z", "looks like seconds"),
+        (1_763_628_000_000_000, "looks like microseconds"),
+        (1_763_628_000_000_000_000, "looks like nanoseconds"),
+        (0, "before 1990"),
+        ("1989-12-31T23:59:59.999Z", "before 1990"),
+        (-2_208_988_800_001, "outside the years 1900 to 2199"),
+        (7_258_118_400_000, "outside the years 1900 to 2199"),
+    ],
+)
+def test_an_event_time_that_cannot_be_right_is_a_dead_letter_that_says_why(time: Any, detail: str) -> None:
+    found = validated([GOOD, {**GOOD, "event_time": time}])
+    ((letter),) = found.dead
+    assert (letter["reason"], letter["detail"].startswith(detail)) == ("implausible_event_time", True)
+    assert sum(batch.num_rows for batch in found.reports) == 1
+
+
+def test_the_first_and_the_last_plausible_moment_are_used() -> None:
+    ends = ["1990-01-01T00:00:00Z", "2199-12-31T23:59:59.999Z"]
+    assert validated([{**GOOD, "event_time": time} for time in ends]).dead == []
+
+
+def test_a_span_from_before_1990_lets_old_times_in() -> None:
+    old = [{**GOOD, "event_time": time} for time in ("1900-01-01T00:00:00Z", "1985-06-01T00:00:00Z", NOW)]
+    found = validated(old, span=Span(start=631_151_999_999))
+    assert (found.dead, found.counts) == ([], {"out_of_range": 2})
+    found = validated(old, span=Span(start=631_152_000_000))
+    assert [letter["reason"] for letter in found.dead] == ["implausible_event_time"] * 2
+    outside = {**GOOD, "event_time": "1900-01-01T00:00:00+01:00"}
+    assert len(validated([outside], span=Span(start=0)).dead) == 1
+
+
+def test_an_event_time_that_has_no_use_is_no_reason() -> None:
+    times = [None, 1_763_628_000, 1_763_628_000_000_000, 2**61, -(2**61)]
+    found = validated([{**GOOD, "event_time": time} for time in times], TIMELESS)
+    assert (found.dead, found.reports[0].num_rows) == ([], len(times))
 
 
 def test_good_records_outside_the_span_are_counted_and_bad_ones_are_dead() -> None:

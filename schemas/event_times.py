@@ -1,0 +1,45 @@
+"""Which event times can be right, and what is probably wrong with the others.
+
+Reports have milliseconds since 1970. Other units that clients send by mistake land far away: seconds in
+January 1970, microseconds and nanoseconds after the year 50,000.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: The first milliseconds of 1900, 1990 and 2200.
+YEAR_1900, YEAR_1990, YEAR_2200 = -2_208_988_800_000, 631_152_000_000, 7_258_118_400_000
+#: How many milliseconds one of another unit is.
+_UNITS = {"seconds": 1e3, "microseconds": 1e-3, "nanoseconds": 1e-6}
+#: What can be wrong with an event time, by the code that :func:`problems` gives it. The codes above
+#: :data:`BEFORE_1990` are of times that no client means.
+PROBLEMS = (
+    "",
+    "before 1990; estimate takes such times only with a --from before 1990",
+    "outside the years 1900 to 2199",
+    *(
+        f"looks like {unit}; write milliseconds since 1970-01-01T00:00:00Z, or RFC 3339 text with a zone"
+        for unit in _UNITS
+    ),
+)
+BEFORE_1990 = 1
+
+
+def problems(times: NDArray[np.int64], *, old: bool = False) -> NDArray[np.int8]:
+    """What is wrong with each event time: its place in :data:`PROBLEMS`, 0 where it can be right.
+
+    Args:
+        times: in milliseconds since 1970, shape (n,).
+        old: whether times from 1900 to 1989 can be right.
+    """
+    codes = np.zeros(len(times), dtype=np.int8)
+    suspects = np.flatnonzero((times < (YEAR_1900 if old else YEAR_1990)) | (times >= YEAR_2200))
+    if len(suspects):
+        suspected = times[suspects]
+        codes[suspects] = np.where((suspected < YEAR_1900) | (suspected >= YEAR_2200), 2, BEFORE_1990)
+        for code, milliseconds in enumerate(_UNITS.values(), 3):
+            meant = suspected * milliseconds
+            codes[suspects[(meant >= YEAR_1990) & (meant < YEAR_2200)]] = code
+    return codes
