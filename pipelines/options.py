@@ -54,7 +54,7 @@ def time_of(option: str, text: str | None) -> int | None:
         raise UserError(f"{option} {text}: write a time with its zone, as in 2026-11-20T10:00:00Z") from None
     problem = int(event_times.problems(np.array([time]))[0])
     if problem > event_times.BEFORE_1990:
-        raise UserError(f"{option} {text}: {event_times.PROBLEMS[problem]}")
+        raise UserError(f"{option} {text}: {event_times.PROBLEMS[problem - 1][1]}")
     return int(time)
 
 

@@ -236,6 +236,6 @@ def _times(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]:
         place = int(np.argmax(problems > event_times.BEFORE_1990))
         raise UserError(
             f"{path}: column {name!r} has times such as {text[place].as_py()!r}: "
-            f"{event_times.PROBLEMS[problems[place]]}"
+            f"{event_times.PROBLEMS[problems[place] - 1][1]}"
         )
     return found

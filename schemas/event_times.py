@@ -13,22 +13,24 @@ from numpy.typing import NDArray
 YEAR_1900, YEAR_1990, YEAR_2200 = -2_208_988_800_000, 631_152_000_000, 7_258_118_400_000
 #: How many milliseconds one of another unit is.
 _UNITS = {"seconds": 1e3, "microseconds": 1e-3, "nanoseconds": 1e-6}
-#: What can be wrong with an event time, by the code that :func:`problems` gives it. The codes above
-#: :data:`BEFORE_1990` are of times that no client means.
+#: What can be wrong with an event time: the reason of its dead letter, and the detail. The first alone may be
+#: right, where old times are expected.
 PROBLEMS = (
-    "",
-    "before 1990; estimate takes such times only with a --from before 1990",
-    "outside the years 1900 to 2199",
+    ("event_time_before_1990", "before 1990; estimate takes such times only with a --from before 1990"),
+    ("event_time_out_of_bounds", "outside the years 1900 to 2199"),
     *(
-        f"looks like {unit}; write milliseconds since 1970-01-01T00:00:00Z, or RFC 3339 text with a zone"
+        (
+            f"event_time_looks_like_{unit}",
+            f"looks like {unit}; write milliseconds since 1970-01-01T00:00:00Z, or RFC 3339 text with a zone",
+        )
         for unit in _UNITS
     ),
 )
-BEFORE_1990 = 1
+BEFORE_1990, OUT_OF_BOUNDS = 1, 2
 
 
 def problems(times: NDArray[np.int64], *, old: bool = False) -> NDArray[np.int8]:
-    """What is wrong with each event time: its place in :data:`PROBLEMS`, 0 where it can be right.
+    """What is wrong with each event time: its place in :data:`PROBLEMS` from 1, or 0 where it can be right.
 
     Args:
         times: in milliseconds since 1970, shape (n,).
@@ -38,8 +40,10 @@ def problems(times: NDArray[np.int64], *, old: bool = False) -> NDArray[np.int8]
     suspects = np.flatnonzero((times < (YEAR_1900 if old else YEAR_1990)) | (times >= YEAR_2200))
     if len(suspects):
         suspected = times[suspects]
-        codes[suspects] = np.where((suspected < YEAR_1900) | (suspected >= YEAR_2200), 2, BEFORE_1990)
-        for code, milliseconds in enumerate(_UNITS.values(), 3):
+        codes[suspects] = np.where(
+            (suspected < YEAR_1900) | (suspected >= YEAR_2200), OUT_OF_BOUNDS, BEFORE_1990
+        )
+        for code, milliseconds in enumerate(_UNITS.values(), OUT_OF_BOUNDS + 1):
             meant = suspected * milliseconds
             codes[suspects[(meant >= YEAR_1990) & (meant < YEAR_2200)]] = code
     return codes

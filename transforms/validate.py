@@ -36,7 +36,7 @@ REASONS = (
     "no_service",
     "unknown_service",
     "no_event_time",
-    "implausible_event_time",
+    *(reason for reason, _ in event_times.PROBLEMS),
     "unknown_version",
     "no_payload",
     "payload_not_a_number",
@@ -46,6 +46,7 @@ REASONS = (
 )
 _RowsBy = dict[str | None, NDArray[np.bool_]]
 _CODE = {reason: code for code, reason in enumerate(REASONS)}
+_DETAILS = dict(event_times.PROBLEMS)
 
 
 def wanted_columns(study: Study, attribute: str | None, service: str | None) -> Columns:
@@ -151,12 +152,11 @@ class _Validate(beam.DoFn):
                     refuse(in_attribute & in_service, reason)
         if self.needs_time:
             refuse(_is_null(batch.column("event_time")), "no_event_time")
-            refuse(self._time_problems(batch) > 0, "implausible_event_time")
+            times = pc.fill_null(batch.column("event_time"), 0).to_numpy()
+            problems = event_times.problems(times, old=self.old_times)
+            for code in np.unique(problems[problems > 0]):
+                refuse(problems == code, event_times.PROBLEMS[code - 1][0])
         return reasons
-
-    def _time_problems(self, batch: pa.RecordBatch) -> NDArray[np.int8]:
-        times = pc.fill_null(batch.column("event_time"), 0).to_numpy()
-        return event_times.problems(times, old=self.old_times)
 
     def _left_out(self, batch: pa.RecordBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of some good rows lie outside the span, and are not needed to tell repeats."""
@@ -198,21 +198,12 @@ class _Validate(beam.DoFn):
         constants = {key.decode(): text.decode() for key, text in metadata.items() if key != WATERMARK}
         file = constants.pop("file", "")
         letters = []
-        records = batch.take(pa.array(bad))
-        details = self._details(records, reasons[bad])
-        for record, code, detail in zip(records.to_pylist(), reasons[bad], details, strict=True):
+        for record, code in zip(batch.take(pa.array(bad)).to_pylist(), reasons[bad], strict=True):
             position, row = record.pop("position"), record.pop("row")
+            reason = REASONS[code]
             text = record_bytes({**constants, **record})
-            letters.append(DeadLetter(file, position, row, REASONS[code], detail, 1, text))
+            letters.append(DeadLetter(file, position, row, reason, _DETAILS.get(reason, ""), 1, text))
         yield from emit(letters, self.disclosure)
-
-    def _details(self, records: pa.RecordBatch, reasons: NDArray[np.int8]) -> list[str]:
-        """What more there is to say of each bad record than its reason."""
-        implausible = reasons == _CODE["implausible_event_time"]
-        if not implausible.any():
-            return [""] * len(reasons)
-        codes = np.where(implausible, self._time_problems(records), 0)
-        return [event_times.PROBLEMS[code] for code in codes]
 
 
 def _is_null(array: pa.Array) -> NDArray[np.bool_]:

@@ -224,7 +224,7 @@ def test_event_times_in_another_unit_are_dead_letters_that_say_so(
     options = ("--max-bad-fraction", 1)
     found = run_estimate(tmp_path / "a", small_text + "windows: {size: 1h}\n", [path], *options)
     assert found.code == 0, found.err
-    assert found.accounting["dead_letters_by_reason"] == {"implausible_event_time": 2}
+    assert found.accounting["dead_letters_by_reason"] == {f"event_time_looks_like_{unit}": 2}
     assert all(letter["detail"].startswith(f"looks like {unit}") for letter in found.dead_letters)
     assert [s.window for s in found.snapshots] == [(1_763_625_600_000, 1_763_629_200_000)]
     # A study that has no use for event times takes these reports.
