@@ -326,7 +326,13 @@ def test_without_prism_it_is_said_what_that_costs(
 
 
 def test_an_output_folder_of_a_batch_run(streaming: Streaming, write_lines: Callable[..., Path]) -> None:
-    record = {"user_id": "u", "attribute": "x", "service": "a", "event_time": 5, "payload": 0.5}
+    record = {
+        "user_id": "u",
+        "attribute": "x",
+        "service": "a",
+        "event_time": 1_795_168_800_000,
+        "payload": 0.5,
+    }
     reports = write_lines(streaming.folder / "in.jsonl", [record])
     estimated = streaming._command(
         "estimate", "--study", streaming.study, "--input", reports, "--output", streaming.output
