@@ -31,11 +31,13 @@ setup(
         "ldpbeam": ["py.typed"],
         "ldpbeam.schemas": ["*.avsc"],
         "ldpbeam.runners.prism": ["closed_doors.patch"],
-        "ldpbeam.runners.flink": ["pom.xml"],
+        "ldpbeam.runners.flink": ["pom.xml", "java/*.java"],
     },
     install_requires=[
         "apache-beam>=2.76",
         "cramjam>=2.8",
+        # Beam needs it as well.
+        "cryptography>=42",
         "fastavro>=1.9",
         "numpy>=1.26",
         "pyarrow>=16",

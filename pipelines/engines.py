@@ -197,6 +197,9 @@ def _flink(options: argparse.Namespace, streaming: bool) -> Engine:
         parallelism=options.parallelism,
         savepoint=options.savepoint,
     )
+    reached = flink.open_ports(master, workers)
+    if reached is not None:
+        only_with_open_ports_allowed(options, reached)
     return Engine(
         flink.runner(),
         tuple(arguments),

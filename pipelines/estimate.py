@@ -20,6 +20,7 @@ from ldpbeam.pipelines.engines import Engine
 from ldpbeam.pipelines.errors import UserError, end_of, machine_problem
 from ldpbeam.pipelines.output import ACCOUNTING, ESTIMATES, WORKER_ESTIMATES, Output, snapshots_of
 from ldpbeam.pipelines.solve import Watch, solve, sort_key
+from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.schemas.estimates import write_avro, write_json_lines
 from ldpbeam.schemas.local_files import refuse_special
 from ldpbeam.schemas.study import Study
@@ -86,7 +87,8 @@ def run_pipeline(pipeline: beam.Pipeline, console: Console, here: bool) -> None:
         here: whether its workers are in this process, whose errors say more than the engine's.
 
     Raises:
-        UserError: if an engine elsewhere fails, or the machine refuses something to a worker.
+        UserError: if an engine elsewhere fails, its job server does not start, or the machine refuses
+            something to a worker.
     """
     try:
         with _reading_progress(console):
@@ -95,7 +97,7 @@ def run_pipeline(pipeline: beam.Pipeline, console: Console, here: bool) -> None:
         problem = machine_problem(error)
         if problem is not None:
             raise UserError(problem) from None
-        if here:
+        if here and not isinstance(error, FlinkError):
             raise
         raise UserError(f"the engine failed: {end_of(error)}") from None
 

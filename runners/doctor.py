@@ -93,17 +93,13 @@ def _of_pubsub() -> Iterator[Check]:
 
 
 def _of_flink(master: str, pool: str | None) -> Iterator[Check]:
-    parts = cached()
-    yield Check(
-        "Beam's Flink job server",
-        None if parts is None else str(parts.job_server),
-        "python -m ldpbeam.runners.flink.cluster up fetches a small one; with open internet Beam fetches its "
-        "own at the first run",
-        needed=False,
-    )
+    yield _job_server(needed=master == flink.LOCAL)
     yield _java()
     if master != flink.LOCAL:
         yield _cluster(master)
+        reached = flink.open_ports(master, None if pool is None else "pool")
+        if reached is not None:
+            yield Check("closed doors", None, f"{reached}; a run needs --allow-open-ports", needed=False)
     worker = Path(sys.executable).with_name("ldpbeam-worker")
     yield Check(
         "ldpbeam-worker (--workers process)",
@@ -120,6 +116,19 @@ def _of_flink(master: str, pool: str | None) -> Iterator[Check]:
             f"--container_executable={worker}",
         )
     yield from _of_pubsub()
+
+
+def _job_server(needed: bool) -> Check:
+    """The job server of clusters on this machine; for others Beam fetches its own."""
+    what = "Flink and its job server on this machine"
+    parts = cached()
+    if parts is not None:
+        return Check(what, str(parts.job_server))
+    missing = [tool for tool in ("mvn", "javac") if shutil.which(tool) is None]
+    if missing:
+        advice = f"install {' and '.join(missing)} (on Debian: apt-get install maven default-jdk-headless)"
+        return Check(what, None, advice, needed)
+    return Check(what, "none yet; the first run fetches 335 MB")
 
 
 def _cluster(master: str) -> Check:

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ldpbeam.runners import WATCHED_SECONDS
-from ldpbeam.runners.flink.parts import BEAM_KEY, FLINK_MINOR, FlinkError, cached
-from ldpbeam.runners.flink.rest import Rest
+from ldpbeam.runners.flink.keys import cluster_at
+from ldpbeam.runners.flink.parts import FLINK_MINOR, FlinkError, fetch
+from ldpbeam.runners.flink.processes import lost
+from ldpbeam.runners.flink.rest import ANEW, Rest
 
 if TYPE_CHECKING:
     from apache_beam.runners.runner import PipelineRunner
@@ -59,19 +61,26 @@ def options(
             default for ``[local]``: this process, whose end is the job's. ``pool``: a worker pool beside each
             task manager (``python -m apache_beam.runners.worker.worker_pool_main --service_port=50000
             --container_executable=.../ldpbeam-worker``). ``docker``: containers of Beam's image, or the one
-            that ``--environment_config`` names.
+            that ``--environment_config`` names; not for clusters of this machine, whose Unix sockets
+            they cannot reach.
         pool: ``host:port`` where every task manager finds its own pool.
         streaming: whether the pipeline is unbounded.
         parallelism: subtasks of a stage; by default as many as the cluster has slots.
         savepoint: where the state is that a stream goes on with, as Flink names it; None to begin.
         job_server_jar: Beam's job server. By default Beam fetches the one that fits the cluster; on a cluster
             of :mod:`ldpbeam.runners.flink.cluster`, which has Beam's jars beside its own, and for
-            ``[local]``, it is the small one in the cache.
+            ``[local]``, it is the small one in the cache, which is fetched if it is not there.
 
     Raises:
-        FlinkError: if no cluster answers, or Beam has no job server for its version of Flink.
-        ValueError: if ``workers`` and ``pool`` do not go together.
+        FlinkError: if no cluster answers, a process of it was lost, Beam has no job server for its version
+            of Flink, or the small one cannot be fetched.
+        ValueError: if ``workers`` and ``pool`` do not go together, or not with the cluster.
     """
+    if workers == "docker" and _is_ours(master):
+        raise ValueError(
+            "workers in containers cannot reach the Unix sockets of a cluster on this machine: use process "
+            "or loopback"
+        )
     about = _ask(master)
     workers = workers or default_workers(master)
     jar = job_server_jar or about.job_server_jar
@@ -114,6 +123,28 @@ def default_workers(master: str) -> str:
     return "loopback" if master == LOCAL else "process"
 
 
+def open_ports(master: str, workers: str | None = None) -> str | None:
+    """What others could reach of a run: a part of a sentence, None if nothing.
+
+    Args:
+        master: as for :func:`options`.
+        workers: likewise.
+    """
+    if not _is_ours(master):
+        return (
+            f"the cluster at {master}, and Beam's job server for it on this machine, run what anybody sends "
+            "who reaches their ports"
+        )
+    if workers == "pool":
+        return "a worker pool of Beam runs what anybody sends who reaches its port"
+    return None
+
+
+def _is_ours(master: str) -> bool:
+    """Whether it was started by ldpbeam in this account, and so serves nobody else."""
+    return master == LOCAL or cluster_at(master) is not None
+
+
 class _About(NamedTuple):
     """What there is to know of a master; None where the job server knows it itself.
 
@@ -133,18 +164,24 @@ class _About(NamedTuple):
 def _ask(master: str) -> _About:
     from apache_beam.options.pipeline_options import FlinkRunnerOptions
 
-    parts = cached()
-    small = None if parts is None else parts.job_server
     if master == LOCAL:
-        return _About(None if small is None else FLINK_MINOR, None, None, small)
+        return _About(FLINK_MINOR, None, None, _small_job_server())
+    folder = cluster_at(master)
+    gone = [] if folder is None else lost(folder)
+    if gone:
+        raise FlinkError(f"{master}: {' and '.join(gone)} of the cluster ended: {ANEW}")
     rest = Rest(master)
     version = ".".join(rest.version().split(".")[:2])
     known = FlinkRunnerOptions.PUBLISHED_FLINK_VERSIONS
     if version not in known:
         raise FlinkError(f"{master}: the cluster is Flink {version}, this Beam knows {', '.join(known)}")
     slots = rest.slots()
-    ours = BEAM_KEY in rest.settings()
-    return _About(version, sum(slots) or None, max(slots, default=None), small if ours else None)
+    jar = None if folder is None else _small_job_server()
+    return _About(version, sum(slots) or None, max(slots, default=None), jar)
+
+
+def _small_job_server() -> Path:
+    return fetch(lambda line: print(f"ldpbeam: {line}", file=sys.stderr)).job_server
 
 
 def _environment(workers: str, pool: str | None) -> list[str]:

@@ -2,13 +2,15 @@
 
 ``python -m ldpbeam.runners.flink.cluster up`` starts one and ``down`` ends it, and nothing but it. It is for
 trying things out, and for tests, which may also kill its task managers: :class:`Cluster`.
+
+It serves this account alone: Flink's ports are on loopback and ask for the cluster's key
+(:mod:`ldpbeam.runners.flink.keys`), Beam's servers are Unix sockets in a private folder.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -18,70 +20,24 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from ldpbeam.runners.cache import cache
-from ldpbeam.runners.flink.parts import BEAM, BEAM_KEY, FLINK, FlinkError, Parts, fetch
-from ldpbeam.runners.flink.processes import Process, end, forget, mark, remember, running
-from ldpbeam.runners.flink.rest import Rest
+from ldpbeam.runners.flink import keys
+from ldpbeam.runners.flink.parts import FLINK, FlinkError, Parts, fetch
+from ldpbeam.runners.flink.processes import Process, drop, end, forget, lost, mark, remember, running
+from ldpbeam.runners.flink.rest import ANEW, Rest
+from ldpbeam.runners.flink.settings import JAVA, of_cluster, of_task_manager, write_settings
+from ldpbeam.runners.sockets import private_folder
 
 PORT = 8081
 TASK_MANAGERS = 2
 #: Seconds until all of it is there; half a minute is usual on a busy machine.
 PATIENCE = 180.0
 
-#: Milliseconds; of much longer times Flink's scheduler says that they are too long.
-_MONTH = 30 * 24 * 3600 * 1000
-
-#: One second, two, four, eight, eight, eight; from the start after five minutes that went well.
-_RESTARTS = {
-    "initial-backoff": "1 s",
-    "backoff-multiplier": 2.0,
-    "max-backoff": "8 s",
-    "jitter-factor": 0.0,
-    "attempts-before-reset-backoff": 6,
-    "reset-backoff-threshold": "5 min",
-}
-
 _JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
+#: In a cluster's folder: where its sockets are.
+_SOCKETS = "sockets"
 _TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
-# Java 17 closes what Flink opens by reflection.
-_OPENED = (
-    "lang lang.reflect net io nio text time util util.concurrent util.concurrent.atomic util.concurrent.locks"
-)
-_JAVA = [
-    "--add-exports=java.base/sun.net.util=ALL-UNNAMED",
-    "--add-exports=java.management/sun.management=ALL-UNNAMED",
-    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
-    *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in _OPENED.split()),
-]
-#: Megabytes that what Python workers are sent passes through, a partition of users at a time.
-_OFF_HEAP = 768
-# Flink's start scripts compute these from one number; a task manager without them does not start.
-_MEMORY = {
-    "cpu.cores": "1.0",
-    "memory.task.heap.size": "400m",
-    "memory.task.off-heap.size": f"{_OFF_HEAP}m",
-    "memory.framework.heap.size": "128m",
-    "memory.framework.off-heap.size": "128m",
-    "memory.managed.size": "256m",
-    "memory.jvm-metaspace.size": "256m",
-    "memory.jvm-overhead.min": "128m",
-    "memory.jvm-overhead.max": "128m",
-}
-#: Megabytes of buffers between tasks, a slot; with half as many a study with windows does not start.
-_NETWORK = 128
-_TASK_MANAGER_JAVA = ["-Xms528m", "-Xmx528m", "-XX:MaxMetaspaceSize=256m"]
-_LOGGING = """\
-rootLogger.level = INFO
-rootLogger.appenderRef.file.ref = File
-appender.file.name = File
-appender.file.type = File
-appender.file.append = true
-appender.file.fileName = ${sys:log.file}
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %d{HH:mm:ss,SSS} %-5p %-40.40c{1.} - %m%n
-"""
 
 
 class Cluster:
@@ -138,7 +94,9 @@ class Cluster:
             FlinkError: if there is a cluster in the folder already, no Java, or a process ends.
         """
         if running(self.folder):
-            raise FlinkError(f"{self.folder}: a cluster is running there already")
+            gone = lost(self.folder)
+            but = f", but its {' and '.join(gone)} ended: {ANEW}" if gone else ""
+            raise FlinkError(f"{self.folder}: a cluster is running there already{but}")
         if shutil.which("java") is None:
             raise FlinkError("there is no java on PATH: install Java 11 or 17")
         forget(self.folder)
@@ -162,16 +120,7 @@ class Cluster:
     def start_task_manager(self) -> Process:
         """One more; :meth:`wait` until it is there."""
         name = f"taskmanager-{self._started}"
-        network = _NETWORK * self.slots
-        settings = {
-            "resource-id": name,
-            **_MEMORY,
-            "memory.network.min": f"{network}m",
-            "memory.network.max": f"{network}m",
-        }
-        arguments = [part for key, value in settings.items() for part in ("-D", f"taskmanager.{key}={value}")]
-        # Buffers, what Flink itself has, and what the task has beside its heap.
-        java = [*_TASK_MANAGER_JAVA, f"-XX:MaxDirectMemorySize={network + 128 + _OFF_HEAP}m"]
+        java, arguments = of_task_manager(name, self.slots)
         process = self._run(_TASK_MANAGER, name, java, arguments)
         self.task_managers.append(process)
         self._started += 1
@@ -183,6 +132,7 @@ class Cluster:
         child = self._children[process.pid]
         child.send_signal(signal.SIGKILL)
         child.wait()
+        drop(self.folder, process)
 
     def wait(self) -> None:
         """Wait until the cluster has the task managers that were started, and misses those that were killed.
@@ -191,59 +141,53 @@ class Cluster:
             FlinkError: if one of its processes ends, or it takes minutes.
         """
         patience = time.monotonic() + PATIENCE
+        wanted = {process.name for process in self.task_managers}
+        there: set[str] = set()
         while time.monotonic() < patience:
             with contextlib.suppress(FlinkError):
-                if set(self.rest.task_managers()) == {process.name for process in self.task_managers}:
-                    return
+                there = set(self.rest.task_managers())
             for process in (self.job_manager, *self.task_managers):
-                if self._children[process.pid].poll() is not None:
-                    log = self.folder / "log" / process.name
-                    raise FlinkError(f"the {process.name} ended: {_complaint(log)}")
+                code = self._children[process.pid].poll()
+                if code is not None:
+                    raise FlinkError(f"the {process.name} ended: {self._reason(process, code)}")
+            if there == wanted:
+                return
             time.sleep(0.3)
-        raise FlinkError(f"the task managers were not there after {PATIENCE:.0f} s; see {self.folder}/log")
+        missing = " and ".join(sorted(wanted - there)) or "the cluster's new state"
+        raise FlinkError(f"{missing} was not there after {PATIENCE:.0f} s; see {self.folder}/log")
+
+    def _reason(self, process: Process, code: int) -> str:
+        if code < 0:
+            return f"something killed it ({signal.Signals(-code).name})"
+        return _complaint(self.folder / "log" / process.name)
 
     def _configure(self) -> None:
-        for name in ("conf", "log", "tmp"):
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
-        temporary = self.folder / "tmp"
-        host = {f"{part}.{what}": "localhost" for part, what in (
-            ("jobmanager", "rpc.address"), ("jobmanager", "bind-host"), ("rest", "address"),
-            ("rest", "bind-address"), ("taskmanager", "host"), ("taskmanager", "bind-host"),
-        )}  # fmt: skip
-        settings: dict[str, Any] = {
-            **host,
-            "jobmanager.rpc.port": _free_port(),
-            "rest.port": int(self.address.rpartition(":")[2]),
-            "jobmanager.memory.process.size": "1g",
-            "taskmanager.numberOfTaskSlots": self.slots,
-            "io.tmp.dirs": str(temporary),
-            "web.tmpdir": str(temporary),
-            "state.checkpoints.dir": (self.folder / "checkpoints").as_uri(),
-            # A job that lost its task manager waits for another one, rather than use up its attempts. One
-            # that lost a Python worker fails until it is no longer taken for alive; one that always fails
-            # has done so after half a minute.
-            "resourcemanager.standalone.start-up-time": _MONTH,
-            "restart-strategy.type": "exponential-delay",
-            **{f"restart-strategy.exponential-delay.{name}": value for name, value in _RESTARTS.items()},
-            # Else one that was killed is missed after fifty seconds.
-            "heartbeat.interval": 1000,
-            "heartbeat.timeout": 6000,
-            # Jobs bring no classes of their own.
-            "classloader.resolve-order": "parent-first",
-            BEAM_KEY: BEAM,
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Logs and checkpoints have data of jobs.
+        self.folder.chmod(0o700)
+        for name in ("log", "tmp"):
+            (self.folder / name).mkdir(exist_ok=True)
+        port = int(self.address.rpartition(":")[2])
+        settings = {
+            **of_cluster(self.folder, port, _free_port(), self.slots),
+            **keys.make(self.folder / keys.KEYS).settings(),
         }
-        lines = [f"{key}: {json.dumps(value)}\n" for key, value in settings.items()]
-        (self.folder / "conf" / "config.yaml").write_text("".join(lines))
-        (self.folder / "conf" / "log4j.properties").write_text(_LOGGING)
+        write_settings(self.folder / "conf", settings)
+        (self.folder / _SOCKETS).symlink_to(private_folder(), target_is_directory=True)
+        keys.announce(port, self.folder)
 
     def _run(self, main: str, name: str, java: Sequence[str], arguments: Sequence[str]) -> Process:
         log = self.folder / "log" / name
+        # Paths of sockets must be short, and are those of one process alone.
+        sockets = (self.folder / _SOCKETS).readlink() / str(len(self._children))
+        sockets.mkdir()
         command = [
-            "java", *_JAVA, *java,
+            "java", *JAVA, *java,
+            f"-Dldpbeam.sockets={sockets}",
             f"-Dlog4j.configurationFile={(self.folder / 'conf' / 'log4j.properties').as_uri()}",
             f"-Djava.io.tmpdir={self.folder / 'tmp'}",
             mark(self.folder, name),
-            "-cp", f"{self.parts.flink}/*:{self.parts.beam}/*",
+            "-cp", self.parts.class_path,
             main, "--configDir", str(self.folder / "conf"), *arguments,
         ]  # fmt: skip
         with log.with_suffix(".out").open("wb") as output:
@@ -265,8 +209,13 @@ class Cluster:
 
 def _stop(folder: Path) -> int:
     count = end(folder)
+    keys.withdraw(folder)
     # Processes that were killed left theirs behind.
     shutil.rmtree(folder / "tmp", ignore_errors=True)
+    sockets = folder / _SOCKETS
+    if sockets.is_symlink():
+        shutil.rmtree(sockets.readlink(), ignore_errors=True)
+        sockets.unlink()
     return count
 
 

@@ -4,10 +4,14 @@ Flink itself is in a Python package, Beam's runner and all that it needs in Mave
 rather fetch a job server of 160 MB with all of it inside, which not every network can reach, and send it to
 the cluster with every job; here a jar of two kilobytes names the others as its class path, and the cluster
 has them beside its own.
+
+First on every class path is a small jar that is compiled here, from the folder ``java``: Beam's servers
+listen on every interface, those in this jar on Unix sockets of this account.
 """
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -25,8 +29,7 @@ FLINK_MINOR = "1.19"
 BEAM = "2.70.0"
 JOB_SERVICE = "2.65.0"
 POM = Path(__file__).with_name("pom.xml")
-#: A setting of clusters that have Beam's jars beside their own: which release.
-BEAM_KEY = "ldpbeam.beam"
+JAVA = Path(__file__).with_name("java")
 
 #: Beam's job server sends all jars of its class path to the cluster with every job, 340 MB; but for those in
 #: such a folder, which it takes for tools of its own build.
@@ -35,6 +38,12 @@ _NOT_SENT = Path("gradle", "wrapper")
 #: results would not deserialise.
 _JOB_SERVER_ONLY = ("harness", "expansion-service", "transform-service")
 _ADD_OPENS = "java.base/java.lang java.base/java.util java.base/java.nio java.base/java.time"
+#: What gRPC finds in the jar that is compiled here.
+_SERVICES = {
+    "org.apache.beam.vendor.grpc.v1p69p0.io.grpc.ManagedChannelProvider": "ldpbeam.UnixChannelProvider",
+}
+#: The oldest Java that Flink and Beam run on.
+_OLDEST_JAVA = 11
 #: Bytes of a line of a manifest, without its end.
 _LINE = 70
 
@@ -60,9 +69,26 @@ class Parts:
         return self.folder / _NOT_SENT / "beam"
 
     @property
+    def closed(self) -> Path:
+        """The classes that are compiled here, a jar for each version of their sources."""
+        return self.folder / _NOT_SENT / "closed" / f"{_sources_digest()}.jar"
+
+    @property
     def job_server(self) -> Path:
         """The job server: a jar that names all the others, and is there when they are."""
-        return self.folder / "job-server.jar"
+        return self.folder / f"job-server-{_sources_digest()}.jar"
+
+    @property
+    def class_path(self) -> str:
+        """The class path of a cluster's processes."""
+        return f"{self.closed}:{self.flink}/*:{self.beam}/*"
+
+
+def _sources_digest() -> str:
+    digest = hashlib.sha256()
+    for source in sorted(JAVA.glob("*.java")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def _place() -> Parts:
@@ -84,7 +110,7 @@ def fetch(say: Callable[[str], None] = print) -> Parts:
         say: told in a line of each download, before it starts.
 
     Raises:
-        FlinkError: if Maven or pip are missing, fail, or the cache cannot be written.
+        FlinkError: if Maven, Java's compiler or pip are missing or fail, or the cache cannot be written.
     """
     found = cached()
     if found is not None:
@@ -98,8 +124,11 @@ def fetch(say: Callable[[str], None] = print) -> Parts:
         if not parts.beam.is_dir():
             say(f"fetching Beam's Flink runner {BEAM} (105 MB, once) into {parts.folder}")
             make(parts.beam, _fetch_beam)
-        # Flink's own first, as on the cluster: some of the others have classes of the same names.
-        jars = [*sorted(parts.flink.glob("*.jar")), *sorted(parts.beam.rglob("*.jar"))]
+        # Ours first, then Flink's, as on the cluster: some have classes of the same names.
+        flink, beam = sorted(parts.flink.glob("*.jar")), sorted(parts.beam.rglob("*.jar"))
+        if not parts.closed.is_file():
+            _compile(parts.closed, [*flink, *beam])
+        jars = [parts.closed, *flink, *beam]
         write_job_server(parts.job_server, [jar.relative_to(parts.folder) for jar in jars])
     except OSError as error:
         raise FlinkError(f"{parts.folder}: {error.strerror or error}; {CACHE} names another cache") from None
@@ -110,7 +139,11 @@ def _fetch_flink(folder: Path) -> None:
     package = f"apache-flink-libraries=={FLINK}"
     # Without what the package depends on: only its jars are wanted.
     options = ["--no-deps", "--no-compile", "--disable-pip-version-check", "--quiet"]
-    _run([sys.executable, "-m", "pip", "install", *options, "--target", str(folder), package], package)
+    _run(
+        [sys.executable, "-m", "pip", "install", *options, "--target", str(folder), package],
+        package,
+        "fetched",
+    )
 
 
 def _fetch_beam(folder: Path) -> None:
@@ -124,7 +157,7 @@ def _fetch_beam(folder: Path) -> None:
         f"-Dflink.minor={FLINK_MINOR}", f"-Dbeam.version={BEAM}", f"-Dbeam.job-service.version={JOB_SERVICE}",
         "dependency:copy-dependencies", "-DexcludeGroupIds=org.apache.flink", f"-DoutputDirectory={folder}",
     ]  # fmt: skip
-    _run(command, "Beam's Flink runner")
+    _run(command, "Beam's Flink runner", "fetched")
     apart = folder / "job-server-only"
     apart.mkdir()
     for jar in folder.glob("*.jar"):
@@ -132,17 +165,40 @@ def _fetch_beam(folder: Path) -> None:
             jar.rename(apart / jar.name)
 
 
-def _run(command: list[str], what: str) -> None:
+def _compile(path: Path, class_path: Iterable[Path]) -> None:
+    compiler = shutil.which("javac")
+    if compiler is None:
+        raise FlinkError(
+            f"there is no javac on PATH: install a JDK, {_OLDEST_JAVA} or 17, as a JRE alone has no compiler "
+            "(on Debian: apt-get install default-jdk-headless)"
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as temporary:
+        classes, new = Path(temporary, "classes"), Path(temporary, path.name)
+        command = [
+            compiler, "--release", str(_OLDEST_JAVA), "-nowarn", "-proc:none", "-d", str(classes),
+            "-cp", ":".join(map(str, class_path)), *map(str, sorted(JAVA.glob("*.java"))),
+        ]  # fmt: skip
+        _run(command, "the servers that listen on Unix sockets", "compiled")
+        with zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED) as jar:
+            for compiled in sorted(classes.rglob("*.class")):
+                jar.write(compiled, compiled.relative_to(classes))
+            for service, provider in _SERVICES.items():
+                jar.writestr(f"META-INF/services/{service}", f"{provider}\n")
+        new.replace(path)
+
+
+def _run(command: list[str], what: str, made: str) -> None:
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode:
         lines = [line.strip() for line in (done.stdout + done.stderr).splitlines()]
-        errors = [line for line in lines if "ERROR" in line] or [line for line in lines if line]
+        errors = [line for line in lines if "error" in line.lower()] or [line for line in lines if line]
         said = (errors or ["nothing"])[0]
-        raise FlinkError(f"{what} could not be fetched; {Path(command[0]).name} said: {said}")
+        raise FlinkError(f"{what} could not be {made}; {Path(command[0]).name} said: {said}")
 
 
 def write_job_server(path: Path, jars: Iterable[Path]) -> None:
-    """A jar that starts Beam's job server for Flink with other jars as its class path.
+    """A jar that starts the job server with other jars as its class path.
 
     Args:
         path: of the jar; there as a whole or not at all.
@@ -150,7 +206,7 @@ def write_job_server(path: Path, jars: Iterable[Path]) -> None:
     """
     entries = {
         "Manifest-Version": "1.0",
-        "Main-Class": "org.apache.beam.runners.flink.FlinkJobServerDriver",
+        "Main-Class": "ldpbeam.JobServer",
         "Add-Opens": _ADD_OPENS,
         "Class-Path": " ".join(jar.as_posix() for jar in jars),
     }

@@ -32,15 +32,24 @@ def mark(folder: Path, name: str) -> str:
 
 def remember(folder: Path, process: Process) -> None:
     """Write down that a process belongs to the cluster of a folder."""
-    entries = [known._asdict() for known in (*_known(folder), process)]
-    new = folder / f".{STATE}"
-    new.write_text(json.dumps({"processes": entries}, indent=2) + "\n")
-    new.replace(folder / STATE)
+    _write(folder, [*_known(folder), process])
+
+
+def drop(folder: Path, process: Process) -> None:
+    """Write down that a process no longer belongs to the cluster of a folder."""
+    _write(folder, [known for known in _known(folder) if known != process])
 
 
 def forget(folder: Path) -> None:
     """Forget all processes of a folder's cluster."""
     (folder / STATE).unlink(missing_ok=True)
+
+
+def _write(folder: Path, processes: Sequence[Process]) -> None:
+    entries = [process._asdict() for process in processes]
+    new = folder / f".{STATE}"
+    new.write_text(json.dumps({"processes": entries}, indent=2) + "\n")
+    new.replace(folder / STATE)
 
 
 def _known(folder: Path) -> list[Process]:
@@ -56,6 +65,12 @@ def running(folder: Path) -> list[Process]:
     """The processes of a folder's cluster that still run."""
     # A number may be another process's by now.
     return [process for process in _known(folder) if mark(folder, process.name) in _command_line(process.pid)]
+
+
+def lost(folder: Path) -> list[str]:
+    """The names of a cluster's processes that have ended, though nobody ended them."""
+    left = running(folder)
+    return [process.name for process in _known(folder) if process not in left]
 
 
 def _command_line(pid: int) -> str:

@@ -9,8 +9,12 @@ import urllib.request
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ldpbeam.runners.flink.keys import cluster_at, keys_at
 from ldpbeam.runners.flink.parts import FlinkError
+from ldpbeam.runners.flink.processes import lost
 
+#: What to do about a cluster on this machine that is no longer whole.
+ANEW = "make flink-down, then make flink-up, start it anew"
 #: Seconds until an answer.
 _PATIENCE = 20.0
 
@@ -35,7 +39,9 @@ class Rest:
     @property
     def url(self) -> str:
         """The address of the web page, and of the API."""
-        return (self.address if "://" in self.address else f"http://{self.address}").rstrip("/")
+        if "://" in self.address:
+            return self.address.rstrip("/")
+        return f"{'http' if keys_at(self.address) is None else 'https'}://{self.address}"
 
     def get(self, path: str) -> Any:
         """What stands at a path, decoded.
@@ -49,9 +55,11 @@ class Rest:
             raise self._silent("what answers is something else") from None
 
     def _ask(self, method: str, path: str) -> bytes:
-        request = urllib.request.Request(f"{self.url}/{path}", method=method)
+        known = keys_at(self.address)
+        context = None if known is None else known.context()
         try:
-            with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
+            request = urllib.request.Request(f"{self.url}/{path}", method=method)
+            with urllib.request.urlopen(request, timeout=_PATIENCE, context=context) as answer:
                 found: bytes = answer.read()
             return found
         except urllib.error.HTTPError as error:
@@ -80,6 +88,19 @@ class Rest:
     def slots(self) -> list[int]:
         """The slots of each task manager."""
         return list(self.task_managers().values())
+
+    def shortage(self) -> str:
+        """A sentence on a job that waits for slots: how many there are, and what is missing."""
+        found = self.get("overview")
+        what = (
+            f"the job waits for slots: the cluster has {found['slots-total']} in "
+            f"{found['taskmanagers']} task managers, and {found['slots-available']} of them are free"
+        )
+        folder = cluster_at(self.address)
+        gone = [] if folder is None else lost(folder)
+        if gone:
+            return f"{what}; {' and '.join(gone)} ended: {ANEW}"
+        return f"{what}; start another task manager, or run with a smaller --parallelism"
 
     def jobs(self) -> list[dict[str, Any]]:
         """The jobs there are and were: ``jid``, ``name``, ``state``, the latest first."""

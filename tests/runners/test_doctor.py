@@ -145,7 +145,10 @@ def test_the_local_flink_needs_java(command: Any) -> None:
     ran = command("doctor", "--runner", "flink")
     assert ran.code == 2
     assert "MISSING  Java\n         the job server needs Java 11 to 21: install a JDK" in ran.out
-    assert "not here  Beam's Flink job server" in ran.out
+    server = (
+        "MISSING  Flink and its job server on this machine\n         install mvn and javac (on Debian: apt"
+    )
+    assert server in ran.out
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -164,7 +167,10 @@ def test_java_is_of_java_home_or_on_path(
         program(bare_machine / "java", 'java version "1.8.0_392"')
     else:
         program(bare_machine / "java", JAVA_17)
+    for tool in ("mvn", "javac"):
+        program(bare_machine / tool, "")
     ran = command("doctor", "--runner", "flink")
+    assert "ok       Flink and its job server on this machine: none yet; the first run fetches" in ran.out
     assert (ran.code, "ok       Java: 17.0.9\n" in ran.out) == (0, True)
 
 
@@ -191,6 +197,8 @@ def test_the_oldest_and_the_newest_java(
     command: Any, bare_machine: Path, program: Callable[..., Path], version: str
 ) -> None:
     program(bare_machine / "java", f'openjdk version "{version}"')
+    for tool in ("mvn", "javac"):
+        program(bare_machine / tool, "")
     assert command("doctor", "--runner", "flink").code == 0
 
 
@@ -216,6 +224,8 @@ def test_a_cluster_that_is_ready(command: Any, cluster: dict[str, Any]) -> None:
     ran = command("doctor", "--runner", "flink", "--flink-master", "somewhere:8081")
     assert ran.code == 0
     assert "ok       Flink at somewhere:8081: 1.19.3, 4 slots\n" in ran.out
+    assert "not here  closed doors\n         the cluster at somewhere:8081, and Beam's job server" in ran.out
+    assert "a run needs --allow-open-ports" in ran.out
 
 
 @pytest.mark.usefixtures("java")

@@ -6,10 +6,12 @@ import http.server
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 import xml.etree.ElementTree as ElementTree
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -26,8 +28,11 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.runners.runner import PipelineState
 
+from ldpbeam.pipelines.arguments import Parser
+from ldpbeam.pipelines.engines import add_engine_options, engine_of
+from ldpbeam.pipelines.errors import UserError
 from ldpbeam.runners import flink
-from ldpbeam.runners.flink import cluster, jobs, parts, processes
+from ldpbeam.runners.flink import cluster, jobs, keys, parts, processes, settings
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.runners.flink.rest import Records, Rest
 
@@ -48,18 +53,37 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def small_job_server() -> Path:
     """In the cache, as if it had been fetched."""
-    place = parts.cache() / "flink" / f"{parts.FLINK}-{parts.BEAM}" / "job-server.jar"
+    place = parts._place().job_server
     place.parent.mkdir(parents=True)
     place.touch()
     return place
 
 
 @pytest.fixture
-def rest_server() -> Iterator[Callable[[Mapping[str, Any]], str]]:
-    """Serves JSON by path; anything else is an error as Flink makes them."""
+def own_cluster(rest_server: Any, tmp_path: Path, spawn: Any) -> Callable[..., str]:
+    """A cluster of this account as commands find it: its key, its port, and processes that run."""
+
+    def start(slots: tuple[int, ...] = (1, 1), **answer: Any) -> str:
+        folder = tmp_path / "own"
+        folder.mkdir()
+        key = keys.make(folder / keys.KEYS)
+        address: str = rest_server({**answers(slots=slots), **answer}, key)
+        keys.announce(int(address.rpartition(":")[2]), folder)
+        for name in ("jobmanager", *(f"taskmanager-{number}" for number in range(len(slots)))):
+            process = spawn(SLEEP, processes.mark(folder, name))
+            processes.remember(folder, processes.Process(process.pid, name))
+            wait_for(lambda name=name, process=process: name in processes._command_line(process.pid))
+        return address
+
+    return start
+
+
+@pytest.fixture
+def rest_server() -> Iterator[Callable[..., str]]:
+    """Serves JSON by path; anything else is an error as Flink makes them. With a key, to whoever has it."""
     servers = []
 
-    def serve(answers: Mapping[str, Any]) -> str:
+    def serve(answers: Mapping[str, Any], key: keys.Keys | None = None) -> str:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 found = answers.get(self.path.removeprefix("/"))
@@ -83,6 +107,12 @@ def rest_server() -> Iterator[Callable[[Mapping[str, Any]], str]]:
 
         asked: list[str] = answers.get("asked", [])
         server = http.server.ThreadingHTTPServer(("localhost", 0), Handler)
+        if key is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(key.pem)
+            context.load_verify_locations(key.pem)
+            context.verify_mode = ssl.CERT_REQUIRED
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         servers.append(server)
         return f"localhost:{server.server_port}"
@@ -102,19 +132,19 @@ def answers(version: str = "1.19.3", slots: tuple[int, ...] = (1, 1), **settings
     }
 
 
-OURS = {parts.BEAM_KEY: parts.BEAM}
-
-
-def test_a_cluster_of_ours_takes_the_small_job_server(rest_server: Any, small_job_server: Path) -> None:
-    found = flink.options(rest_server(answers(**OURS)))
-    own = PipelineOptions(found).view_as(FlinkRunnerOptions)
+def test_a_cluster_of_ours_takes_the_small_job_server(own_cluster: Any, small_job_server: Path) -> None:
+    address = own_cluster()
+    assert flink.open_ports(address) is None
+    own = PipelineOptions(flink.options(address)).view_as(FlinkRunnerOptions)
     assert own.flink_job_server_jar == str(small_job_server)
     assert own.flink_version == "1.19"
     assert own.parallelism == 2
 
 
 def test_another_cluster_takes_beams_own_job_server(rest_server: Any, small_job_server: Path) -> None:
-    found = flink.options(rest_server(answers("1.20.1", (2, 4))))
+    address = rest_server(answers("1.20.1", (2, 4)))
+    assert "run what anybody sends" in str(flink.open_ports(address))
+    found = flink.options(address)
     own = PipelineOptions(found).view_as(FlinkRunnerOptions)
     assert own.flink_job_server_jar is None
     assert own.flink_version == "1.20"
@@ -123,11 +153,78 @@ def test_another_cluster_takes_beams_own_job_server(rest_server: Any, small_job_
     assert PipelineOptions(found).view_as(PortableOptions).sdk_worker_parallelism == "4"
 
 
-def test_what_is_named_comes_first(rest_server: Any, small_job_server: Path) -> None:
-    found = flink.options(rest_server(answers(**OURS)), parallelism=7, job_server_jar="mine.jar")
+def test_what_is_named_comes_first(own_cluster: Any, small_job_server: Path) -> None:
+    found = flink.options(own_cluster(), parallelism=7, job_server_jar="mine.jar")
     own = PipelineOptions(found).view_as(FlinkRunnerOptions)
     assert own.parallelism == 7
     assert own.flink_job_server_jar == "mine.jar"
+
+
+def test_a_cluster_of_ours_serves_only_who_has_its_key(own_cluster: Any) -> None:
+    address = own_cluster()
+    assert Rest(address).version() == "1.19.3"
+    unasked = ssl.create_default_context()
+    unasked.check_hostname, unasked.verify_mode = False, ssl.CERT_NONE
+    with pytest.raises(OSError):
+        urllib.request.urlopen(f"https://{address}/config", context=unasked, timeout=20).read()
+    key = keys.keys_at(address)
+    assert key is not None
+    assert key.folder.stat().st_mode & 0o077 == 0
+    assert all(path.stat().st_mode & 0o077 == 0 for path in key.folder.iterdir())
+
+
+def test_a_cluster_of_others_needs_to_be_allowed(
+    rest_server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = rest_server(answers())
+    parser = Parser("ldpbeam estimate", "")
+    add_engine_options(parser)
+    given = ["--runner", "flink", "--flink-master", address]
+    options = parser.parse_args(given)
+    with pytest.raises(UserError, match=f"cluster at {address}, .*; where nobody can, give --allow-open"):
+        engine_of(options, tmp_path)
+    assert engine_of(parser.parse_args([*given, "--allow-open-ports"]), tmp_path).arguments
+    assert capsys.readouterr().err.startswith(f"ldpbeam: the cluster at {address}, and Beam's job server")
+
+
+def test_who_listens_where_a_cluster_was_gets_no_key(own_cluster: Any, tmp_path: Path) -> None:
+    address = own_cluster()
+    assert processes.end(tmp_path / "own") == 3
+    assert keys.keys_at(address) is None
+    assert "run what anybody sends" in str(flink.open_ports(address))
+
+
+def test_a_cluster_that_lost_a_task_manager_takes_no_jobs(own_cluster: Any, tmp_path: Path) -> None:
+    address = own_cluster()
+    gone = processes.running(tmp_path / "own")[2]
+    os.kill(gone.pid, signal.SIGKILL)
+    wait_for(lambda: gone not in processes.running(tmp_path / "own"))
+    with pytest.raises(FlinkError, match=r"taskmanager-1 of the cluster ended: make flink-down, then make"):
+        flink.options(address)
+    with pytest.raises(FlinkError, match=r"running there already, but its taskmanager-1 ended: make flink-d"):
+        cluster.Cluster(tmp_path / "own", parts.Parts(tmp_path)).start()
+
+
+def test_a_job_that_waits_for_slots_is_told_of(own_cluster: Any, tmp_path: Path) -> None:
+    overview = {"slots-total": 1, "slots-available": 0, "taskmanagers": 1}
+    rest = Rest(own_cluster(overview=overview))
+    told = "the job waits for slots: the cluster has 1 in 1 task managers, and 0 of them are free"
+    assert rest.shortage() == f"{told}; start another task manager, or run with a smaller --parallelism"
+    gone = processes.running(tmp_path / "own")[1]
+    os.kill(gone.pid, signal.SIGKILL)
+    wait_for(lambda: gone not in processes.running(tmp_path / "own"))
+    assert rest.shortage().startswith(f"{told}; taskmanager-0 ended: make flink-down")
+
+
+def test_workers_in_containers_cannot_reach_a_cluster_of_ours(own_cluster: Any) -> None:
+    for master in (own_cluster(), flink.LOCAL):
+        with pytest.raises(ValueError, match="cannot reach the Unix sockets"):
+            flink.options(master, workers="docker")
+
+
+def test_a_pool_of_beam_is_open_to_all(own_cluster: Any) -> None:
+    assert "worker pool of Beam runs what anybody" in str(flink.open_ports(own_cluster(), "pool"))
+    assert flink.open_ports(flink.LOCAL) is None
 
 
 def test_workers_are_processes_of_this_environment(
@@ -141,7 +238,7 @@ def test_workers_are_processes_of_this_environment(
         "env": {"PUBSUB_EMULATOR_HOST": "localhost:1"},
     }
     # Else each stage of a batch job starts its workers anew; one that was killed is missed while it waits.
-    longest = int(str(cluster._RESTARTS["max-backoff"]).removesuffix(" s"))
+    longest = int(str(settings.RESTARTS["max-backoff"]).removesuffix(" s"))
     assert 1000 < int(own.environment_cache_millis) < 1000 * longest
 
 
@@ -167,10 +264,15 @@ def test_the_local_cluster_is_not_asked(small_job_server: Path) -> None:
     assert found.view_as(PortableOptions).environment_type == "LOOPBACK"
 
 
-def test_without_the_small_job_server_beam_takes_its_own() -> None:
-    names = [option.partition("=")[0] for option in flink.options(flink.LOCAL)]
-    assert "--flink_job_server_jar" not in names
-    assert "--flink_version" not in names
+def test_without_the_small_job_server_it_is_fetched(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    def fetched(say: Callable[[str], None]) -> parts.Parts:
+        say("fetching it")
+        return parts._place()
+
+    monkeypatch.setattr(flink, "fetch", fetched)
+    own = PipelineOptions(flink.options(flink.LOCAL)).view_as(FlinkRunnerOptions)
+    assert own.flink_job_server_jar == str(parts._place().job_server)
+    assert capsys.readouterr().err == "ldpbeam: fetching it\n"
 
 
 def test_a_stream_has_checkpoints_and_workers_that_end_with_it(rest_server: Any) -> None:
@@ -251,7 +353,7 @@ class FakeRest:
     def jobs(self) -> list[dict[str, Any]]:
         return [
             {"jid": "x", "name": "other", "state": "RUNNING"},
-            {"jid": "j", "name": "n", "state": "RUNNING"},
+            {"jid": "j", "name": "n", "state": "RUNNING", "tasks": {"running": 1}},
         ]
 
     def watermarks(self, job: str) -> dict[str, list[int]]:
@@ -351,7 +453,19 @@ def fill_beam(folder: Path) -> None:
     (folder / "beam.jar").touch()
 
 
-def test_parts_are_fetched_once(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The classes that are compiled here, without a compiler."""
+
+    def touch(path: Path, class_path: list[Path]) -> None:
+        assert class_path
+        path.parent.mkdir()
+        path.touch()
+
+    monkeypatch.setattr(parts, "_compile", touch)
+
+
+def test_parts_are_fetched_once(own_cache: Path, compiled: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "_fetch_flink", fill_flink)
     monkeypatch.setattr(parts, "_fetch_beam", fill_beam)
     said: list[str] = []
@@ -362,7 +476,9 @@ def test_parts_are_fetched_once(own_cache: Path, monkeypatch: pytest.MonkeyPatch
     with zipfile.ZipFile(found.job_server) as archive:
         text = archive.read("META-INF/MANIFEST.MF").decode()
     entries = text.replace("\r\n ", "").split("Class-Path: ")[1].split()
-    assert [Path(entry).name for entry in entries] == ["flink.jar", "beam.jar"]
+    # Ours takes the place of a class of Beam's.
+    assert [Path(entry).name for entry in entries] == [found.closed.name, "flink.jar", "beam.jar"]
+    assert found.class_path.split(":")[0] == str(found.closed)
     assert all((found.folder / entry).is_file() for entry in entries)
     # Of jars below such a folder Beam sends none to the cluster.
     assert all("gradle/wrapper" in entry for entry in entries)
@@ -370,7 +486,9 @@ def test_parts_are_fetched_once(own_cache: Path, monkeypatch: pytest.MonkeyPatch
     assert len(said) == 2
 
 
-def test_what_was_interrupted_is_fetched_again(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_interrupted_is_fetched_again(
+    own_cache: Path, compiled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(folder: Path) -> None:
         fill_beam(folder)
         raise KeyboardInterrupt
@@ -389,7 +507,7 @@ def test_what_was_interrupted_is_fetched_again(own_cache: Path, monkeypatch: pyt
     assert "Beam's" in said[0]
 
 
-def test_two_fetch_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_fetch_at_once(compiled: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def slower(folder: Path) -> None:
         # Another process is done while this one is still at it.
         other = folder.parent.parent / folder.name
@@ -407,6 +525,23 @@ def test_without_maven(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(FlinkError, match="no mvn on PATH: install Maven"):
         parts.fetch(lambda _: None)
+
+
+def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "_fetch_flink", fill_flink)
+    monkeypatch.setattr(parts, "_fetch_beam", fill_beam)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(FlinkError, match="no javac on PATH: install a JDK, 11 or 17, as a JRE alone has no"):
+        parts.fetch(lambda _: None)
+    compiler = tmp_path / "bin" / "javac"
+    compiler.write_text("#!/bin/sh\necho 'A.java:1: error: cannot find symbol' >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("PATH", str(compiler.parent))
+    with pytest.raises(
+        FlinkError, match=r"could not be compiled; javac said: A.java:1: error: cannot find s"
+    ):
+        parts.fetch(lambda _: None)
+    assert parts.cached() is None
 
 
 def test_without_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -285,13 +285,14 @@ def mebibytes(text: str) -> int:
 
 def test_every_object_is_of_a_kind_and_has_a_name() -> None:
     kinds = {
+        "NetworkPolicy": "networking.k8s.io/v1",
         "PersistentVolumeClaim": "v1", "ConfigMap": "v1", "Service": "v1", "Deployment": "apps/v1",
         "CronJob": "batch/v1",
     }  # fmt: skip
     assert {(found["kind"], found["apiVersion"]) for found in OBJECTS} == set(kinds.items())
     for found in OBJECTS:
         assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?", found["metadata"]["name"])
-    assert sum(len(named(kind)) for kind in kinds) == len(OBJECTS) == 6
+    assert sum(len(named(kind)) for kind in kinds) == len(OBJECTS) == 7
     assert len(containers()) == sum(len(pod["containers"]) for pod in pods().values()) == 4
 
 
@@ -411,6 +412,19 @@ def test_the_hourly_command_is_of_the_hour_that_ended(
     assert (
         told.sdk_worker_parallelism == settings()["taskmanager.numberOfTaskSlots"] == str(about.slots_of_one)
     )
+
+
+def test_only_its_own_pods_reach_what_is_open() -> None:
+    [policy] = named("NetworkPolicy").values()
+    assert policy["spec"]["podSelector"] == {"matchLabels": {"app": "flink"}}
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+    [rule] = policy["spec"]["ingress"]
+    let_in = {peer["podSelector"]["matchLabels"]["app"] for peer in rule["from"]}
+    labels = [
+        found["spec"]["template"]["metadata"]["labels"]["app"] for found in named("Deployment").values()
+    ]
+    assert let_in == {*labels, "ldpbeam"}
+    assert all(set(peer) == {"podSelector"} for peer in rule["from"])
 
 
 def test_what_fails_the_same_way_each_time_is_not_tried_again() -> None:

@@ -1,0 +1,129 @@
+"""Beam's job server on a Unix socket, a process that ends with its job and with this process."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import grpc
+from apache_beam.options.pipeline_options import FlinkRunnerOptions, JobServerOptions
+from apache_beam.portability.api import beam_job_api_pb2_grpc
+from apache_beam.runners.portability.flink_runner import MAGIC_HOST_NAMES
+from apache_beam.runners.portability.job_server import JobServer
+
+from ldpbeam.runners.flink import keys
+from ldpbeam.runners.flink.parts import FlinkError
+from ldpbeam.runners.flink.settings import ON_LOOPBACK, write_settings
+from ldpbeam.runners.sockets import private_folder, target
+
+#: Seconds until it answers; two are usual.
+STARTING_SECONDS = 180.0
+#: Seconds that it has to end.
+ENDING_SECONDS = 15.0
+_UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+
+
+class ClosedJobServer(JobServer):
+    """A job server of one job, whose files and sockets are in a folder of this account alone.
+
+    Args:
+        options: of the job: where it runs, and which Java starts the job server.
+    """
+
+    def __init__(self, options: Any) -> None:
+        flink = options.view_as(FlinkRunnerOptions)
+        server = options.view_as(JobServerOptions)
+        self._master = str(flink.flink_master)
+        self._java = [server.job_server_java_launcher, *(server.job_server_jvm_properties or [])]
+        self._jar = str(flink.flink_job_server_jar)
+        self._lock = threading.Lock()
+        self._folder: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: grpc.Channel | None = None
+
+    def start(self) -> Any:
+        """Start it, and wait until it answers; gives what jobs are submitted to.
+
+        Raises:
+            FlinkError: if there is no Java, the process ends, or it does not answer.
+        """
+        self._folder = private_folder()
+        atexit.register(self.stop)
+        try:
+            self._configure(self._folder)
+            self._run(self._folder)
+            self._wait(self._folder)
+        except BaseException:
+            self.stop()
+            raise
+        self._channel = grpc.insecure_channel(target(self._folder / "job"), options=_UNLIMITED)
+        return beam_job_api_pb2_grpc.JobServiceStub(self._channel)
+
+    def stop(self) -> None:
+        """End it, and the cluster that it may hold in itself; does nothing the second time."""
+        with self._lock:
+            if self._folder is None:
+                return
+            atexit.unregister(self.stop)
+            if self._channel is not None:
+                self._channel.close()
+            if self._process is not None:
+                assert self._process.stdin is not None
+                self._process.stdin.close()
+                try:
+                    self._process.wait(ENDING_SECONDS)
+                except subprocess.TimeoutExpired:
+                    self._process.kill()
+                    self._process.wait()
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def _configure(self, folder: Path) -> None:
+        if self._master in MAGIC_HOST_NAMES:
+            # The cluster inside of the job server listens on ports of its own.
+            settings = {**ON_LOOPBACK, **keys.make(folder / keys.KEYS).settings()}
+        else:
+            known = keys.keys_at(self._master)
+            settings = {} if known is None else known.settings()
+        (folder / "tmp").mkdir()
+        write_settings(folder / "conf", settings)
+
+    def _run(self, folder: Path) -> None:
+        command = [
+            *self._java,
+            f"-Dldpbeam.sockets={folder}",
+            f"-Djava.io.tmpdir={folder / 'tmp'}",
+            "-jar", self._jar,
+            f"--flink-master={self._master}",
+            f"--flink-conf-dir={folder / 'conf'}",
+            f"--artifacts-dir={folder / 'artifacts'}",
+        ]  # fmt: skip
+        with (folder / "said").open("wb") as said:
+            try:
+                self._process = subprocess.Popen(
+                    command,
+                    # It ends when this is closed, as it is when this process is killed.
+                    stdin=subprocess.PIPE,
+                    stdout=said,
+                    stderr=subprocess.STDOUT,
+                    # Ctrl-C in a terminal is for this process, which ends the job first.
+                    start_new_session=True,
+                )
+            except FileNotFoundError:
+                raise FlinkError(f"there is no {self._java[0]} on PATH: install Java 11 or 17") from None
+
+    def _wait(self, folder: Path) -> None:
+        assert self._process is not None
+        patience = time.monotonic() + STARTING_SECONDS
+        while not (folder / "job").exists():
+            if self._process.poll() is not None:
+                lines = (folder / "said").read_text(errors="replace").splitlines()
+                raise FlinkError(f"the job server ended: {(lines or ['it said nothing'])[0].strip()}")
+            if time.monotonic() > patience:
+                raise FlinkError(f"the job server did not answer within {STARTING_SECONDS:.0f} s")
+            time.sleep(0.05)
