@@ -106,3 +106,20 @@ def wait_for(look: Callable[[], Any], what: str, patience: float = PATIENCE) -> 
 def pause(seconds: float) -> None:
     """Work for so long."""
     time.sleep(seconds)
+
+
+def family(pid: int) -> set[int]:
+    """A process and all that descend from it."""
+    children: dict[int, list[int]] = {}
+    for place in Path("/proc").glob("[0-9]*"):
+        # Processes end while we look.
+        with contextlib.suppress(OSError):
+            parent = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(place.name))
+    found: set[int] = set()
+    new = [pid]
+    while new:
+        one = new.pop()
+        found.add(one)
+        new += children.get(one, [])
+    return found
