@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import bz2
-import contextlib
-import io
 import json
-import lzma
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import IO, Any
 
-import cramjam
-import fastavro
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ldpbeam.schemas import compression
+from ldpbeam.schemas.avro_records import Records
+from ldpbeam.schemas.avro_rows import Rows
 from ldpbeam.schemas.containers import Block, Header, write_block, write_header
-from ldpbeam.schemas.records import by_payload, columns_of
-from ldpbeam.schemas.reports import Columns, decoded
+from ldpbeam.schemas.reports import Columns
 
 _WIDTHS = {"double": "<f8", "float": "<f4"}
-#: Blocks are gathered into batches of about this many reports.
-BATCH_REPORTS = 65_536
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -56,162 +49,61 @@ def fixed_dtype(writer_schema: Any) -> np.dtype[Any] | None:
     return np.dtype(fields)
 
 
-def _uncompressed(codec: str, data: bytes) -> bytes:
-    """A block's bytes.
+@dataclass(frozen=True)
+class Allowance:
+    """How many plain bytes some blocks may have, all together.
 
-    Raises:
-        ValueError: if the codec is not known, or the data is not what it wrote.
+    Attributes:
+        bytes: so many, however few compressed ones there are.
+        ratio: so many more for each compressed byte.
     """
-    if codec == "null":
-        return data
-    if codec == "deflate":
-        return zlib.decompress(data, -15)
-    if codec == "snappy":
-        plain = bytes(cramjam.snappy.decompress_raw(data[:-4]))
-        if zlib.crc32(plain) != int.from_bytes(data[-4:], "big"):
-            raise ValueError("its checksum does not fit")
-        return plain
-    if codec == "bzip2":
-        return bz2.decompress(data)
-    if codec == "xz":
-        return lzma.decompress(data)
-    if codec == "zstandard":
-        return bytes(cramjam.zstd.decompress(data))
-    raise ValueError(f"codec {codec!r} is not one of null, deflate, snappy, bzip2, xz, zstandard")
+
+    bytes: int
+    ratio: int
+
+    def __str__(self) -> str:
+        most = f"{self.bytes // 2**20:,} MB"
+        return f"{most} and {self.ratio:,} times its compressed blocks" if self.ratio else most
+
+
+#: What a range of a file may have. A thousand to one is read; what has more than this would be read for ever.
+FILE_ALLOWANCE = Allowance(2**28, 2_048)
 
 
 def decode_blocks(
-    header: Header, blocks: Iterator[Block], wanted: Columns
+    header: Header, blocks: Iterator[Block], wanted: Columns, allowance: Allowance = FILE_ALLOWANCE
 ) -> Iterator[pa.RecordBatch | Block]:
-    """Batches of reports from blocks; a block that cannot be decoded comes back with its problem."""
+    """Batches of reports from blocks; a block that cannot be decoded comes back with its problem.
+
+    The reports of a block are used only if all of it decodes. So a block that is too large for memory is
+    decoded twice: first to see whether it can be.
+    """
     dtype = fixed_dtype(header.writer_schema)
-    plain = fastavro.parse_schema(_without_logical_types(header.writer_schema))
-    rows: list[NDArray[Any]] = []
-    starts: list[int] = []
+    waiting: Any = Rows(header, dtype, wanted) if dtype is not None else Records(header, wanted)
+    left = allowance.bytes
     for block in blocks:
         if block.problem:
             yield block
             continue
+        left += allowance.ratio * len(block.data)
         try:
-            data = _uncompressed(header.codec, block.data)
-            if dtype is None:
-                yield from _decode_records(header, plain, block, data, wanted)
-                continue
-            if len(data) != block.reports * dtype.itemsize:
-                raise ValueError(
-                    f"{block.reports} records of {dtype.itemsize} bytes are not {len(data)} bytes"
-                )
+            size, parts = waiting.checked(block, left)
+        except MemoryError:
+            raise
         except Exception as error:  # every codec and fastavro raise their own
             reports = block.reports if 0 < block.reports <= len(block.data) else 1
             if reports < block.reports and dtype is not None and header.codec == "null":
                 reports = max(1, len(block.data) // dtype.itemsize)
-            yield Block(block.position, reports, block.data, f"it does not decode: {error}")
+            too_large = isinstance(error, compression.TooLargeError)
+            problem = f"it would be more than {allowance}" if too_large else f"it does not decode: {error}"
+            yield Block(block.position, reports, block.data, problem)
             continue
-        rows.append(np.frombuffer(data, dtype=dtype))
-        starts.append(block.position)
-        if sum(map(len, rows)) >= BATCH_REPORTS:
-            yield _fixed_batch(rows, starts, header.metadata, wanted)
-            rows, starts = [], []
-    if rows:
-        yield _fixed_batch(rows, starts, header.metadata, wanted)
-
-
-def _fixed_batch(
-    rows: Sequence[NDArray[Any]],
-    starts: Sequence[int],
-    metadata: Mapping[str, str],
-    wanted: Columns,
-) -> pa.RecordBatch:
-    lengths = [len(part) for part in rows]
-    records = rows[0] if len(rows) == 1 else np.concatenate(rows)
-    columns: dict[str, pa.Array] = {}
-    for name in records.dtype.names or ():
-        if name in wanted.names:
-            values = np.ascontiguousarray(records[name])
-            if values.dtype.kind == "V":
-                width = values.dtype.itemsize
-                columns[name] = pa.Array.from_buffers(
-                    pa.binary(width), len(values), [None, pa.py_buffer(values)]
-                )
-            else:
-                columns[name] = pa.array(values)
-    position = np.repeat(np.array(starts, dtype=np.int64), lengths)
-    row = np.concatenate([np.arange(length) for length in lengths])
-    return decoded(columns, wanted, metadata, pa.array(position), pa.array(row))
-
-
-def _decode_records(
-    header: Header, plain: Any, block: Block, data: bytes, wanted: Columns
-) -> list[pa.RecordBatch]:
-    """One block of any record schema, read by fastavro, and its columns as their types say."""
-    if not isinstance(header.writer_schema, dict) or header.writer_schema.get("type") != "record":
-        raise ValueError("its schema is no record")
-    if block.reports > max(len(data), BATCH_REPORTS):
-        raise ValueError(f"{len(data)} bytes are not {block.reports} records")
-    stream = io.BytesIO(data)
-    records: list[Any] = [fastavro.schemaless_reader(stream, plain, None) for _ in range(block.reports)]
-    if stream.tell() != len(data):
-        raise ValueError(f"bytes are left after its {block.reports} records")
-    kinds = {field["name"]: field["type"] for field in header.writer_schema["fields"]}
-    if "event_time" in kinds:
-        _in_milliseconds(records, kinds["event_time"])
-    batches = []
-    for chosen in by_payload(records):
-        columns = columns_of([records[index] for index in chosen], wanted.names)
-        batches.append(
-            decoded(
-                {name: _as_declared(column, kinds[name]) for name, column in columns.items()},
-                wanted,
-                header.metadata,
-                pa.array(np.full(len(chosen), block.position)),
-                pa.array(chosen),
-            )
-        )
-    return batches
-
-
-def _without_logical_types(part: Any) -> Any:
-    """A schema whose values are what was written: conversions would fail a whole block for one value."""
-    if isinstance(part, dict):
-        return {k: _without_logical_types(v) for k, v in part.items() if k != "logicalType"}
-    if isinstance(part, list):
-        return [_without_logical_types(entry) for entry in part]
-    return part
-
-
-#: How many of a logical type's units are a millisecond; 0 for times that are no moment.
-_UNITS = {
-    "timestamp-micros": 1_000,
-    "timestamp-nanos": 1_000_000,
-    "date": 0,
-    "time-millis": 0,
-    "time-micros": 0,
-}
-
-
-def _branches(kind: Any) -> list[dict[str, Any]]:
-    """The types of a field, or of its union's branches, that are more than a name."""
-    return [branch for branch in (kind if isinstance(kind, list) else [kind]) if isinstance(branch, dict)]
-
-
-def _in_milliseconds(records: list[Any], kind: Any) -> None:
-    """Event times that were written as integers of another unit, in milliseconds."""
-    for branch in _branches(kind):
-        unit = _UNITS.get(branch.get("logicalType", "").removeprefix("local-"))
-        if unit is not None:
-            for record in records:
-                if isinstance(record["event_time"], int):
-                    record["event_time"] = record["event_time"] // unit if unit else None
-
-
-def _as_declared(column: pa.Array, kind: Any) -> pa.Array:
-    """A column of bytes that were written with a fixed width, as such."""
-    for branch in _branches(kind):
-        if branch.get("type") == "fixed" and pa.types.is_binary(column.type):
-            # In a union with text or bytes, values have widths of their own.
-            with contextlib.suppress(pa.ArrowInvalid):
-                column = pc.cast(column, pa.binary(branch["size"]))
-    return column
+        left -= size
+        for part in parts:
+            waiting.add(block, part)
+            if waiting.full:
+                yield from waiting.batches()
+    yield from waiting.batches()
 
 
 def fixed_report_schema(widths: Mapping[str, int]) -> dict[str, Any]:

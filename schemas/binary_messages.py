@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from ldpbeam.schemas import avro
-from ldpbeam.schemas.containers import Block, read_blocks, read_header
-from ldpbeam.schemas.records import by_payload, columns_of
+from ldpbeam.schemas.avro_records import RecordReader
+from ldpbeam.schemas.avro_schemas import measure
+from ldpbeam.schemas.containers import Block, read_blocks, read_header, refuse_damaged_marker
 from ldpbeam.schemas.reports import Columns, decoded, is_number
 
 BAD_MESSAGE = "bad_message"
@@ -30,6 +30,9 @@ UNKNOWN_SCHEMA = "unknown_schema"
 #: What Avro's single-object encoding begins with; eight bytes of the schema's fingerprint follow.
 OBJECT_MAGIC = b"\xc3\x01"
 _OBJECT_AT = len(OBJECT_MAGIC) + 8
+#: A message has no more plain bytes, and no more reports: all of it is in memory at once.
+ALLOWANCE = avro.Allowance(2**27, 0)
+MOST_REPORTS = 2**21
 #: Larger record batches of a stream come in parts of this many reports.
 BATCH_REPORTS = 65_536
 
@@ -82,29 +85,19 @@ def _fingerprint(writer_schema: Any) -> bytes:
 def _objects_of(
     writer_schema: Any, objects: Sequence[bytes], places: Sequence[int], wanted: Columns
 ) -> Iterator[pa.RecordBatch | BadPart]:
-    plain = fastavro.parse_schema(avro._without_logical_types(writer_schema))
+    reader = RecordReader(writer_schema, measure(writer_schema), wanted)
     records: list[Any] = []
     whole: list[int] = []
     for place in places:
-        stream = io.BytesIO(objects[place])
-        stream.seek(_OBJECT_AT)
         try:
-            record: Any = fastavro.schemaless_reader(stream, plain, None)
-            if stream.tell() < len(objects[place]):
-                raise ValueError("bytes are left after it")
+            for part in reader.parts([objects[place][_OBJECT_AT:]], 1):
+                records += part.records
         except Exception as error:  # fastavro raises its own
             yield BadPart(place, 1, BAD_MESSAGE, f"it does not decode: {error!r}", objects[place])
             continue
-        records.append(record)
         whole.append(place)
-    kinds = {field["name"]: field["type"] for field in writer_schema["fields"]}
-    if "event_time" in kinds:
-        avro._in_milliseconds(records, kinds["event_time"])
-    for chosen in by_payload(records):
-        columns = columns_of([records[index] for index in chosen], wanted.names)
-        declared = {name: avro._as_declared(column, kinds[name]) for name, column in columns.items()}
-        position, row = np.array(whole, dtype=np.int64)[chosen], np.zeros(len(chosen), dtype=np.int64)
-        yield decoded(declared, wanted, {}, pa.array(position), pa.array(row))
+    positions = np.array(whole, dtype=np.int64)
+    yield from reader.batches(records, {}, positions, np.zeros_like(positions))
 
 
 def decode_container(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | BadPart]:
@@ -113,16 +106,14 @@ def decode_container(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | 
     The column ``row`` counts from the container's start, by what its blocks claim.
 
     Raises:
-        ValueError: if it has no header, or its schema has an array, uses a record twice, or has fields of too
-            many bytes.
+        ValueError: if its header is damaged, or refused by :func:`read_header`.
     """
     stream = io.BytesIO(data)
     header = read_header(stream)
-    _refuse_endless(header.writer_schema, set())
-    _refuse_widths(header.writer_schema)
+    refuse_damaged_marker(stream, header)
     rows: dict[int, int] = {}
-    blocks = _counted(read_blocks(stream, header, 0, len(data)), 8 * len(data), rows)
-    for item in avro.decode_blocks(header, blocks, wanted):
+    blocks = _counted(read_blocks(stream, header, 0, len(data)), min(MOST_REPORTS, 8 * len(data)), rows)
+    for item in avro.decode_blocks(header, blocks, wanted, ALLOWANCE):
         if isinstance(item, Block):
             yield BadPart(rows[item.position], item.reports, CORRUPT_BLOCK, item.problem, item.data)
             continue
@@ -132,45 +123,13 @@ def decode_container(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | 
         yield item.set_column(item.schema.get_field_index("row"), "row", row)
 
 
-def _refuse_endless(kind: Any, records: set[str]) -> None:
-    """Refuse schemas by which few bytes are endless values, or fill the stack.
-
-    An array may have any number of items without bytes. So may a record that is used again and again, and one
-    within itself is read until the stack ends.
-    """
-    if isinstance(kind, list):
-        for branch in kind:
-            _refuse_endless(branch, records)
-    elif isinstance(kind, str):
-        if kind.rpartition(".")[2] in records:
-            raise ValueError(f"its schema uses the record {kind} twice, which messages may not")
-    elif kind["type"] == "array":
-        raise ValueError("its schema has an array, which messages may not")
-    elif kind["type"] in ("record", "error"):
-        records.add(kind["name"].rpartition(".")[2])
-        for field in kind["fields"]:
-            _refuse_endless(field["type"], records)
-    else:
-        _refuse_endless(kind["values" if kind["type"] == "map" else "type"], records)
-
-
-def _refuse_widths(writer_schema: Any) -> None:
-    """Refuse fixed-width records whose width overflows: NumPy would read beyond the message."""
-    dtype = avro.fixed_dtype(writer_schema)
-    if dtype is None:
-        return
-    widths = [dtype[name].itemsize for name in dtype.names or ()]
-    if sum(widths) != dtype.itemsize:
-        raise ValueError("its schema has fields of too many bytes")
-
-
 def _counted(blocks: Iterator[Block], most: int, rows: dict[int, int]) -> Iterator[Block]:
     """Blocks as they are; ``rows`` is filled with how many reports stand before each position."""
     total = 0
     for block in blocks:
         rows[block.position] = total
         if total + block.reports > most:
-            problem = f"{block.reports} reports are more than the message has bits"
+            problem = f"{total + block.reports:,} reports are more than a message of its size may have"
             block = replace(block, reports=1, problem=block.problem or problem)
         total += block.reports
         yield block

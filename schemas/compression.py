@@ -72,13 +72,39 @@ def plain(codec: str, data: bytes, most: int) -> bytes:
         return data
     if codec == "snappy":
         return _snappy(data, most)
-    parts, size = [], 0
-    for piece in pieces(codec, data):
-        size += len(piece)
+    parts = list(at_most(most, pieces(codec, data)))
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def at_most(most: int, parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Some pieces as they are.
+
+    Raises:
+        TooLargeError: when they have more than so many bytes.
+    """
+    size = 0
+    for part in parts:
+        size += len(part)
         if size > most:
             raise TooLargeError(most)
-        parts.append(piece)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        yield part
+
+
+def of_size(size: int, parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of ``size`` bytes each; the last has the rest."""
+    held: list[bytes] = []
+    length = 0
+    for part in parts:
+        held.append(part)
+        length += len(part)
+        if length >= size:
+            joined = b"".join(held)
+            for start in range(0, length - size + 1, size):
+                yield joined[start : start + size]
+            length %= size
+            held = [joined[len(joined) - length :]]
+    if length:
+        yield b"".join(held)
 
 
 def gzip_pieces(stream: IO[bytes]) -> Iterator[bytes]:

@@ -12,6 +12,8 @@ from typing import IO, Any
 
 import fastavro
 
+from ldpbeam.schemas.avro_schemas import Shape, measure
+
 MAGIC = b"Obj\x01"
 SYNC_SIZE = 16
 HEADER_SCHEMA = {
@@ -25,8 +27,14 @@ HEADER_SCHEMA = {
 }
 #: Files are read in steps of this many bytes where a block's size says that more is needed.
 STEP_BYTES = 2**20
+#: Of a range, this many bytes are read at once.
+FIRST_BYTES = 2**25
 #: No block has more records; a larger count is a corrupt one.
 MOST_RECORDS = 2**24
+#: No block takes more bytes of a file.
+MOST_BLOCK_BYTES = 2**27
+#: No header does.
+MOST_HEADER_BYTES = 2**22
 #: Two integers of at most ten bytes each stand before a block's data.
 _LONGEST_PREFIX = 20
 
@@ -41,6 +49,7 @@ class Header:
         codec: null, deflate, snappy, ...
         metadata: its text entries besides Avro's own.
         sync: the marker after the header and each block.
+        shape: what its records can be.
     """
 
     size: int
@@ -48,20 +57,23 @@ class Header:
     codec: str
     metadata: Mapping[str, str]
     sync: bytes
+    shape: Shape
 
 
 def read_header(stream: IO[bytes]) -> Header:
     """The header at the start of a stream.
 
     Raises:
-        ValueError: if there is none, or its schema is not valid.
+        ValueError: if there is none, it is too large, its schema is not valid, or a few bytes could be
+            endless records by it.
     """
     counted = _Counted(stream)
     try:
         found: Any = fastavro.schemaless_reader(counted, HEADER_SCHEMA, None)
         writer_schema = json.loads(found["meta"]["avro.schema"])
-        fastavro.parse_schema(writer_schema, expand=False)
-        _refuse_doubled_fields(writer_schema)
+        shape = measure(writer_schema)
+    except ValueError as error:
+        raise ValueError(f"no Avro header: {error}") from None
     except Exception as error:  # a damaged header can fail in any of fastavro's ways
         raise ValueError(f"no Avro header: {error!r}") from None
     if found["magic"] != MAGIC:
@@ -69,13 +81,14 @@ def read_header(stream: IO[bytes]) -> Header:
     return Header(
         size=counted.taken,
         writer_schema=writer_schema,
-        codec=found["meta"].get("avro.codec", b"null").decode(),
+        codec=found["meta"].get("avro.codec", b"null").decode("utf-8", "replace"),
         metadata={
             key: value.decode("utf-8", "replace")
             for key, value in found["meta"].items()
             if not key.startswith("avro.")
         },
         sync=found["sync"],
+        shape=shape,
     )
 
 
@@ -87,17 +100,11 @@ class _Counted:
         self.taken = 0
 
     def read(self, size: int) -> bytes:
+        if not 0 <= size <= MOST_HEADER_BYTES - self.taken:
+            raise ValueError(f"it is longer than {MOST_HEADER_BYTES // 2**20} MB")
         part = self._stream.read(size)
         self.taken += len(part)
         return part
-
-
-def _refuse_doubled_fields(writer_schema: Any) -> None:
-    if isinstance(writer_schema, dict) and writer_schema.get("type") == "record":
-        names = [field["name"] for field in writer_schema["fields"]]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"fields stand twice in the schema: {', '.join(twice)}")
 
 
 def write_header(
@@ -135,13 +142,18 @@ class Block:
 
 
 class _Window:
-    """A growing part of a file."""
+    """The part of a file that is being looked at; places are offsets in the file."""
 
     def __init__(self, stream: IO[bytes], start: int) -> None:
         self._stream = stream
         self.start = start
-        self.data = b""
+        self.data = bytearray()
         stream.seek(start)
+
+    @property
+    def end(self) -> int:
+        """What has been read ends here."""
+        return self.start + len(self.data)
 
     def grow(self, size: int = STEP_BYTES) -> bool:
         """Read on; whether there was anything."""
@@ -149,14 +161,29 @@ class _Window:
         self.data += more
         return bool(more)
 
-    def find(self, marker: bytes, at: int) -> int:
-        """Where a marker stands from ``at`` on, reading on as far as needed; -1 if nowhere."""
+    def let_go(self, before: int) -> None:
+        """Forget what lies before a place."""
+        if before - self.start >= STEP_BYTES:
+            del self.data[: before - self.start]
+            self.start = before
+
+    def between(self, start: int, stop: int) -> bytes:
+        """Some of what has been read."""
+        return bytes(memoryview(self.data)[max(0, start - self.start) : max(0, stop - self.start)])
+
+    def find(self, marker: bytes, at: int, stop: int | None = None) -> int:
+        """Where a marker stands from ``at`` on, reading on as far as needed; -1 if nowhere before ``stop``.
+
+        Where the way is longer than any block, what lies before it is forgotten.
+        """
         while True:
-            found = self.data.find(marker, at)
+            found = self.data.find(marker, at - self.start)
             if found >= 0:
-                return found
-            at = max(at, len(self.data) - len(marker) + 1)
-            if not self.grow():
+                return self.start + found
+            at = max(at, self.end - len(marker) + 1)
+            if len(self.data) > MOST_BLOCK_BYTES + 2 * STEP_BYTES:
+                self.let_go(at)
+            if (stop is not None and self.end >= stop) or not self.grow():
                 return -1
 
 
@@ -167,17 +194,23 @@ def read_blocks(stream: IO[bytes], header: Header, start: int, stop: int) -> Ite
     that can be told although a marker is damaged.
     """
     if start <= header.size:
-        window, at = _Window(stream, header.size), 0
+        window, at = _Window(stream, header.size), header.size
+        window.grow(min(max(0, stop - window.start), FIRST_BYTES))
     else:
         window = _Window(stream, start - SYNC_SIZE)
-        found = window.find(header.sync, 0)
+        window.grow(min(max(0, stop - window.start), FIRST_BYTES))
+        found = window.find(header.sync, window.start, stop)
         if found < 0:
             return
         at = found + SYNC_SIZE
-    window.grow(max(0, stop - window.start))
-    while window.start + at < stop:
-        if at >= len(window.data) and not window.grow():
+    nothing = bytes(2) + header.sync
+    while at < stop:
+        window.let_go(at)
+        if at >= window.end and not window.grow():
             return
+        if window.data.startswith(nothing, at - window.start):
+            at += len(nothing)
+            continue
         end = _end_of_segment(window, at, header.sync)
         yield from _segment(window, at, end, header.sync)
         at = end + SYNC_SIZE
@@ -186,73 +219,112 @@ def read_blocks(stream: IO[bytes], header: Header, start: int, stop: int) -> Ite
 def _end_of_segment(window: _Window, at: int, sync: bytes) -> int:
     """Where the next sync marker stands; the end of the file if there is none."""
     _, data_at, size = _prefix(window, at)
-    if size >= 0:
+    if 0 <= size <= MOST_BLOCK_BYTES:
         end = data_at + size
         # A corrupt size may claim the rest of the disk: a marker on the way proves it wrong.
         looked = at
-        while len(window.data) < end + SYNC_SIZE:
-            if window.data.find(sync, looked) >= 0:
+        while window.end < end + SYNC_SIZE:
+            if window.data.find(sync, looked - window.start) >= 0:
                 break
-            looked = max(at, len(window.data) - SYNC_SIZE + 1)
-            if not window.grow(min(end + SYNC_SIZE - len(window.data), STEP_BYTES)):
+            looked = max(at, window.end - SYNC_SIZE + 1)
+            if not window.grow(min(end + SYNC_SIZE - window.end, STEP_BYTES)):
                 break
-        if window.data[end : end + SYNC_SIZE] == sync:
+        if window.data.startswith(sync, end - window.start):
             return end
     found = window.find(sync, at)
-    return found if found >= 0 else len(window.data)
+    return found if found >= 0 else window.end
 
 
 def _prefix(window: _Window, at: int) -> tuple[int, int, int]:
     """(count, where the data starts, size) of a block; size -1 where there is no such prefix."""
-    if len(window.data) - at < _LONGEST_PREFIX:
+    if window.end - at < _LONGEST_PREFIX:
         window.grow()
-    return _read_prefix(window.data, at)
+    return _read_prefix(window, at)
 
 
-def _read_prefix(data: bytes, at: int) -> tuple[int, int, int]:
-    count = 0
+def _read_prefix(window: _Window, at: int) -> tuple[int, int, int]:
+    count, place = 0, at - window.start
     try:
-        count, at = _read_long(data, at)
-        size, at = _read_long(data, at)
+        count, place = _read_long(window.data, place)
+        size, place = _read_long(window.data, place)
     except IndexError:
-        return count, at, -1
-    return count, at, size if count >= 0 else -1
+        return count, window.start + place, -1
+    return count, window.start + place, size if count >= 0 else -1
 
 
 def _segment(window: _Window, at: int, end: int, sync: bytes) -> Iterator[Block]:
     """The blocks between two sync markers: one, unless a marker in between is damaged."""
-    data = window.data
-    while at < end:
-        count, data_at, size = _read_prefix(data, at)
-        if size >= 0 and data_at + size == end and data[end : end + SYNC_SIZE] == sync:
-            yield Block(window.start + at, count, data[data_at:end])
-            return
+    if window.start > at:
+        problem = f"no sync marker follows within {MOST_BLOCK_BYTES // 2**20} MB, more than a block may have"
+        yield Block(at, 1, b"", problem)
+        return
+    count, data_at, size = _read_prefix(window, at)
+    whole = window.data.startswith(sync, end - window.start)
+    if whole and size >= 0 and data_at + size == end:
+        yield Block(at, count, window.between(data_at, end), _too_large(size))
+        return
+    damaged = whole and _ends_in_a_block(window, at, end)
+    while damaged and data_at + size < end:
         after = data_at + size + SYNC_SIZE
-        stretch = after if size >= 0 and _is_block(data, after, end, sync) else end
-        whole = data[end : end + SYNC_SIZE] == sync
-        problem = (
-            "not followed by the file's sync marker"
-            if whole
-            else "the file ends inside a block, or its last block is corrupt"
-        )
-        known = count if 0 < count <= (stretch - at if whole else MOST_RECORDS) else 1
-        yield Block(window.start + at, known, data[at:stretch], problem)
-        at = stretch
+        known = count if 0 < count <= after - at else 1
+        yield Block(at, known, window.between(at, after), "not followed by the file's sync marker")
+        at = after
+        count, data_at, size = _read_prefix(window, at)
+    if damaged:
+        yield Block(at, count, window.between(data_at, end), _too_large(size))
+        return
+    problem = (
+        "not followed by the file's sync marker"
+        if whole
+        else "the file ends inside a block, or its last block is corrupt"
+    )
+    known = count if 0 < count <= (end - at if whole else MOST_RECORDS) else 1
+    yield Block(at, known, window.between(at, end), problem)
 
 
-def _is_block(data: bytes, at: int, end: int, sync: bytes) -> bool:
+def _too_large(size: int) -> str:
+    most = MOST_BLOCK_BYTES // 2**20
+    return f"it has more than {most} MB: write smaller blocks" if size > MOST_BLOCK_BYTES else ""
+
+
+def _ends_in_a_block(window: _Window, at: int, end: int) -> bool:
     """Whether blocks stand from there on, one behind the other, up to the end of their segment."""
     while at < end:
-        _, data_at, size = _read_prefix(data, at)
+        _, data_at, size = _read_prefix(window, at)
         if size < 0 or data_at + size > end:
             return False
         if data_at + size == end:
-            return data[end : end + SYNC_SIZE] == sync
+            return True
         at = data_at + size + SYNC_SIZE
     return False
 
 
-def _read_long(data: bytes, at: int) -> tuple[int, int]:
+def refuse_damaged_marker(stream: IO[bytes], header: Header) -> None:
+    """Refuse a file whose blocks all end with another sync marker than its header has.
+
+    Only the first two blocks are looked at.
+
+    Raises:
+        ValueError: if both end with the same marker, and it is not the header's.
+    """
+    first, at = _marker_behind(stream, header.size)
+    if first is not None and first != header.sync and _marker_behind(stream, at)[0] == first:
+        raise ValueError("the sync marker in its header is damaged: its blocks end with another one")
+
+
+def _marker_behind(stream: IO[bytes], at: int) -> tuple[bytes | None, int]:
+    """What stands where a block's sync marker should be, and where that ends; None beyond the file's end."""
+    window = _Window(stream, at)
+    window.grow(_LONGEST_PREFIX)
+    _, data_at, size = _read_prefix(window, at)
+    if size < 0 or size >= 2**62:
+        return None, at
+    stream.seek(data_at + size)
+    marker = stream.read(SYNC_SIZE)
+    return (marker if len(marker) == SYNC_SIZE else None), data_at + size + SYNC_SIZE
+
+
+def _read_long(data: bytearray, at: int) -> tuple[int, int]:
     """Avro's zigzag integer at a place of some bytes, and where it ends."""
     value, shift = 0, 0
     while shift < 64:

@@ -115,7 +115,7 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
             start = stream.read(4096)
             stream.seek(0)
             if start.startswith(containers.MAGIC):
-                containers.read_header(stream)
+                containers.refuse_damaged_marker(stream, containers.read_header(stream))
                 return ReportFile(path, size, "avro")
             if start.startswith(parquet.MAGIC):
                 parquet.row_groups(stream)

@@ -1,0 +1,172 @@
+"""Schemas of Avro are measured before they are used, because a schema can make few bytes endless.
+
+The items of an array may have no bytes, a record may contain itself, and one that contains others twice,
+again and again, is as large as it likes. Files and messages are checked alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import fastavro
+
+#: No schema is nested more deeply, counted in brackets of its JSON text.
+MOST_NESTING = 200
+#: No record has more values, those of the records in it included.
+MOST_VALUES = 10_000
+#: No record has more bytes.
+MOST_RECORD_BYTES = 2**25
+#: A record whose arrays and maps could hold more values is refused.
+_MOST_ITEMS = 2**18
+
+_LEAST = {
+    "null": 0,
+    "boolean": 1,
+    "int": 1,
+    "long": 1,
+    "float": 4,
+    "double": 8,
+    "bytes": 1,
+    "string": 1,
+    "enum": 1,
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the values of a schema can be.
+
+    Attributes:
+        least: how many bytes one has at least.
+        values: of how many values one consists at most, without those in arrays and maps.
+        per_byte: how many values a byte in an array or map stands for at most; 0 where there is neither.
+    """
+
+    least: int
+    values: int
+    per_byte: float = 0.0
+
+    @property
+    def most_bytes(self) -> int:
+        """How many bytes one may have, so that the values in it fit into memory."""
+        return int(min(MOST_RECORD_BYTES, max(1024, _MOST_ITEMS / self.per_byte if self.per_byte else 2**62)))
+
+
+def measure(writer_schema: Any) -> Shape:
+    """The shape of a schema.
+
+    Raises:
+        ValueError: if the schema is not valid, or a few bytes could be endless values by it.
+    """
+    _refuse_nesting(writer_schema, MOST_NESTING)
+    named: dict[str, Any] = {}
+    try:
+        parsed = fastavro.parse_schema(without_logical_types(writer_schema), named)
+    except Exception as error:  # fastavro raises its own, and those of Python
+        raise ValueError(f"its schema is not valid: {error!r}") from None
+    return _Measured(named).shape(parsed)
+
+
+def without_logical_types(part: Any) -> Any:
+    """A schema whose values are what was written: conversions would fail a whole block for one value."""
+    if isinstance(part, dict):
+        return {k: without_logical_types(v) for k, v in part.items() if k != "logicalType"}
+    if isinstance(part, list):
+        return [without_logical_types(entry) for entry in part]
+    return part
+
+
+def _refuse_nesting(part: Any, levels: int) -> None:
+    if levels == 0:
+        raise ValueError(f"its schema is nested more than {MOST_NESTING} levels deep")
+    if isinstance(part, dict | list):
+        for entry in part.values() if isinstance(part, dict) else part:
+            _refuse_nesting(entry, levels - 1)
+
+
+class _Measured:
+    """The shapes of a schema's named types, each measured once.
+
+    Args:
+        named: the types by their full names.
+    """
+
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named = named
+        #: None while a type is being measured.
+        self._shapes: dict[str, Shape | None] = {}
+
+    def shape(self, kind: Any) -> Shape:
+        if isinstance(kind, list):
+            return _either([self.shape(branch) for branch in kind])
+        if isinstance(kind, str):
+            return Shape(_LEAST[kind], 1) if kind in _LEAST else self._of_name(kind)
+        of = kind["type"]
+        if of == "array":
+            return _repeated(self.shape(kind["items"]), 0)
+        if of == "map":
+            return _repeated(self.shape(kind["values"]), 1)
+        if of in ("record", "error", "fixed", "enum"):
+            return self._of_name(kind["name"])
+        return self.shape(of)
+
+    def _of_name(self, name: str) -> Shape:
+        if name in self._shapes:
+            known = self._shapes[name]
+            if known is None:
+                raise ValueError(f"its schema has the record {name} within itself")
+            return known
+        self._shapes[name] = None
+        kind = self._named[name]
+        if kind["type"] == "fixed":
+            found = Shape(_width(kind), 1)
+        elif kind["type"] == "enum":
+            found = Shape(_LEAST["enum"], 1)
+        else:
+            found = self._of_record(kind)
+        self._shapes[name] = found
+        return found
+
+    def _of_record(self, kind: Any) -> Shape:
+        names = Counter(field["name"] for field in kind["fields"])
+        if twice := sorted(name for name, number in names.items() if number > 1):
+            raise ValueError(f"fields stand twice in the schema: {', '.join(twice)}")
+        fields = [self.shape(field["type"]) for field in kind["fields"]]
+        found = Shape(
+            sum(field.least for field in fields),
+            1 + sum(field.values for field in fields),
+            max((field.per_byte for field in fields), default=0.0),
+        )
+        if found.values > MOST_VALUES:
+            raise ValueError(f"its schema has records of more than {MOST_VALUES:,} values")
+        if found.least > MOST_RECORD_BYTES:
+            raise ValueError(f"its schema has records of more than {MOST_RECORD_BYTES // 2**20} MB")
+        return found
+
+
+def _width(kind: Any) -> int:
+    size = kind["size"]
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 < size <= MOST_RECORD_BYTES:
+        raise ValueError(f"its schema has {kind['name']}, a fixed of size {size!r}")
+    return size
+
+
+def _either(branches: list[Shape]) -> Shape:
+    """A union: its branch's number is one byte or more."""
+    return Shape(
+        1 + min((branch.least for branch in branches), default=0),
+        max((branch.values for branch in branches), default=1),
+        max((branch.per_byte for branch in branches), default=0.0),
+    )
+
+
+def _repeated(item: Shape, key: int) -> Shape:
+    """An array or a map; a map's keys are ``key`` values of a byte or more each."""
+    if item.least + key == 0:
+        raise ValueError(
+            "its schema has an array whose items have no bytes, of which there can be any number"
+        )
+    return Shape(1, 1, (item.values + key) / (item.least + key) + item.per_byte)

@@ -1,0 +1,263 @@
+"""Whatever the bytes of an Avro file or message, decoding adds at most 512 MB and takes linear time."""
+
+from __future__ import annotations
+
+import bz2
+import functools
+import io
+import json
+import lzma
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import numpy as np
+import pytest
+import zstandard
+from bounded import Decoded, bounded, decode_file, decode_message
+
+from ldpbeam.schemas import avro, containers
+
+SYNC = bytes(range(100, 116))
+FIXED = avro.fixed_report_schema({"user_id": 8})
+WIDTH = 24
+AVRO = "application/avro"
+
+
+def container(schema: Any, codec: str, *blocks: tuple[int, bytes], sync: bytes = SYNC) -> bytes:
+    """An Avro file of blocks as they are given: their numbers of records, and their compressed bytes."""
+    text = schema if isinstance(schema, str) else json.dumps(schema)
+    meta = {"avro.schema": text.encode(), "avro.codec": codec.encode()}
+    stream = io.BytesIO()
+    header = {"magic": containers.MAGIC, "meta": meta, "sync": SYNC}
+    fastavro.schemaless_writer(stream, containers.HEADER_SCHEMA, header)
+    for count, data in blocks:
+        containers.write_block(stream, count, data, sync)
+    return stream.getvalue()
+
+
+@functools.cache
+def zeros(codec: str, megabytes: int) -> bytes:
+    """So many megabytes of zero bytes, compressed 16 at a time."""
+    part = bytes(2**24)
+    if codec == "deflate":
+        compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
+        # What comes after a full flush refers to nothing before it, so that it can be repeated.
+        compressor.compress(b"") + compressor.flush(zlib.Z_FULL_FLUSH)
+        packed = compressor.compress(part) + compressor.flush(zlib.Z_FULL_FLUSH)
+        return packed * (megabytes // 16) + compressor.flush()
+    pack = {"bzip2": bz2.compress, "xz": lzma.compress, "zstandard": zstandard.compress}[codec]
+    return pack(part) * (megabytes // 16)
+
+
+def as_message(data: bytes, folder: Path, seconds: int = 60) -> Decoded:
+    (folder / "message").write_bytes(data)
+    return bounded(decode_message, folder / "message", AVRO, seconds=seconds)
+
+
+def as_file(data: bytes, folder: Path, seconds: int = 60) -> Decoded:
+    (folder / "file.avro").write_bytes(data)
+    return bounded(decode_file, folder / "file.avro", seconds=seconds)
+
+
+BOTH = pytest.mark.parametrize("way", [as_message, as_file])
+GENERAL = {
+    "type": "record",
+    "name": "R",
+    "fields": [{"name": "user_id", "type": "string"}, {"name": "payload", "type": ["null", "double"]}],
+}
+
+
+@BOTH
+@pytest.mark.parametrize("schema", [FIXED, GENERAL], ids=["fixed", "records"])
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "zstandard"])
+def test_a_block_that_inflates_to_more_than_it_says_is_refused(
+    way: Any, schema: Any, codec: str, tmp_path: Path
+) -> None:
+    data = container(schema, codec, (1000, zeros(codec, 1024)), (1, b""))
+    found = way(data, tmp_path)
+    assert found.reports == 0
+    assert found.letters == 2
+    assert list(found.bad) == ["corrupt_block"]
+
+
+@BOTH
+@pytest.mark.parametrize("schema", [FIXED, GENERAL], ids=["fixed", "records"])
+def test_a_block_of_many_large_streams_is_refused(way: Any, schema: Any, tmp_path: Path) -> None:
+    count = 8 * 2**30 // (WIDTH if schema is FIXED else 2)
+    data = container(schema, "bzip2", (count, zeros("bzip2", 8192)))
+    found = way(data, tmp_path)
+    assert (found.reports, found.letters, list(found.bad)) == (0, 1, ["corrupt_block"])
+    assert " more than " in found.problems[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["fixed", "records"])
+def test_a_file_that_compresses_a_thousand_to_one_is_read(kind: str, tmp_path: Path) -> None:
+    if kind == "fixed":
+        schema, width = avro.fixed_report_schema({"user_id": 8, "padding": 4072}), 4096
+    else:
+        schema, width = schema_of("double", {"type": "fixed", "name": "P", "size": 4088}, ["null"]), 4097
+    count = 320 * 2**20 // width
+    block = zeros("deflate", 320) if kind == "fixed" else deflated_zeros(count * width)
+    assert len(block) < count * width / 900
+    found = as_file(container(schema, "deflate", (count, block), (count, block)), tmp_path)
+    assert found == Decoded(2 * count, {}, 0, [])
+
+
+def deflated_zeros(size: int) -> bytes:
+    compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed = b"".join(compressor.compress(bytes(2**20)) for _ in range(size // 2**20))
+    return packed + compressor.compress(bytes(size % 2**20)) + compressor.flush()
+
+
+def schema_of(*kinds: Any) -> Any:
+    fields = [{"name": f"f{number}", "type": kind} for number, kind in enumerate(kinds)]
+    return {"type": "record", "name": "R", "fields": fields}
+
+
+def nested(levels: int) -> str:
+    text = '"long"'
+    for level in range(levels):
+        text = f'{{"type": "record", "name": "N{level}", "fields": [{{"name": "f", "type": {text}}}]}}'
+    return text
+
+
+DEEP = b"\2" * 900_000 + b"\0"
+SEVERAL = 2**40
+HOSTILE = {
+    "record in itself": container(schema_of(["null", "R"]), "null", (1, DEEP)),
+    "array of nothing": container(
+        schema_of({"type": "array", "items": "null"}), "null", (1, b"\x80\x80\x80\x80\x80\x40\0")
+    ),
+    "array of an empty record": container(
+        schema_of({"type": "array", "items": schema_of("null") | {"name": "E"}}),
+        "null",
+        (1, b"\x80\x80\x80\x80\x80\x40\0"),
+    ),
+    "fixed of no size": container(schema_of({"type": "fixed", "name": "F", "size": 0}), "null", (5, b"")),
+    "fixed of a negative size": container(
+        schema_of({"type": "fixed", "name": "F", "size": -5}), "null", (5, b"")
+    ),
+    "widths that overflow": container(
+        schema_of(*({"type": "fixed", "name": f"F{n}", "size": 2**30} for n in range(4))), "null", (5, b"12")
+    ),
+    "900 levels": container(nested(900), "null", (1, b"\2")),
+    "an array in an array in an array": container(
+        schema_of({"type": "array", "items": {"type": "array", "items": {"type": "array", "items": "null"}}}),
+        "null",
+        (1, b"\2\2\x80\x80\x80\x80\x80\x40\0\0\0"),
+    ),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_schemas_are_refused(way: Any, name: str, tmp_path: Path) -> None:
+    found = way(HOSTILE[name], tmp_path)
+    assert found.reports == 0
+    assert found.bad == {"bad_message" if way is as_message else "bad_file": 1}
+    assert len(found.problems[0]) < 300
+
+
+@BOTH
+def test_records_without_bytes_are_not_as_many_as_a_block_claims(way: Any, tmp_path: Path) -> None:
+    found = way(container(schema_of("null"), "null", *[(SEVERAL, b"")] * 100), tmp_path)
+    assert (found.reports, found.letters, list(found.bad)) == (0, 100, ["corrupt_block"])
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["string", "bytes", "map", "array"])
+def test_lengths_beyond_the_bytes_that_are_left_are_refused(way: Any, name: str, tmp_path: Path) -> None:
+    kinds = {"map": {"type": "map", "values": "long"}, "array": {"type": "array", "items": "long"}}
+    schema = schema_of(kinds.get(name, name))
+    for length in (2**62, -(2**62), 2**33):
+        stream = io.BytesIO()
+        fastavro.schemaless_writer(stream, "long", length)
+        found = way(container(schema, "null", (1, stream.getvalue() + b"\2a")), tmp_path)
+        assert (found.reports, found.letters) == (0, 1)
+
+
+@BOTH
+def test_values_that_few_bytes_stand_for_do_not_add_up(way: Any, tmp_path: Path) -> None:
+    many = schema_of(*["null"] * 5000, "boolean") | {"name": "Wide"}
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "payload", "type": {"type": "array", "items": many}}],
+    }
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, "long", 2**20)
+    found = way(container(schema, "null", (1, stream.getvalue() + bytes(2**20) + b"\0")), tmp_path)
+    assert (found.reports, found.letters) == (0, 1)
+    few = b"\x14" + bytes(10) + b"\0"
+    found = way(container(schema, "null", *[(1, few)] * 50), tmp_path)
+    assert (found.reports, found.letters) == (50, 0)
+
+
+@pytest.mark.slow
+def test_eighteen_megabytes_of_empty_blocks_are_no_reports(tmp_path: Path) -> None:
+    header = container(FIXED, "null")
+    assert as_file(header + (bytes(2) + SYNC) * 10**6, tmp_path, 30) == Decoded(0, {}, 0, [])
+    deflated = container(FIXED, "deflate") + (b"\0\4\3\0" + SYNC) * 200_000
+    assert as_file(deflated, tmp_path, 30) == Decoded(0, {}, 0, [])
+
+
+@pytest.mark.slow
+def test_blocks_of_one_report_are_read_together(tmp_path: Path) -> None:
+    data = container(GENERAL, "null") + (b"\2\4\0\0" + SYNC) * 100_000
+    assert as_file(data, tmp_path).reports == 100_000
+
+
+def damaged(sync: bytes) -> bytes:
+    return bytes([sync[0] ^ 4]) + sync[1:]
+
+
+@pytest.mark.slow
+def test_a_bit_of_a_headers_marker_makes_a_bad_file_however_long_it_is(tmp_path: Path) -> None:
+    block = np.zeros(1000, avro.fixed_dtype(FIXED)).tobytes()
+    whole = container(FIXED, "null", *[(1000, block)] * 1000, sync=damaged(SYNC))
+    with (tmp_path / "file.avro").open("wb") as file:
+        file.write(whole)
+        for _ in range(26):
+            file.write(whole[len(container(FIXED, "null")) :])
+    assert (tmp_path / "file.avro").stat().st_size > 640 * 10**6
+    found = bounded(decode_file, tmp_path / "file.avro", seconds=60)
+    assert (found.reports, found.bad) == (0, {"bad_file": 1})
+    assert "the sync marker in its header is damaged" in found.problems[0]
+
+
+def blocks_without_markers() -> Iterator[bytes]:
+    """Blocks with a marker each of their own, so that there is nothing to go by."""
+    yield container(FIXED, "null")
+    for _ in range(8):
+        yield b"".join(b"\2\x30" + bytes(WIDTH) + os.urandom(16) for _ in range(100_000))
+
+
+def test_a_file_without_any_marker_is_read_in_linear_time(tmp_path: Path) -> None:
+    with (tmp_path / "file.avro").open("wb") as file:
+        file.writelines(blocks_without_markers())
+    found = bounded(decode_file, tmp_path / "file.avro", seconds=60)
+    assert (found.reports, found.letters, list(found.bad)) == (0, 1, ["corrupt_block"])
+
+
+def test_a_block_of_more_than_128_mb_is_said_to_be_too_large(tmp_path: Path) -> None:
+    size = 130 * 2**20
+    with (tmp_path / "file.avro").open("wb") as file:
+        file.write(container(FIXED, "null"))
+        containers.write_block(file, size // WIDTH, bytes(size // WIDTH * WIDTH), SYNC)
+        containers.write_block(file, 10, bytes(10 * WIDTH), SYNC)
+    found = bounded(decode_file, tmp_path / "file.avro")
+    assert (found.reports, found.letters) == (10, 1)
+    assert "128 MB" in found.problems[0]
+
+
+def test_a_large_block_is_read_in_parts(tmp_path: Path) -> None:
+    records = 4_000_000
+    with (tmp_path / "file.avro").open("wb") as file:
+        file.write(container(FIXED, "null"))
+        containers.write_block(file, records, bytes(records * WIDTH), SYNC)
+    assert bounded(decode_file, tmp_path / "file.avro") == Decoded(records, {}, 0, [])
