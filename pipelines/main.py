@@ -8,11 +8,15 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from ldpbeam.mechanisms.registry import BrokenPlugin
 from ldpbeam.pipelines.arguments import Parser
 from ldpbeam.pipelines.errors import DONE, INTERRUPTED, OF_THE_MACHINE, WRONG, UserError, machine_problem
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import StudyError
+
+_PYTHONS_OWN = warnings.formatwarning
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for worker in ("common", "worker.sdk_worker"):
         logging.getLogger(f"apache_beam.runners.{worker}").setLevel(logging.CRITICAL)
     warnings.filterwarnings("ignore", "Possible nested set", FutureWarning)
+    warnings.filterwarnings("always", category=BrokenPlugin)
+    warnings.formatwarning = _formatted
     try:
         if name not in commands:
             near = difflib.get_close_matches(name, commands, n=1)
@@ -63,6 +69,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OF_THE_MACHINE as error:
         print(f"ldpbeam: {machine_problem(error)}", file=sys.stderr)
         return WRONG
+
+
+def _formatted(message: Warning | str, category: type[Warning], *where: Any, **line: Any) -> str:
+    if issubclass(category, BrokenPlugin):
+        return f"ldpbeam: warning: {message}\n"
+    return _PYTHONS_OWN(message, category, *where, **line)
 
 
 def _perturb(parser: Parser, arguments: list[str]) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import inspect
+import warnings
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
@@ -35,16 +37,54 @@ def register(mechanism: M) -> M:
     return mechanism
 
 
+class BrokenPlugin(UserWarning):
+    """A package that is installed adds a mechanism that cannot be used."""
+
+
 @functools.cache
-def _load_plugins() -> None:
+def _load_plugins() -> tuple[str, ...]:
+    """Register the mechanisms of other packages, and warn of those that cannot be used.
+
+    Returns:
+        What is wrong with each of these, a sentence each.
+    """
+    broken = []
     for entry_point in entry_points(group=ENTRY_POINTS):
-        plugin = entry_point.load()
-        if plugin.name not in _REGISTRY:
-            register(plugin)
+        before = dict(_REGISTRY)
+        try:
+            _register_plugin(entry_point.load())
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # an import may raise anything, and even exit
+            # What the plugin registered before it failed would be half of it.
+            _REGISTRY.clear()
+            _REGISTRY.update(before)
+            package = entry_point.dist.name if entry_point.dist else entry_point.value
+            problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            broken.append(
+                f"the mechanism {entry_point.name!r} of the installed package {package} cannot be used "
+                f"({problem}); repair or uninstall the package"
+            )
+            warnings.warn(broken[-1], BrokenPlugin, stacklevel=3)
+    return tuple(broken)
+
+
+def _register_plugin(plugin: object) -> None:
+    if not (isinstance(plugin, type) and issubclass(plugin, Mechanism) and not inspect.isabstract(plugin)):
+        raise TypeError(f"{plugin!r} is not a subclass of Mechanism that can be made")
+    if plugin.domain_type not in KINDS or not isinstance(plugin.summary, str):
+        raise TypeError(f"{plugin!r} needs a domain_type of ldpbeam and a summary")
+    # A plugin may have registered itself when it was imported.
+    if _REGISTRY.get(plugin.name) is not plugin:
+        register(plugin)
 
 
 def registered_mechanisms() -> dict[str, type[Mechanism]]:
-    """Every mechanism by name: ours, and those of the entry point group ``ldpbeam.mechanisms``."""
+    """Every mechanism by name: ours, and those of the entry point group ``ldpbeam.mechanisms``.
+
+    Warns:
+        BrokenPlugin: once, for each plugin that cannot be used.
+    """
     _load_plugins()
     return dict(sorted(_REGISTRY.items()))
 
@@ -71,8 +111,10 @@ def build_mechanism(name: str, domain: Domain, epsilon: float, /, **options: Any
         hint = f"did you mean {near[0]!r}? " if near else ""
         fit = [own for own, kind in known.items() if isinstance(domain, kind.domain_type)]
         choices = [AUTO, *fit] if isinstance(domain, Categories) else fit
+        broken = "".join(f"; {sentence}" for sentence in _load_plugins())
         raise ValueError(
             f"unknown mechanism {name!r}; {hint}for {KINDS[type(domain)]} there are: {', '.join(choices)}"
+            f"{broken}"
         )
     mechanism = known[name]
     if not isinstance(domain, mechanism.domain_type):

@@ -84,14 +84,10 @@ def test_columns_of_the_channel_sum_to_one(name: str, epsilon: float) -> None:
         np.testing.assert_allclose(channel.rmatvec(ones), 1.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("epsilon", [1.1e-6, 1e-5, 10.0, 20.0, 50.0])
+@pytest.mark.parametrize("epsilon", [1.1e-6, 1e-5, 10.0, 20.0])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_accepted_epsilon_gives_a_channel(name: str, epsilon: float) -> None:
-    try:
-        mechanism = make(name, epsilon)
-    except ValueError:
-        return  # refusing so large an epsilon is as good
-    matrix = mechanism.channel(64, 48).dense()
+    matrix = make(name, epsilon).channel(64, 48).dense()
     assert matrix.min() >= 0.0
     np.testing.assert_allclose(matrix.sum(axis=0), 1.0, atol=1e-6)
 
