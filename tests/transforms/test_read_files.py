@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,12 +21,12 @@ from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that
 
 from ldpbeam.runners import direct
-from ldpbeam.schemas import avro
+from ldpbeam.schemas import avro, containers, json_lines
 from ldpbeam.schemas.reports import Columns
 from ldpbeam.transforms import files
 from ldpbeam.transforms.counts import COUNTS, accounting
-from ldpbeam.transforms.dead_letters import DEAD, Disclosure
-from ldpbeam.transforms.read import ReadReports
+from ldpbeam.transforms.dead_letters import DEAD, DeadLetter, Disclosure
+from ldpbeam.transforms.read import ReadReports, read_range
 
 KINDS = {"user_id": "string", "service": "string", "payload": "double", "colour": "string"}
 SCHEMA = {
@@ -252,3 +253,24 @@ def test_a_corrupt_block_is_one_dead_letter_however_the_file_is_split(
         "dead_letters_by_reason/corrupt_block": lost,
         f"damaged_file/{path}": 1,
     }
+
+
+@pytest.mark.parametrize("kind", ["avro", "jsonl"])
+def test_a_file_that_is_cut_while_it_is_read_is_damaged(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_lines, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(containers, "STEP_BYTES", 100)
+    monkeypatch.setattr(files, "RANGE_BYTES", 5_000)
+    path = tmp_path / "x"
+    data = avro_bytes(codec="null") if kind == "avro" else lines()
+    path.write_bytes(data)
+    first, second, *_ = files.split(files.ReportFile(str(path), len(data), kind))
+    reading = read_range(first, Columns())
+    assert next(reading).num_rows
+    # What a rotated log leaves: the file is there, and has nothing in it any more.
+    os.truncate(path, 0)
+    for part in (reading, read_range(second, Columns())):
+        found = [item for item in part if isinstance(item, DeadLetter)]
+        assert [letter.reason for letter in found][-1:] == ["bad_file"]
+        assert found[-1].detail == f"it has 0 bytes, and had {len(data):,} when it was found"
