@@ -270,7 +270,9 @@ def test_a_file_that_is_cut_while_it_is_read_is_damaged(
     assert next(reading).num_rows
     # What a rotated log leaves: the file is there, and has nothing in it any more.
     os.truncate(path, 0)
-    for part in (reading, read_range(second, Columns())):
-        found = [item for item in part if isinstance(item, DeadLetter)]
-        assert [letter.reason for letter in found][-1:] == ["bad_file"]
-        assert found[-1].detail == f"it has 0 bytes, and had {len(data):,} when it was found"
+    *_, letter = reading
+    assert isinstance(letter, DeadLetter)
+    assert (letter.reason, letter.detail[:15]) == ("bad_file", "it has 0 bytes,")
+    (letter,) = read_range(second, Columns())
+    assert isinstance(letter, DeadLetter)
+    assert letter.reason == "bad_file"
