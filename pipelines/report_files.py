@@ -130,7 +130,7 @@ def _write_parquet(stream: IO[bytes], sent: SentReports) -> None:
         **{name: pa.array(np.char.decode(column, "utf-8")) for name, column in sent.extras.items()},
     }
     table = pa.table(columns).replace_schema_metadata(_metadata(sent))
-    pq.write_table(table, stream, row_group_size=2**18)
+    pq.write_table(table, stream, row_group_size=2**18, write_page_checksum=True)
 
 
 def _write_json_lines(stream: IO[bytes], sent: SentReports) -> None:

@@ -40,7 +40,7 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
         ValueError: if it does not decode.
     """
     try:
-        file = pq.ParquetFile(stream)
+        file = pq.ParquetFile(stream, page_checksum_verification=True)
         names = [name for name in file.schema_arrow.names if name in wanted.names]
         if len(set(names)) < len(names):
             raise ValueError(f"columns stand twice: {', '.join(sorted(names))}")

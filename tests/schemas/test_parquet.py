@@ -212,3 +212,13 @@ def test_a_flipped_bit_in_a_footer_s_count_loses_no_rows_unseen() -> None:
                 continue
             assert found == 250
     assert seen > 8 * 4
+
+
+def test_pages_that_fail_their_checksums_are_damage() -> None:
+    table = reports(100).select(["payload"])
+    data = bytearray(file_of(table, compression="none", use_dictionary=False, write_page_checksum=True))
+    # The column is one page of doubles, whose last bytes are of the last of them.
+    end = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0).column(0).total_compressed_size + 4
+    data[end - 3] ^= 4
+    with pytest.raises(ValueError, match="it does not decode: .*checksum"):
+        rows(bytes(data))
