@@ -220,5 +220,5 @@ def test_pages_that_fail_their_checksums_are_damage() -> None:
     # The column is one page of doubles, whose last bytes are of the last of them.
     end = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0).column(0).total_compressed_size + 4
     data[end - 3] ^= 4
-    with pytest.raises(ValueError, match="it does not decode: .*checksum"):
+    with pytest.raises(ValueError, match=r"it does not decode: .*checksum"):
         rows(bytes(data))
