@@ -26,6 +26,7 @@ from apache_beam.portability.api import (
     beam_job_api_pb2_grpc,
     endpoints_pb2,
 )
+from apache_beam.runners.portability.portable_runner import PortableRunner
 
 NOBODY = 65534
 SECONDS = 60
@@ -98,7 +99,7 @@ def ran(jobs: str, pool: str, folder: str) -> bool:
     options = [f"--job_endpoint={jobs}", "--environment_type=EXTERNAL", f"--environment_config={pool}"]
     options += [f"--job_server_timeout={SECONDS}"]
     try:
-        with beam.Pipeline(runner="PortableRunner", options=PipelineOptions(options)) as pipeline:
+        with beam.Pipeline(runner=PortableRunner(), options=PipelineOptions(options)) as pipeline:
             _ = pipeline | beam.Create([0]) | beam.Map(own)
     except Exception:
         return False
@@ -108,6 +109,9 @@ def ran(jobs: str, pool: str, folder: str) -> bool:
 def main() -> None:
     """Try everything, and say what came of it."""
     jobs, pool, folder = sys.argv[1:]
+    # What is imported on the way may lie where only this account can read it.
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        _ = pipeline | beam.Create([0]) | beam.Map(str)
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
