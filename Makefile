@@ -8,7 +8,7 @@ FOLDERS := schemas transforms pipelines runners
 TREE   := build/tree
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-stream test fast fuzz test-busy lint format benchmarks flink-up flink-down clean
+.PHONY: help install demo demo-stream test fast fuzz test-busy lint format benchmarks prism-wheel flink-up flink-down clean
 
 help:
 	@echo "make demo        simulate people at three services, run the pipeline, compare with the truth"
@@ -19,6 +19,7 @@ help:
 	@echo "make test-busy   every test, ROUNDS=3 times, while BUSY=2 other processes keep the cores busy"
 	@echo "make lint        ruff, mypy, import-linter"
 	@echo "make benchmarks  throughput, beside a per-record pipeline and a bare script"
+	@echo "make prism-wheel the local engine of streams, built with Go, as a wheel for machines without Go"
 	@echo "make flink-up    a Flink cluster on this machine (Java, Maven; make flink-down ends it)"
 
 $(VENV)/.installed: setup.py
@@ -69,6 +70,9 @@ fuzz: install
 
 flink-up: install
 	$(BIN)/python -m ldpbeam.runners.flink.cluster up
+
+prism-wheel: install
+	$(BIN)/python -m ldpbeam.runners.prism.wheel dist
 
 flink-down: install
 	$(BIN)/python -m ldpbeam.runners.flink.cluster down

@@ -10,10 +10,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import stat
 import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterable
 from importlib.metadata import Distribution, distribution, entry_points
 from pathlib import Path
 
@@ -107,21 +109,35 @@ def wheel_of(package: Distribution | str, folder: Path) -> Path:
     information = about[0].parent
     pythons = ".".join(sorted(tag[0] for tag in tags))
     path = folder / f"{information.stem}-{pythons}-none-any.whl"
-    record = []
-    with zipfile.ZipFile(path, "w") as wheel:
-        for name, place in sorted(files):
-            data = Path(str(place)).read_bytes()
-            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-            record.append(f"{name},sha256={digest},{len(data)}")
-            _write(wheel, name, data)
-        listed = f"{information}/RECORD"
-        _write(wheel, listed, "\n".join([*record, f"{listed},,", ""]).encode())
+    read = ((name, Path(str(place)).read_bytes(), False) for name, place in sorted(files))
+    write_wheel(path, str(information), read)
     return path
 
 
-def _write(wheel: zipfile.ZipFile, name: str, data: bytes) -> None:
+def write_wheel(path: Path, information: str, files: Iterable[tuple[str, bytes, bool]]) -> None:
+    """Write a wheel; the same files give the same bytes.
+
+    Args:
+        path: of the wheel.
+        information: the name of the folder in it that says what it is.
+        files: their names, contents, and whether they are programs.
+    """
+    record = []
+    with zipfile.ZipFile(path, "w") as wheel:
+        for name, data, program in files:
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            record.append(f"{name},sha256={digest},{len(data)}")
+            _write(wheel, name, data, program)
+        listed = f"{information}/RECORD"
+        _write(wheel, listed, "\n".join([*record, f"{listed},,", ""]).encode())
+
+
+def _write(wheel: zipfile.ZipFile, name: str, data: bytes, program: bool = False) -> None:
     # An entry made so is of 1980, where one made of a file has its time.
-    wheel.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+    entry = zipfile.ZipInfo(name)
+    if program:
+        entry.external_attr = (stat.S_IFREG | 0o755) << 16
+    wheel.writestr(entry, data, zipfile.ZIP_DEFLATED)
 
 
 def package_in(file: str) -> str:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +17,7 @@ from apache_beam.runners.portability.prism_runner import PrismJobServer
 
 from ldpbeam.runners.cache import CACHE
 from ldpbeam.runners.prism import build, find
+from ldpbeam.runners.prism import wheel as wheels
 
 CLOSED, OPEN = "  -job_socket string\n  -job_port int", "  -job_port int"
 STUDY = """
@@ -189,3 +191,22 @@ def test_an_engine_of_one_process_needs_no_word(command: Any, tmp_path: Path, wr
         "estimate", "--study", study, "--input", reports, "--output", output, "--runner", "FnApiRunner"
     )
     assert ran.code == 0, ran.err
+
+
+def test_a_wheel_installs_a_program_with_its_checksum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    binary = program(tmp_path / "built", CLOSED).read_bytes()
+    one, two = tmp_path / "one", tmp_path / "two"
+    for folder in (one, two):
+        folder.mkdir()
+    packed = wheels.pack(binary, one)
+    assert packed.read_bytes() == wheels.pack(binary, two).read_bytes()
+    assert packed.name.startswith(f"ldpbeam_prism-{build.BEAM}-py3-none-")
+    installed = tmp_path / "installed"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
+    subprocess.run([*pip, "--target", str(installed), str(packed)], check=True)
+    assert (installed / "ldpbeam_prism" / "prism").read_bytes() == binary
+    monkeypatch.setattr(find, "WHEEL", "ldpbeam_prism")
+    monkeypatch.syspath_prepend(str(installed))
+    assert find.here() == find.Prism(str(installed / "ldpbeam_prism" / "prism"), closed=True)
