@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 PROJECT = "ldp-test"
 TESTS = Path(__file__).parents[2] / "tests" / "integration"
-PATIENCE = 60.0  # seconds; the emulator is ready after about five
+PATIENCE = 180.0  # seconds; the emulator is ready after about five
 
 
 class Server(NamedTuple):

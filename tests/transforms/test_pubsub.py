@@ -29,7 +29,7 @@ from ldpbeam.transforms.pubsub import PubSubFeed, parcel_of  # noqa: E402
 
 TOPIC, SUBSCRIPTION = "projects/ldp-test/topics/reports", "projects/ldp-test/subscriptions/estimates"
 FEED = PubSubFeed(SUBSCRIPTION, Columns())
-PATIENCE = 30.0  # seconds until something that should come is given up; never reached when all is well
+PATIENCE = 300.0  # seconds until something that should come is given up; never reached when all is well
 SETTLED = 0.3  # seconds in which what must not happen would have happened
 RECORD = {"attribute": "x", "service": "a", "event_time": 5, "payload": 0.5}
 
