@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -295,32 +296,43 @@ def test_acknowledgements_that_fail_are_errors_and_their_messages_stay_held(
         assert (running.counts.acked, running.counts.unacked) == (5, 0)
 
 
-def shorten_deadlines(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The subscription's deadline is shorter than a real one's may be, and the rest is in proportion."""
-    running.server._subscriptions[SUBSCRIPTION].config.ack_deadline_seconds = 3
-    monkeypatch.setattr(pubsub, "EXTENDING_SECONDS", 0.2)
-    monkeypatch.setattr(pubsub, "DEADLINE_SECONDS", 3)
-
-
 def test_what_is_held_for_long_is_not_sent_again_even_if_the_server_was_away(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shorten_deadlines(running, monkeypatch)
+    """The server's clock moves only between two extensions, so that no machine is too slow for them."""
+    import pubsub_server
+
+    clock = [1_000.0]
+    monkeypatch.setattr(pubsub_server, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    running.server._subscriptions[SUBSCRIPTION].config.ack_deadline_seconds = 3
+    monkeypatch.setattr(pubsub, "EXTENDING_SECONDS", 0.2)
+    monkeypatch.setattr(pubsub, "DEADLINE_SECONDS", 3)
     monkeypatch.setattr(pubsub, "PARCEL_MESSAGES", 2)
     monkeypatch.setattr(pubsub, "RECEIPTS_AT_ONCE", 1)
     running.publish("ann", "bob", "cho")
-    refused = []
+    refused, extended = [], []
 
     def refuse(request: Any) -> None:
         refused.append(request)
         raise exceptions.ServiceUnavailable("away")
 
     with running.reading() as opened:
+        extend = opened._client.modify_ack_deadline
+
+        def watched(request: Any) -> None:
+            extend(request=request)
+            extended.append(request)
+
         with monkeypatch.context() as patch:
             patch.setattr(opened._client, "modify_ack_deadline", refuse)
             taken = take(opened, 2)  # of three: one waits
             wait_until(lambda: len(refused) >= 3)
-        time.sleep(6.0)
+        monkeypatch.setattr(opened._client, "modify_ack_deadline", watched)
+        for _ in range(4):
+            clock[0] += 2
+            # One receipt a request: after six, each of the three was extended after the clock had moved.
+            enough = len(extended) + 6
+            wait_until(lambda enough=enough: len(extended) >= enough)
         assert (running.counts.delivered, running.counts.outstanding) == (3, 3)
         taken += take(opened, 1)
         assert sorted(users(*taken)) == ["ann", "bob", "cho"]
@@ -329,7 +341,8 @@ def test_what_is_held_for_long_is_not_sent_again_even_if_the_server_was_away(
 
 
 def test_what_is_acknowledged_is_held_no_more(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    shorten_deadlines(running, monkeypatch)
+    running.server._subscriptions[SUBSCRIPTION].config.ack_deadline_seconds = 600
+    monkeypatch.setattr(pubsub, "EXTENDING_SECONDS", 0.2)
     asked: list[str] = []
     running.publish("ann", "bob")
     with running.reading() as opened:
@@ -362,9 +375,30 @@ def test_closing_gives_back_at_once_what_was_not_taken(
             assert (running.counts.acked, running.counts.outstanding) == (4, 6)
 
 
-def test_closing_gives_back_what_a_last_pull_brings(running: Running) -> None:
+def test_closing_gives_back_what_a_last_pull_brings(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pubsub_server
+
+    # The last pull waits for the first message, however long that takes.
+    monkeypatch.setattr(pubsub_server, "EMPTY_PULL", PATIENCE)
+    monkeypatch.setattr(pubsub, "PULL_SECONDS", PATIENCE)
+    pulling, client = threading.Event(), pubsub._client
+
+    def watched(kind: Any) -> Any:
+        made = client(kind)
+        pull = made.pull
+
+        def told(**request: Any) -> Any:
+            pulling.set()
+            return pull(**request)
+
+        made.pull = told
+        return made
+
+    monkeypatch.setattr(pubsub, "_client", watched)
     with running.reading() as opened:
-        time.sleep(SETTLED)  # a pull waits at the server for the first message
+        assert pulling.wait(PATIENCE)
         closing = threading.Thread(target=opened.close)
         closing.start()
         wait_until(opened._closing.is_set)
