@@ -10,6 +10,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
@@ -51,6 +52,11 @@ class Found(NamedTuple):
 STOPPED = Found((), 0, FLAGGED)
 
 
+def never(_: bytes) -> bool:
+    """No beginning of an input is whole where the format says how it ends."""
+    return False
+
+
 @dataclass(frozen=True)
 class Format:
     """A format of inputs.
@@ -66,7 +72,7 @@ class Format:
     name: str
     valid: bytes
     read: Callable[[bytes], Found]
-    whole: Callable[[bytes], bool]
+    whole: Callable[[bytes], bool] = never
     suffix: str = ""
 
 
@@ -99,16 +105,16 @@ def truncated(rng: Random, data: bytes) -> bytes:
 
 
 @contextlib.contextmanager
-def _written(data: bytes) -> Iterator[str]:
-    with tempfile.NamedTemporaryFile() as file:
+def _written(data: bytes, suffix: str) -> Iterator[str]:
+    with tempfile.NamedTemporaryFile(suffix=f".{suffix}") as file:
         file.write(data)
         file.flush()
         yield file.name
 
 
-def _read_file(data: bytes) -> Found:
+def _read_file(suffix: str, data: bytes) -> Found:
     """A file of reports, as ``ldpbeam estimate`` reads it."""
-    with _written(data) as name:
+    with _written(data, suffix) as name:
         file = sniff(name, len(data))
         if isinstance(file, BadFile):
             return STOPPED
@@ -148,7 +154,7 @@ def _validated(batches: Iterable[pa.RecordBatch]) -> Found:
 
 def _read_snapshots(data: bytes) -> Found:
     """A file of snapshots, as ``ldpbeam rollup`` reads it."""
-    with _written(data) as name:
+    with _written(data, "avro") as name:
         try:
             found = [(snapshot.window, snapshot) for _, snapshot in read_all([name])]
         except UserError:
@@ -159,26 +165,21 @@ def _read_snapshots(data: bytes) -> Found:
 def formats() -> Iterator[Format]:
     """Every format, with an input of its own."""
     for codec in inputs.CODECS:
-        yield Format(
-            f"Avro, {codec}",
-            inputs.container(codec),
-            _read_file,
-            lambda data: data.endswith(inputs.SYNC),
-            "avro",
+        yield _file(
+            f"Avro, {codec}", "avro", inputs.container(codec), lambda data: data.endswith(inputs.SYNC)
         )
     lines = b"".join(json.dumps(report).encode() + b"\n" for report in inputs.reports())
-    yield Format("JSON lines", lines, _read_file, lambda data: data.endswith(b"\n"), "jsonl")
-    yield Format("JSON lines, gzip", gzip.compress(lines, mtime=0), _read_file, never, "jsonl.gz")
-    yield Format("Parquet", inputs.parquet(False), _read_file, never, "parquet")
-    yield Format("Parquet, page checksums", inputs.parquet(True), _read_file, never, "parquet")
+    yield _file("JSON lines", "jsonl", lines, lambda data: not data or data.endswith(b"\n"))
+    yield _file("JSON lines, gzip", "jsonl.gz", gzip.compress(lines, mtime=0))
+    yield _file("Parquet", "parquet", inputs.parquet(False))
+    yield _file("Parquet, page checksums", "parquet", inputs.parquet(True))
     yield Format("Arrow message", inputs.arrow(None), _read_message, _whole_batches)
     yield Format("Arrow message, zstd", inputs.arrow("zstd"), _read_message, _whole_batches)
-    yield Format("snapshot", inputs.snapshots(), _read_snapshots, never, "snapshots")
+    yield Format("snapshot", inputs.snapshots(), _read_snapshots)
 
 
-def never(_: bytes) -> bool:
-    """Of formats that say where they end, no beginning is whole."""
-    return False
+def _file(name: str, suffix: str, valid: bytes, whole: Callable[[bytes], bool] = never) -> Format:
+    return Format(name, valid, partial(_read_file, suffix), whole, suffix)
 
 
 def _whole_batches(data: bytes) -> bool:

@@ -42,9 +42,15 @@ def test_damage_is_never_silent_loss(name: str) -> None:
         assert found["truncations"] == {FLAGGED: 10}
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_nothing_left_of_a_file_is_damage_unless_it_may_be_empty(name: str) -> None:
+    own = FORMATS[name]
+    assert own.read(b"").flag == ("" if name == "JSON lines" else FLAGGED)
+
+
 def test_silent_loss_would_be_seen() -> None:
     rows = [(0, number) for number in range(9)]
-    broken = Format("broken", b"", lambda data: Found(rows[: len(data)], len(data)), lambda _: False)
+    broken = Format("broken", b"", lambda data: Found(rows[: len(data)], len(data)))
     valid = broken.read(bytes(9))
     assert outcome(broken, valid, bytes(9)) == SAME
     with pytest.raises(AssertionError, match="2 reports are lost, and nothing says so"):

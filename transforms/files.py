@@ -18,6 +18,8 @@ from ldpbeam.schemas import containers, json_lines, parquet
 from ldpbeam.schemas.local_files import NotAFileError, refuse_special
 
 GZIP_MAGIC = b"\x1f\x8b"
+#: How names of files end whose formats have a header.
+_NEVER_EMPTY = (".avro", ".parquet", ".gz")
 #: Files are read in ranges of about this many bytes.
 RANGE_BYTES = 16 * 2**20
 
@@ -109,7 +111,10 @@ def open_raw(path: str) -> IO[bytes]:
 
 
 def sniff(path: str, size: int) -> ReportFile | BadFile:
-    """What a file is, by its start (and a Parquet file's end). An empty file is JSON lines with no line."""
+    """What a file is, by its start (and a Parquet file's end).
+
+    An empty file is JSON lines with no line, unless its name says another format: those are never empty.
+    """
     try:
         with open_raw(path) as stream:
             start = stream.read(4096)
@@ -128,6 +133,10 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
         return BadFile(path, str(error))
     except (BeamIOError, OSError) as error:
         return BadFile(path, f"it cannot be opened: {error}")
+    if not start and path.endswith(_NEVER_EMPTY):
+        return BadFile(
+            path, "it is empty, as no file of its kind is: it was cut, or is still being written"
+        )
     kind = "jsonl"
     if start.startswith(GZIP_MAGIC):
         kind = "jsonl.gz"
