@@ -169,7 +169,7 @@ def formats() -> Iterator[Format]:
             f"Avro, {codec}", "avro", inputs.container(codec), lambda data: data.endswith(inputs.SYNC)
         )
     lines = b"".join(json.dumps(report).encode() + b"\n" for report in inputs.reports())
-    yield _file("JSON lines", "jsonl", lines, lambda data: not data or data.endswith(b"\n"))
+    yield _file("JSON lines", "jsonl", lines, lambda data: not data or data.rstrip().endswith(b"}"))
     yield _file("JSON lines, gzip", "jsonl.gz", gzip.compress(lines, mtime=0))
     yield _file("Parquet", "parquet", inputs.parquet(False))
     yield _file("Parquet, page checksums", "parquet", inputs.parquet(True))

@@ -13,6 +13,9 @@ from ldpbeam.statistics import Statistic
 
 _TIMINGS = ("early", "on_time", "late")
 
+#: Milliseconds of some five hundred years, which every calendar can say.
+_LATEST = 2**44
+
 
 def check_record(record: Mapping[str, Any]) -> None:
     """See that what a snapshot is of can be.
@@ -25,7 +28,8 @@ def check_record(record: Mapping[str, Any]) -> None:
     """
     start, end = record["window_start"], record["window_end"]
     _require((start is None) == (end is None), "a window has a start and an end, or neither")
-    _require(start is None or start < end, f"its window starts at {start} and ends at {end}")
+    sane = start is None or -_LATEST < start < end < _LATEST
+    _require(sane, f"its window starts at {start} and ends at {end}")
     _require(record["pane_timing"] in _TIMINGS, f"pane_timing {record['pane_timing']!r} is unknown")
     for name in ("pane_index", "other_groups", "reports"):
         _require(record[name] >= 0, f"{name} is {record[name]}")

@@ -202,7 +202,7 @@ def _block(rng: Random, schema: Any, codec: str, sync: bytes) -> bytes:
 
 
 def _packed(rng: Random, codec: str, data: bytes) -> bytes:
-    packed = _COMPRESS[codec](data)
+    packed = COMPRESS[codec](data)
     return mutated(rng, packed, ()) if rng.random() < 0.1 else packed
 
 
@@ -215,7 +215,7 @@ def _snappy(data: bytes) -> bytes:
     return bytes(cramjam.snappy.compress_raw(data)) + zlib.crc32(data).to_bytes(4, "big")
 
 
-_COMPRESS = {
+COMPRESS = {
     "null": bytes,
     "deflate": _deflate,
     "snappy": _snappy,
@@ -233,7 +233,7 @@ def _bomb(codec: str, pieces: int) -> bytes:
     if codec == "deflate":
         packer = zlib.compressobj(9, zlib.DEFLATED, -15)
         return (packer.compress(bytes(PIECE)) + packer.flush(zlib.Z_FULL_FLUSH)) * pieces + b"\x03\x00"
-    return _COMPRESS[codec](bytes(PIECE)) * pieces
+    return COMPRESS[codec](bytes(PIECE)) * pieces
 
 
 def prepare() -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import io
+import json
 from random import Random
 from typing import Any
 
 import fastavro
 import numpy as np
 
-from fuzz.mutations import edge, mutated
+from fuzz.avro_inputs import COMPRESS
+from fuzz.mutations import edge, mutated, zigzag
 from ldpbeam import Answers, tally
 from ldpbeam.schemas.avro import schema
+from ldpbeam.schemas.containers import write_header
 from ldpbeam.schemas.snapshots import Snapshot, write_snapshots
 from ldpbeam.schemas.study_file import parse_study
 
@@ -57,23 +61,43 @@ def snapshot(rng: Random) -> bytes:
     """A file of snapshots."""
     if rng.random() < 0.3:
         return mutated(rng, valid(), ())
-    written = schema("statistic")
     records = [dict(record) for record in _records()[: rng.choice((0, 1, 1, 2))]]
     for record in records:
         for name in rng.sample(sorted(record), rng.choice((0, 1, 1, 2))):
             record[name] = _changed(rng, record[name])
+    fields = schema("statistic")["fields"]
+    hashed = rng.random() < 0.4
+    if not hashed:
+        fields = [field for field in fields if field["name"] != "sha256"]
     if rng.random() < 0.2:
-        fields = written["fields"]
         dropped = rng.choice(fields)
-        written["fields"] = [field for field in fields if field is not dropped]
-    sink = io.BytesIO()
-    codec = rng.choice(("null", "deflate", "deflate", "snappy", "bzip2", "xz"))
+        fields = [field for field in fields if field is not dropped]
     try:
-        fastavro.writer(sink, written, records, codec=codec, sync_marker=bytes(range(16)))
+        data = _container(rng, {**schema("statistic"), "fields": fields}, records, hashed)
     except Exception:  # a value of another type than its field's cannot be written
         return valid()
-    data = sink.getvalue()
-    return mutated(rng, data, (valid(),)) if rng.random() < 0.3 else data
+    return mutated(rng, data, (valid(),)) if rng.random() < 0.1 else data
+
+
+def _container(rng: Random, written: Any, records: list[dict[str, Any]], hashed: bool) -> bytes:
+    """A file of records; where they are hashed, the hashes fit."""
+    codec = rng.choice(("null", "deflate", "deflate", "snappy", "bzip2", "xz"))
+    count = str(len(records)) if rng.random() < 0.9 else str(edge(rng))
+    said = {"ldpbeam.snapshots": count} if hashed else {}
+    sync = bytes(range(16))
+    blocks = b""
+    for record in records:
+        datum = io.BytesIO()
+        fastavro.schemaless_writer(datum, fastavro.parse_schema(written), {**record, "sha256": b""})
+        data = datum.getvalue()
+        if hashed:
+            canonical = json.dumps(written, sort_keys=True, separators=(",", ":")).encode()
+            data = data[:-1] + b"\x40" + hashlib.sha256(canonical + data[:-1]).digest()
+        packed = COMPRESS[codec](data)
+        blocks += zigzag(1) + zigzag(len(packed)) + packed + sync
+    head = io.BytesIO()
+    write_header(head, written, said, sync, codec)
+    return head.getvalue() + blocks
 
 
 def _changed(rng: Random, value: Any) -> Any:
