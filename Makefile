@@ -61,7 +61,7 @@ fast: install
 BUSY   ?= 2
 ROUNDS ?= 3
 test-busy: install
-	$(BIN)/python tests/busy.py $(BUSY) $(ROUNDS)
+	$(BIN)/python tests/busy.py $(BUSY) $(ROUNDS) $(TESTS)
 
 SECONDS ?= 60
 SEED    ?= 0
