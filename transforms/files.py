@@ -134,9 +134,7 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
     except (BeamIOError, OSError) as error:
         return BadFile(path, f"it cannot be opened: {error}")
     if not start and path.endswith(_NEVER_EMPTY):
-        return BadFile(
-            path, "it is empty, as no file of its kind is: it was cut, or is still being written"
-        )
+        return BadFile(path, "it is empty, as no file of its kind is: it was cut, or is still being written")
     kind = "jsonl"
     if start.startswith(GZIP_MAGIC):
         kind = "jsonl.gz"
