@@ -95,7 +95,11 @@ def decode_blocks(
             if reports < block.reports and dtype is not None and header.codec == "null":
                 reports = max(1, len(block.data) // dtype.itemsize)
             too_large = isinstance(error, compression.TooLargeError)
-            problem = f"it would be more than {allowance}" if too_large else f"it does not decode: {error}"
+            problem = (
+                f"it would be more than {allowance}"
+                if too_large
+                else f"it does not decode: {str(error) or repr(error)}"
+            )
             yield Block(block.position, reports, block.data, problem)
             continue
         left -= size

@@ -111,7 +111,7 @@ class Records:
             raise
         except Exception as error:  # Arrow raises its own, and those of Python
             if stop - start == 1:
-                yield Block(int(positions[0]), 1, b"", f"it does not decode: {error}")
+                yield Block(int(positions[0]), 1, b"", f"it does not decode: {str(error) or repr(error)}")
                 return
             middle = (start + stop) // 2
             yield from self._batches(start, middle)

@@ -67,6 +67,9 @@ def measure(writer_schema: Any) -> Shape:
         parsed = fastavro.parse_schema(without_logical_types(writer_schema), named)
     except Exception as error:  # fastavro raises its own, and those of Python
         raise ValueError(f"its schema is not valid: {error!r}") from None
+    # fastavro takes it for a record of no values.
+    if isinstance(writer_schema, dict) and parsed.get("type") == "record" and "fields" not in writer_schema:
+        raise ValueError("its schema is a record without fields")
     return _Measured(named).shape(parsed)
 
 

@@ -19,7 +19,16 @@ from fuzz.targets import SEEDS, TARGETS, Target, UnboundedError
 
 TESTS = Path(__file__).parents[1]
 #: The targets of the tests' own run.
-ON = ("avro_object", "gzip_file", "json_file", "json_lines", "json_report", "snapshot")
+ON = (
+    "avro_file",
+    "avro_message",
+    "avro_object",
+    "gzip_file",
+    "json_file",
+    "json_lines",
+    "json_report",
+    "snapshot",
+)
 
 
 @pytest.fixture(scope="module")
