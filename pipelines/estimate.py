@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from ldpbeam.pipelines.engines import Engine
 from ldpbeam.pipelines.errors import UserError, end_of, machine_problem
 from ldpbeam.pipelines.output import ACCOUNTING, ESTIMATES, WORKER_ESTIMATES, Output, snapshots_of
 from ldpbeam.pipelines.solve import Watch, solve, sort_key
+from ldpbeam.pipelines.terminal import shown
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.schemas.estimates import write_avro, write_json_lines
 from ldpbeam.schemas.local_files import refuse_special
@@ -48,17 +50,30 @@ def find_input(
         UserError: if a pattern names none, or a file is no file of reports and is not to be skipped.
     """
     try:
-        good, bad = files.sniff_all(files.match(patterns))
+        matched = files.match(patterns)
+        for path, _ in matched:
+            if not _is_text(path):
+                raise UserError(f"{path}: its name is not UTF-8; rename it")
+        good, bad = files.sniff_all(matched)
     except FileNotFoundError as error:
         raise UserError(str(error)) from None
     if bad and on_bad_file != "skip":
-        shown = "\n".join(f"{entry.path}: {NOT_SHOWN if hidden else entry.problem}" for entry in bad[:10])
+        problems = "\n".join(f"{entry.path}: {NOT_SHOWN if hidden else entry.problem}" for entry in bad[:10])
         more = f"\n... and {len(bad) - 10} more" if len(bad) > 10 else ""
         raise UserError(
-            f"{shown}{more}\nThese are no files of reports; leave them out of --input, or count each "
+            f"{problems}{more}\nThese are no files of reports; leave them out of --input, or count each "
             "as a dead letter with --on-bad-file skip"
         )
     return tuple(good), tuple(bad)
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name is UTF-8; of others Python keeps the bytes as halves of characters."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def run_name(study: Study, inputs: Sequence[str], *options: int | str | None) -> str:
@@ -218,6 +233,12 @@ def read_key(path: str | None) -> bytes | None:
         key = Path(path).read_bytes()
     except OSError as error:
         raise UserError(f"--user-id-key-file {path}: {error.strerror or error}") from None
+    if Path(path).stat().st_mode & 0o004:
+        print(
+            f"ldpbeam: warning: --user-id-key-file {shown(path)}: every account of this machine can read "
+            "this key, and guess user ids with it: chmod 600",
+            file=sys.stderr,
+        )
     if len(key) < 16:
         raise UserError(f"--user-id-key-file {path}: a key has 16 bytes or more, found {len(key)}")
     return key

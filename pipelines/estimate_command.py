@@ -15,6 +15,7 @@ from ldpbeam.pipelines import compare, tables
 from ldpbeam.pipelines import estimate as stages
 from ldpbeam.pipelines.arguments import Parser
 from ldpbeam.pipelines.batch import BatchJob
+from ldpbeam.pipelines.costs import slow_parts
 from ldpbeam.pipelines.damage import mark_incomplete, stop_for_damage
 from ldpbeam.pipelines.engines import add_engine_options, engine_of, reach_from_elsewhere
 from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
@@ -31,6 +32,7 @@ from ldpbeam.pipelines.output import (
 )
 from ldpbeam.pipelines.people import People, read_people
 from ldpbeam.pipelines.scheduled import Scheduled, claimed_shared, publish
+from ldpbeam.pipelines.terminal import shown
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.compiled import attribute_of
 from ldpbeam.schemas.study import Study
@@ -94,6 +96,8 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
             f"{options.output} is as it was"
         )
         return DONE
+    for sentence in slow_parts(study):
+        print(f"ldpbeam: {sentence}", file=sys.stderr)
     inputs = _inputs(options, study)
     claim = claimed_shared(shared, options.overwrite) if shared else claimed(job, inputs, options.overwrite)
     with claim as place:
@@ -118,7 +122,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
         what = "user-windows" if study.windows else "users"
         print(f"{over:,} {what} spent more than the study's epsilon_cap of {study.epsilon_cap:g}")
     print(tables.accounting_line(found))
-    print(_whereabouts(options.output, shared))
+    print(shown(_whereabouts(options.output, shared)))
     if found["dead_letters"]:
         tables.print_reasons(console, found)
     return _judged(found, options.max_bad_fraction)

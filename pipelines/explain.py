@@ -11,6 +11,7 @@ from ldpbeam.attributes import MOST_JOINT_CELLS, Attribute
 from ldpbeam.domains import Categories, KeyValues, Numeric, Vector
 from ldpbeam.estimators import ESTIMATORS
 from ldpbeam.mechanisms import Mechanism, SampledCoordinate
+from ldpbeam.pipelines.costs import slow_parts
 from ldpbeam.schemas.compiled import attribute_of
 from ldpbeam.schemas.study import AttributeModel, ServiceModel, Study
 from ldpbeam.schemas.times import format_duration, rfc3339
@@ -39,6 +40,7 @@ def explain(study: Study) -> list[str]:
         estimated = study.attribute(next(n for n in study.estimated if attribute_of(n) == name))
         sentences += _statistics(estimated)
         sentences += _estimates(estimated, model)
+    sentences += slow_parts(study)
     sentences += _privacy(study)
     return sentences
 

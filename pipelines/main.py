@@ -13,10 +13,13 @@ from typing import Any
 from ldpbeam.mechanisms.registry import BrokenPlugin
 from ldpbeam.pipelines.arguments import Parser
 from ldpbeam.pipelines.errors import DONE, INTERRUPTED, OF_THE_MACHINE, WRONG, UserError, machine_problem
+from ldpbeam.pipelines.terminal import shown
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import StudyError
 
 _PYTHONS_OWN = warnings.formatwarning
+#: A mistake may take several lines.
+_LINES = "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,6 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warnings.filterwarnings("always", category=BrokenPlugin)
     warnings.formatwarning = _formatted
     try:
+        for argument in given:
+            if any("\ud800" <= letter <= "\udfff" for letter in argument):
+                raise UserError(f"{argument}: this is not UTF-8; rename the file or folder")
         if name not in commands:
             near = difflib.get_close_matches(name, commands, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(commands)}"
@@ -57,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         function, summary = commands[name]
         return function(Parser(f"ldpbeam {name}", summary), rest)
     except (UserError, StudyError) as error:
-        print(f"ldpbeam: {error}", file=sys.stderr)
+        print(f"ldpbeam: {shown(str(error), keep=_LINES)}", file=sys.stderr)
         return WRONG
     except KeyboardInterrupt:
         # After the terminal's ^C.
@@ -67,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return DONE
     except OF_THE_MACHINE as error:
-        print(f"ldpbeam: {machine_problem(error)}", file=sys.stderr)
+        print(f"ldpbeam: {shown(machine_problem(error) or '')}", file=sys.stderr)
         return WRONG
 
 
@@ -114,7 +120,7 @@ def _explain(parser: Parser, arguments: list[str]) -> int:
     from ldpbeam.pipelines.options import study_of
 
     for place, sentence in enumerate(explain(study_of(parser.parse(arguments).study)), 1):
-        print(f"{place}. {sentence}")
+        print(f"{place}. {shown(sentence)}")
     return DONE
 
 

@@ -164,6 +164,8 @@ def claimed(job: Output, inputs: Sequence[str], overwrite: bool) -> Iterator[Hel
         about = {**job.about, "input": list(inputs)}
         with named_in_errors(job.output):
             clear(job)
+            # A run that was killed leaves them; nobody else writes here now.
+            sweep([job.output, *map(job.path, (STATISTICS, DEAD_LETTERS))])
             write_json(job.path(RUN), {**about, "complete": False})
         try:
             yield place

@@ -13,6 +13,7 @@ from ldpbeam.pipelines.estimate import estimate_all, run_name, write_estimates
 from ldpbeam.pipelines.options import duration_of, study_of
 from ldpbeam.pipelines.output import Output, check_output, claimed
 from ldpbeam.pipelines.rollup import read_all, rolled_up, write_all
+from ldpbeam.pipelines.terminal import shown
 
 
 def rollup_command(parser: Parser, arguments: list[str]) -> int:
@@ -33,8 +34,8 @@ def rollup_command(parser: Parser, arguments: list[str]) -> int:
     if unchecked:
         more = f" and {len(unchecked) - 1:,} more" if len(unchecked) > 1 else ""
         print(
-            f"ldpbeam: warning: {unchecked[0]}{more}: written by version 0.1.0 without hashes, so that some "
-            "damage to it cannot be noticed",
+            f"ldpbeam: warning: {shown(unchecked[0])}{more}: written by version 0.1.0 without hashes, "
+            "so that some damage to it cannot be noticed",
             file=sys.stderr,
         )
     found = rolled_up(study, given, window=window, total=options.total)
@@ -47,5 +48,5 @@ def rollup_command(parser: Parser, arguments: list[str]) -> int:
     tables.print_estimates(console, records, None)
     repeated = f"; {found.repeated:,} more were there already, or of earlier panes" if found.repeated else ""
     print(f"{found.merged:,} snapshots merged into {len(found.snapshots):,}{repeated}")
-    print(f"estimates and statistics are in {options.output}")
+    print(f"estimates and statistics are in {shown(options.output)}")
     return DONE

@@ -30,6 +30,8 @@ from ldpbeam.transforms.journal import RUNS, STOP, OpenWindow, named_windows
 from ldpbeam.transforms.panes import EARLY
 from ldpbeam.transforms.write import make_folder, read_json, snapshot_name
 
+#: File systems take names of so many bytes; ours have a byte per character.
+MOST_CHARACTERS = 255
 #: In a run's folder: the windows that earlier runs left open.
 INCOMPLETE = "incomplete.json"
 
@@ -58,6 +60,12 @@ def claim_for_stream(job: StreamJob) -> None:
     with named_in_errors(job.output):
         if not job.output:
             raise ValueError("a folder is needed")
+        longest = max(map(len, _file_names(job)))
+        if longest > MOST_CHARACTERS:
+            raise ValueError(
+                f"the names of its files would have {longest} characters, more than file systems take; give "
+                "the study, its attributes or coordinates shorter names"
+            )
         before = read_json(job.path(RUN)) if FileSystems.exists(job.path(RUN)) else None
         entries = [entry for entry in names_in(job.output, "*") if not is_lock(entry)]
         if before is None and entries:
@@ -75,6 +83,12 @@ def claim_for_stream(job: StreamJob) -> None:
         if job.incomplete:
             left = [window._asdict() for window in sorted(job.incomplete)]
             write_json(job.of_run(INCOMPLETE), {"windows": left})
+
+
+def _file_names(job: StreamJob) -> list[str]:
+    """The longest names that files of the run may have, for each attribute."""
+    window = (1, 2)
+    return [snapshot_name(job.study.study, name, window, job.run) for name in job.study.estimated]
 
 
 def go_on(output: str, run: str) -> None:

@@ -26,6 +26,7 @@ from ldpbeam.pipelines.output import DEAD_LETTERS, ESTIMATES, STATISTICS, named_
 from ldpbeam.pipelines.runs import claimed_for_stream, go_on, incomplete_windows, read_run_accounting
 from ldpbeam.pipelines.stream import StreamJob, build
 from ldpbeam.pipelines.stream_watch import run_until_stopped, submit
+from ldpbeam.pipelines.terminal import shown
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.reports import Columns
 from ldpbeam.schemas.times import rfc3339
@@ -139,7 +140,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
             server = emulator() if isinstance(feed, PubSubFeed) else None
             where = f" at {server}" if server else ""
             if detached:
-                print(f"run {name}: reads {feed.name}, writes to {job.output}")
+                print(shown(f"run {name}: reads {feed.name}, writes to {job.output}"))
                 submitted = submit(pipeline)
                 if submitted is None:
                     print(f"the job is the template {dataflow.template_of(pipeline)}, and was not started")
@@ -149,7 +150,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
                         f"{submitted} --region={options.region}` ends it"
                     )
                 return DONE
-            print(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C", flush=True)
+            print(shown(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C"), flush=True)
             run_until_stopped(pipeline, job, engine.here)
             place.check()
     return _said(job)

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ldpbeam.pipelines.terminal import shown
+
 #: Longer tables show their start and end; the files have everything.
 MOST_ROWS = 60
 
@@ -38,12 +40,12 @@ def print_estimates(
     for name in names:
         right = name not in ("attribute", "window", "group", "estimate", "estimator", "notes")
         table.add_column(name, justify="right" if right else "left", no_wrap=name != "notes")
-    shown = rows if len(rows) <= MOST_ROWS else rows[: MOST_ROWS // 2] + rows[-MOST_ROWS // 2 :]
-    for place, row in enumerate(shown):
-        if len(shown) < len(rows) and place == MOST_ROWS // 2:
+    chosen = rows if len(rows) <= MOST_ROWS else rows[: MOST_ROWS // 2] + rows[-MOST_ROWS // 2 :]
+    for place, row in enumerate(chosen):
+        if len(chosen) < len(rows) and place == MOST_ROWS // 2:
             table.add_row(*("..." for _ in names))
         # Text, as names from reports may look like markup.
-        table.add_row(*(Text(row.get(name, "")) for name in names))
+        table.add_row(*(Text(shown(row.get(name, ""))) for name in names))
     # As wide as it needs to be: a terminal folds long lines, and numbers are not cut.
     Console(width=10_000, force_terminal=console.is_terminal).print(table)
 

@@ -13,6 +13,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.output import ESTIMATES, STATISTICS, Output
 from ldpbeam.pipelines.solve import Solver, sort_key
+from ldpbeam.pipelines.terminal import shown
 from ldpbeam.schemas.compiled import attribute_of
 from ldpbeam.schemas.estimates import write_json_lines
 from ldpbeam.schemas.snapshots import Snapshot
@@ -90,7 +91,7 @@ def pane_line(snapshots: Sequence[Snapshot], records: Sequence[dict[str, Any]]) 
     means = [f"{r['name']} {r['mean']:.6g}" for r in records if "mean" in r and r["group"] is None]
     told = f": {', '.join(means)}" if means else ""
     mark = " (incomplete)" if first.pane_timing != EARLY and not first.complete else ""
-    return f"{first.attribute} {start} to {end} {pane}{mark}: {counted}{told}"
+    return shown(f"{first.attribute} {start} to {end} {pane}{mark}: {counted}{told}")
 
 
 def estimate_id(record: dict[str, Any]) -> str:

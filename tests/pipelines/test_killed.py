@@ -1,0 +1,123 @@
+"""A batch run that is killed at any moment: the same command again leaves the undisturbed bytes.
+
+``LDPBEAM_KILLS=30`` kills at thirty moments, half of them while a file is written or renamed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+KILLS = int(os.environ.get("LDPBEAM_KILLS", "4"))
+STUDY = """\
+study: small
+attributes:
+  x:
+    domain: {numeric: [0, 1]}
+    buckets: 8
+    services: {a: {mechanism: piecewise, epsilon: 1.0}, b: {mechanism: laplace, epsilon: 2.0}}
+    estimates: {mean: {estimator: ivw}, both: {estimator: ule}}
+windows: {size: 1h}
+"""
+START, HOUR = 1_795_132_800_000, 3_600_000
+#: The command, which says each time that it is about to make or rename a file, and then takes its time.
+SLOW = """
+import sys, time
+from apache_beam.io.filesystems import FileSystems
+from ldpbeam.pipelines.main import main
+
+def slowed(name):
+    real = getattr(FileSystems, name)
+    def slow(*arguments, **options):
+        print("@", name, arguments[0], flush=True)
+        time.sleep(float(sys.argv[1]))
+        result = real(*arguments, **options)
+        print("@", name, "done", flush=True)
+        time.sleep(float(sys.argv[1]))
+        return result
+    setattr(FileSystems, name, staticmethod(slow))
+
+for name in ("create", "rename", "delete"):
+    slowed(name)
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.fixture
+def given(tmp_path: Path, write_lines: Callable[..., Path]) -> list[str]:
+    """A command with reports of six hours, some of them bad."""
+    (tmp_path / "study.yaml").write_text(STUDY)
+    records = [
+        {
+            "user_id": f"u{place}",
+            "attribute": "x",
+            "service": "ab"[place % 2],
+            "event_time": START + place * 6 * HOUR // 900,
+            "payload": 0.5 if place % 90 else "bad",
+        }
+        for place in range(900)
+    ]
+    reports = write_lines(tmp_path / "in.jsonl", records)
+    study = str(tmp_path / "study.yaml")
+    given = ["estimate", "--study", study, "--input", str(reports), "--output", str(tmp_path / "out")]
+    return [*given, "--max-bad-fraction", "1"]
+
+
+def start(given: list[str], pause: float) -> subprocess.Popen[str]:
+    arguments = [sys.executable, "-c", SLOW, str(pause), *given]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_at_any_moment_leaves_the_same_bytes_when_it_is_run_again(
+    given: list[str], tmp_path: Path, command: Any
+) -> None:
+    out, draw = tmp_path / "out", random.Random(5)
+    began = time.monotonic()
+    with start(given, 0) as process:
+        assert process.stdout is not None
+        events = sum(line.startswith("@") for line in process.stdout)
+    assert process.returncode == 0
+    lasted = time.monotonic() - began
+    whole = contents(out)
+    assert events > 40
+    assert len([name for name in whole if name.startswith("statistics")]) == 6
+    assert any(name.startswith("dead_letters") for name in whole)
+    killed = while_writing = 0
+    for place in range(KILLS):
+        shutil.rmtree(out)
+        # Every second time while a file is written, renamed or deleted.
+        with start(given, 0.05 if place % 2 else 0) as process:
+            assert process.stdout is not None
+            if place % 2:
+                for _ in range(draw.randrange(1, events)):
+                    process.stdout.readline()
+                while_writing += 1
+            else:
+                time.sleep(draw.uniform(0, lasted))
+            process.kill()
+            process.stdout.close()
+        assert process.returncode in (-9, 0)
+        killed += process.returncode == -9
+        left = contents(out) if out.exists() else {}
+        complete = b'"complete": true' in left.get("run.json", b"")
+        assert not complete or whole.items() <= left.items()
+        again = command(*given)
+        assert again.code == 0, again.err
+        assert contents(out) == whole, place
+        print(f"{place}: {'while writing' if place % 2 else 'at a moment'}, {len(left)} files were left")
+    assert killed >= KILLS // 2
+    assert while_writing == KILLS // 2
