@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Domain, Floats, KeyValuePairs, Numeric, Vector
-from ldpbeam.mechanisms import Mechanism, NumericMechanism, SampledCoordinate, SecureUniforms, Uniforms
+from ldpbeam.mechanisms import Mechanism, SecureUniforms, Uniforms
 from ldpbeam.mechanisms.privkv import PrivKVM
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.people import People
@@ -128,7 +128,7 @@ def _perturbed(
 ) -> NDArray[Any]:
     """The reports of some people."""
     if not isinstance(values, KeyValuePairs):
-        return _on_grid(mechanism, mechanism.perturb(values[rows], uniforms))
+        return mechanism.perturb(values[rows], uniforms)
     own = values.chosen(rows)
     if isinstance(mechanism, PrivKVM) and mechanism.round > 1:
         if means is None:
@@ -138,15 +138,6 @@ def _perturbed(
             )
         return mechanism.perturb_with(own, means, uniforms)
     return mechanism.perturb(own, uniforms)
-
-
-def _on_grid(mechanism: Mechanism, payloads: NDArray[Any]) -> NDArray[Any]:
-    """Numbers rounded to a grid of 2^-30 of their range: a double's last bits can tell of the value."""
-    if isinstance(mechanism, NumericMechanism):
-        return mechanism.fixed_point(payloads) * mechanism.fixed_point_step
-    if isinstance(mechanism, SampledCoordinate):
-        payloads["report"] = _on_grid(mechanism.inner, payloads["report"])
-    return payloads
 
 
 def _alike(

@@ -88,7 +88,7 @@ def sent(name: str, options: str, value: str, draws: str, budget: float = 1.0) -
         report = mechanism.perturb(values, source)
     assert not source.draws
     bytes_ = mechanism.payload_dtype.kind == "V"
-    return mechanism, report.tobytes().hex() if bytes_ else f"{report[0]:.9g}"
+    return mechanism, report.tobytes().hex() if bytes_ else f"{report[0]:.12g}"
 
 
 def test_every_mechanism_has_test_vectors() -> None:
@@ -118,6 +118,17 @@ def test_a_client_whose_epsilon_is_off_by_a_hundredth_fails_some_vector(name: st
     assert any(sent(*client, budget=budget)[1] != report for *client, report in own)
 
 
+def test_the_documents_numbers_lie_on_the_grid() -> None:
+    for name, options, value, _, report in VECTORS:
+        if name not in ("square_wave", "general_wave", "piecewise") or value.startswith("("):
+            continue
+        epsilon = float((re.findall(r"epsilon ([\d.]+)", options) or [1.0])[0])
+        unit = 1 / math.tanh(epsilon / 4) + 1 if name == "piecewise" else 1.0
+        # Twelve digits of a report up to ten tell halves of a step of 2^-30 apart.
+        halves = 2 * float(report) / unit * 2**30
+        assert abs(halves - round(halves)) < 0.02, (name, report)
+
+
 def test_the_documents_hashes_are_xxh32() -> None:
     table = np.array(HASHES).astype(np.uint32)
     assert len(table) > 3
@@ -137,13 +148,21 @@ def test_the_constants_at_epsilon_1_are_those_of_the_mechanisms() -> None:
     first, second = made("privkv", three).probabilities
     assert first == second
     drawn = made("pckv_grr", three, padding=3).constants
+    piecewise, normal, mixed = made("piecewise"), made("gaussian"), made("pckv_pm", three)
     expected = {
-        "SW": {"b": wave.half_width, "p": wave.densities[0], "q": wave.densities[1]},
-        "PM": {"C": made("piecewise").bound},
+        "SW": {"b": wave.half_width, "w": wave.wave.width, "P": wave.wave.excess},
+        "PM": {"C": piecewise.bound, "w": piecewise.wave.width, "P": piecewise.wave.excess},
         "SR": {"B": made("stochastic_rounding").bound},
         "HM": {"alpha": made("hybrid").share},
-        "Gaussian": {"sigma": made("gaussian").sigma},
-        "GW": {"q": general.densities[1], "M": general.share},
+        "Laplace": {"c_0": int(made("laplace").noise[0])},
+        "Gaussian": {"sigma": normal.sigma, "D": normal.lattice.steps, "R": normal.lattice.reach},
+        "GW": {
+            "q": general.densities[1],
+            "M": general.share,
+            "w": general.wave.width,
+            "y": general.wave.slope,
+            "P": general.wave.excess,
+        },
         "discrete SW": {"b": discrete.half_width, "p": discrete.probabilities[0]},
         "GRR": {"p": made("grr", five).probabilities[0]},
         "OLH": {"g": hashing.hashes, "p": hashing.probabilities[0]},
@@ -153,11 +172,14 @@ def test_the_constants_at_epsilon_1_are_those_of_the_mechanisms() -> None:
         "PrivKV": {"p1 = p2": first},
         "PCKV-GRR": {"a": drawn[0], "p": drawn[2]},
         "PCKV-UE": {"b": made("pckv_ue", three).constants[1]},
-        "PCKV-PM": {"b": made("pckv_pm", three).constants[1]},
+        "PCKV-PM": {"P": mixed.wave.excess, "T": mixed.draws_present[1]},
     }
     shown = " ".join(REPORTS.split())
     for name, constants in expected.items():
-        listed = ", ".join(f"{constant} = {value:.9g}" for constant, value in constants.items())
+        listed = ", ".join(
+            f"{constant} = {value if isinstance(value, int) else format(value, '.9g')}"
+            for constant, value in constants.items()
+        )
         assert re.search(rf"[:;] {name} {re.escape(listed)}(;|\.\s| with)", shown), (name, listed)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from scipy.special import log_ndtr, ndtr
 
 from ldpbeam.channels import Channel, DenseChannel
 from ldpbeam.domains import Floats, Integers
+from ldpbeam.mechanisms.grid import DRAWS, exponential, remainder, rounded_at_random, spread, whole_draws
 from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms
 from ldpbeam.mechanisms.registry import register
 
@@ -26,10 +27,68 @@ FARTHEST = 40.0
 #: are lumped, and with 8 all but 2e-5, as the cells are coarser.
 CELLS_REACH = 4.0
 
+#: Noise is on a lattice of so many steps a deviation or more; the deviation is a millionth larger than
+#: what is promised, which pays for the lattice; and it reaches so many deviations past the domain.
+FINENESS, WIDER, REACH = 2**12, 1.000001, 9.0
+#: Two draws together have so many bits more than one.
+MORE_BITS = 9
+
 #: A sampler in doubles keeps no smaller promise: its noise ends where 1e-16 of the normal's begins.
 LEAST_DELTA = 1e-15
 
 CALIBRATIONS = ("analytic", "classical")
+
+
+@dataclass(frozen=True)
+class NormalLattice:
+    """Normal noise on a lattice: 0 .. ``steps`` are the domain, and whole numbers beyond it on either side.
+
+    Attributes:
+        steps: the steps of the domain.
+        table: how many draws move a report by at most -``reach``, 1 - ``reach``, ... ``reach`` points.
+        draws: how many a draw is one of.
+    """
+
+    steps: int
+    table: Integers
+    draws: int
+
+    @property
+    def reach(self) -> int:
+        """How many points a report moves at most."""
+        return len(self.table) // 2
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The first and the last point that every value can come to; reports beyond are moved there."""
+        return self.steps - self.reach, self.reach
+
+    def sample(self, values: Integers, draws: Integers) -> Integers:
+        """The points of reports of values' points, by a draw each."""
+        moves = np.searchsorted(self.table, draws, side="right")
+        low, high = self.ends
+        near = np.clip(values + moves - self.reach, low, high)
+        # The draws that the table leaves over: the value has no part in them.
+        left_over = draws - self.table[-1]
+        points: Integers = np.where(left_over < 0, near, low + remainder(left_over, high - low + 1))
+        return points
+
+
+def normal_lattice(sigma: float, epsilon: float, draws: int, fineness: int = FINENESS) -> NormalLattice:
+    """Noise of a standard deviation on [-1, 1], its lattice of ``fineness`` steps a deviation or more.
+
+    A count is rounded down, by less than one draw. Every point has exp(epsilon) / (exp(epsilon) - 1) draws or
+    more that are left over. So for no pair of values does the rounding add to what exceeds epsilon, and every
+    value can come to every point.
+    """
+    steps = max(1, math.ceil(SENSITIVITY * fineness / sigma))
+    deviation = sigma * WIDER * steps / SENSITIVITY
+    reach = steps + math.ceil(REACH * deviation)
+    weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / deviation) ** 2)
+    growth = exponential(epsilon)
+    left_over = math.ceil(growth / (growth - 1)) * (2 * reach - steps + 1)
+    counts = np.floor(weights * ((draws - 2 * left_over) / weights.sum())).astype(np.int64)
+    return NormalLattice(steps, np.cumsum(counts), draws)
 
 
 def hockey_stick(sigma: float, epsilon: float) -> float:
@@ -45,7 +104,7 @@ def hockey_stick(sigma: float, epsilon: float) -> float:
 
 
 @register
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Gaussian(NumericMechanism):
     """A report v + noise of v = 2x - 1, the noise normal with mean 0 and deviation sigma; (epsilon, delta).
 
@@ -103,11 +162,18 @@ class Gaussian(NumericMechanism):
         return self.sigma**2 / 4.0, 0.0, 0.0
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """Reports of values in [0, 1]."""
-        v = 2.0 * np.asarray(values, dtype=np.float64) - 1.0
-        # Box and Muller; 1 - u lies in (0, 1], so the logarithm is finite: at most 8.6 deviations.
-        radius = np.sqrt(-2.0 * np.log(1.0 - uniforms.random(v.size)))
-        return v + self.sigma * radius * np.cos(2.0 * np.pi * uniforms.random(v.size))
+        """Reports of values in [0, 1], on a grid of 2^-14 of a lattice's step."""
+        x = np.asarray(values, dtype=np.float64)
+        first, second, third = (whole_draws(uniforms, x.size) for _ in range(3))
+        lattice = self.lattice
+        draws = (first << MORE_BITS) + (third & (2**MORE_BITS - 1))
+        points = lattice.sample(rounded_at_random(x, lattice.steps, second), draws)
+        return (spread(points, third) - 0.5) * (2.0 / lattice.steps) - 1.0
+
+    @functools.cached_property
+    def lattice(self) -> NormalLattice:
+        """How reports are drawn."""
+        return normal_lattice(self.sigma, self.epsilon, DRAWS << MORE_BITS)
 
     @property
     def _edge(self) -> float:

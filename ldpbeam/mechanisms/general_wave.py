@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Channel, DenseChannel
 from ldpbeam.domains import Floats
+from ldpbeam.mechanisms.grid import STEPS, Wave, places, wave, whole_draws
 from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms
 from ldpbeam.mechanisms.registry import register
 from ldpbeam.mechanisms.square_wave import SquareWave
@@ -62,6 +63,12 @@ class GeneralWave(NumericMechanism):
         outside = 1.0 / (1.0 + self.b * (2.0 + growth * (1.0 + self.top)))
         return outside * (growth + 1.0), outside
 
+    @functools.cached_property
+    def wave(self) -> Wave:
+        """How reports are drawn: a trapezoid is the sum of two even distributions."""
+        b, top = self.b, self.top
+        return wave(self.epsilon, self.share, b * (1.0 + top), b * (1.0 - top))
+
     @property
     def share(self) -> float:
         """M, the share of reports drawn from the trapezoid; the others are even on [-b, 1+b]."""
@@ -91,17 +98,11 @@ class GeneralWave(NumericMechanism):
         return (rest * (even + M / 4.0) + M * own) / M**2, -rest / M, rest / M
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """Reports of values in [0, 1]."""
-        x = np.asarray(values, dtype=np.float64)
-        b, top = self.b, self.top
-        near = uniforms.random(x.size) < self.share
-        draw = uniforms.random(x.size)
-        lean = 2.0 * draw - 1.0
-        # The distribution function of the distance is linear below the top, then quadratic.
-        on_top = np.abs(lean) * (b * (1.0 + top) / 2.0)
-        on_slope = b * (1.0 - np.sqrt((1.0 - np.abs(lean)) * (1.0 - top**2)))
-        distance = np.where(np.abs(lean) * (1.0 + top) <= 2.0 * top, on_top, on_slope)
-        return np.where(near, x + np.copysign(distance, lean), draw * (1.0 + 2.0 * b) - b)
+        """Reports of values in [0, 1], on a grid of 2^-30."""
+        x = places(values, STEPS)
+        first, second = whole_draws(uniforms, x.size), whole_draws(uniforms, x.size)
+        found = self.wave.sample(x, first, second)
+        return (found - self.wave.middle) * (1.0 / STEPS)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """Second differences of the wave's second antiderivative in y - x, over corners of rectangles."""

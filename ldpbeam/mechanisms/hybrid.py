@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Channel, MixtureChannel
 from ldpbeam.domains import Floats, Integers
+from ldpbeam.mechanisms.grid import DRAWS, STEPS, places, whole_draws
 from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms
 from ldpbeam.mechanisms.piecewise import Piecewise
 from ldpbeam.mechanisms.registry import register
@@ -18,17 +20,6 @@ from ldpbeam.mechanisms.stochastic_rounding import StochasticRounding
 
 #: Up to this epsilon SR alone has the lower variance (equation 9; the exact root is 0.6093).
 SR_ALONE = 0.61
-
-
-class GivenUniforms:
-    """Draws made before, handed out one array a call."""
-
-    def __init__(self, *draws: Floats) -> None:
-        self.draws = iter(draws)
-
-    def random(self, size: int) -> Floats:
-        """The next array; ``size`` is its own."""
-        return next(self.draws)
 
 
 @register
@@ -50,7 +41,7 @@ class Hybrid(NumericMechanism):
         """alpha, the probability of PM."""
         return -math.expm1(-self.epsilon / 2.0) if self.epsilon > SR_ALONE else 0.0
 
-    @property
+    @functools.cached_property
     def piecewise(self) -> Piecewise:
         """PM at the same epsilon."""
         return Piecewise(self.epsilon)
@@ -78,15 +69,14 @@ class Hybrid(NumericMechanism):
         return c0, c1, c2
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """Reports of values in [0, 1]."""
-        x = np.asarray(values, dtype=np.float64)
-        first, second = uniforms.random(x.size), uniforms.random(x.size)
-        rounded = self.rounding.perturb(x, GivenUniforms(second))
+        """Reports of values in [0, 1]: the first draw says whose, the second which."""
+        x = places(values, STEPS)
+        first, second = whole_draws(uniforms, x.size), whole_draws(uniforms, x.size)
+        rounded = self.rounding.report_of(x, second)
         if not self.share:
             return rounded
-        # Given that the first draw is below alpha, it is uniform there: PM's own first draw.
-        spread = self.piecewise.perturb(x, GivenUniforms(first / self.share, second))
-        return np.where(first < self.share, spread, rounded)
+        spread = self.piecewise.report_at(self.piecewise.wave.sample(x, second))
+        return np.where(first < math.floor(self.share * DRAWS), spread, rounded)
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         """Which payloads PM or SR can have sent."""

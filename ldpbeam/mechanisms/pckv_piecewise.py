@@ -5,16 +5,39 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.domains import Floats, Integers, bucket_midpoints
+from ldpbeam.mechanisms.grid import STEPS, Wave, exponential, places, remainder, whole_draws
 from ldpbeam.mechanisms.mechanism import SLACK, Uniforms
 from ldpbeam.mechanisms.pckv_slots import ABSENT, SlotsKeyValueMechanism
 from ldpbeam.mechanisms.piecewise import Piecewise
 from ldpbeam.mechanisms.registry import register
+
+
+def slot_wave(wave: Wave, epsilon: float) -> Wave:
+    """A wave whose likeliest place is at most exp(epsilon) times its least likely one, each over an even one.
+
+    Even places are draws modulo their number, so that some have one draw more than others.
+    """
+    even = wave.draws // wave.size
+    most = math.floor(exponential(epsilon) * wave.even * even / (even + 1)) - wave.even - 1
+    # Less excess may leave what is even a draw more a place.
+    return dataclasses.replace(wave, excess=min(wave.excess, most))
+
+
+def slot_draws(wave: Wave, epsilon: float) -> tuple[int, int]:
+    """How many draws make the drawn key's slot present, and any other one: a half, and about 1/(s+1).
+
+    Where the drawn key is another one, its own slot may be absent and the other one's present, so the odds of
+    being absent are at most exp(epsilon) over what a place of the wave can be likelier than an even one.
+    """
+    likelier = Fraction(wave.excess + wave.even + 1, wave.draws // wave.size)
+    return wave.draws // 2, math.ceil(wave.draws / (1 + exponential(epsilon) / likelier))
 
 
 @register
@@ -51,16 +74,27 @@ class PCKVPM(SlotsKeyValueMechanism):
 
     def _say(self, reports: NDArray[Any], keys: Integers, x: Floats, uniforms: Uniforms) -> None:
         shape = (len(keys), self.size)
-        a, b = self.constants
-        chances = np.full(shape, b)
+        own, other = self.draws_present
         real = np.flatnonzero(keys < self.size)
-        chances[real, keys[real]] = a
-        present = uniforms.random(len(keys) * self.size).reshape(shape) < chances
-        bound = self.piecewise.bound
-        said = (2.0 * uniforms.random(len(keys) * self.size).reshape(shape) - 1.0) * bound
-        said[real, keys[real]] = self.piecewise.perturb(x, uniforms)[real]
+        fewer = np.full(shape, other)
+        fewer[real, keys[real]] = own
+        present = whole_draws(uniforms, fewer.size).reshape(shape) < fewer
+        # Every other slot has an even place of the wave, the drawn key's one of the wave itself.
+        where = remainder(whole_draws(uniforms, fewer.size), self.wave.size).reshape(shape)
+        drawn = self.wave.sample(places(x, STEPS), whole_draws(uniforms, len(keys)))
+        where[real, keys[real]] = drawn[real]
         reports["present"] = np.packbits(present, axis=1, bitorder="little")
-        reports["values"] = np.where(present, said, 0.0)
+        reports["values"] = np.where(present, self.piecewise.report_at(where), 0.0)
+
+    @functools.cached_property
+    def wave(self) -> Wave:
+        """PM's, with so much less excess that other slots' even places, too, keep within epsilon."""
+        return slot_wave(self.piecewise.wave, self.epsilon)
+
+    @functools.cached_property
+    def draws_present(self) -> tuple[int, int]:
+        """How many draws make the drawn key's slot present, and any other one."""
+        return slot_draws(self.wave, self.epsilon)
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         """Within [-C, C] where present, zero bytes elsewhere, and no bit beyond the last slot."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import BandChannel, Channel
+from ldpbeam.domains import Floats, Integers
+from ldpbeam.mechanisms.grid import STEPS, Wave, places, wave, whole_draws
 from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms
 from ldpbeam.mechanisms.registry import register
 
@@ -32,6 +35,12 @@ class Piecewise(NumericMechanism):
         """C, the largest report."""
         return 1.0 / math.tanh(self.epsilon / 4.0)
 
+    @functools.cached_property
+    def wave(self) -> Wave:
+        """How reports are drawn: the band is 1/s as wide as all that lies outside of it."""
+        narrower = math.exp(-self.epsilon / 2.0)
+        return wave(self.epsilon, -math.expm1(-self.epsilon / 2.0), narrower)
+
     @property
     def report_range(self) -> tuple[float, float]:
         """[-C, C]."""
@@ -45,16 +54,14 @@ class Piecewise(NumericMechanism):
         return (1.0 / excess + constant) / 4.0, -1.0 / excess, 1.0 / excess
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """Reports of values in [0, 1]."""
-        v = 2.0 * np.asarray(values, dtype=np.float64) - 1.0
-        C = self.bound
-        left = (C + 1.0) / 2.0 * v - (C - 1.0) / 2.0
-        s = math.exp(self.epsilon / 2.0)
-        near = uniforms.random(v.size) < s / (s + 1.0)
-        draw = uniforms.random(v.size)
-        outside = -C + draw * (C + 1.0)
-        outside = np.where(outside < left, outside, outside + (C - 1.0))
-        return np.where(near, left + draw * (C - 1.0), outside)
+        """Reports of values in [0, 1], on a grid of (C + 1) 2^-30."""
+        x = places(values, STEPS)
+        return self.report_at(self.wave.sample(x, whole_draws(uniforms, x.size)))
+
+    def report_at(self, found: Integers) -> Floats:
+        """The reports that places of the wave stand for."""
+        reports = (found - (self.wave.size - 1) / 2.0) * ((self.bound + 1.0) / STEPS)
+        return np.asarray(reports, dtype=np.float64)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """A band of half width (C-1)/2 around (C+1)v/2."""

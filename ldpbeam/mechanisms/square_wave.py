@@ -7,10 +7,10 @@ import functools
 import math
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import BandChannel, Channel
+from ldpbeam.mechanisms.grid import STEPS, Wave, places, wave, whole_draws
 from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms
 from ldpbeam.mechanisms.registry import register
 
@@ -47,6 +47,11 @@ class SquareWave(NumericMechanism):
         outside = 1.0 / (2.0 * self.half_width * growth + 1.0)
         return growth * outside, outside
 
+    @functools.cached_property
+    def wave(self) -> Wave:
+        """How reports are drawn."""
+        return wave(self.epsilon, self._gain, 2.0 * self.half_width)
+
     @property
     def report_range(self) -> tuple[float, float]:
         """[-b, 1 + b]."""
@@ -72,13 +77,10 @@ class SquareWave(NumericMechanism):
         return constant / gain**2, -2.0 * start / gain, 1.0 / gain - 1.0
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """Reports of values in [0, 1]."""
-        x = np.asarray(values, dtype=np.float64)
-        b, (p, _) = self.half_width, self.densities
-        near = uniforms.random(x.size) < 2.0 * b * p
-        draw = uniforms.random(x.size)
-        far = np.where(draw < x, draw - b, draw + b)
-        return np.where(near, x + b * (2.0 * draw - 1.0), far)
+        """Reports of values in [0, 1], on a grid of 2^-30."""
+        x = places(values, STEPS)
+        found = self.wave.sample(x, whole_draws(uniforms, x.size))
+        return (found - self.wave.middle) * (1.0 / STEPS)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """A band of half width b around the value."""

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Channel, LinearChannel
 from ldpbeam.domains import Floats, Integers
+from ldpbeam.mechanisms.grid import DRAWS, STEPS, exponential, places, whole_draws
 from ldpbeam.mechanisms.mechanism import SLACK, NumericMechanism, Uniforms
 from ldpbeam.mechanisms.registry import register
 
@@ -44,9 +45,18 @@ class StochasticRounding(NumericMechanism):
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """Reports of values in [0, 1]."""
-        v = 2.0 * np.asarray(values, dtype=np.float64) - 1.0
-        up = uniforms.random(v.size) < 0.5 + v / (2.0 * self.bound)
-        return np.where(up, self.bound, -self.bound)
+        x = places(values, STEPS)
+        return self.report_of(x, whole_draws(uniforms, x.size))
+
+    def report_of(self, x: Integers, draws: Integers) -> Floats:
+        """The reports of values' places, by a draw each."""
+        return np.where(draws < self.draws_up(x), self.bound, -self.bound)
+
+    def draws_up(self, x: Integers, steps: int = STEPS, draws: int = DRAWS) -> Integers:
+        """How many draws of values' places lead to +B: from the fewest to all but as many."""
+        fewest = math.ceil(draws / (exponential(self.epsilon) + 1))
+        whole, rest = divmod(draws - 2 * fewest, steps)
+        return fewest + x * whole + x * rest // steps
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         """Which payloads are +B or -B."""

@@ -7,6 +7,7 @@ import itertools
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -247,20 +248,27 @@ def pckv_ue_client(epsilon: float, d: int, ell: int, person: Person, u: Sequence
 
 
 def pckv_pm_client(epsilon: float, d: int, ell: int, person: Person, u: Sequence[float]) -> bytes:
-    s = math.exp(epsilon / 2)
+    s, E, U, n = math.exp(epsilon / 2), Fraction(math.exp(epsilon)), 2**53, 2**30
     C = (s + 1) / (s - 1)
+    m = [int(draw * U) for draw in u]
+    w = math.ceil(n / s)
+    N = n + w
+    F = math.floor((1 - 1 / s) * U / w)
+    q = (U - w * F) // N
+    P = max(min(F, (U - N * even) // w, math.floor((E - 1) * even)) for even in (q, q + 1))
+    A, Q = U // N, (U - w * P) // N
+    P = min(P, math.floor(E * Q * A / (A + 1)) - Q - 1)
+    Q = (U - w * P) // N
+    T = math.ceil(U / (1 + E / Fraction(P + Q + 1, A)))
     key, x = drawn(d, ell, person, u[0])
-    present = [u[1 + k] < (0.5 if k == key else 1 / (s + 1)) for k in range(d)]
+    present = [m[1 + k] < (U // 2 if k == key else T) for k in range(d)]
     values = [0.0] * d
     for k in range(d):
-        if k != key:
-            y = (2 * u[1 + d + k] - 1) * C
-        else:
-            left = (C + 1) / 2 * (2 * x - 1) - (C - 1) / 2
-            near, v = u[1 + 2 * d :]
-            far = -C + (C + 1) * v
-            y = left + (C - 1) * v if near < s / (s + 1) else far if far < left else far + C - 1
-        values[k] = y if present[k] else 0.0
+        place = m[1 + d + k] % N
+        if k == key:
+            own = m[1 + 2 * d]
+            place = math.floor(n * x + 0.5) + own // P if own < w * P else (own - w * P) % N
+        values[k] = (place - (N - 1) / 2) * (C + 1) / n if present[k] else 0.0
     return bits(present) + struct.pack(f"<{d}f", *values)
 
 
@@ -280,7 +288,9 @@ def test_clients_written_from_the_documents_send_the_same(person: Person) -> Non
             assert pm.tobytes()[:2] == expected[:2]
             # One rounding of a double's last bits may cross into the next 32-bit float.
             values = np.frombuffer(expected[2:], dtype="<f4")
-            np.testing.assert_allclose(np.frombuffer(pm.tobytes()[2:], dtype="<f4"), values, rtol=3e-7)
+            np.testing.assert_allclose(
+                np.frombuffer(pm.tobytes()[2:], dtype="<f4"), values, rtol=3e-7, atol=1e-15
+            )
 
 
 @pytest.mark.parametrize("source", ["seeded", "secure"])
