@@ -397,9 +397,9 @@ def test_structured_products_give_the_dense_estimate(kind: str, monkeypatch: pyt
         truth = np.r_[0.4, 0.2, np.full(30, 0.4 / 30)]
         question = of_categories(truth, HadamardResponse(2.0, size=32), 5_000, 0)
     else:
-        rng = np.random.default_rng(0)
+        rng = np.random.default_rng(1)
         attribute = asked(UNIT, 48, Piecewise(2.0), SquareWave(2.0))
-        question = answered(attribute, rng.beta(12, 4, 1_000), rng)
+        question = answered(attribute, rng.beta(12, 4, 300), rng)
     dense = mr(question)
     module = importlib.import_module("ldpbeam.estimators.em")
     monkeypatch.setattr(module, "DENSE_ENTRIES", 0)
@@ -482,10 +482,12 @@ def test_merging_equal_rare_categories_gains_on_em() -> None:
     assert difference.mean() < -3 * difference.std(ddof=1) / np.sqrt(len(errors))
 
 
+@pytest.mark.slow
 def test_merging_windows_gains_on_ems_where_half_of_the_range_is_empty() -> None:
     attribute = asked(UNIT, 128, Piecewise(1.0))
     errors = []
-    for seed in range(40):
+    # The gain is a third of its own deviation: of 120 it is five standard errors.
+    for seed in range(120):
         rng = np.random.default_rng(seed)
         values = 0.5 + 0.5 * rng.random(2_000)
         question = answered(attribute, values, rng)
