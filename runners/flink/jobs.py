@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -88,10 +88,17 @@ class ClusterRunner(FlinkRunner):
             if self._server is not None:
                 self._server.stop()
             raise
+        result._message_stream = _until_gone(result._message_stream)
         if master in MAGIC_HOST_NAMES:
             return Result(result, self._server)
         kind = StreamResult if streaming else ClusterResult
         return kind(result, self._server, Rest(master), named.job_name)
+
+
+def _until_gone(messages: Iterable[Any]) -> Iterator[Any]:
+    """What a job server tells, until it has ended; its end is told by the job's state."""
+    with contextlib.suppress(grpc.RpcError):
+        yield from messages
 
 
 class Result(PipelineResult):

@@ -21,6 +21,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from ldpbeam.runners import flink as engine
 from ldpbeam.runners.flink.cluster import Cluster
+from ldpbeam.runners.flink.keys import keys_at
 from ldpbeam.runners.flink.parts import FlinkError, fetch
 
 REQUIRED = os.environ.get("LDPBEAM_REQUIRE_INTEGRATION") == "1"
@@ -82,7 +83,9 @@ def stop_with_savepoint(cluster: Cluster, job: str, folder: Path) -> str:
     asked = json.dumps({"cancel-job": True, "target-directory": folder.as_uri()}).encode()
     place = f"{cluster.rest.url}/jobs/{job}/savepoints"
     request = urllib.request.Request(place, asked, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    key = keys_at(cluster.address)
+    assert key is not None
+    with urllib.request.urlopen(request, timeout=30, context=key.context()) as answer:
         trigger = json.load(answer)["request-id"]
 
     def done() -> str | None:

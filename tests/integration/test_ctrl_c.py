@@ -72,7 +72,7 @@ def outputs(folder: Path) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("runner", ["direct", "prism"])
+@pytest.mark.parametrize("runner", ["direct", "prism", "flink"])
 @pytest.mark.parametrize("function", [COMBINED, ESTIMATED])
 def test_estimate(
     function: str, runner: str, request: pytest.FixtureRequest, study: Path, reports: Path, tmp_path: Path
