@@ -101,6 +101,12 @@ def _until_gone(messages: Iterable[Any]) -> Iterator[Any]:
         yield from messages
 
 
+def _of_threads(failed: threading.ExceptHookArgs) -> None:
+    """Say nothing of threads that end because what they were connected to has."""
+    if not isinstance(failed.exc_value, grpc.RpcError):
+        threading.__excepthook__(failed)
+
+
 class Result(PipelineResult):
     """Of a job on Flink; when it has ended, its job server has.
 
@@ -131,7 +137,9 @@ class Result(PipelineResult):
         try:
             state = self._wait(duration)
         except (KeyboardInterrupt, SystemExit):
-            # Nobody waits for the job any more.
+            # Nobody waits for the job any more, nor for what its workers here say of its end.
+            logging.getLogger("apache_beam.runners.worker").setLevel(logging.CRITICAL + 1)
+            threading.excepthook = _of_threads
             self.cancel()
             raise
         except BaseException:
