@@ -183,10 +183,10 @@ ARROW = "application/vnd.apache.arrow.stream"
 TARGETS = (
     Target("avro_file", avro_inputs.container, _file, avro_inputs.prepare, 500),
     Target("avro_message", avro_inputs.container, _messages(AVRO), avro_inputs.prepare, 500),
-    Target("avro_object", avro_inputs.single_object, _messages(AVRO), _nothing, 500),
+    Target("avro_object", avro_inputs.single_object, _messages(AVRO), _nothing, 2_000),
     Target("json_file", json_inputs.lines, _file, _nothing, 500),
     Target("json_lines", json_inputs.lines, _messages(LINES), _nothing, 500),
-    Target("json_report", json_inputs.report, _messages(JSON), _nothing, 500),
+    Target("json_report", json_inputs.report, _messages(JSON), _nothing, 2_000),
     Target("gzip_file", json_inputs.gzipped, _file, json_inputs.prepare, 500),
     Target("parquet_file", columnar_inputs.parquet, _file, columnar_inputs.prepare, 500),
     Target("arrow_message", columnar_inputs.stream, _messages(ARROW), columnar_inputs.prepare, 500),
