@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from ldpbeam.schemas import avro
+from ldpbeam.schemas.arrow_sizes import expanded_bytes, sizes_of
 from ldpbeam.schemas.avro_records import RecordReader
 from ldpbeam.schemas.avro_schemas import measure
 from ldpbeam.schemas.containers import Block, read_blocks, read_header, refuse_damaged_marker
@@ -33,6 +34,8 @@ _OBJECT_AT = len(OBJECT_MAGIC) + 8
 #: A message has no more plain bytes, and no more reports: all of it is in memory at once.
 ALLOWANCE = avro.Allowance(2**27, 0)
 MOST_REPORTS = 2**21
+#: Each record batch or dictionary of a stream takes Arrow a while.
+MOST_BATCHES = 10_000
 #: Larger record batches of a stream come in parts of this many reports.
 BATCH_REPORTS = 65_536
 
@@ -145,6 +148,7 @@ def decode_stream(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | Bad
     """
     source = pa.BufferReader(data)
     try:
+        _refuse_sizes(data)
         reader = pa.ipc.open_stream(source)
         names = [name for name in reader.schema.names if name in wanted.names]
         entries = (reader.schema.metadata or {}).items()
@@ -153,15 +157,18 @@ def decode_stream(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | Bad
     if len(set(names)) < len(names):
         raise ValueError(f"columns stand twice: {', '.join(sorted(names))}")
     metadata = {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in entries}
-    row, start, claimed = 0, source.tell(), 1
+    row, start, claimed, expanded = 0, source.tell(), 1, 0
     try:
         for batch in reader:
             # A column of nulls has no bytes, so any number of rows could be claimed.
-            if row + batch.num_rows > 8 * len(data):
-                raise ValueError(f"{batch.num_rows} reports are more than the message has bits")
+            if row + batch.num_rows > min(MOST_REPORTS, 8 * len(data)):
+                raise ValueError(f"{batch.num_rows} reports are more than a message of its size may have")
             claimed = batch.num_rows
             chosen = batch.select(names)
             chosen.validate(full=True)
+            expanded += sum(map(expanded_bytes, chosen.columns))
+            if expanded > ALLOWANCE.bytes:
+                raise ValueError(f"its values would be more than {ALLOWANCE}")
             parts = [chosen.slice(first, BATCH_REPORTS) for first in range(0, claimed, BATCH_REPORTS)]
             yield from [
                 _part(part, wanted, metadata, row + BATCH_REPORTS * n) for n, part in enumerate(parts)
@@ -172,6 +179,14 @@ def decode_stream(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | Bad
             raise ValueError("bytes are left after its end")
     except Exception as error:  # as above
         yield BadPart(row, max(1, claimed), CORRUPT_BLOCK, f"it does not decode: {error}", data[start:])
+
+
+def _refuse_sizes(data: bytes) -> None:
+    sizes = sizes_of(data)
+    if sizes.plain > ALLOWANCE.bytes:
+        raise ValueError(f"its buffers would be more than {ALLOWANCE}")
+    if sizes.batches > MOST_BATCHES:
+        raise ValueError(f"it has {sizes.batches:,} batches and dictionaries, more than {MOST_BATCHES:,}")
 
 
 def _part(batch: pa.RecordBatch, wanted: Columns, metadata: Mapping[str, str], row: int) -> pa.RecordBatch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -23,7 +23,11 @@ CHUNK_BYTES = 8 * 2**20
 MOST_LINE_BYTES = 8 * 2**20
 #: Stretches of this many lines that pyarrow does not take as a whole are read one by one.
 FEW_LINES = 64
+#: So many lines of one group that do not look like objects come back one by one.
+MOST_SINGLE_LINES = 100
 _BLANK = b" \t\r"
+_SPACES = np.frombuffer(_BLANK, dtype=np.uint8)
+_AFTER_BRACE = np.frombuffer(_BLANK + b'"}', dtype=np.uint8)
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -35,11 +39,13 @@ class BadLine:
         position: the byte offset of its start.
         data: the line.
         problem: why it cannot be used.
+        reports: for how many lines it stands; all but the first come later in the text.
     """
 
     position: int
     data: bytes
     problem: str
+    reports: int = 1
 
 
 def read_chunks(stream: IO[bytes], start: int, stop: int) -> Iterator[tuple[int, bytes]]:
@@ -117,12 +123,58 @@ def _too_long(position: int) -> str:
     return f"a line of more than {MOST_LINE_BYTES:,} bytes begins at byte {position:,} of the text"
 
 
-def decode_lines(position: int, text: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | BadLine]:
-    """Batches of reports from whole lines; lines that are no JSON object come back as bad ones."""
+def decode_lines(
+    position: int, text: bytes, wanted: Columns, groups: Sequence[int] = (0,)
+) -> Iterator[pa.RecordBatch | BadLine]:
+    """Batches of reports from whole lines; lines that are no JSON object come back as bad ones.
+
+    Many lines that do not even look like an object are not parsed. The first hundred of them in each group
+    come back one by one, the others as one.
+
+    Args:
+        position: of the text in its file.
+        text: whole lines.
+        wanted: which columns matter.
+        groups: where each group of lines begins in the text, ascending from 0.
+    """
     starts, ends = _lines(text)
     if position == 0 and text.startswith(BYTE_ORDER_MARK) and len(starts):
         starts[0] += len(BYTE_ORDER_MARK)
+    if not len(starts):
+        return
+    junk = _look_like_no_object(text, starts, ends)
+    if not text.endswith(b"\n"):
+        junk[-1] = False  # whether the last line is cut is for the caller to say
+    if junk.sum() > MOST_SINGLE_LINES:
+        first, count = _folded(np.searchsorted(groups, starts[junk], side="right"))
+        places, stops = starts[junk][first].tolist(), ends[junk][first].tolist()
+        for start, end, lines in zip(places, stops, count.tolist(), strict=True):
+            problem = "not a JSON object" + (f", nor are {lines - 1:,} lines after it" if lines > 1 else "")
+            yield BadLine(position + start, text[start:end], problem, lines)
+        starts, ends = starts[~junk], ends[~junk]
     yield from _decode(text, position, starts, ends, wanted)
+
+
+def _look_like_no_object(
+    text: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Which lines cannot be objects, by their first two characters and their last."""
+    characters = np.frombuffer(text, dtype=np.uint8)
+    first, last = characters[starts], characters[ends - 1]
+    second = characters[np.minimum(starts + 1, len(text) - 1)]
+    begins = np.isin(first, _SPACES) | ((first == ord("{")) & np.isin(second, _AFTER_BRACE))
+    looks: NDArray[np.bool_] = begins & (np.isin(last, _SPACES) | (last == ord("}")))
+    return ~looks
+
+
+def _folded(group: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which lines stand for themselves and others, and for how many, by the ascending groups they are in."""
+    rank = np.arange(len(group)) - np.searchsorted(group, group)
+    first = np.flatnonzero(rank <= MOST_SINGLE_LINES)
+    count = np.ones(len(first), dtype=np.int64)
+    folding = rank[first] == MOST_SINGLE_LINES
+    count[folding] = np.searchsorted(group, group[first[folding]], side="right") - first[folding]
+    return first, count
 
 
 def _lines(text: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -248,12 +248,12 @@ def _decode_text(
         which = np.searchsorted(starts, positions, side="right") - 1
         return which, np.searchsorted(breaks, positions) - before[which]
 
-    for item in decode_lines(0, text, wanted):
+    for item in decode_lines(0, text, wanted, [0, *starts.tolist()]):
         if isinstance(item, BadLine):
             which, row = places(np.array([item.position]))
             message = messages[which[0]]
             data = message.data if single else item.data
-            yield BadMessage(message, 1, NOT_JSON, item.problem, data, int(row[0]))
+            yield BadMessage(message, item.reports, NOT_JSON, item.problem, data, int(row[0]))
         else:
             which, row = places(item.column("position").to_numpy())
             yield _placed(item, ids, which, row, wanted, single=single)

@@ -139,7 +139,9 @@ def _cast_or_null(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """A cast; where one value defeats it, halves are cast until that value alone is null."""
     try:
         return pc.cast(array, kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except pa.ArrowNotImplementedError:
+        return pa.nulls(len(array), kind)
+    except pa.ArrowInvalid:
         if len(array) <= 1:
             return pa.nulls(len(array), kind)
         middle = len(array) // 2

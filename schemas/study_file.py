@@ -36,6 +36,9 @@ _MODELS = (
 )
 _KEYS = sorted({key for model in _MODELS for key in model.model_fields})
 
+#: No study has a longer text, is nested more deeply, or has more values with its aliases written out.
+MOST_CHARACTERS, MOST_LEVELS, MOST_VALUES = 2**22, 50, 200_000
+
 
 class StudyError(ValueError):
     """A study file that is wrong; its text says where, what was found and what is allowed."""
@@ -76,9 +79,15 @@ def parse_study(text: str, name: str = "study") -> Study:
 
 
 def _load(text: str, name: str) -> tuple[yaml.Node, Any]:
+    if len(text) > MOST_CHARACTERS:
+        raise StudyError(
+            f"{name}: it has {len(text):,} characters, and a study has {MOST_CHARACTERS:,} at most"
+        )
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
+        if node is not None and _expanded(node, {}) > MOST_VALUES:
+            raise StudyError(f"{name}: with its aliases written out it has more than {MOST_VALUES:,} values")
         if not isinstance(node, yaml.MappingNode):
             raise StudyError(f"{name}: a study is a mapping that starts with 'study: NAME'")
         _check_nodes(loader, node, name, ())
@@ -88,12 +97,43 @@ def _load(text: str, name: str) -> tuple[yaml.Node, Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, but times stay text: the study says where one is wrong, YAML would not."""
+    """YAML's safe loader, but times stay text: the study says where one is wrong, YAML would not.
+
+    What is nested too deeply is refused before the stack ends.
+    """
+
+    levels = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self.levels += 1
+        try:
+            if self.levels > MOST_LEVELS:
+                mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+                raise yaml.MarkedYAMLError(
+                    problem=f"nested more than {MOST_LEVELS} levels deep", problem_mark=mark
+                )
+            return super().compose_node(parent, index)
+        finally:
+            self.levels -= 1
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - declared so by PyYAML
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
+
+
+def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values a node has where each alias stands for all of what it names."""
+    if id(node) not in known:
+        # A node within itself counts once here; it is refused later, with its line.
+        known[id(node)] = 1
+        inner: list[yaml.Node] = []
+        if isinstance(node, yaml.SequenceNode):
+            inner = node.value
+        elif isinstance(node, yaml.MappingNode):
+            inner = [part for pair in node.value for part in pair]
+        known[id(node)] = 1 + sum(_expanded(part, known) for part in inner)
+    return known[id(node)]
 
 
 def fingerprint(study: Study) -> str:

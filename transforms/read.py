@@ -171,7 +171,7 @@ def _read_lines(
             elif item.position + len(item.data) == end:
                 yield DeadLetter(part.path, item.position, 0, BAD_FILE, _CUT_LINE, 1, item.data)
             else:
-                yield DeadLetter(part.path, item.position, 0, NOT_JSON, item.problem, 1, item.data)
+                yield DeadLetter(part.path, item.position, 0, NOT_JSON, item.problem, item.reports, item.data)
 
 
 _READERS = {"avro": _read_avro, "parquet": _read_parquet, "jsonl": _read_lines, "jsonl.gz": _read_lines}

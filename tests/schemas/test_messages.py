@@ -365,10 +365,10 @@ def test_a_message_that_is_not_what_it_says_is_bad_as_a_whole(name: str) -> None
 def test_bytes_that_defeat_a_decoder_cost_only_their_message(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = messages.decode_lines
 
-    def decode_lines(position: int, text: bytes, wanted: Columns) -> Any:
+    def decode_lines(position: int, text: bytes, wanted: Columns, *groups: Any) -> Any:
         if b"poison" in text:
             raise RuntimeError("defeated")
-        yield from plain(position, text, wanted)
+        yield from plain(position, text, wanted, *groups)
 
     monkeypatch.setattr(messages, "decode_lines", decode_lines)
     poison = Message("99", b'{"user_id": "poison"}', JSON)

@@ -242,3 +242,21 @@ def test_the_file_is_read_as_its_text_is(tmp_path: Path, commute_text: str) -> N
     path.write_text(commute_text.replace("1h", "1"))
     with pytest.raises(StudyError, match=r"study\.yaml:14: windows\.size: "):
         read_study(str(path))
+
+
+def test_aliases_that_stand_for_millions_of_values_are_refused_at_once() -> None:
+    lines = ["study: s", "a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 8)]
+    with pytest.raises(StudyError, match="with its aliases written out it has more than 200,000 values"):
+        parse_study("\n".join(lines))
+
+
+@pytest.mark.parametrize("text", ["[" * 3000, "a: " + "[" * 3000 + "]" * 3000, "{a: " * 3000])
+def test_what_is_nested_too_deeply_is_refused_with_its_line(text: str) -> None:
+    with pytest.raises(StudyError, match="study:2: this is not YAML: nested more than 50 levels deep"):
+        parse_study("study: s\nb: " + text if not text.startswith("a") else "study: s\n" + text)
+
+
+def test_a_study_file_is_not_megabytes_long() -> None:
+    with pytest.raises(StudyError, match="a study has 4,194,304 at most"):
+        parse_study("study: s\n" + "# \n" * 2_000_000)
