@@ -37,7 +37,7 @@ from ldpbeam.pipelines.people import People
 from ldpbeam.pipelines.perturb import simulate
 from ldpbeam.pipelines.report_files import SentReports, write_reports
 from ldpbeam.runners.flink import CHECKPOINT_MILLISECONDS
-from ldpbeam.schemas.avro import BATCH_REPORTS
+from ldpbeam.schemas.avro_rows import BATCH_REPORTS
 from ldpbeam.schemas.snapshots import decode_statistic, encode_statistic
 from ldpbeam.schemas.study import Study
 from ldpbeam.schemas.study_file import parse_study
