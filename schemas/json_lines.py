@@ -182,10 +182,16 @@ def _lines(text: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     breaks = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n"))
     ends = np.append(breaks, len(text)) if not text.endswith(b"\n") else breaks
     starts = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
+    filled = ends > starts
+    starts, ends = starts[filled], ends[filled]
     # Most blank lines are short ones ("\r"); a long one is found where lines are read one by one.
     short = np.flatnonzero(ends - starts < 8)
-    blank = [i for i in short if not text[starts[i] : ends[i]].strip(_BLANK)]
-    return np.delete(starts, blank).astype(np.int64), np.delete(ends, blank).astype(np.int64)
+    blank = np.fromiter(
+        (not text[starts[i] : ends[i]].strip(_BLANK) for i in short), dtype=bool, count=len(short)
+    )
+    kept = np.ones(len(starts), dtype=bool)
+    kept[short[blank]] = False
+    return starts[kept].astype(np.int64), ends[kept].astype(np.int64)
 
 
 def _decode(

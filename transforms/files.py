@@ -157,7 +157,7 @@ def sniff_all(files: Iterable[tuple[str, int]]) -> tuple[list[ReportFile], list[
 
 
 def see_size(stream: IO[bytes], file: ReportFile | FileRange) -> None:
-    """See that an open file still has what it had when it was found.
+    """See that an open file still has what it had when it was found, and go to its start.
 
     A file of Avro or JSON lines may have grown: what was added later is not read. A file of another format
     was written anew if its size is another.
@@ -167,6 +167,7 @@ def see_size(stream: IO[bytes], file: ReportFile | FileRange) -> None:
     """
     stream.seek(0, os.SEEK_END)
     size = stream.tell()
+    stream.seek(0)
     may_grow = file.format in ("avro", "jsonl")
     if size < file.size or (size > file.size and not may_grow):
         raise ValueError(f"it has {size:,} bytes, and had {file.size:,} when it was found")

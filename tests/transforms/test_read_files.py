@@ -276,3 +276,18 @@ def test_a_file_that_is_cut_while_it_is_read_is_damaged(
     (letter,) = read_range(second, Columns())
     assert isinstance(letter, DeadLetter)
     assert letter.reason == "bad_file"
+
+
+def test_of_gzip_that_fails_its_checksum_no_line_is_handed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each chunk of lines is handed on before the next one is decompressed.
+    monkeypatch.setattr(json_lines, "CHUNK_BYTES", 1000)
+    packed = gzip.compress(lines(), mtime=0)
+    path = tmp_path / "x"
+    for at in range(len(packed) - 60, len(packed)):
+        path.write_bytes(packed[:at] + bytes([packed[at] ^ 1]) + packed[at + 1 :])
+        (part,) = files.split(files.ReportFile(str(path), len(packed), "jsonl.gz"))
+        (letter,) = read_range(part, Columns())
+        assert isinstance(letter, DeadLetter)
+        assert letter.reason == "bad_file"
