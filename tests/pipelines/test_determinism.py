@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldpbeam.schemas import avro, json_lines, parquet
+from ldpbeam.schemas import avro_records, avro_rows, json_lines, parquet
 from ldpbeam.schemas.study_file import parse_study
 from ldpbeam.transforms import files, windows
 
@@ -158,8 +158,8 @@ def test_the_size_of_batches_ranges_and_bundles_does_not_matter(
     run_estimate: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(avro, "BATCH_REPORTS", size)
-    monkeypatch.setattr(parquet, "BATCH_REPORTS", size)
+    for module in (avro_rows, avro_records, parquet):
+        monkeypatch.setattr(module, "BATCH_REPORTS", size)
     monkeypatch.setattr(json_lines, "CHUNK_BYTES", 300 * size)
     monkeypatch.setattr(files, "RANGE_BYTES", 700 * size)
     monkeypatch.setattr(windows, "GATHERED_REPORTS", 5 * size)
