@@ -8,7 +8,7 @@ FOLDERS := schemas transforms pipelines runners
 TREE   := build/tree
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-stream test fast fuzz test-busy lint format benchmarks prism-wheel flink-up flink-down clean
+.PHONY: help install demo demo-stream test test-versions fast fuzz test-busy lint format benchmarks prism-wheel flink-up flink-down clean
 
 help:
 	@echo "make demo        simulate people at three services, run the pipeline, compare with the truth"
@@ -18,6 +18,7 @@ help:
 	@echo "make fuzz        hostile bytes for every decoder: SECONDS=600 for each, TARGET=avro_file SEED=2"
 	@echo "make test-busy   every test, ROUNDS=3 times, while BUSY=2 other processes keep the cores busy"
 	@echo "make lint        ruff, mypy, import-linter"
+	@echo "make test-versions  tests with the lowest and the newest versions that setup.py allows"
 	@echo "make benchmarks  throughput, beside a per-record pipeline and a bare script"
 	@echo "make prism-wheel the local engine of streams, built with Go, as a wheel for machines without Go"
 	@echo "make flink-up    a Flink cluster on this machine (Java, Maven; make flink-down ends it)"
@@ -67,6 +68,28 @@ SECONDS ?= 60
 SEED    ?= 0
 fuzz: install
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED) $(if $(TARGET),--target $(TARGET))
+
+# Each Python that is found, with the lowest versions that setup.py promises and with the newest.
+test-versions: $(VENV)/.uv
+	@for version in 3.11 3.12 3.13; do \
+		command -v python$$version > /dev/null && python$$version --version > /dev/null 2>&1 \
+			|| { echo "python$$version is not here: not tested"; continue; }; \
+		for resolution in lowest-direct highest; do \
+			echo "Python $$version, $$resolution:"; \
+			place=build/versions/$$version-$$resolution; \
+			$(BIN)/uv venv --quiet --clear --python python$$version $$place \
+			&& $(BIN)/uv pip install --quiet --python $$place --resolution $$resolution --editable . \
+			&& $(BIN)/uv pip install --quiet --python $$place hypothesis pytest setuptools xxhash \
+			&& $$place/bin/python -m pytest -m "not slow" tests/mechanisms tests/estimators tests/schemas \
+				tests/transforms/test_validate.py tests/pipelines/test_estimate_command.py \
+				tests/pipelines/test_rollup.py \
+			|| exit 1; \
+		done; \
+	done
+
+$(VENV)/.uv: $(VENV)/.installed
+	$(BIN)/pip install --quiet uv
+	@touch $@
 
 flink-up: install
 	$(BIN)/python -m ldpbeam.runners.flink.cluster up

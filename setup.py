@@ -39,12 +39,12 @@ setup(
         # Beam needs it as well.
         "cryptography>=42",
         "fastavro>=1.9",
-        "numpy>=1.26",
-        "pyarrow>=16",
+        "numpy>=2.0",
+        "pyarrow>=24",
         "pydantic>=2.7",
         "PyYAML>=6",
         "rich>=13",
-        "scipy>=1.12",
+        "scipy>=1.13",
     ],
     extras_require={
         "gcp": ["apache-beam[gcp]>=2.76"],

@@ -10,6 +10,7 @@ _GZIP = b"\x1f\x8b"
 #: Enough of a file's start to tell its format.
 _START_BYTES = 64
 STATISTICS = "a file of statistics"
+_DAMAGED = "an Avro file with a damaged header"
 _OURS = {
     "Report": "a file of reports",
     "Statistic": STATISTICS,
@@ -33,7 +34,7 @@ def file_kind(stream: IO[bytes]) -> str:
         try:
             return _record_kind(containers.read_header(stream).writer_schema)
         except ValueError:
-            return "an Avro file with a damaged header"
+            return _DAMAGED
         finally:
             stream.seek(0)
     if start.startswith(parquet.MAGIC):
@@ -49,8 +50,11 @@ def _record_kind(writer_schema: object) -> str:
     """The kind of an Avro file, whose records may be another program's."""
     if not isinstance(writer_schema, dict) or writer_schema.get("type") != "record":
         return "an Avro file without records"
+    fields = writer_schema.get("fields")
+    if not isinstance(fields, list) or not all(isinstance(f, dict) and "name" in f for f in fields):
+        return _DAMAGED
     name = str(writer_schema.get("name")).rpartition(".")[2]
     if name in _OURS:
         return _OURS[name]
-    fields = {field["name"] for field in writer_schema["fields"]}
-    return _OURS["Report"] if {"user_id", "payload"} <= fields else f"an Avro file of {name!r} records"
+    names = {str(field["name"]) for field in fields}
+    return _OURS["Report"] if {"user_id", "payload"} <= names else f"an Avro file of {name!r} records"
