@@ -33,8 +33,8 @@ def file_kind(stream: IO[bytes]) -> str:
     if start.startswith(containers.MAGIC):
         try:
             return _record_kind(containers.read_header(stream).writer_schema)
-        except ValueError:
-            return _DAMAGED
+        except ValueError as error:
+            return f"{_DAMAGED} ({error})"
         finally:
             stream.seek(0)
     if start.startswith(parquet.MAGIC):
