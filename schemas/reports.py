@@ -261,6 +261,9 @@ def _payloads(array: pa.Array) -> pa.Array:
         return array
     if pa.types.is_integer(kind):
         return pc.cast(array, pa.int64(), safe=False)
+    if pa.types.is_temporal(kind):
+        # Not a report. NaN is not taken for a missing one, and Python cannot represent every time of Arrow.
+        return pc.if_else(pc.is_valid(array), np.nan, pa.scalar(None, pa.float64()))
     return array
 
 

@@ -89,6 +89,9 @@ def check_shape(attribute: Attribute, statistic: Statistic) -> None:
     cells = int(np.prod([float(size) for size in attribute.joint_shape])) if attribute.joint_services else 0
     last = int(statistic.joint_cells[-1]) if len(statistic.joint_cells) else -1
     _require(last < cells, f"joint cell {last} of {cells}")
+    joined = sum(1 << index for index in attribute.versions_of(attribute.joint_services))
+    answered = any(mask & joined for mask in statistic.moments)
+    _require(len(statistic.joint_cells) or not answered, "users of joined services are in no joint cell")
 
 
 def _total(counts: Integers) -> int:

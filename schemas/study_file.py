@@ -159,7 +159,7 @@ def _check_nodes(loader: _Loader, node: yaml.Node, name: str, above: tuple[int, 
     if isinstance(node, yaml.ScalarNode):
         try:
             loader.construct_object(node)
-        except ValueError:
+        except (ValueError, KeyError, AttributeError):  # as each type's constructor fails
             raise StudyError(f"{name}:{line}: {node.value!r} is not what its tag says") from None
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
@@ -170,6 +170,7 @@ def _check_nodes(loader: _Loader, node: yaml.Node, name: str, above: tuple[int, 
             place = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
                 raise StudyError(f"{name}:{place}: a key is a word, found a list or a mapping")
+            _check_nodes(loader, key, name, above)
             if key.value in seen:
                 raise StudyError(
                     f"{name}:{place}: {key.value!r} stands twice (first on line {seen[key.value]})"

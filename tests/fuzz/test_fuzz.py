@@ -18,35 +18,23 @@ from fuzz import child, run
 from fuzz.targets import SEEDS, TARGETS, Target, UnboundedError
 
 TESTS = Path(__file__).parents[1]
-#: The targets of the tests' own run.
-ON = (
-    "avro_file",
-    "avro_message",
-    "avro_object",
-    "gzip_file",
-    "json_file",
-    "json_lines",
-    "json_report",
-    "snapshot",
-)
 
 
 @pytest.fixture(scope="module")
 def minute() -> dict[str, Any]:
     """What all targets did with the inputs of one seed, about a minute's worth."""
-    command = [sys.executable, "-m", "fuzz", "--json", "--seed", "1", "--target", *ON]
+    command = [sys.executable, "-m", "fuzz", "--json", "--seed", "1"]
     ran = subprocess.run(command, cwd=TESTS, capture_output=True, text=True)
     said = [json.loads(line) for line in ran.stdout.splitlines()]
-    assert {own["target"] for own in said} == set(ON), ran.stderr
+    assert len(said) == len(TARGETS), ran.stderr
     return {own["target"]: own for own in said}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ON)
-def test_no_input_breaks_a_rule(name: str, minute: dict[str, Any]) -> None:
-    did = minute[name]
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_no_input_breaks_a_rule(target: Target, minute: dict[str, Any]) -> None:
+    did = minute[target.name]
     assert not did["failures"], json.dumps(did["failures"], indent=1)
-    (target,) = [target for target in TARGETS if target.name == name]
     assert did["inputs"] == target.inputs
     # Inputs that are all refused at their first byte would test nothing.
     assert did["taken"] > target.inputs / 20
