@@ -49,7 +49,8 @@ from ldpbeam.transforms.coders import GroupKey, Statistics, StatisticsCoder
 from ldpbeam.transforms.files import RANGE_BYTES, ReportFile, split
 from ldpbeam.transforms.joins import join
 from ldpbeam.transforms.panes import CombineGroups
-from ldpbeam.transforms.pubsub import MOST_MESSAGES, PARCEL_MESSAGES, PubSubFeed, parcel_of
+from ldpbeam.transforms.parcels import parcel_of
+from ldpbeam.transforms.pubsub import MOST_MESSAGES, PARCEL_MESSAGES
 from ldpbeam.transforms.read import read_range
 from ldpbeam.transforms.source import BUNDLE_SECONDS
 from ldpbeam.transforms.stream_users import REMEMBERED_WINDOWS
@@ -451,7 +452,7 @@ def measure_stream(folder: Path) -> dict[str, Any]:
 
     study = study_of(2, window="1h")
     validate = ValidateReports(study).function
-    feed = PubSubFeed("projects/p/subscriptions/s", wanted_columns(study, None, None))
+    columns = wanted_columns(study, None, None)
 
     def published(users: int, alone: bool) -> list[Message]:
         found: list[client.Outgoing] = []
@@ -470,10 +471,13 @@ def measure_stream(folder: Path) -> dict[str, Any]:
 
     def take(messages: Sequence[Message]) -> list[pa.RecordBatch]:
         starts = range(0, len(messages), PARCEL_MESSAGES)
-        return validated(parcel_of(feed, messages[at : at + PARCEL_MESSAGES], [], 0) for at in starts)
+        return validated(
+            parcel_of("projects/p/subscriptions/s", columns, messages[at : at + PARCEL_MESSAGES])
+            for at in starts
+        )
 
     def take_native() -> list[pa.RecordBatch]:
-        found = outputs(native_pubsub._Decode(feed), pulled, Timestamp(0))
+        found = outputs(native_pubsub._Decode("projects/p/subscriptions/s", columns), pulled, Timestamp(0))
         return validated(taken.parcel for taken in found)
 
     def cut(partitions: int) -> tuple[float, float]:

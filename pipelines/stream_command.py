@@ -30,8 +30,9 @@ from ldpbeam.pipelines.terminal import shown
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.reports import Columns
 from ldpbeam.schemas.times import rfc3339
+from ldpbeam.transforms.decoding import left_on_record
 from ldpbeam.transforms.feeds import Feed
-from ldpbeam.transforms.files import pattern_of
+from ldpbeam.transforms.files import literal, pattern_of
 from ldpbeam.transforms.folder import FolderFeed, done_before
 from ldpbeam.transforms.journal import RUNS
 from ldpbeam.transforms.pubsub import PubSubFeed, emulator
@@ -166,8 +167,12 @@ def _feed(options: argparse.Namespace, columns: Columns, run: str) -> Iterator[F
     if sum(given is not None for given in (options.subscription, options.topic, options.input)) != 1:
         raise UserError("name one thing to read: --subscription, --topic (projects/P/topics/T) or --input")
     with _subscription(options) as subscription:
+        folder = FileSystems.join(options.output, RUNS, run)
         if subscription is not None:
-            yield PubSubFeed(subscription, columns)
+            with named_in_errors(options.output):
+                runs = FileSystems.join(literal(options.output), RUNS, "*")
+                suspects = left_on_record(runs)
+            yield PubSubFeed(subscription, columns, folder, tuple(sorted(suspects.items())))
             return
         for pattern in options.input:
             try:
@@ -175,7 +180,6 @@ def _feed(options: argparse.Namespace, columns: Columns, run: str) -> Iterator[F
             except (BeamIOError, OSError, ValueError) as error:
                 raise UserError(f"--input {pattern}: {error}") from None
         with named_in_errors(options.output):
-            folder = FileSystems.join(options.output, RUNS, run)
             done = done_before(options.output, RUNS)
         yield FolderFeed(tuple(options.input), columns, folder, done)
 

@@ -116,6 +116,12 @@ def decode_messages(
             yield from _guarded(decode, part, wanted)
 
 
+def may_expand(message: Message) -> bool:
+    """Whether a message may hold many times its own bytes: it is compressed, or has dictionaries."""
+    kind = _kind(message)
+    return kind == ARROW or (kind in AVRO and not message.data.startswith(OBJECT_MAGIC))
+
+
 def _kind(message: Message) -> str:
     given = message.content_type.partition(";")[0].strip().lower()
     return JSON if not given and message.data.lstrip(_SPACE).startswith(b"{") else given

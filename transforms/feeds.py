@@ -10,6 +10,9 @@ import pyarrow as pa
 
 from ldpbeam.transforms.dead_letters import DeadLetter
 
+#: A parcel ends when it has so many bytes: compressed input may hold a thousand times its own size.
+DECODED_BYTES = 128 * 2**20
+
 
 class Parcel(NamedTuple):
     """What a feed hands over at once.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.schemas.reports import Columns
 from ldpbeam.transforms.dead_letters import DeadLetter
-from ldpbeam.transforms.feeds import Feed, OpenFeed, Parcel
+from ldpbeam.transforms.feeds import DECODED_BYTES, Feed, OpenFeed, Parcel
 from ldpbeam.transforms.files import BadFile, FileRange, absolute, literal, pattern_of, sniff
 from ldpbeam.transforms.read import DAMAGE, read_range, split_or_keep
 from ldpbeam.transforms.write import make_folder, read_json, replacing
@@ -84,8 +84,13 @@ class _Watched(OpenFeed):
         self._done = self._safe.union(feed.done)
         self._waiting: deque[tuple[FileRange | BadFile, float]] = deque()
         self._looked = -LOOKING_SECONDS
+        #: Of the part of a file that is being read.
+        self._parcels: Iterator[Parcel] = iter(())
 
     def take(self) -> Parcel | None:
+        parcel = next(self._parcels, None)
+        if parcel is not None:
+            return parcel
         if not self._waiting and time.monotonic() - self._looked >= LOOKING_SECONDS:
             self._look()
             self._looked = time.monotonic()
@@ -93,20 +98,27 @@ class _Watched(OpenFeed):
             part, written = self._waiting.popleft()
             receipt = _receipt(part)
             if receipt not in self._done:
-                return self._parcel(part, receipt, written)
+                self._parcels = self._read(part, receipt, int(1000 * written))
+                return next(self._parcels)
         return None
 
-    def _parcel(self, part: FileRange | BadFile, receipt: str, written: float) -> Parcel:
+    def _read(self, part: FileRange | BadFile, receipt: str, published: int) -> Iterator[Parcel]:
+        """The parcels of a part of a file; the last one has the receipt of all."""
         batches: list[pa.RecordBatch] = []
         letters: list[DeadLetter] = []
+        size = 0
         for item in read_range(part, self.feed.columns):
+            if size >= DECODED_BYTES:
+                yield Parcel(batches, letters, [], published, _damaged(part.path, letters))
+                batches, letters, size = [], [], 0
             if isinstance(item, DeadLetter):
                 letters.append(item)
+                size += len(item.record)
             elif item.num_rows:
                 metadata = {**(item.schema.metadata or {}), b"file": part.path.encode()}
                 batches.append(item.replace_schema_metadata(metadata))
-        damaged = [part.path] if any(letter.reason in DAMAGE for letter in letters) else []
-        return Parcel(batches, letters, [receipt], int(1000 * written), damaged)
+                size += item.nbytes
+        yield Parcel(batches, letters, [receipt], published, _damaged(part.path, letters))
 
     def _look(self) -> None:
         try:
@@ -130,6 +142,8 @@ class _Watched(OpenFeed):
         return not self._waiting
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
+        if not receipts:
+            return
         self._safe.update(receipts)
         make_folder(self.feed.folder)
         with replacing(self._path) as stream:
@@ -137,6 +151,11 @@ class _Watched(OpenFeed):
 
     def close(self) -> None:
         self._waiting.clear()
+        self._parcels = iter(())
+
+
+def _damaged(path: str, letters: Sequence[DeadLetter]) -> list[str]:
+    return [path] if any(letter.reason in DAMAGE for letter in letters) else []
 
 
 def _receipt(part: FileRange | BadFile) -> str:

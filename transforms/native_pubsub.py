@@ -12,10 +12,12 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.schemas.messages import Message
+from ldpbeam.schemas.reports import Columns
 from ldpbeam.transforms.counts import COUNTS
 from ldpbeam.transforms.dead_letters import DEAD, Disclosure
 from ldpbeam.transforms.feeds import Feed
-from ldpbeam.transforms.pubsub import CONTENT_TYPE, PARCEL_BYTES, PARCEL_MESSAGES, PubSubFeed, parcel_of
+from ldpbeam.transforms.parcels import parcel_of
+from ldpbeam.transforms.pubsub import CONTENT_TYPE, PARCEL_BYTES, PARCEL_MESSAGES, PubSubFeed
 from ldpbeam.transforms.source import Taken, Unpack
 
 
@@ -37,7 +39,7 @@ class ReadNative(beam.PTransform):
         return (
             pipeline
             | "Pull" >> ReadFromPubSub(subscription=self.feed.subscription, with_attributes=True)
-            | "Decode" >> beam.ParDo(_Decode(self.feed))
+            | "Decode" >> beam.ParDo(_Decode(self.feed.name, self.feed.columns))
             | "Unpack" >> beam.ParDo(Unpack(self.disclosure)).with_outputs(DEAD, COUNTS, main="decoded")
         )
 
@@ -45,8 +47,9 @@ class ReadNative(beam.PTransform):
 class _Decode(beam.DoFn):
     """Messages of a bundle, decoded together: by themselves, single reports take a hundred times as long."""
 
-    def __init__(self, feed: PubSubFeed) -> None:
+    def __init__(self, feed: str, columns: Columns) -> None:
         self.feed = feed
+        self.columns = columns
 
     def start_bundle(self) -> None:
         self._clear()
@@ -73,6 +76,6 @@ class _Decode(beam.DoFn):
     def _taken(self) -> tuple[Taken, Timestamp]:
         """All that was gathered, and the earliest time of it."""
         assert self._earliest is not None
-        found = Taken(parcel_of(self.feed, self._messages, [], 0), None), self._earliest
+        found = Taken(parcel_of(self.feed, self.columns, self._messages), None), self._earliest
         self._clear()
         return found

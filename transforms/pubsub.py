@@ -16,12 +16,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
-from ldpbeam.schemas.messages import BadMessage, Message, decode_messages
+from ldpbeam.schemas.messages import Message
 from ldpbeam.schemas.reports import Columns
-from ldpbeam.transforms.dead_letters import DeadLetter
+from ldpbeam.transforms.decoding import Record
 from ldpbeam.transforms.feeds import Feed, OpenFeed, Parcel
+from ldpbeam.transforms.parcels import Received, next_parcel
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
 #: The attribute of a message that says what its data is.
@@ -47,10 +46,14 @@ class PubSubFeed(Feed):
     Attributes:
         subscription: as in ``projects/P/subscriptions/S``.
         columns: which columns of reports matter.
+        folder: the run's, where messages are on record while they are decoded.
+        suspects: ids of messages that earlier runs left on record, and whether each was decoded alone.
     """
 
     subscription: str
     columns: Columns
+    folder: str
+    suspects: tuple[tuple[str, bool], ...] = ()
 
     @property
     def name(self) -> str:
@@ -71,6 +74,7 @@ class _Pulled(OpenFeed):
         from google.cloud import pubsub_v1
 
         self.feed = feed
+        self._record = Record(feed.folder, dict(feed.suspects))
         self._errors = exceptions
         self._client = _client(pubsub_v1.SubscriberClient)
         self._waiting: deque[Any] = deque()
@@ -157,13 +161,21 @@ class _Pulled(OpenFeed):
             if self._problem is not None:
                 raise OSError(f"{self.feed.subscription}: {self._problem}")
             return None
-        plain = [one.message for one in messages]
-        return parcel_of(
-            self.feed,
-            [Message(one.message_id, one.data, one.attributes.get(CONTENT_TYPE, "")) for one in plain],
-            [one.ack_id for one in messages],
-            max(int(1000 * one.publish_time.timestamp()) for one in plain),
-        )
+        received = [
+            Received(
+                one.ack_id,
+                Message(
+                    one.message.message_id, one.message.data, one.message.attributes.get(CONTENT_TYPE, "")
+                ),
+                int(1000 * one.message.publish_time.timestamp()),
+            )
+            for one in messages
+        ]
+        parcel, rest = next_parcel(self.feed.name, self.feed.columns, received, self._record)
+        pulled = {one.ack_id: one for one in messages}
+        with self._lock:
+            self._waiting.extendleft(pulled[one.receipt] for one in reversed(rest))
+        return parcel
 
     @property
     def drained(self) -> bool:
@@ -199,24 +211,6 @@ def _client(kind: Any) -> Any:
 def _chunks(receipts: Sequence[str]) -> Iterator[list[str]]:
     for start in range(0, len(receipts), RECEIPTS_AT_ONCE):
         yield list(receipts[start : start + RECEIPTS_AT_ONCE])
-
-
-def parcel_of(feed: Feed, messages: Sequence[Message], receipts: Sequence[str], published: int) -> Parcel:
-    """Messages as a parcel: their batches, and what of them does not decode."""
-    assert isinstance(feed, PubSubFeed)
-    batches: list[pa.RecordBatch] = []
-    letters: list[DeadLetter] = []
-    for part in decode_messages(messages, feed.columns):
-        if isinstance(part, BadMessage):
-            text = part.message.id
-            number = int(text) if text.isascii() and text.isdigit() and int(text) < 2**63 else None
-            letters.append(
-                DeadLetter(feed.name, number, part.row, part.reason, part.problem, part.reports, part.data)
-            )
-        else:
-            metadata = {**(part.schema.metadata or {}), b"file": feed.name.encode()}
-            batches.append(part.replace_schema_metadata(metadata))
-    return Parcel(batches, letters, receipts, published)
 
 
 def emulator() -> str | None:

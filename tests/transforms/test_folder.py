@@ -339,3 +339,20 @@ def test_patterns_that_cannot_be_looked_at_end_it(
     monkeypatch.setattr(folder.FileSystems, "match", refuse)
     with pytest.raises(OSError, match="no permission"):
         opened.take()
+
+
+def test_a_part_of_a_file_comes_in_parcels_of_bounded_size_and_the_last_one_is_its_receipt(
+    watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "DECODED_BYTES", 1)
+    (watching.path / "a.avro").write_bytes(avro(MANY))
+    monkeypatch.setattr("ldpbeam.schemas.avro_records.BATCH_REPORTS", 50)
+    opened = watching.open()
+    parcels = everything(opened)
+    assert len(parcels) > 1
+    assert users(parcels) == MANY
+    assert [len(parcel.receipts) for parcel in parcels] == [0] * (len(parcels) - 1) + [1]
+    acknowledge(opened, parcels[:-1])
+    assert users(everything(watching.open("run-2"))) == MANY
+    acknowledge(opened, parcels[-1:])
+    assert everything(watching.open("run-3")) == []

@@ -9,6 +9,7 @@ import pytest
 from apache_beam.io.gcp.pubsub import PubsubMessage
 from apache_beam.utils.timestamp import Timestamp
 
+from ldpbeam.schemas.reports import Columns
 from ldpbeam.transforms import native_pubsub as stage
 
 
@@ -17,7 +18,7 @@ def gathered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], str]]:
     """The ids of what was decoded together, and one of their content types."""
     found: list[tuple[list[str], str]] = []
 
-    def parcel_of(feed: Any, messages: list[Any], *_: Any) -> Any:
+    def parcel_of(feed: str, columns: Any, messages: list[Any]) -> Any:
         found.append(([message.id for message in messages], messages[0].content_type))
         return SimpleNamespace(batches=[], letters=[])
 
@@ -32,7 +33,7 @@ def message(name: str, size: int = 1) -> PubsubMessage:
 
 
 def test_messages_of_a_bundle_are_decoded_together(gathered: list[tuple[list[str], str]]) -> None:
-    decode = stage._Decode(SimpleNamespace())  # type: ignore[arg-type]
+    decode = stage._Decode("a subscription", Columns())
     decode.start_bundle()
     times = [5, 3, 4, 9]
     given = [
@@ -49,7 +50,7 @@ def test_messages_of_a_bundle_are_decoded_together(gathered: list[tuple[list[str
 
 
 def test_large_messages_do_not_wait_for_others(gathered: list[tuple[list[str], str]]) -> None:
-    decode = stage._Decode(SimpleNamespace())  # type: ignore[arg-type]
+    decode = stage._Decode("a subscription", Columns())
     decode.start_bundle()
     assert list(decode.process(message("large", 100), Timestamp(1)))
     assert not list(decode.finish_bundle())

@@ -26,10 +26,11 @@ from ldpbeam.transforms import pubsub  # noqa: E402
 from ldpbeam.transforms.counts import COUNTS, DEAD_LETTERS  # noqa: E402
 from ldpbeam.transforms.dead_letters import Disclosure, emit  # noqa: E402
 from ldpbeam.transforms.feeds import Parcel  # noqa: E402
-from ldpbeam.transforms.pubsub import PubSubFeed, parcel_of  # noqa: E402
+from ldpbeam.transforms.parcels import parcel_of  # noqa: E402
+from ldpbeam.transforms.pubsub import PubSubFeed  # noqa: E402
 
 TOPIC, SUBSCRIPTION = "projects/ldp-test/topics/reports", "projects/ldp-test/subscriptions/estimates"
-FEED = PubSubFeed(SUBSCRIPTION, Columns())
+FEED = PubSubFeed(SUBSCRIPTION, Columns(), "out/runs/run")
 PATIENCE = 300.0  # seconds until something that should come is given up; never reached when all is well
 SETTLED = 0.3  # seconds in which what must not happen would have happened
 RECORD = {"attribute": "x", "service": "a", "event_time": 5, "payload": 0.5}
@@ -38,8 +39,9 @@ RECORD = {"attribute": "x", "service": "a", "event_time": 5, "payload": 0.5}
 class Running:
     """The server, one topic and its subscription, and what is published and pulled there."""
 
-    def __init__(self, server: Any) -> None:
+    def __init__(self, server: Any, folder: Path) -> None:
         self.server = server
+        self.feed = replace(FEED, folder=str(folder))
         self._publisher = PublisherClient(transport=pubsub_v1.PublisherClient().transport)
         self._subscriber = pubsub_v1.SubscriberClient()
         self._publisher.create_topic(name=TOPIC)
@@ -70,7 +72,7 @@ class Running:
     @contextlib.contextmanager
     def reading(self) -> Iterator[Any]:
         """An open feed, for the block."""
-        opened = FEED.open()
+        opened = self.feed.open()
         try:
             yield opened
         finally:
@@ -78,14 +80,14 @@ class Running:
 
 
 @pytest.fixture
-def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+def running(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Running]:
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "integration")
     from pubsub_server import PubSubServer
 
     monkeypatch.setattr(pubsub, "PULL_SECONDS", 2.0)
     with PubSubServer() as server:
         monkeypatch.setenv("PUBSUB_EMULATOR_HOST", server.address)
-        with contextlib.closing(Running(server)) as running:
+        with contextlib.closing(Running(server, tmp_path / "run")) as running:
             yield running
 
 
@@ -455,7 +457,7 @@ def test_a_feed_is_named_like_its_subscription_and_may_be_sent_to_workers() -> N
     ],
 )
 def test_a_bad_message_of_any_id_is_a_dead_letter(identifier: str, position: int | None) -> None:
-    parcel = parcel_of(FEED, [Message(identifier, b"{", "application/json")], ["r"], 5)
+    parcel = parcel_of(SUBSCRIPTION, Columns(), [Message(identifier, b"{", "application/json")])
     assert [letter.position for letter in parcel.letters] == [position]
     _, *counts = emit(parcel.letters, Disclosure())
     assert (DEAD_LETTERS, 1) in [one.value for one in counts if one.tag == COUNTS]

@@ -1,0 +1,160 @@
+"""A message that ends the process ends it once or twice, and never again; and parcels are of bounded size."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.schemas.messages import ARROW, JSON, Message
+from ldpbeam.schemas.reports import Columns
+from ldpbeam.transforms import decoding, parcels
+from ldpbeam.transforms.decoding import DEFEATED, Record, left_on_record
+from ldpbeam.transforms.feeds import Parcel
+from ldpbeam.transforms.parcels import Received, next_parcel
+
+FEED = "projects/p/subscriptions/s"
+KILLER = b'{"user_id": "killer"}'
+
+
+def report(user: str) -> bytes:
+    record = {"user_id": user, "attribute": "x", "service": "a", "event_time": 5, "payload": 0.5}
+    return json.dumps(record).encode()
+
+
+def received(*contents: bytes, kind: str = JSON) -> list[Received]:
+    return [Received(f"r{n}", Message(str(n), data, kind), n) for n, data in enumerate(contents)]
+
+
+def users(parcel: Parcel) -> list[bytes]:
+    return sorted(user for batch in parcel.batches for user in batch.column("user_id").to_pylist())
+
+
+def _die_of_the_killer(messages: Sequence[Message], columns: Columns) -> Any:
+    if any(message.data == KILLER for message in messages):
+        os._exit(9)
+    return _decode_messages(messages, columns)
+
+
+_decode_messages = parcels.decode_messages
+
+
+def _run(output: str, run: str, queue: Any, contents: Sequence[bytes]) -> None:
+    """What a run does with what is delivered to it; in a process that a message may end."""
+    parcels.decode_messages = _die_of_the_killer
+    earlier = left_on_record(str(FileSystems.join(output, "*")))
+    record = Record(str(FileSystems.join(output, run)), earlier)
+    waiting, found = received(*contents), []
+    while waiting:
+        parcel, waiting = next_parcel(FEED, Columns(), waiting, record)
+        letters = [(letter.position, letter.reason) for letter in parcel.letters]
+        found.append((users(parcel), letters, sorted(parcel.receipts)))
+    queue.put(found)
+
+
+def run_in_a_process(output: Path, run: str, contents: Sequence[bytes]) -> Any:
+    """What the run did; None if a message ended it."""
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=_run, args=(str(output), run, queue, contents))
+    process.start()
+    process.join()
+    assert process.exitcode in (0, 9)
+    return queue.get() if process.exitcode == 0 else None
+
+
+@pytest.mark.slow
+def test_a_message_that_ends_the_process_becomes_a_dead_letter_and_the_others_count(tmp_path: Path) -> None:
+    contents = [report("a"), KILLER, report("b"), report("c")]
+    assert run_in_a_process(tmp_path, "first", contents) is None
+    assert left_on_record(str(tmp_path / "*")) == {str(n): False for n in range(4)}
+    # Each is decoded alone now, and one of them ends the process again.
+    assert run_in_a_process(tmp_path, "second", contents) is None
+    assert left_on_record(str(tmp_path / "*"))["1"]
+    (found,) = run_in_a_process(tmp_path, "third", contents)
+    assert found == ([b"a", b"b", b"c"], [(1, DEFEATED)], ["r0", "r1", "r2", "r3"])
+    # It stays one, should this run end before it was acknowledged.
+    (found,) = run_in_a_process(tmp_path, "fourth", [report("a"), KILLER])
+    assert found == ([b"a"], [(1, DEFEATED)], ["r0", "r1"])
+
+
+@pytest.mark.slow
+def test_a_message_that_was_decoded_alone_ends_the_process_once(tmp_path: Path) -> None:
+    assert run_in_a_process(tmp_path, "first", [KILLER]) is None
+    (found,) = run_in_a_process(tmp_path, "first", [KILLER, report("a")])
+    assert found == ([b"a"], [(0, DEFEATED)], ["r0", "r1"])
+
+
+def test_nothing_stays_on_record_when_all_is_decoded_and_owners_alone_read_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    def look(messages: Sequence[Message], columns: Columns) -> Any:
+        (file,) = tmp_path.glob("decoding-*.json")
+        seen.append((left_on_record(str(tmp_path)), stat.S_IMODE(file.stat().st_mode)))
+        return _decode_messages(messages, columns)
+
+    monkeypatch.setattr(parcels, "decode_messages", look)
+    parcel, rest = next_parcel(FEED, Columns(), received(report("a"), report("b")), Record(str(tmp_path), {}))
+    assert (users(parcel), rest) == ([b"a", b"b"], [])
+    assert seen == [({"0": False, "1": False}, 0o600)]
+    assert left_on_record(str(tmp_path)) == {}
+
+
+def test_an_error_takes_messages_off_the_record(tmp_path: Path) -> None:
+    record = Record(str(tmp_path), {})
+    with pytest.raises(KeyError), record.of(["17"]):
+        raise KeyError
+    assert left_on_record(str(tmp_path)) == {}
+
+
+def arrow(rows: int) -> bytes:
+    """A message of so many reports, a hundredth of their size."""
+    columns = {
+        "user_id": pa.array([b"u" * 1000] * rows),
+        "payload": pa.array(np.zeros(rows)),
+        "event_time": pa.array(np.zeros(rows, dtype=np.int64)),
+    }
+    batch = pa.RecordBatch.from_pydict(columns)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_batch(batch)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def test_messages_that_expand_are_taken_until_a_parcel_is_large_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parcels, "DECODED_BYTES", 2_000_000)
+    waiting = [
+        *received(*[arrow(1000)] * 5, kind=ARROW),
+        Received("json", Message("9", report("a"), JSON), 7),
+    ]
+    record = Record(str(tmp_path), {})
+    taken = []
+    while waiting:
+        parcel, waiting = next_parcel(FEED, Columns(), waiting, record)
+        taken.append(list(parcel.receipts))
+        assert parcel.published == max(7 if receipt == "json" else int(receipt[1:]) for receipt in taken[-1])
+    # A megabyte each: two of them are a parcel, and what cannot expand comes first.
+    assert taken == [["json", "r0", "r1"], ["r2", "r3"], ["r4"]]
+
+
+def test_a_record_is_named_by_its_reader_and_no_reader_takes_those_of_another(tmp_path: Path) -> None:
+    first, second = Record(str(tmp_path), {}), Record(str(tmp_path), {})
+    with first.of(["1"]):
+        with second.of(["2"]):
+            assert left_on_record(str(tmp_path)) == {"1": True, "2": True}
+        assert left_on_record(str(tmp_path)) == {"1": True}
+    assert decoding.left_on_record(str(tmp_path)) == {}
