@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import signal
 import subprocess
 import sys
 import termios
@@ -91,7 +92,7 @@ def terminal(command: Sequence[object], environment: Mapping[str, str] | None = 
         stderr=slave,
         env={**os.environ, **(environment or {})},
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=_begin,
     )
     os.close(slave)
     started = Terminal(process, master)
@@ -102,6 +103,13 @@ def terminal(command: Sequence[object], environment: Mapping[str, str] | None = 
             process.kill()
             process.wait()
         os.close(master)
+
+
+def _begin() -> None:
+    """Make a new process what a shell in a terminal starts."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    # Tests that run in the background of a script have been told to ignore it, and so would their children.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def ldpbeam(*arguments: object) -> list[object]:
