@@ -75,7 +75,13 @@ pipeline.run().wait_until_finish()
 def submitting() -> Any:
     """A process that has submitted a job to a cluster of its job server's own, and its job server."""
     command = [sys.executable, "-c", SUBMITTING, engine.LOCAL]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        # Tests that run in the background of a script ignore it, and so would this process.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     try:
 
         def java() -> int | None:
