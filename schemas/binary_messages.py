@@ -22,7 +22,7 @@ from ldpbeam.schemas.arrow_sizes import expanded_bytes, sizes_of
 from ldpbeam.schemas.avro_records import RecordReader
 from ldpbeam.schemas.avro_schemas import measure
 from ldpbeam.schemas.containers import Block, read_blocks, read_header, refuse_damaged_marker
-from ldpbeam.schemas.reports import Columns, decoded, is_number
+from ldpbeam.schemas.reports import Columns, decoded
 
 BAD_MESSAGE = "bad_message"
 CORRUPT_BLOCK = "corrupt_block"
@@ -192,9 +192,7 @@ def _refuse_sizes(data: bytes) -> None:
 def _part(batch: pa.RecordBatch, wanted: Columns, metadata: Mapping[str, str], row: int) -> pa.RecordBatch:
     columns = dict(zip(batch.schema.names, map(_readable, batch.columns), strict=True))
     rows = pa.array(np.arange(row, row + batch.num_rows))
-    part = decoded(columns, wanted, metadata, rows, rows)
-    payload = part.schema.get_field_index("payload")
-    return part.set_column(payload, "payload", _number_or_bytes(part.column(payload)))
+    return decoded(columns, wanted, metadata, rows, rows)
 
 
 def _readable(column: pa.Array) -> pa.Array:
@@ -214,12 +212,3 @@ def _readable(column: pa.Array) -> pa.Array:
         buffers = [validity, pa.py_buffer(own), *data]
         column = pa.Array.from_buffers(kind, len(column), buffers, offset=start)
     return pc.cast(column, pa.string() if pa.types.is_string_view(kind) else pa.binary())
-
-
-def _number_or_bytes(payload: pa.Array) -> pa.Array:
-    """A payload of a type that later stages know; of any other NaN: no number, but not missing either."""
-    kind = payload.type
-    others = (pa.types.is_null, pa.types.is_boolean, pa.types.is_string, pa.types.is_binary)
-    if is_number(kind) or pa.types.is_fixed_size_binary(kind) or any(own(kind) for own in others):
-        return payload
-    return pc.if_else(pc.is_valid(payload), np.nan, pa.scalar(None, pa.float64()))

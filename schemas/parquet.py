@@ -64,6 +64,8 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
             file = _opened(stream, shared)
         start = 0
         for batch in _batches(file, index, names, group.num_rows):
+            # Text that is not UTF-8 is read as it is.
+            batch.validate(full=True)
             for part in _parts(batch, shared):
                 columns = dict(zip(names, part.columns, strict=True))
                 rows = np.arange(start, start + part.num_rows)

@@ -36,6 +36,11 @@ def columns_of(records: Sequence[Mapping[str, object]], names: Sequence[str]) ->
     for name in names:
         values = _values(records, name)
         kinds = set(map(type, values)) - {type(None)}
+        if kinds & {dict, list}:
+            # No field has values within values, and Arrow takes much memory for deep ones.
+            instead = np.nan if name == "payload" else None
+            values = [instead if isinstance(value, dict | list) else value for value in values]
+            kinds = set(map(type, values)) - {type(None)}
         if kinds:
             found[name] = (_of_one_type(values) if len(kinds) == 1 else None) or _mixed(name, values)
     return found

@@ -252,7 +252,11 @@ def _report_ids(array: pa.Array) -> pa.Array:
 
 
 def _payloads(array: pa.Array) -> pa.Array:
-    """Numbers as float64, int64 or uint32; all else (bytes, text) as it came, for the mechanism to judge."""
+    """Numbers as float64, int64 or uint32; text, bytes and truth values as they came.
+
+    The mechanism judges them. What is of any other type becomes NaN, which is not taken for missing: no
+    mechanism has such reports, and not every value that Arrow holds can be represented in Python.
+    """
     array = _unwrapped(array)
     kind = array.type
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -261,10 +265,10 @@ def _payloads(array: pa.Array) -> pa.Array:
         return array
     if pa.types.is_integer(kind):
         return pc.cast(array, pa.int64(), safe=False)
-    if pa.types.is_temporal(kind):
-        # Not a report. NaN is not taken for a missing one, and Python cannot represent every time of Arrow.
-        return pc.if_else(pc.is_valid(array), np.nan, pa.scalar(None, pa.float64()))
-    return array
+    others = (pa.types.is_null, pa.types.is_boolean, pa.types.is_string, pa.types.is_binary)
+    if pa.types.is_fixed_size_binary(kind) or any(own(kind) for own in others):
+        return array
+    return pc.if_else(pc.is_valid(array), np.nan, pa.scalar(None, pa.float64()))
 
 
 def is_number(kind: pa.DataType) -> bool:

@@ -38,6 +38,8 @@ _KEYS = sorted({key for model in _MODELS for key in model.model_fields})
 
 #: No study has a longer text, is nested more deeply, or has more values with its aliases written out.
 MOST_CHARACTERS, MOST_LEVELS, MOST_VALUES = 2**22, 50, 200_000
+#: No more problems of a study are said at once.
+MOST_PROBLEMS = 100
 
 
 class StudyError(ValueError):
@@ -74,8 +76,11 @@ def parse_study(text: str, name: str = "study") -> Study:
     try:
         return Study.model_validate(data)
     except ValidationError as error:
-        problems = _one_a_place(error.errors(), node)
-        raise StudyError("\n".join(_message(problem, node, name) for problem in problems)) from None
+        problems = error.errors()
+        said = [_message(problem, node, name) for problem in _one_a_place(problems[:MOST_PROBLEMS], node)]
+        if len(problems) > MOST_PROBLEMS:
+            said.append(f"{name}: and more: it has {len(problems):,} problems")
+        raise StudyError("\n".join(said)) from None
 
 
 def _load(text: str, name: str) -> tuple[yaml.Node, Any]:
@@ -143,7 +148,7 @@ def fingerprint(study: Study) -> str:
 
 # YAML 1.1 wants a point and a sign in a number with an exponent; people write 1e-4.
 _Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+0123456789.")
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+0123456789.")
 )
 
 

@@ -260,3 +260,18 @@ def test_what_is_nested_too_deeply_is_refused_with_its_line(text: str) -> None:
 def test_a_study_file_is_not_megabytes_long() -> None:
     with pytest.raises(StudyError, match="a study has 4,194,304 at most"):
         parse_study("study: s\n" + "# \n" * 2_000_000)
+
+
+@pytest.mark.parametrize("line", ["!!float m: 1", "a: !!bool 3", "a: !!timestamp x", "? !!int x\n: 1"])
+def test_a_value_that_is_not_what_its_tag_says_is_named_with_its_line(line: str) -> None:
+    with pytest.raises(StudyError, match=r"^study:2: '(m|3|x)' is not what its tag says$"):
+        parse_study(f"study: s\n{line}\n")
+
+
+def test_of_many_problems_the_first_are_said_and_how_many_there_are() -> None:
+    attributes = ", ".join(f"a{number}: {{}}" for number in range(300))
+    with pytest.raises(StudyError) as found:
+        parse_study(f"study: s\nattributes: {{{attributes}}}\n")
+    *said, last = str(found.value).splitlines()
+    assert len(said) == 100
+    assert re.fullmatch(r"study: and more: it has \d+ problems", last)
