@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -10,17 +10,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ldpbeam.schemas import parquet_pages
 from ldpbeam.schemas.arrow_sizes import expanded_bytes
+from ldpbeam.schemas.parquet_pages import BYTE_ARRAY, Footer, Leaf, Pages, most_bytes
 from ldpbeam.schemas.reports import Columns, decoded
 
 MAGIC = b"PAR1"
 #: Batches have at most so many reports, and about so many bytes.
 BATCH_REPORTS, BATCH_BYTES = 131_072, 2**26
+#: Whatever its values, no batch has more bytes as Arrow reads it, unless it is of one report.
+MOST_BATCH = 2**27
+#: A row group is read in at most so many batches.
+MOST_BATCHES = 2**15
 #: Column chunks are read through a buffer of this size.
 BUFFER_BYTES = 2**20
-#: No string in a footer is longer.
-MOST_FOOTER = 2**25
-_TEXT = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)
 
 
 def row_groups(stream: IO[bytes]) -> list[int]:
@@ -30,10 +33,11 @@ def row_groups(stream: IO[bytes]) -> list[int]:
         ValueError: if this is no Parquet file, or its footer contradicts itself.
     """
     try:
+        footer = parquet_pages.read_footer(stream)
         metadata = _opened(stream).metadata
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"no Parquet file: {error}") from None
-    groups = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
+    groups = list(footer.rows)
     if sum(groups) != metadata.num_rows:
         raise ValueError(
             f"its row groups have {sum(groups):,} rows, and its footer says {metadata.num_rows:,}"
@@ -47,39 +51,66 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
     Raises:
         ValueError: if it does not decode.
     """
+    start, rows = 0, 0
     try:
+        footer = parquet_pages.read_footer(stream)
+        if index >= len(footer.rows):
+            raise ValueError(f"there is no row group {index}")
+        rows = footer.rows[index]
+        found = _read_columns(stream, footer, index, wanted)
+        names = list(found)
         file = _opened(stream)
-        names = [name for name in file.schema_arrow.names if name in wanted.names]
-        if len(set(names)) < len(names):
-            raise ValueError(f"columns stand twice: {', '.join(sorted(names))}")
-        if index >= file.metadata.num_row_groups:
-            raise ValueError(f"it does not decode: there is no row group {index}")
-        group = file.metadata.row_group(index)
         entries = (file.schema_arrow.metadata or {}).items()
         metadata = {
             key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in entries
         }
-        shared = _long_dictionaries(stream, file, index, names)
+        shared, most = _ways(stream, index, found, rows)
         if shared:
             file = _opened(stream, shared)
-        start = 0
-        for batch in _batches(file, index, names, group.num_rows):
-            # Text that is not UTF-8 is read as it is.
-            batch.validate(full=True)
+        for batch in _batches(file, index, names, rows, most):
             for part in _parts(batch, shared):
                 columns = dict(zip(names, part.columns, strict=True))
-                rows = np.arange(start, start + part.num_rows)
+                if any(leaf.name.startswith("payload.") and not leaf.flat for leaf in footer.leaves):
+                    # Not a report. NaN is not taken for a missing one.
+                    columns["payload"] = pa.array(np.full(part.num_rows, np.nan))
+                places = np.arange(start, start + part.num_rows)
                 position = pa.array(np.full(part.num_rows, index))
-                yield decoded(columns, wanted, metadata, position, pa.array(rows))
+                yield decoded(columns, wanted, metadata, position, pa.array(places))
                 start += part.num_rows
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"it does not decode: {error}") from None
-    if start != group.num_rows:
-        raise ValueError(f"it has {start:,} rows, and its footer says {group.num_rows:,}")
+    if start != rows:
+        raise ValueError(f"it has {start:,} rows, and its footer says {rows:,}")
+
+
+def _read_columns(
+    stream: IO[bytes], footer: Footer, index: int, wanted: Columns
+) -> dict[str, tuple[Leaf, Pages]]:
+    """The columns that are read, and their pages in a row group; nested ones are not."""
+    places = [at for at, leaf in enumerate(footer.leaves) if leaf.flat and leaf.name in wanted.names]
+    names = [footer.leaves[at].name for at in places]
+    # Arrow takes a name with a dot for a column in another one.
+    alike = [leaf.name for leaf in footer.leaves if leaf.name.split(".")[0] in names]
+    if len(alike) > len(set(names)):
+        raise ValueError(f"columns stand twice: {', '.join(sorted(alike))}")
+    found = {
+        footer.leaves[at].name: (
+            footer.leaves[at],
+            parquet_pages.read_pages(stream, footer.chunks[index][at]),
+        )
+        for at in places
+    }
+    largest = sum(pages.largest for _, pages in found.values())
+    if largest > parquet_pages.MOST_PAGES:
+        raise ValueError(
+            f"its largest pages would have {largest:,} bytes: at most {parquet_pages.MOST_PAGES:,} are read"
+        )
+    return found
 
 
 def _opened(stream: IO[bytes], read_dictionary: Sequence[str] = ()) -> Any:
-    limits = {"thrift_string_size_limit": MOST_FOOTER, "thrift_container_size_limit": MOST_FOOTER // 16}
+    most = parquet_pages.MOST_FOOTER
+    limits = {"thrift_string_size_limit": most, "thrift_container_size_limit": most // 16}
     return pq.ParquetFile(
         stream,
         read_dictionary=list(read_dictionary),
@@ -89,30 +120,50 @@ def _opened(stream: IO[bytes], read_dictionary: Sequence[str] = ()) -> Any:
     )
 
 
-def _long_dictionaries(stream: IO[bytes], file: Any, index: int, names: Sequence[str]) -> list[str]:
-    """The columns whose dictionary has a value that a whole batch cannot repeat in memory."""
-    text = [name for name in names if any(kind(file.schema_arrow.field(name).type) for kind in _TEXT)]
-    if not text or not file.metadata.row_group(index).num_rows:
-        return []
-    # Its first row brings a column's whole dictionary. What a footer says of columns can end the process.
-    reader = _opened(stream, text)
-    first = next(reader.iter_batches(1, row_groups=[index], columns=text, use_threads=False), None)
-    if first is None:
-        raise ValueError("it does not decode: it has no rows")
-    return [
-        name
-        for name, column in zip(first.schema.names, first.columns, strict=True)
-        if pa.types.is_dictionary(column.type)
-        and BATCH_REPORTS * (pc.max(pc.binary_length(column.dictionary)).as_py() or 0) > BATCH_BYTES
-    ]
+def _ways(
+    stream: IO[bytes], index: int, found: Mapping[str, tuple[Leaf, Pages]], rows: int
+) -> tuple[list[str], int]:
+    """How a row group is read: the columns that stay in dictionaries, and the rows of a batch."""
+    longest = _longest_values(
+        stream,
+        index,
+        {name: pages.dictionary for name, (leaf, pages) in found.items() if leaf.kind == BYTE_ARRAY},
+    )
+    shared = [name for name, length in longest.items() if BATCH_REPORTS * length > BATCH_BYTES]
+    lengths = {name: 0 if name in shared else longest.get(name, 0) for name in found}
+    most = BATCH_REPORTS
+    while most > 1:
+        sizes = [most_bytes(*found[name], lengths[name], most) for name in found]
+        if sum(sizes) <= MOST_BATCH:
+            break
+        most //= 2
+    if rows > most * MOST_BATCHES:
+        raise ValueError(f"its {rows:,} rows could be read only {most:,} at a time: its pages are too large")
+    return shared, most
 
 
-def _batches(file: Any, index: int, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+def _longest_values(stream: IO[bytes], index: int, dictionaries: Mapping[str, int]) -> dict[str, int]:
+    """How many bytes the longest value of each dictionary has at most, from how many each dictionary has."""
+    found = {name: size for name, size in dictionaries.items() if size}
+    large = [name for name, size in found.items() if BATCH_REPORTS * size > BATCH_BYTES]
+    if large:
+        # The first row of a column that is read as a dictionary brings all of it.
+        batches = _opened(stream, large).iter_batches(1, row_groups=[index], columns=large, use_threads=False)
+        first = next(batches, None)
+        if first is None:
+            raise ValueError("it has no rows")
+        for name, column in zip(first.schema.names, first.columns, strict=True):
+            if pa.types.is_dictionary(column.type) and len(column.dictionary):
+                found[name] = pc.max(pc.binary_length(column.dictionary)).as_py() or 0
+    return found
+
+
+def _batches(file: Any, index: int, names: list[str], rows: int, most: int) -> Iterator[pa.RecordBatch]:
     if names:
-        yield from file.iter_batches(BATCH_REPORTS, row_groups=[index], columns=names, use_threads=False)
+        yield from file.iter_batches(most, row_groups=[index], columns=names, use_threads=False)
         return
-    for start in range(0, rows, BATCH_REPORTS):
-        length = min(BATCH_REPORTS, rows - start)
+    for start in range(0, rows, most):
+        length = min(most, rows - start)
         yield pa.RecordBatch.from_struct_array(pa.array([{}] * length, pa.struct([])))
 
 
