@@ -18,8 +18,10 @@ from ldpbeam.schemas.reports import Columns, decoded
 MAGIC = b"PAR1"
 #: Batches have at most so many reports, and about so many bytes.
 BATCH_REPORTS, BATCH_BYTES = 131_072, 2**26
-#: Whatever its values, no batch has more bytes as Arrow reads it, unless it is of one report.
+#: Whatever its values, no batch has more bytes as Arrow reads it.
 MOST_BATCH = 2**27
+#: The values of a row group have at most so many bytes, or those that its compressed bytes permit.
+MOST_VALUES = 2**32
 #: A row group is read in at most so many batches.
 MOST_BATCHES = 2**15
 #: Column chunks are read through a buffer of this size.
@@ -67,7 +69,15 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
         shared, most = _ways(stream, index, found, rows)
         if shared:
             file = _opened(stream, shared)
+        packed = sum(chunk.size for chunk in footer.chunks[index])
+        permitted = left = max(MOST_VALUES, parquet_pages.MOST_RATIO * packed)
         for batch in _batches(file, index, names, rows, most):
+            left -= sum(
+                expanded_bytes(column) if name in shared else column.nbytes
+                for name, column in zip(names, batch.columns, strict=True)
+            )
+            if left < 0:
+                raise ValueError(f"its values would have more than {permitted:,} bytes")
             for part in _parts(batch, shared):
                 columns = dict(zip(names, part.columns, strict=True))
                 if any(leaf.name.startswith("payload.") and not leaf.flat for leaf in footer.leaves):
@@ -89,6 +99,8 @@ def _read_columns(
     """The columns that are read, and their pages in a row group; nested ones are not."""
     places = [at for at, leaf in enumerate(footer.leaves) if leaf.flat and leaf.name in wanted.names]
     names = [footer.leaves[at].name for at in places]
+    if any(footer.chunks[index][at].values != footer.rows[index] for at in places):
+        raise ValueError("a column has other values than one for each row")
     # Arrow takes a name with a dot for a column in another one.
     alike = [leaf.name for leaf in footer.leaves if leaf.name.split(".")[0] in names]
     if len(alike) > len(set(names)):
@@ -96,7 +108,7 @@ def _read_columns(
     found = {
         footer.leaves[at].name: (
             footer.leaves[at],
-            parquet_pages.read_pages(stream, footer.chunks[index][at]),
+            parquet_pages.read_pages(stream, footer.chunks[index][at], footer.leaves[at]),
         )
         for at in places
     }
@@ -132,13 +144,10 @@ def _ways(
     shared = [name for name, length in longest.items() if BATCH_REPORTS * length > BATCH_BYTES]
     lengths = {name: 0 if name in shared else longest.get(name, 0) for name in found}
     most = BATCH_REPORTS
-    while most > 1:
-        sizes = [most_bytes(*found[name], lengths[name], most) for name in found]
-        if sum(sizes) <= MOST_BATCH:
-            break
+    while sum(most_bytes(*found[name], lengths[name], most) for name in found) > MOST_BATCH:
         most //= 2
-    if rows > most * MOST_BATCHES:
-        raise ValueError(f"its {rows:,} rows could be read only {most:,} at a time: its pages are too large")
+        if rows > most * MOST_BATCHES:
+            raise ValueError("its pages are too large for its many rows")
     return shared, most
 
 

@@ -14,7 +14,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from ldpbeam.schemas.thrift import BINARY, I32, I64, LIST, STRUCT, Struct, field, read_struct
+from ldpbeam.schemas.parquet_deltas import refuse_lengths, unpacked
+from ldpbeam.schemas.thrift import BINARY, FALSE, I32, I64, LIST, STRUCT, Struct, field, read_struct
 
 #: No footer is longer, and no page header.
 MOST_FOOTER, MOST_HEADER = 2**25, 2**16
@@ -25,10 +26,10 @@ MOST_ROWS, MOST_PLAIN, MOST_RATIO = 2**21, 2**28, 2_048
 #: No tree of columns is deeper.
 _MOST_DEPTH = 100
 BYTE_ARRAY, FIXED_LENGTH = 6, 7
-_REPEATED = 2
+_REQUIRED, _REPEATED = 0, 2
 DATA, INDEX, DICTIONARY, DATA_V2 = range(4)
 #: Encodings of values.
-PLAIN_DICTIONARY, DELTA_LENGTH, DELTA_BYTE_ARRAY, RLE_DICTIONARY = 2, 6, 7, 8
+PLAIN_DICTIONARY, _RLE, DELTA_LENGTH, DELTA_BYTE_ARRAY, RLE_DICTIONARY = 2, 3, 6, 7, 8
 
 
 @dataclass(frozen=True)
@@ -40,21 +41,24 @@ class Leaf:
         flat: whether it has one value for each row.
         kind: its physical type.
         width: how many bytes each value has, if all have as many.
+        nullable: whether pages have levels.
     """
 
     name: str
     flat: bool
     kind: int
     width: int
+    nullable: bool
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A column's pages in a row group: its first byte, how many bytes, and how many values."""
+    """A column's pages in a row group: its first byte, how many bytes, how many values, and the codec."""
 
     start: int
     size: int
     values: int
+    codec: int
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,8 @@ def _leaves(elements: Sequence[Any]) -> tuple[Leaf, ...]:
             path = ".".join([*(own for _, own in above[1:]), name])
             flat = len(above) == 1 and field(element, 3, I32) != _REPEATED
             width = field(element, 2, I32) or 0
-            leaves.append(Leaf(path, flat, field(element, 1, I32) or 0, width))
+            nullable = field(element, 3, I32) != _REQUIRED
+            leaves.append(Leaf(path, flat, field(element, 1, I32) or 0, max(0, width), nullable))
         while above and not above[-1][0]:
             above.pop()
     if above or not elements:
@@ -158,17 +163,20 @@ def _chunk(column: Any, size: int) -> Chunk:
         raise ValueError("a column has no pages here: they are encrypted, or in another file")
     start, dictionary = field(own, 9, I64) or 0, field(own, 11, I64) or 0
     start = dictionary if 0 < dictionary < start else start
-    chunk = Chunk(start, field(own, 7, I64) or 0, field(own, 5, I64) or 0)
+    codec = field(own, 4, I32) or 0
+    chunk = Chunk(start, field(own, 7, I64) or 0, field(own, 5, I64) or 0, codec)
     if min(chunk.start, chunk.size, chunk.values, dictionary) < 0 or chunk.start + chunk.size > size:
         raise ValueError("a column would lie outside of the file")
     return chunk
 
 
-def read_pages(stream: IO[bytes], chunk: Chunk) -> Pages:
-    """What the page headers of a chunk say.
+def read_pages(stream: IO[bytes], chunk: Chunk, leaf: Leaf) -> Pages:
+    """What the page headers of a column that is not nested say.
 
     Raises:
-        ValueError: if one is malformed or beyond what is permitted, or the chunk lacks values.
+        ValueError: if one is malformed or beyond what is permitted, or there are more or fewer values than
+            the footer says.
+        OSError: if a page that is looked into does not decompress.
     """
     at, end, seen = chunk.start, chunk.start + chunk.size, 0
     dictionary = largest = 0
@@ -188,6 +196,9 @@ def read_pages(stream: IO[bytes], chunk: Chunk) -> Pages:
         if kind == DICTIONARY:
             if not first:
                 raise ValueError("a dictionary stands behind other pages")
+            distinct = field(field(header, 7, STRUCT) or {}, 1, I32) or 0
+            if not 0 <= distinct <= MOST_ROWS:
+                raise ValueError(f"a dictionary would have {distinct:,} values")
             dictionary = plain
         elif kind in (DATA, DATA_V2):
             own = field(header, 5 if kind == DATA else 8, STRUCT) or {}
@@ -195,6 +206,11 @@ def read_pages(stream: IO[bytes], chunk: Chunk) -> Pages:
             if values is None or encoding is None or values < 0:
                 raise ValueError(f"a page would have {values} values in the encoding {encoding}")
             seen += values
+            if seen > chunk.values:
+                raise ValueError(f"pages have {seen:,} values, and the footer says {chunk.values:,}")
+            if encoding in (DELTA_LENGTH, DELTA_BYTE_ARRAY):
+                stream.seek(at - packed)
+                _refuse_lengths(stream.read(packed), header, chunk.codec, leaf)
             pages.append((values, plain, encoding))
     table = np.array(pages, dtype=np.int64).reshape(-1, 3)
     coded = np.isin(table[:, 2], (PLAIN_DICTIONARY, RLE_DICTIONARY))
@@ -216,6 +232,25 @@ def _page_header(stream: IO[bytes], at: int, end: int) -> tuple[Struct, int]:
         return read_struct(stream.read(min(MOST_HEADER, end - at)))
 
 
+def _refuse_lengths(data: bytes, header: Struct, codec: int, leaf: Leaf) -> None:
+    """See that a page of texts has no more lengths than values."""
+    plain, first = field(header, 2, I32), field(header, 1, I32) == DATA
+    own = field(header, 5 if first else 8, STRUCT)
+    if first and leaf.nullable and field(own, 3, I32) != _RLE:
+        raise ValueError("a page has levels in an encoding that is not read")
+    if not first:
+        # Levels are not compressed in this version.
+        apart = (field(own, 5, I32) or 0) + (field(own, 6, I32) or 0)
+        if not 0 <= apart <= min(len(data), plain) or field(own, 6, I32):
+            raise ValueError(f"a page would have {apart} bytes of levels")
+        data, plain = data[apart:], plain - apart
+        codec = 0 if own.get(16 * 7 + FALSE) is False else codec
+    prefixes = field(own, 2 if first else 4, I32) == DELTA_BYTE_ARRAY
+    refuse_lengths(
+        unpacked(data, codec, plain), field(own, 1, I32), levels=first and leaf.nullable, prefixes=prefixes
+    )
+
+
 def most_bytes(leaf: Leaf, pages: Pages, longest: int, rows: int) -> int:
     """How many bytes the values of a column can have in any so many rows one after the other.
 
@@ -226,7 +261,8 @@ def most_bytes(leaf: Leaf, pages: Pages, longest: int, rows: int) -> int:
         rows: how many rows.
     """
     if leaf.kind != BYTE_ARRAY:
-        return rows * (leaf.width if leaf.kind == FIXED_LENGTH else 12)
+        # Arrow copies values of a fixed length, missing ones too.
+        return rows * (4 * leaf.width if leaf.kind == FIXED_LENGTH else 12)
     some = np.minimum(pages.values, rows)
     # A value of this encoding repeats as much as it likes of the one before it in the page.
     sizes = np.where(pages.encodings == DELTA_BYTE_ARRAY, some * pages.plain, pages.plain)
