@@ -72,6 +72,8 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
         packed = sum(chunk.size for chunk in footer.chunks[index])
         permitted = left = max(MOST_VALUES, parquet_pages.MOST_RATIO * packed)
         for batch in _batches(file, index, names, rows, most):
+            # Text that is not UTF-8 is read as it is.
+            batch.validate(full=True)
             left -= sum(
                 expanded_bytes(column) if name in shared else column.nbytes
                 for name, column in zip(names, batch.columns, strict=True)
