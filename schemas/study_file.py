@@ -163,6 +163,8 @@ def _check_nodes(loader: _Loader, node: yaml.Node, name: str, above: tuple[int, 
     above = (*above, id(node))
     if isinstance(node, yaml.ScalarNode):
         try:
+            # An escape may write half of a character ("\\ud800"), which is no text.
+            node.value.encode()
             loader.construct_object(node)
         except (ValueError, KeyError, AttributeError):  # as each type's constructor fails
             raise StudyError(f"{name}:{line}: {node.value!r} is not what its tag says") from None

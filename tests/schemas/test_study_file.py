@@ -262,6 +262,12 @@ def test_a_study_file_is_not_megabytes_long() -> None:
         parse_study("study: s\n" + "# \n" * 2_000_000)
 
 
+@pytest.mark.parametrize("line", ['a: "\\ud800"', '"\\ud800": 1'])
+def test_text_with_half_a_character_is_refused_with_its_line(line: str) -> None:
+    with pytest.raises(StudyError, match=r"^study:2: '\\ud800' is not what its tag says$"):
+        parse_study(f"study: s\n{line}\n")
+
+
 @pytest.mark.parametrize("line", ["!!float m: 1", "a: !!bool 3", "a: !!timestamp x", "? !!int x\n: 1"])
 def test_a_value_that_is_not_what_its_tag_says_is_named_with_its_line(line: str) -> None:
     with pytest.raises(StudyError, match=r"^study:2: '(m|3|x)' is not what its tag says$"):
