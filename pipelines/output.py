@@ -219,7 +219,8 @@ def sweep(folders: Sequence[str], own: str = "") -> None:
             entry.path
             for folder in folders
             for entry in files_in(folder, f".*{own}*")
-            if half_written(_name(entry))
+            # The marker of a run in an object store ends like one.
+            if half_written(_name(entry)) and not is_lock(_name(entry))
         ]
     )
 

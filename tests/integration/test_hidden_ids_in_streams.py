@@ -26,7 +26,8 @@ def test_a_stream_with_a_key_shows_nothing_of_a_guessed_id(
     with streaming(tmp_path, small_text + WINDOWS, prism, *options) as stream:
         code = stream.wait()
         said, left = stream.said, stream.left
-    assert code == 0, said
+    # Damaged files are among its input.
+    assert code == 3, said
     folder = left.own / "dead_letters"
     letters = []
     for path in folder.glob("*.avro"):

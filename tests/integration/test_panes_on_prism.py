@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 import apache_beam as beam
@@ -18,11 +17,9 @@ from ldpbeam.runners import prism as engine
 @pytest.fixture
 def on_prism(prism: str) -> Callable[[], beam.Pipeline]:
     """Makes pipelines that run on Prism, with workers in this process."""
-    # One server for all of them, as they run one after the other. It ends with this process, when nobody
-    # listens any more to what it would log.
-    logging.getLogger("apache_beam.utils.subprocess_server").setLevel(logging.ERROR)
-    options = [option for option in engine.options(prism) if "singleton" not in option]
-    return lambda: beam.Pipeline(runner=engine.runner(), options=PipelineOptions(options))
+    closed = engine.get(prism, allow_open=False)
+    assert closed is not None
+    return lambda: beam.Pipeline(runner=engine.runner(closed), options=PipelineOptions(engine.options()))
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -119,6 +119,7 @@ def check(stream: Stream, sent: Sequence[Any], duplicates: int, batch: Any) -> N
         "late": 2 * TOO_LATE,
         "out_of_range": 0,
         "dead_letters": 0,
+        "damaged_files": 0,
         "dead_letters_by_reason": {},
     }
     assert closes(found.accounting)

@@ -109,6 +109,7 @@ def test_bad_messages_are_dead_letters_and_the_rest_counts(
         "late": 0,
         "out_of_range": 0,
         "dead_letters": len(bad),
+        "damaged_files": 0,
         "dead_letters_by_reason": dict(reasons),
     }
     assert Counter(letter["reason"] for letter in left.dead_letters) == reasons
