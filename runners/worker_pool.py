@@ -11,6 +11,8 @@ import contextlib
 import hmac
 import secrets
 import threading
+import traceback
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -26,6 +28,21 @@ from apache_beam.utils.sentinel import Sentinel
 SECRET = "ldpbeam_pool"
 #: Seconds that workers have to end.
 ENDING_SECONDS = 10.0
+
+
+class _Worker(sdk_worker.SdkHarness):
+    """A worker that hands the error of a bundle to the engine alone; Beam's prints its traceback here too."""
+
+    def _execute(self, task: Callable[[], Any], request: Any) -> None:
+        def answered() -> Any:
+            try:
+                return task()
+            except BaseException:  # as Beam's: every error of a bundle is the engine's to tell
+                return beam_fn_api_pb2.InstructionResponse(
+                    instruction_id=request.instruction_id, error=traceback.format_exc()
+                )
+
+        super()._execute(answered, request)
 
 
 class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
@@ -63,9 +80,7 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
         if not hmac.compare_digest(given.encode(), self._secret.encode()):
             return beam_fn_api_pb2.StartWorkerResponse(error="this pool runs the workers of its own job only")
         try:
-            worker = sdk_worker.SdkHarness(
-                request.control_endpoint.url, worker_id=request.worker_id, **self._sizes
-            )
+            worker = _Worker(request.control_endpoint.url, worker_id=request.worker_id, **self._sizes)
         except grpc.FutureTimeoutError:
             return beam_fn_api_pb2.StartWorkerResponse(
                 error="the engine that asked for a worker is not there"
