@@ -167,11 +167,11 @@ def _feed(options: argparse.Namespace, columns: Columns, run: str) -> Iterator[F
     if sum(given is not None for given in (options.subscription, options.topic, options.input)) != 1:
         raise UserError("name one thing to read: --subscription, --topic (projects/P/topics/T) or --input")
     with _subscription(options) as subscription:
-        folder = FileSystems.join(options.output, RUNS, run)
+        with named_in_errors(options.output):
+            folder = FileSystems.join(options.output, RUNS, run)
+            suspects = left_on_record(FileSystems.join(literal(options.output), RUNS, "*"))
+            done = done_before(options.output, RUNS)
         if subscription is not None:
-            with named_in_errors(options.output):
-                runs = FileSystems.join(literal(options.output), RUNS, "*")
-                suspects = left_on_record(runs)
             yield PubSubFeed(subscription, columns, folder, tuple(sorted(suspects.items())))
             return
         for pattern in options.input:
@@ -179,8 +179,6 @@ def _feed(options: argparse.Namespace, columns: Columns, run: str) -> Iterator[F
                 FileSystems.match([pattern_of(pattern)])
             except (BeamIOError, OSError, ValueError) as error:
                 raise UserError(f"--input {pattern}: {error}") from None
-        with named_in_errors(options.output):
-            done = done_before(options.output, RUNS)
         yield FolderFeed(tuple(options.input), columns, folder, done)
 
 
