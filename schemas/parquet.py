@@ -37,6 +37,9 @@ def row_groups(stream: IO[bytes]) -> list[int]:
     try:
         footer = parquet_pages.read_footer(stream)
         metadata = _opened(stream).metadata
+    except MemoryError:
+        # Arrow's own is an ArrowException too; the machine's lack of memory is no damage of the file.
+        raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"no Parquet file: {error}") from None
     groups = list(footer.rows)
@@ -89,6 +92,8 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
                 position = pa.array(np.full(part.num_rows, index))
                 yield decoded(columns, wanted, metadata, position, pa.array(places))
                 start += part.num_rows
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"it does not decode: {error}") from None
     if start != rows:

@@ -222,3 +222,18 @@ def test_pages_that_fail_their_checksums_are_damage() -> None:
     data[end - 3] ^= 4
     with pytest.raises(ValueError, match=r"it does not decode: .*checksum"):
         rows(bytes(data))
+
+
+@pytest.mark.parametrize(
+    "read", [parquet.row_groups, lambda stream: list(parquet.decode_row_group(stream, 0, Columns()))]
+)
+def test_a_machine_without_memory_is_no_damage(read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.BytesIO()
+    pq.write_table(pa.table({"user_id": ["u"], "payload": [0.5]}), stream)
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise pa.ArrowMemoryError("malloc of size 17 failed")
+
+    monkeypatch.setattr(parquet, "_opened", refuse)
+    with pytest.raises(MemoryError):
+        read(stream)
