@@ -87,15 +87,23 @@ def main() -> int:
     options = parser.parse_args()
     for number in STOPS:
         signal.signal(number, interrupt)
-    with tempfile.TemporaryDirectory() as temporary, pubsub.running_server() as server:
+    with (
+        tempfile.TemporaryDirectory() as temporary,
+        pubsub.running_server() as server,
+        contextlib.ExitStack() as made,
+    ):
         print(f"Pub/Sub server: {server.name}")
         os.environ["PUBSUB_EMULATOR_HOST"] = server.address
         from google.cloud import pubsub_v1
 
         publisher, subscriber = pubsub_v1.PublisherClient(), pubsub_v1.SubscriberClient()
         for topic in (REPORTS, ESTIMATES):
+            subscription = topic.replace("topics", "subscriptions")
             publisher.create_topic(name=topic)
-            subscriber.create_subscription(name=topic.replace("topics", "subscriptions"), topic=topic)
+            # The server may be one that goes on.
+            made.callback(publisher.delete_topic, topic=topic)
+            subscriber.create_subscription(name=subscription, topic=topic)
+            made.callback(subscriber.delete_subscription, subscription=subscription)
         command = [sys.executable, "-m", "ldpbeam.pipelines.main", "stream", "--study", str(STUDY)]
         command += ["--subscription", REPORTS.replace("topics", "subscriptions"), "--max-disorder", "2s"]
         command += ["--output", options.output or temporary, "--publish-to", ESTIMATES]
