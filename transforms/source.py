@@ -8,6 +8,7 @@ with unbounded splittable reads: Prism and Flink.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import threading
 import time
 import uuid
@@ -41,12 +42,15 @@ from ldpbeam.transforms.stream_windows import FUTURE, windows_of
 from ldpbeam.transforms.watermark import OVER, Watermark
 from ldpbeam.transforms.windows import step
 
+FEEDS = logging.getLogger("ldpbeam.feeds")
 #: Seconds after which a bundle ends, so that what it read becomes durable and is acknowledged.
 BUNDLE_SECONDS = 0.5
 #: Seconds until a reader that had nothing is asked again.
 POLL_SECONDS = 0.1
-#: Seconds between two looks whether the run has been asked to stop.
+#: Seconds between two looks whether the run has been asked to stop, and between two tries to acknowledge.
 LOOKING_SECONDS = 1.0
+#: Seconds between two warnings that acknowledgements fail.
+WARNING_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -221,6 +225,7 @@ class _Place:
         kept = REMEMBERED_WINDOWS * reading.windows.size + reading.windows.allowed_lateness
         self.journal = Journal(reading.output, reading.run, reader, kept)
         self.watermark = Watermark(reading.disorder)
+        self.feed_name = reading.feed.name
         self.feed: OpenFeed = reading.feed.open()
         self.unsafe: deque[_Unsafe] = deque()
         self.current: _Reader | None = None
@@ -230,8 +235,51 @@ class _Place:
         self.over = False
         #: Of the watermark and what is unsafe.
         self.lock = threading.Lock()
+        #: What is durable and not acknowledged yet, in the order in which it became durable.
+        self.durable: deque[_Unsafe] = deque()
+        self._tried = -LOOKING_SECONDS
+        self._warned = -WARNING_SECONDS
         #: Marks are finalised on a pool of threads.
-        self.acknowledging = threading.Lock()
+        self._acknowledging = threading.Lock()
+
+    def acknowledge(self) -> None:
+        """Name the windows of what is durable in the journal, then acknowledge it."""
+        with self._acknowledging:
+            with self.lock:
+                safe = list(self.durable)
+            if not safe:
+                return
+            self._tried = time.monotonic()
+            said = None if self.current is None else self.current.watermark_said
+            self.journal.name({window for one in safe for window in one.windows}, said)
+            self.feed.acknowledge([receipt for one in safe for receipt in one.receipts])
+            with self.lock:
+                for one in safe:
+                    self.durable.remove(one)
+                    self.unsafe.remove(one)
+        for name in {one.reader for one in safe}:
+            reader = _readers.get(name)
+            if reader is not None:
+                reader.forget()
+
+    def acknowledge_again(self) -> None:
+        """Try once more what could not be acknowledged, now and then.
+
+        The mark that made it durable is spent, and there may be no later one: the engine may have gone on
+        with another reader, which speaks only for what it took itself.
+        """
+        if not self.durable or time.monotonic() - self._tried < LOOKING_SECONDS:
+            return
+        try:
+            self.acknowledge()
+        except Exception as error:  # whatever the feed or the file system has
+            if time.monotonic() - self._warned >= WARNING_SECONDS:
+                self._warned = time.monotonic()
+                FEEDS.warning(
+                    "%s: reports are counted and cannot be acknowledged, which is tried again: %s",
+                    self.feed_name,
+                    error,
+                )
 
 
 class _Reader(UnboundedReader):
@@ -251,7 +299,7 @@ class _Reader(UnboundedReader):
         self.published: int | None = None
         if place.current is not None:
             place.current.ended = True
-            place.current._forget()
+            place.current.forget()
         place.current = self
         self._number = 0
         self._looked = -LOOKING_SECONDS
@@ -272,6 +320,7 @@ class _Reader(UnboundedReader):
     def advance(self) -> bool:
         if self.ended:
             return False
+        self.place.acknowledge_again()
         if self._asked_to_stop():
             self.place.journal.stop(self._watermark())
             self._end()
@@ -320,11 +369,11 @@ class _Reader(UnboundedReader):
         self.ended = True
         self._taken = None
         self.place.feed.close()
-        self._forget()
+        self.forget()
         if not (self.place.over and self.reading.stays):
             _places.pop(self.place.key, None)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """A reader that has ended is needed as long as something it took is unsafe."""
         if self.ended and not self.unsafe:
             _readers.pop(self.name, None)
@@ -358,18 +407,16 @@ class _Reader(UnboundedReader):
         return _Mark(self.name, self._number)
 
     def make_safe(self, number: int) -> None:
-        """What it took up to a number is durable: name the windows in the journal, then acknowledge it."""
-        with self.place.acknowledging:
-            safe = [one for one in self.unsafe if one.number <= number]
-            if safe:
-                self.place.journal.name(
-                    {window for one in safe for window in one.windows}, self.watermark_said
-                )
-                self.place.feed.acknowledge([receipt for one in safe for receipt in one.receipts])
-                with self.place.lock:
-                    for one in safe:
-                        self.place.unsafe.remove(one)
-        self._forget()
+        """What it took up to a number is durable, and is acknowledged."""
+        place = self.place
+        with place.lock:
+            place.durable.extend(
+                one
+                for one in place.unsafe
+                if one.reader == self.name and one.number <= number and one not in place.durable
+            )
+        place.acknowledge()
+        self.forget()
 
 
 def _now() -> int:

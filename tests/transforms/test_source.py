@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import pickle
 import threading
 from collections import Counter, deque
@@ -390,6 +391,36 @@ def test_what_could_not_be_acknowledged_is_not_safe_and_is_tried_again_at_the_ne
     assert driven.feed.acknowledged == [receipt]
     assert driven.watermark == -7
     assert progress(driven.reading.run).unsafe == 0
+
+
+def test_what_could_not_be_acknowledged_is_tried_again_though_its_reader_has_been_replaced(
+    drive: Drive, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else its messages would be held for ever, and the stream would neither end nor close a window."""
+    monkeypatch.setattr(source, "LOOKING_SECONDS", 0.0)
+    monkeypatch.setattr(source, "FEEDS", logging.getLogger("said of feeds"))
+    driven = drive(stop_when_idle=SECOND)
+
+    def refuse(receipts: Sequence[str]) -> None:
+        raise OSError("refused")
+
+    driven.feed.before_acknowledging = refuse
+    receipt = driven.come(-5)
+    with pytest.raises(OSError, match="refused"):
+        driven.make_safe()
+    replaced(driven)
+    for _ in range(3):
+        assert not driven.take()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{driven.reading.feed.name}: reports are counted and cannot be acknowledged, which is tried again: "
+        "refused"
+    ]
+    driven.feed.before_acknowledging = lambda receipts: None
+    driven.now += SECOND
+    assert not driven.take()
+    assert driven.feed.acknowledged == [receipt]
+    assert driven.reader.get_watermark() == MAX_TIMESTAMP
+    assert source._readers == {}
 
 
 def test_two_marks_at_once_are_acknowledged_one_after_the_other(drive: Drive) -> None:
