@@ -43,6 +43,8 @@ except ImportError as error:
     pytest.skip(f"{error}, or pip install 'ldpbeam[test]'", allow_module_level=True)
 
 ROOT = Path(__file__).parents[2]
+#: What a source package has beside the folders.
+BESIDE = {"setup.py", "pyproject.toml", "README.md", "LICENSE"}
 PLACE = (
     "--runner",
     "dataflow",
@@ -150,7 +152,7 @@ def files_of_the_package() -> set[str]:
     code = {str(file.relative_to(ROOT)) for package in packages for file in package.glob("*.py")}
     data = {str(file.relative_to(ROOT)) for file in (ROOT / "schemas").glob("*.avsc")}
     assert len(code) > 100 and len(data) >= 4
-    return code | data | {"runners/flink/pom.xml", "ldpbeam/py.typed", "setup.py", "README.md"}
+    return code | data | {"runners/flink/pom.xml", "ldpbeam/py.typed"} | BESIDE
 
 
 def installed(file: str) -> str:
@@ -303,7 +305,7 @@ def test_installed_code_is_staged_as_a_wheel(
     monkeypatch.setattr(wheels, "distribution", lambda _: Distribution.at(about))
     staged = check_submission(google, estimate(), "ldpbeam-0.1.0-py3-none-any.whl")
     wheel = zipfile.ZipFile(io.BytesIO(staged["ldpbeam-0.1.0-py3-none-any.whl"]))
-    needed = {installed(file) for file in files_of_the_package() - {"setup.py", "README.md"}}
+    needed = {installed(file) for file in files_of_the_package() - BESIDE}
     assert needed <= set(wheel.namelist())
     for file in sorted(needed):
         assert wheel.read(file) == (site / file).read_bytes()

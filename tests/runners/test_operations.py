@@ -206,7 +206,7 @@ def test_the_worker_is_beams_of_the_version_that_is_installed(package: dict[str,
 def test_the_wheel_is_made_of_every_folder_of_the_package(package: dict[str, Any]) -> None:
     (wheel,) = [stage for stage in stages_of(IMAGES[0])[1] if stage.name == "wheel"]
     copied = [rest.split() for instruction, rest in wheel.steps if instruction == "COPY"]
-    assert copied[0] == ["setup.py", "README.md", "/source/"]
+    assert copied[0] == ["setup.py", "pyproject.toml", "README.md", "LICENSE", "/source/"]
     assert copied[1:] == [[folder, f"/source/{folder}"] for folder in package["package_dir"].values()]
 
 
