@@ -8,6 +8,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from importlib import metadata
 from typing import Any
 
 from ldpbeam.mechanisms.registry import BrokenPlugin
@@ -41,8 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("differential privacy. Commands:\n")
         for name, (_, summary) in commands.items():
             print(f"  {name:<12}{summary}")
-        print("\nldpbeam COMMAND --help tells a command's options.")
+        print("\nldpbeam COMMAND --help tells a command's options, ldpbeam --version the version.")
         return DONE if given else WRONG
+    if given[0] == "--version":
+        print(f"ldpbeam {metadata.version('ldpbeam')}")
+        return DONE
     name, *rest = given
     # Beam and what it imports say much that is nobody's concern here.
     logging.getLogger().setLevel(logging.ERROR)

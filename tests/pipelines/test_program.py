@@ -1,0 +1,47 @@
+"""The program itself: its version, and the two ways to start it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SETUP = Path(__file__).parents[2] / "setup.py"
+PROGRAM = [str(Path(sys.executable).with_name("ldpbeam"))]
+MODULE = [sys.executable, "-m", "ldpbeam"]
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_version_is_the_packages(command: Any) -> None:
+    (version,) = re.findall(r'^    version="([^"]+)",$', SETUP.read_text(), flags=re.MULTILINE)
+    assert command("--version") == (0, f"ldpbeam {version}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["estimators"], ["estimate"], ["estimat"], []])
+def test_the_module_does_what_the_program_does(arguments: list[str]) -> None:
+    module, program = run(*MODULE, *arguments), run(*PROGRAM, *arguments)
+    assert (module.returncode, module.stdout, module.stderr) == (
+        program.returncode,
+        program.stdout,
+        program.stderr,
+    )
+    assert module.stdout + module.stderr
+
+
+@pytest.mark.parametrize("argument", ["--version", "--help"])
+def test_what_needs_no_beam_waits_for_none(argument: str) -> None:
+    code = (
+        "import sys\n"
+        "from ldpbeam.pipelines.main import main\n"
+        f"assert main([{argument!r}]) == 0\n"
+        "assert 'apache_beam' not in sys.modules\n"
+    )
+    ran = run(sys.executable, "-c", code)
+    assert ran.returncode == 0, ran.stderr
