@@ -8,7 +8,7 @@ FOLDERS := schemas transforms pipelines runners
 TREE   := build/tree
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-stream test test-versions fast fuzz test-busy lint format benchmarks prism-wheel flink-up flink-down clean
+.PHONY: help install constraints demo demo-stream test test-versions fast fuzz test-busy lint format benchmarks prism-wheel flink-up flink-down clean
 
 help:
 	@echo "make demo        simulate people at three services, run the pipeline, compare with the truth"
@@ -19,14 +19,15 @@ help:
 	@echo "make test-busy   every test, ROUNDS=3 times, while BUSY=2 other processes keep the cores busy"
 	@echo "make lint        ruff, mypy, import-linter"
 	@echo "make test-versions  tests with the lowest and the newest versions that setup.py allows"
+	@echo "make constraints renew constraints.txt, the versions that make install takes"
 	@echo "make benchmarks  throughput, beside a per-record pipeline and a bare script"
 	@echo "make prism-wheel the local engine of streams, built with Go, as a wheel for machines without Go"
 	@echo "make flink-up    a Flink cluster on this machine (Java, Maven; make flink-down ends it)"
 
-$(VENV)/.installed: setup.py
+$(VENV)/.installed: setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip setuptools
-	$(BIN)/pip install --quiet --editable '.[test]'
+	$(BIN)/pip install --quiet --upgrade --constraint constraints.txt pip setuptools
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
 	@touch $@
 
 install: $(VENV)/.installed
@@ -86,6 +87,13 @@ test-versions: $(VENV)/.uv
 			|| exit 1; \
 		done; \
 	done
+
+constraints: $(VENV)/.uv
+	@mkdir -p build
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra test --no-header --no-annotate \
+		--no-emit-index-url --no-emit-find-links --output-file build/versions.txt setup.py
+	@sed '/^[^#]/,$$d' constraints.txt | cat - build/versions.txt > build/constraints.txt
+	@mv build/constraints.txt constraints.txt
 
 $(VENV)/.uv: $(VENV)/.installed
 	$(BIN)/pip install --quiet uv
