@@ -3,9 +3,6 @@
 PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
-FOLDERS := schemas transforms pipelines runners
-# mypy and import-linter do not follow setup.py's package_dir, so they read a tree of links.
-TREE   := build/tree
 
 .DEFAULT_GOAL := help
 .PHONY: help install constraints demo demo-stream test test-versions fast fuzz test-busy lint format benchmarks prism-wheel flink-up flink-down clean
@@ -38,17 +35,11 @@ demo: install
 demo-stream: install
 	$(BIN)/python examples/stream/demo.py
 
-$(TREE): $(VENV)/.installed
-	@rm -rf $@ && mkdir -p $@/ldpbeam
-	@for entry in ldpbeam/*; do ln -s "$(CURDIR)/$$entry" $@/ldpbeam/; done
-	@for folder in $(FOLDERS); do ln -s "$(CURDIR)/$$folder" $@/ldpbeam/; done
-
 lint: install
-	@rm -rf $(TREE) && $(MAKE) --no-print-directory $(TREE)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	cd $(TREE) && ../../$(BIN)/mypy --config-file ../../pyproject.toml -p ldpbeam
-	cd $(TREE) && PYTHONPATH=. ../../$(BIN)/lint-imports --config ../../pyproject.toml
+	$(BIN)/mypy -p ldpbeam
+	$(BIN)/lint-imports
 
 format: install
 	$(BIN)/ruff format .

@@ -1,14 +1,13 @@
 """The installation: what Beam workers install too, so the dependencies are here.
 
-The folders ``schemas``, ``transforms``, ``pipelines`` and ``runners`` are installed below ``ldpbeam``:
-top-level packages with names that common would shadow a user's own.
+The folders ``schemas``, ``transforms``, ``pipelines`` and ``runners`` are packages of ``ldpbeam``, which has
+a link to each: top-level packages with names that common would shadow a user's own.
 """
 
 import pathlib
 
-from setuptools import setup
+from setuptools import find_packages, setup
 
-FOLDERS = ("schemas", "transforms", "pipelines", "runners")
 HERE = pathlib.Path(__file__).parent
 
 setup(
@@ -48,15 +47,7 @@ setup(
         "Typing :: Typed",
     ],
     python_requires=">=3.11",
-    packages=[
-        "ldpbeam",
-        "ldpbeam.mechanisms",
-        "ldpbeam.estimators",
-        *(f"ldpbeam.{folder}" for folder in FOLDERS),
-        "ldpbeam.runners.flink",
-        "ldpbeam.runners.prism",
-    ],
-    package_dir={"ldpbeam": "ldpbeam", **{f"ldpbeam.{folder}": folder for folder in FOLDERS}},
+    packages=find_packages(include=["ldpbeam", "ldpbeam.*"]),
     package_data={
         "ldpbeam": ["py.typed"],
         "ldpbeam.schemas": ["*.avsc"],
