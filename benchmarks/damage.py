@@ -19,13 +19,13 @@ import pyarrow as pa
 from benchmarks import inputs
 from benchmarks.pages import show
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.rollup import read_all
-from ldpbeam.schemas.messages import ARROW, BadMessage, Message, decode_messages
-from ldpbeam.transforms.dead_letters import DEAD as DEAD_TAG
-from ldpbeam.transforms.dead_letters import DeadLetter
-from ldpbeam.transforms.files import BadFile, sniff
-from ldpbeam.transforms.read import DAMAGE, read_range, split_or_keep
-from ldpbeam.transforms.validate import ValidateReports, wanted_columns
+from ldpbeam.pipelines.estimates.rollup import read_all
+from ldpbeam.schemas.messages.decode import ARROW, BadMessage, Message, decode_messages
+from ldpbeam.transforms.reports.dead_letters import DEAD as DEAD_TAG
+from ldpbeam.transforms.reports.dead_letters import DeadLetter
+from ldpbeam.transforms.reports.validate import ValidateReports, wanted_columns
+from ldpbeam.transforms.sources.files import BadFile, sniff
+from ldpbeam.transforms.sources.read import DAMAGE, read_range, split_or_keep
 
 WANTED = wanted_columns(inputs.STUDY, None, None)
 FLIPS, TRUNCATIONS = 1_000, 200

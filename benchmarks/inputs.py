@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldpbeam import Answers, tally
-from ldpbeam.schemas import avro
-from ldpbeam.schemas.containers import HEADER_SCHEMA, MAGIC
-from ldpbeam.schemas.snapshots import Snapshot, write_snapshots
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.files.containers import HEADER_SCHEMA, MAGIC
+from ldpbeam.schemas.outputs.snapshots import Snapshot, write_snapshots
+from ldpbeam.schemas.study.yaml_file import parse_study
 
 STUDY_TEXT = """\
 study: damage

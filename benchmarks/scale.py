@@ -32,32 +32,34 @@ import pyarrow as pa
 from apache_beam.utils.timestamp import Timestamp
 
 from benchmarks.pages import show
-from ldpbeam.pipelines import batch, stream_command
-from ldpbeam.pipelines.people import People
-from ldpbeam.pipelines.perturb import simulate
-from ldpbeam.pipelines.report_files import SentReports, write_reports
+from ldpbeam.pipelines.clients.people import People
+from ldpbeam.pipelines.clients.perturb import simulate
+from ldpbeam.pipelines.clients.report_files import SentReports, write_reports
+from ldpbeam.pipelines.commands import stream as stream_command
+from ldpbeam.pipelines.graphs import batch
 from ldpbeam.runners.flink import CHECKPOINT_MILLISECONDS
-from ldpbeam.schemas.avro_rows import BATCH_REPORTS
-from ldpbeam.schemas.snapshots import decode_statistic, encode_statistic
-from ldpbeam.schemas.study import Study
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.schemas.encodings.avro_rows import BATCH_REPORTS
+from ldpbeam.schemas.outputs.snapshots import decode_statistic, encode_statistic
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, Statistic, tally
-from ldpbeam.transforms import native_pubsub, repeats
-from ldpbeam.transforms.aggregate import CombineStatistics
-from ldpbeam.transforms.batches import BatchCoder, tagged
-from ldpbeam.transforms.coders import GroupKey, Statistics, StatisticsCoder
-from ldpbeam.transforms.files import RANGE_BYTES, ReportFile, split
-from ldpbeam.transforms.joins import join
-from ldpbeam.transforms.panes import CombineGroups
-from ldpbeam.transforms.parcels import parcel_of
-from ldpbeam.transforms.pubsub import MOST_MESSAGES, PARCEL_MESSAGES
-from ldpbeam.transforms.read import read_range
-from ldpbeam.transforms.source import BUNDLE_SECONDS
-from ldpbeam.transforms.stream_users import REMEMBERED_WINDOWS
-from ldpbeam.transforms.stream_windows import SplitByWindow
-from ldpbeam.transforms.validate import ValidateReports, wanted_columns
-from ldpbeam.transforms.windows import GATHERED_REPORTS, SplitByStepAndKey
-from ldpbeam.transforms.write import DEAD_LETTER_SHARDS
+from ldpbeam.transforms.joining import repeats
+from ldpbeam.transforms.joining.joins import join
+from ldpbeam.transforms.outputs.write import DEAD_LETTER_SHARDS
+from ldpbeam.transforms.reports.batches import BatchCoder, tagged
+from ldpbeam.transforms.reports.validate import ValidateReports, wanted_columns
+from ldpbeam.transforms.sources import native_pubsub
+from ldpbeam.transforms.sources.files import RANGE_BYTES, ReportFile, split
+from ldpbeam.transforms.sources.parcels import parcel_of
+from ldpbeam.transforms.sources.pubsub import MOST_MESSAGES, PARCEL_MESSAGES
+from ldpbeam.transforms.sources.read import read_range
+from ldpbeam.transforms.sources.source import BUNDLE_SECONDS
+from ldpbeam.transforms.windows.aggregate import CombineStatistics
+from ldpbeam.transforms.windows.coders import GroupKey, Statistics, StatisticsCoder
+from ldpbeam.transforms.windows.cut import GATHERED_REPORTS, SplitByStepAndKey
+from ldpbeam.transforms.windows.panes import CombineGroups
+from ldpbeam.transforms.windows.stream_users import REMEMBERED_WINDOWS
+from ldpbeam.transforms.windows.stream_windows import SplitByWindow
 
 # Dollars, us-central1, of cloud.google.com/dataflow/pricing, as Beam 2.77 has them for its own benchmarks
 # (apache_beam/testing/load_tests/dataflow_cost_consts.py).
@@ -263,7 +265,8 @@ def measure_reading(folder: Path) -> dict[str, Any]:
     """Files to slices; dead letters; and whole runs."""
     from rich.console import Console
 
-    from ldpbeam.pipelines import engines, estimate
+    from ldpbeam.pipelines.estimates import stages as estimate
+    from ldpbeam.pipelines.graphs import engines
     from ldpbeam.runners import direct
 
     study, users, few = study_of(2), 1_000_000, 10_000
@@ -448,7 +451,7 @@ def measure_stream(folder: Path) -> dict[str, Any]:
     from apache_beam.io.gcp.pubsub import PubsubMessage
 
     from examples.stream import client
-    from ldpbeam.schemas.messages import Message
+    from ldpbeam.schemas.messages.decode import Message
 
     study = study_of(2, window="1h")
     validate = ValidateReports(study).function

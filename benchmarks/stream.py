@@ -30,7 +30,7 @@ import numpy as np
 
 from benchmarks.pages import show
 from examples.stream import client, pubsub
-from ldpbeam.schemas.study_file import read_study
+from ldpbeam.schemas.study.yaml_file import read_study
 
 STUDY = Path(__file__).parents[1] / "examples" / "stream" / "rides.yaml"
 TOPIC = f"projects/{pubsub.PROJECT}/topics/rates"

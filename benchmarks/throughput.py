@@ -29,10 +29,10 @@ from benchmarks.pages import show
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
 from ldpbeam.mechanisms import NumericMechanism
-from ldpbeam.schemas import avro
-from ldpbeam.schemas.containers import read_blocks, read_header
-from ldpbeam.schemas.study import Study
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.files.containers import read_blocks, read_header
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, tally
 
 STUDY = """
@@ -58,9 +58,9 @@ def study_and_attribute() -> tuple[Study, Attribute]:
 
 def write_inputs(folder: Path, users: int) -> None:
     """Reports of ``users`` people to three services."""
-    from ldpbeam.pipelines.people import People
-    from ldpbeam.pipelines.perturb import simulate
-    from ldpbeam.pipelines.report_files import write_reports
+    from ldpbeam.pipelines.clients.people import People
+    from ldpbeam.pipelines.clients.perturb import simulate
+    from ldpbeam.pipelines.clients.report_files import write_reports
 
     study, attribute = study_and_attribute()
     values = 180 * np.random.default_rng(0).beta(2, 5, users)
@@ -81,8 +81,9 @@ def run_ldpbeam(folder: Path) -> str:
     """The stream of ``ldpbeam estimate``, up to the snapshot."""
     from rich.console import Console
 
-    from ldpbeam.pipelines import batch, engines, estimate
-    from ldpbeam.pipelines import output as output_of
+    from ldpbeam.pipelines.estimates import stages as estimate
+    from ldpbeam.pipelines.graphs import batch, engines
+    from ldpbeam.pipelines.runs import output as output_of
     from ldpbeam.runners import direct
 
     study, _ = study_and_attribute()

@@ -12,11 +12,11 @@ from importlib import metadata
 from typing import Any
 
 from ldpbeam.mechanisms.registry import BrokenPlugin
-from ldpbeam.pipelines.arguments import Parser
+from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.errors import DONE, INTERRUPTED, OF_THE_MACHINE, WRONG, UserError, machine_problem
 from ldpbeam.pipelines.terminal import shown
-from ldpbeam.schemas.study import Study
-from ldpbeam.schemas.study_file import StudyError
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.yaml_file import StudyError
 
 _PYTHONS_OWN = warnings.formatwarning
 #: A mistake may take several lines.
@@ -89,39 +89,39 @@ def _formatted(message: Warning | str, category: type[Warning], *where: Any, **l
 
 def _perturb(parser: Parser, arguments: list[str]) -> int:
     # Imported where they are needed: Beam takes a second, and --help should not.
-    from ldpbeam.pipelines.perturb_command import perturb_command
+    from ldpbeam.pipelines.commands.perturb import perturb_command
 
     return perturb_command(parser, arguments)
 
 
 def _estimate(parser: Parser, arguments: list[str]) -> int:
-    from ldpbeam.pipelines.estimate_command import estimate_command
+    from ldpbeam.pipelines.commands.estimate import estimate_command
 
     return estimate_command(parser, arguments)
 
 
 def _stream(parser: Parser, arguments: list[str]) -> int:
-    from ldpbeam.pipelines.stream_command import stream_command
+    from ldpbeam.pipelines.commands.stream import stream_command
 
     return stream_command(parser, arguments)
 
 
 def _rollup(parser: Parser, arguments: list[str]) -> int:
-    from ldpbeam.pipelines.rollup_command import rollup_command
+    from ldpbeam.pipelines.commands.rollup import rollup_command
 
     return rollup_command(parser, arguments)
 
 
 def _doctor(parser: Parser, arguments: list[str]) -> int:
-    from ldpbeam.pipelines.doctor_command import doctor_command
+    from ldpbeam.pipelines.commands.doctor import doctor_command
 
     return doctor_command(parser, arguments)
 
 
 def _explain(parser: Parser, arguments: list[str]) -> int:
     parser.add_argument("--study", required=True, help="the study file")
-    from ldpbeam.pipelines.explain import explain
-    from ldpbeam.pipelines.options import study_of
+    from ldpbeam.pipelines.commands.explain import explain
+    from ldpbeam.pipelines.commands.options import study_of
 
     for place, sentence in enumerate(explain(study_of(parser.parse(arguments).study)), 1):
         print(f"{place}. {shown(sentence)}")

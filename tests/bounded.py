@@ -10,11 +10,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ldpbeam.schemas.messages import BadMessage, Message, decode_messages
-from ldpbeam.schemas.reports import Columns
-from ldpbeam.transforms.dead_letters import DeadLetter
-from ldpbeam.transforms.files import sniff
-from ldpbeam.transforms.read import read_range, split_or_keep
+from ldpbeam.schemas.messages.decode import BadMessage, Message, decode_messages
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.reports.dead_letters import DeadLetter
+from ldpbeam.transforms.sources.files import sniff
+from ldpbeam.transforms.sources.read import read_range, split_or_keep
 
 #: What decoding may add to a process, in bytes.
 MOST_GROWTH = 512 * 2**20
@@ -22,7 +22,7 @@ MOST_GROWTH = 512 * 2**20
 _MOST_ADDED = 3 * 2**30
 #: Imported once, in a process that children are forked from.
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["ldpbeam.schemas.messages", "ldpbeam.transforms.read"])
+_CONTEXT.set_forkserver_preload(["ldpbeam.schemas.messages.decode", "ldpbeam.transforms.sources.read"])
 
 
 class Decoded(NamedTuple):

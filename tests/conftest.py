@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ldpbeam.pipelines import perturb, report_files
+from ldpbeam.pipelines.clients import perturb, report_files
+from ldpbeam.pipelines.clients.people import People
 from ldpbeam.pipelines.main import main
-from ldpbeam.pipelines.people import People
-from ldpbeam.schemas.snapshots import Snapshot, read_snapshots
-from ldpbeam.schemas.study import Study
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.yaml_file import parse_study
 
 # The study of issue 3, as it stands.
 COMMUTE = """\

@@ -26,12 +26,12 @@ from apache_beam.utils.timestamp import Timestamp
 from pane_runs import Streamed
 from pane_scripts import Step
 
-from ldpbeam.schemas.snapshots import Snapshot
-from ldpbeam.schemas.study import Study
-from ldpbeam.transforms.batches import WATERMARK
-from ldpbeam.transforms.panes import _Window
-from ldpbeam.transforms.stream_users import JoinStream
-from ldpbeam.transforms.stream_windows import StreamWindows
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.transforms.reports.batches import WATERMARK
+from ldpbeam.transforms.windows.panes import _Window
+from ldpbeam.transforms.windows.stream_users import JoinStream
+from ldpbeam.transforms.windows.stream_windows import StreamWindows
 
 #: The watermark at the end of a stream, and when a timer fires that is not set.
 END, NEVER = 2**53, 2**60

@@ -10,16 +10,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpbeam.domains import Categories, Domain, KeyValuePairs, KeyValues, Vector
-from ldpbeam.pipelines.people import People
-from ldpbeam.pipelines.perturb import simulate
-from ldpbeam.pipelines.report_files import SentReports
-from ldpbeam.schemas.payloads import payload_column
-from ldpbeam.schemas.reports import decoded
-from ldpbeam.schemas.study import Study
-from ldpbeam.schemas.study_file import parse_study
-from ldpbeam.transforms.batches import tagged
-from ldpbeam.transforms.spans import Span
-from ldpbeam.transforms.validate import ValidateReports, wanted_columns
+from ldpbeam.pipelines.clients.people import People
+from ldpbeam.pipelines.clients.perturb import simulate
+from ldpbeam.pipelines.clients.report_files import SentReports
+from ldpbeam.schemas.reports.columns import decoded
+from ldpbeam.schemas.reports.payloads import payload_column
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.reports.batches import tagged
+from ldpbeam.transforms.reports.validate import ValidateReports, wanted_columns
+from ldpbeam.transforms.windows.spans import Span
 
 SECOND = 1000
 _NUMBERS = "{numeric: [0, 10]}"

@@ -21,14 +21,12 @@ from pane_reports import times_of
 from pane_scripts import SECOND, Scenario, Step
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.pipelines.solve import solve
+from ldpbeam.pipelines.estimates.solve import solve
 from ldpbeam.runners import direct
-from ldpbeam.schemas.snapshots import Snapshot
-from ldpbeam.schemas.study import Study
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.study.models import Study
 from ldpbeam.statistics import Statistic, merge, tally
-from ldpbeam.transforms.aggregate import Aggregate, capped
-from ldpbeam.transforms.batches import WATERMARK, BatchCoder, attribute_name
-from ldpbeam.transforms.joins import (
+from ldpbeam.transforms.joining.joins import (
     UserReports,
     by_coordinate,
     by_report_id,
@@ -36,11 +34,13 @@ from ldpbeam.transforms.joins import (
     join,
     without_join,
 )
-from ldpbeam.transforms.panes import Panes
-from ldpbeam.transforms.repeats import DropRepeats
-from ldpbeam.transforms.stream_users import JoinStream
-from ldpbeam.transforms.stream_windows import StreamWindows
-from ldpbeam.transforms.users import GroupUsers
+from ldpbeam.transforms.joining.repeats import DropRepeats
+from ldpbeam.transforms.reports.batches import WATERMARK, BatchCoder, attribute_name
+from ldpbeam.transforms.windows.aggregate import Aggregate, capped
+from ldpbeam.transforms.windows.panes import Panes
+from ldpbeam.transforms.windows.stream_users import JoinStream
+from ldpbeam.transforms.windows.stream_windows import StreamWindows
+from ldpbeam.transforms.windows.users import GroupUsers
 
 
 class Streamed(NamedTuple):

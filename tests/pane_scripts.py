@@ -14,8 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pane_reports import NOT_TO_JOIN, SECOND, TO_JOIN, Report, batches_of, study_text, times_of
 
-from ldpbeam.schemas.study import Study
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.yaml_file import parse_study
 
 
 class Step(NamedTuple):

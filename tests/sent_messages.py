@@ -12,9 +12,9 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
-from ldpbeam.schemas import avro
-from ldpbeam.schemas.messages import ARROW, JSON, LINES, BadMessage, Message, decode_messages
-from ldpbeam.schemas.reports import ATTRIBUTE_KEY, SERVICE_KEY, Columns
+from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.messages.decode import ARROW, JSON, LINES, BadMessage, Message, decode_messages
+from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns
 
 AVRO = "application/avro"
 NEW_YEAR = 1_767_225_600_000

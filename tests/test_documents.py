@@ -19,12 +19,12 @@ from ldpbeam import Categories, Numeric, build_mechanism, registered_mechanisms
 from ldpbeam.domains import Domain, Floats, KeyValuePairs, KeyValues, Vector
 from ldpbeam.estimators import ESTIMATORS
 from ldpbeam.mechanisms import LocalHashing, Mechanism, PrivKVM
-from ldpbeam.mechanisms.local_hashing import xxh32
+from ldpbeam.mechanisms.categories.local_hashing import xxh32
 from ldpbeam.pipelines.main import main
-from ldpbeam.schemas.json_lines import decode_lines
-from ldpbeam.schemas.reports import Columns
-from ldpbeam.schemas.study_file import parse_study, read_study
-from ldpbeam.transforms.validate import checked_payloads
+from ldpbeam.schemas.files.json_lines import decode_lines
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.schemas.study.yaml_file import parse_study, read_study
+from ldpbeam.transforms.reports.validate import checked_payloads
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -198,7 +198,8 @@ def test_every_mechanism_and_estimator_has_its_source() -> None:
 
 
 def test_every_reason_of_a_dead_letter_is_documented() -> None:
-    from ldpbeam.transforms import read, validate
+    from ldpbeam.transforms.reports import validate
+    from ldpbeam.transforms.sources import read
 
     for reason in (*validate.REASONS[1:], read.BAD_FILE, read.CORRUPT_BLOCK, read.NOT_JSON):
         assert f"`{reason}`" in REPORTS

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from ldpbeam.mechanisms import RandomisedResponse
-from ldpbeam.schemas.snapshots import read_snapshots
-from ldpbeam.schemas.study_file import read_study
+from ldpbeam.schemas.outputs.snapshots import read_snapshots
+from ldpbeam.schemas.study.yaml_file import read_study
 
 ROOT = Path(__file__).parents[1]
 IRS = ROOT.parent / "shared" / "data" / "irs-income-2013-by-zip.csv"

@@ -12,9 +12,9 @@ import pytest
 from apache_beam.testing.load_tests import dataflow_cost_consts as prices
 
 from benchmarks import scale
-from ldpbeam.pipelines import batch
-from ldpbeam.transforms.batches import BatchCoder
-from ldpbeam.transforms.windows import SplitByStepAndKey
+from ldpbeam.pipelines.graphs import batch
+from ldpbeam.transforms.reports.batches import BatchCoder
+from ldpbeam.transforms.windows.cut import SplitByStepAndKey
 
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from ldpbeam.pipelines.rollup import read_all
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.pipelines.estimates.rollup import read_all
+from ldpbeam.schemas.study.yaml_file import parse_study
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "scheduling.md").read_text(encoding="utf-8")

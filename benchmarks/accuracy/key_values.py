@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.accuracy.trials import asked, collected, header, row, summary
 from ldpbeam import Answers, Attribute, Estimate, Statistic, estimate, tally
 from ldpbeam.domains import Floats, KeyValuePairs, KeyValues, Numeric
-from ldpbeam.mechanisms.privkv import PrivKVM
+from ldpbeam.mechanisms.key_values.privkv import PrivKVM
 from ldpbeam.populations import gaussian_keys, linear_keys, people_of, power_law_keys
 
 RANGE = Numeric(-1.0, 1.0)

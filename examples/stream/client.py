@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpbeam.pipelines.people import People
-from ldpbeam.pipelines.perturb import simulate
-from ldpbeam.pipelines.report_files import SentReports
-from ldpbeam.schemas.payloads import payload_column
-from ldpbeam.schemas.reports import ATTRIBUTE_KEY, SERVICE_KEY
-from ldpbeam.schemas.study import Study
+from ldpbeam.pipelines.clients.people import People
+from ldpbeam.pipelines.clients.perturb import simulate
+from ldpbeam.pipelines.clients.report_files import SentReports
+from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY
+from ldpbeam.schemas.reports.payloads import payload_column
+from ldpbeam.schemas.study.models import Study
 
 
 class Outgoing(NamedTuple):

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, KeyValues
+from ldpbeam.estimators.admm import admm, check_hierarchy
 from ldpbeam.estimators.em import FIXED_POINT_TOLERANCE, check_ems, em, ems, ems_is_fixed_point
 from ldpbeam.estimators.estimate import Estimate, Estimator, Progress, Question
 from ldpbeam.estimators.frequencies import (
@@ -26,13 +27,9 @@ from ldpbeam.estimators.frequencies import (
     norm_sub_estimate,
     threshold,
 )
-from ldpbeam.estimators.hierarchy import admm, check_hierarchy
-from ldpbeam.estimators.joint import check_joined, ule
-from ldpbeam.estimators.key_value import check_key_value, key_value
-from ldpbeam.estimators.means import check_mean, check_uwa, ivw, ua, uwa
-from ldpbeam.estimators.mixture_reduction import check_mr, mr
-from ldpbeam.estimators.pckv import check_pckv_em, check_pckv_mr, pckv_em, pckv_mr
-from ldpbeam.estimators.privkv import (
+from ldpbeam.estimators.key_values.key_value import check_key_value, key_value
+from ldpbeam.estimators.key_values.pckv import check_pckv_em, check_pckv_mr, pckv_em, pckv_mr
+from ldpbeam.estimators.key_values.privkv import (
     check_privkv_em,
     check_privkv_mle,
     check_privkvm,
@@ -40,7 +37,10 @@ from ldpbeam.estimators.privkv import (
     privkv_mle,
     privkvm,
 )
-from ldpbeam.estimators.reduction import STRATEGIES
+from ldpbeam.estimators.means import check_mean, check_uwa, ivw, ua, uwa
+from ldpbeam.estimators.mixture_reduction.merging import STRATEGIES
+from ldpbeam.estimators.mixture_reduction.mr import check_mr, mr
+from ldpbeam.estimators.ule import check_joined, ule
 from ldpbeam.estimators.wiener import iiw
 from ldpbeam.statistics import Statistic
 

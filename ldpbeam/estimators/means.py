@@ -12,7 +12,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.estimate import Estimate, Question
-from ldpbeam.estimators.joint import (
+from ldpbeam.estimators.ule import (
     JointLikelihood,
     check_joined,
     information_kept,

@@ -4,17 +4,19 @@ To add one, write its file and name it here, or ship it in a package of your own
 ``ldpbeam.mechanisms``.
 """
 
-from ldpbeam.mechanisms.binned import Binned
-from ldpbeam.mechanisms.discrete_square_wave import DiscreteSquareWave
-from ldpbeam.mechanisms.gaussian import Gaussian
-from ldpbeam.mechanisms.general_wave import GeneralWave
-from ldpbeam.mechanisms.haar import Haar
-from ldpbeam.mechanisms.hadamard import HadamardResponse
-from ldpbeam.mechanisms.hierarchy import Hierarchy
-from ldpbeam.mechanisms.hybrid import Hybrid
-from ldpbeam.mechanisms.key_value import KeyValueMechanism
-from ldpbeam.mechanisms.laplace import Laplace
-from ldpbeam.mechanisms.local_hashing import LocalHashing
+from ldpbeam.mechanisms.categories.hadamard import HadamardResponse
+from ldpbeam.mechanisms.categories.local_hashing import LocalHashing
+from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse
+from ldpbeam.mechanisms.categories.unary_encoding import (
+    OptimisedUnaryEncoding,
+    SymmetricUnaryEncoding,
+    UnaryEncoding,
+)
+from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism
+from ldpbeam.mechanisms.key_values.pckv import PCKVGRR
+from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM
+from ldpbeam.mechanisms.key_values.pckv_slots import PCKVUE
+from ldpbeam.mechanisms.key_values.privkv import PrivKV, PrivKVM
 from ldpbeam.mechanisms.mechanism import (
     CategoricalMechanism,
     FrequencyMechanism,
@@ -22,22 +24,20 @@ from ldpbeam.mechanisms.mechanism import (
     NumericMechanism,
     Uniforms,
 )
-from ldpbeam.mechanisms.pckv import PCKVGRR
-from ldpbeam.mechanisms.pckv_piecewise import PCKVPM
-from ldpbeam.mechanisms.pckv_slots import PCKVUE
-from ldpbeam.mechanisms.piecewise import Piecewise
-from ldpbeam.mechanisms.privkv import PrivKV, PrivKVM
-from ldpbeam.mechanisms.randomised_response import RandomisedResponse
+from ldpbeam.mechanisms.numbers.discrete_square_wave import DiscreteSquareWave
+from ldpbeam.mechanisms.numbers.gaussian import Gaussian
+from ldpbeam.mechanisms.numbers.general_wave import GeneralWave
+from ldpbeam.mechanisms.numbers.hybrid import Hybrid
+from ldpbeam.mechanisms.numbers.laplace import Laplace
+from ldpbeam.mechanisms.numbers.piecewise import Piecewise
+from ldpbeam.mechanisms.numbers.square_wave import SquareWave
+from ldpbeam.mechanisms.numbers.stochastic_rounding import StochasticRounding
+from ldpbeam.mechanisms.ranges.binned import Binned
+from ldpbeam.mechanisms.ranges.haar import Haar
+from ldpbeam.mechanisms.ranges.hierarchy import Hierarchy
 from ldpbeam.mechanisms.registry import build_mechanism, register, registered_mechanisms
-from ldpbeam.mechanisms.sampled_coordinate import SampledCoordinate
-from ldpbeam.mechanisms.secure import SecureUniforms
-from ldpbeam.mechanisms.square_wave import SquareWave
-from ldpbeam.mechanisms.stochastic_rounding import StochasticRounding
-from ldpbeam.mechanisms.unary_encoding import (
-    OptimisedUnaryEncoding,
-    SymmetricUnaryEncoding,
-    UnaryEncoding,
-)
+from ldpbeam.mechanisms.uniforms import SecureUniforms
+from ldpbeam.mechanisms.vectors import SampledCoordinate
 
 __all__ = [
     "PCKVGRR",

@@ -11,9 +11,9 @@ from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
-from ldpbeam.mechanisms.choice import AUTO, better_oracle
+from ldpbeam.mechanisms.categories.choice import AUTO, better_oracle
 from ldpbeam.mechanisms.mechanism import Mechanism
-from ldpbeam.mechanisms.sampled_coordinate import SampledCoordinate
+from ldpbeam.mechanisms.vectors import SampledCoordinate
 
 ENTRY_POINTS = "ldpbeam.mechanisms"
 

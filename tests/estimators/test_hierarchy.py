@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from ldpbeam import Attribute, Numeric, ServiceVersion, build_mechanism
 from ldpbeam.estimators import Estimate, Question, estimate
+from ldpbeam.estimators.admm import admm, check_hierarchy, nearest_distribution
 from ldpbeam.estimators.frequencies import norm_sub
-from ldpbeam.estimators.hierarchy import admm, check_hierarchy, nearest_distribution
 from ldpbeam.mechanisms import Mechanism, Piecewise
-from ldpbeam.mechanisms.binned import Binned
-from ldpbeam.mechanisms.haar import Haar
-from ldpbeam.mechanisms.hierarchy import Hierarchy, constrained_inference
+from ldpbeam.mechanisms.ranges.binned import Binned
+from ldpbeam.mechanisms.ranges.haar import Haar
+from ldpbeam.mechanisms.ranges.hierarchy import Hierarchy, constrained_inference
 from ldpbeam.statistics import Answers, Statistic, empty, tally
 
 Floats = NDArray[np.float64]

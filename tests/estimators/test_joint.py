@@ -14,7 +14,7 @@ from scipy import special
 
 from ldpbeam import Attribute, Categories, Estimate, Numeric, ServiceVersion, estimate
 from ldpbeam.estimators import Question
-from ldpbeam.estimators.joint import JointLikelihood, information_kept, ule
+from ldpbeam.estimators.ule import JointLikelihood, information_kept, ule
 from ldpbeam.mechanisms import (
     Laplace,
     Mechanism,
@@ -140,7 +140,7 @@ FORMS = {
 
 
 def take_form(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = importlib.import_module("ldpbeam.estimators.joint")
+    module = importlib.import_module("ldpbeam.estimators.ule")
     for name, value in FORMS[form].items():
         monkeypatch.setattr(module, name, value)
 

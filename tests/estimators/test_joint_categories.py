@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ldpbeam import Attribute, Categories, Estimate, ServiceVersion, estimate
 from ldpbeam.estimators import Question
-from ldpbeam.estimators.joint import JointLikelihood, ule
+from ldpbeam.estimators.ule import JointLikelihood, ule
 from ldpbeam.mechanisms import (
     HadamardResponse,
     LocalHashing,
@@ -137,7 +137,7 @@ def test_all_forms_of_the_product_agree(form: str, monkeypatch: pytest.MonkeyPat
     answers = ask(FOUR, users, 2, 0.7)
     statistic = tally(FOUR, users, answers)
     for name, value in FORMS[form].items():
-        monkeypatch.setattr(importlib.import_module("ldpbeam.estimators.joint"), name, value)
+        monkeypatch.setattr(importlib.import_module("ldpbeam.estimators.ule"), name, value)
     likelihood = JointLikelihood(Question(FOUR, statistic, services))
     assert (likelihood._matrix is not None) == (form == "matrix")
     assert (likelihood._table is not None) == (form == "table")

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
 from ldpbeam.domains import KeyValuePairs, KeyValues
 from ldpbeam.estimators import Estimate, Question
-from ldpbeam.estimators.key_value import check_key_value, key_value
-from ldpbeam.estimators.pckv import check_pckv_em, check_pckv_mr, pckv_em, pckv_mr
-from ldpbeam.estimators.privkv import (
+from ldpbeam.estimators.key_values.key_value import check_key_value, key_value
+from ldpbeam.estimators.key_values.pckv import check_pckv_em, check_pckv_mr, pckv_em, pckv_mr
+from ldpbeam.estimators.key_values.privkv import (
     check_privkv_em,
     check_privkv_mle,
     check_privkvm,
@@ -28,11 +28,11 @@ from ldpbeam.estimators.privkv import (
     privkvm,
 )
 from ldpbeam.mechanisms import Mechanism, Piecewise, RandomisedResponse
-from ldpbeam.mechanisms.key_value import KeyValueMechanism
-from ldpbeam.mechanisms.pckv import PCKVGRR
-from ldpbeam.mechanisms.pckv_piecewise import PCKVPM
-from ldpbeam.mechanisms.pckv_slots import PCKVUE
-from ldpbeam.mechanisms.privkv import PrivKV, PrivKVM
+from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism
+from ldpbeam.mechanisms.key_values.pckv import PCKVGRR
+from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM
+from ldpbeam.mechanisms.key_values.pckv_slots import PCKVUE
+from ldpbeam.mechanisms.key_values.privkv import PrivKV, PrivKVM
 from ldpbeam.populations import gaussian_keys, linear_keys, people_of, power_law_keys
 from ldpbeam.statistics import Answers, Moments, Statistic, empty, tally
 

@@ -19,9 +19,14 @@ from ldpbeam.domains import Domain, Integers, KeyValues
 from ldpbeam.estimators import Question
 from ldpbeam.estimators.em import em, ems
 from ldpbeam.estimators.estimate import Estimate
-from ldpbeam.estimators.mixture_reduction import check_mr, mr
-from ldpbeam.estimators.reduction import ReducedChannel, merged_labels, reduce_mixture, smallest
-from ldpbeam.estimators.windows import Windows, bootstrap
+from ldpbeam.estimators.mixture_reduction.merging import (
+    ReducedChannel,
+    merged_labels,
+    reduce_mixture,
+    smallest,
+)
+from ldpbeam.estimators.mixture_reduction.mr import check_mr, mr
+from ldpbeam.estimators.mixture_reduction.neighbours import Windows, bootstrap
 from ldpbeam.mechanisms import (
     HadamardResponse,
     LocalHashing,

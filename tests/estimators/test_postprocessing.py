@@ -31,11 +31,11 @@ from ldpbeam.mechanisms import (
     SquareWave,
     SymmetricUnaryEncoding,
 )
-from ldpbeam.mechanisms.binned import Binned
-from ldpbeam.mechanisms.discrete_square_wave import DiscreteSquareWave
-from ldpbeam.mechanisms.general_wave import GeneralWave
-from ldpbeam.mechanisms.hybrid import Hybrid
-from ldpbeam.mechanisms.unary_encoding import UnaryEncoding
+from ldpbeam.mechanisms.categories.unary_encoding import UnaryEncoding
+from ldpbeam.mechanisms.numbers.discrete_square_wave import DiscreteSquareWave
+from ldpbeam.mechanisms.numbers.general_wave import GeneralWave
+from ldpbeam.mechanisms.numbers.hybrid import Hybrid
+from ldpbeam.mechanisms.ranges.binned import Binned
 from ldpbeam.metrics import quantiles, range_share
 from ldpbeam.statistics import Answers, Moments, Statistic, empty, tally
 

@@ -12,7 +12,7 @@ from ldpbeam.estimators import Question
 from ldpbeam.estimators.frequencies import norm_sub, unbiased_shares
 from ldpbeam.estimators.wiener import iiw, iterative_wiener
 from ldpbeam.mechanisms import Mechanism, RandomisedResponse
-from ldpbeam.mechanisms.binned import Binned
+from ldpbeam.mechanisms.ranges.binned import Binned
 from ldpbeam.metrics import mean_absolute_error
 from ldpbeam.statistics import Answers, tally
 

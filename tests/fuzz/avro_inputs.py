@@ -14,7 +14,7 @@ import cramjam
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from fuzz.mutations import edge, mutated, zigzag
-from ldpbeam.schemas import avro
+from ldpbeam.schemas.encodings import avro
 
 REPORT = avro.schema("report")
 FIELDS = ("user_id", "attribute", "service", "event_time", "report_id", "payload", "app", "other")

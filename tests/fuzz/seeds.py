@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from fuzz import snapshot_inputs
 from fuzz.study_inputs import seeds as studies
 from fuzz.targets import SEEDS
-from ldpbeam.schemas import avro
+from ldpbeam.schemas.encodings import avro
 
 HOUR = 1_767_225_600_000
 RECORDS = [

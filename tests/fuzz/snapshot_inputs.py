@@ -15,10 +15,10 @@ import numpy as np
 from fuzz.avro_inputs import COMPRESS
 from fuzz.mutations import edge, mutated, zigzag
 from ldpbeam import Answers, tally
-from ldpbeam.schemas.avro import schema
-from ldpbeam.schemas.containers import write_header
-from ldpbeam.schemas.snapshots import Snapshot, write_snapshots
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.schemas.encodings.avro import schema
+from ldpbeam.schemas.files.containers import write_header
+from ldpbeam.schemas.outputs.snapshots import Snapshot, write_snapshots
+from ldpbeam.schemas.study.yaml_file import parse_study
 
 STUDY = parse_study("""\
 study: small

@@ -16,14 +16,14 @@ import pyarrow as pa
 from fuzz import avro_inputs, columnar_inputs, json_inputs, snapshot_inputs, study_inputs
 from fuzz.mutations import mutated
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.rollup import read_all, rolled_up
-from ldpbeam.pipelines.solve import solve
-from ldpbeam.schemas.messages import BadMessage, Message, decode_messages
-from ldpbeam.schemas.study_file import StudyError, parse_study, read_study
-from ldpbeam.transforms.dead_letters import DeadLetter, Disclosure, emit
-from ldpbeam.transforms.files import BadFile, sniff
-from ldpbeam.transforms.read import read_range, split_or_keep
-from ldpbeam.transforms.validate import ValidateReports, wanted_columns
+from ldpbeam.pipelines.estimates.rollup import read_all, rolled_up
+from ldpbeam.pipelines.estimates.solve import solve
+from ldpbeam.schemas.messages.decode import BadMessage, Message, decode_messages
+from ldpbeam.schemas.study.yaml_file import StudyError, parse_study, read_study
+from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, emit
+from ldpbeam.transforms.reports.validate import ValidateReports, wanted_columns
+from ldpbeam.transforms.sources.files import BadFile, sniff
+from ldpbeam.transforms.sources.read import read_range, split_or_keep
 
 SEEDS = Path(__file__).parents[1] / "data" / "fuzz"
 STUDY = parse_study("""\

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam.pipelines.report_files import SentReports
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.pipelines.clients.report_files import SentReports
+from ldpbeam.schemas.study.yaml_file import parse_study
 
 CLIENT = Path(__file__).parents[2] / "examples" / "stream" / "client.py"
 PATIENCE = 600.0  # seconds until something that should come is given up; never reached when all is well

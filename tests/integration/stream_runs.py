@@ -19,10 +19,10 @@ from typing import Any
 import fastavro
 from stream_messages import PATIENCE
 
-from ldpbeam.pipelines.report_files import SentReports
-from ldpbeam.schemas.snapshots import Snapshot, read_snapshots
+from ldpbeam.pipelines.clients.report_files import SentReports
+from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.statistics import Statistic
-from ldpbeam.transforms.journal import OpenWindow, named_windows
+from ldpbeam.transforms.sources.journal import OpenWindow, named_windows
 
 #: Set in the environment of a run, and so of every process that it starts.
 MARK = "LDPBEAM_TESTED_RUN"

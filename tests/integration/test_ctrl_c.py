@@ -22,8 +22,8 @@ attributes:
     services: {a: {mechanism: square_wave, epsilon: 1.0}, b: {mechanism: piecewise, epsilon: 1.0}}
     estimates: {alone: {estimator: ems, services: [a]}}
 """
-COMBINED = "ldpbeam.transforms.aggregate:CombineStatistics.extract_output"
-ESTIMATED = "ldpbeam.pipelines.estimate_command:stages.estimate_all"
+COMBINED = "ldpbeam.transforms.windows.aggregate:CombineStatistics.extract_output"
+ESTIMATED = "ldpbeam.pipelines.commands.estimate:stages.estimate_all"
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_rollup(command: Any, study: Path, reports: Path, tmp_path: Path) -> Non
     first, output = tmp_path / "first", tmp_path / "out"
     assert command("estimate", "--study", study, "--input", reports / "*", "--output", first).code == 0
     run = ["rollup", "--study", study, "--statistics", first / "statistics" / "*", "--output", output]
-    said = interrupted("ldpbeam.pipelines.rollup_command:estimate_all", tmp_path, *run)
+    said = interrupted("ldpbeam.pipelines.commands.rollup:estimate_all", tmp_path, *run)
     assert said == "ldpbeam: rollup was interrupted; the same command starts it again"
     assert outputs(output) == set()
     assert command(*run).code == 0
@@ -103,7 +103,7 @@ def test_perturb(command: Any, study: Path, people: Path, tmp_path: Path) -> Non
     run = ["perturb", "--study", study, "--attribute", "x", "--input", people, "--value-column", "x"]
     run += ["--output", output]
     # The reports to one service are written, those to the other are not.
-    said = interrupted("ldpbeam.pipelines.perturb_command:write_reports", tmp_path, *run, call=2)
+    said = interrupted("ldpbeam.pipelines.commands.perturb:write_reports", tmp_path, *run, call=2)
     assert said == "ldpbeam: perturb was interrupted; the same command starts it again"
     assert list(output.iterdir()) == []
     assert command(*run).code == 0

@@ -23,12 +23,12 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow import dataflow_runner
 
 from ldpbeam.mechanisms import registry
-from ldpbeam.pipelines import estimate as stages
-from ldpbeam.pipelines.arguments import Parser
-from ldpbeam.pipelines.batch import BatchJob
-from ldpbeam.pipelines.engines import add_engine_options, engine_of
+from ldpbeam.pipelines.commands.arguments import Parser
+from ldpbeam.pipelines.estimates import stages
+from ldpbeam.pipelines.graphs.batch import BatchJob
+from ldpbeam.pipelines.graphs.engines import add_engine_options, engine_of
 from ldpbeam.runners import dataflow, wheels
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.schemas.study.yaml_file import parse_study
 
 if TYPE_CHECKING:
     from google_server import GoogleServer, Job
@@ -264,8 +264,8 @@ def test_a_checkout_is_staged_as_a_source_package_and_its_job_is_a_local_run(
     assert files_of_the_package() <= names
     target = pip_install(source, tmp_path / "target")
     told = (
-        "import ldpbeam.pipelines.main, ldpbeam.transforms.stream_users as there\n"
-        "from ldpbeam.schemas.avro import schema; schema('report'); print(there.__file__)"
+        "import ldpbeam.pipelines.main, ldpbeam.transforms.windows.stream_users as there\n"
+        "from ldpbeam.schemas.encodings.avro import schema; schema('report'); print(there.__file__)"
     )
     environment = {**os.environ, "PYTHONPATH": str(target)}
     said = subprocess.run(

@@ -33,9 +33,9 @@ from stream_runs import (
     streaming,
 )
 
-from ldpbeam.pipelines.write_panes import estimate_id
-from ldpbeam.schemas.snapshots import read_snapshots
-from ldpbeam.transforms.journal import OpenWindow
+from ldpbeam.pipelines.estimates.write_panes import estimate_id
+from ldpbeam.schemas.outputs.snapshots import read_snapshots
+from ldpbeam.transforms.sources.journal import OpenWindow
 
 if TYPE_CHECKING:
     from pubsub_server import PubSubServer

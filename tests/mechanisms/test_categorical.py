@@ -29,11 +29,10 @@ from ldpbeam.mechanisms import (
     SampledCoordinate,
     StochasticRounding,
     SymmetricUnaryEncoding,
-    local_hashing,
-    unary_encoding,
 )
-from ldpbeam.mechanisms.local_hashing import HashingChannel, xxh32
-from ldpbeam.mechanisms.unary_encoding import UnaryEncoding
+from ldpbeam.mechanisms.categories import local_hashing, unary_encoding
+from ldpbeam.mechanisms.categories.local_hashing import HashingChannel, xxh32
+from ldpbeam.mechanisms.categories.unary_encoding import UnaryEncoding
 
 Floats = NDArray[np.float64]
 #: Those whose reports have a channel: with any seed they are too many.

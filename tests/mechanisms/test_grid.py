@@ -12,15 +12,15 @@ import pytest
 
 from ldpbeam.domains import Floats, Integers, KeyValuePairs, Numeric
 from ldpbeam.mechanisms import build_mechanism
-from ldpbeam.mechanisms.gaussian import Gaussian, NormalLattice, normal_lattice
-from ldpbeam.mechanisms.general_wave import GeneralWave
-from ldpbeam.mechanisms.grid import DRAWS, STEPS, Wave, places, wave
-from ldpbeam.mechanisms.hybrid import Hybrid
-from ldpbeam.mechanisms.laplace import CELLS, Laplace, noise_table, noisy_cells
-from ldpbeam.mechanisms.pckv_piecewise import PCKVPM, slot_draws, slot_wave
-from ldpbeam.mechanisms.piecewise import Piecewise
-from ldpbeam.mechanisms.square_wave import SquareWave
-from ldpbeam.mechanisms.stochastic_rounding import StochasticRounding
+from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM, slot_draws, slot_wave
+from ldpbeam.mechanisms.numbers.gaussian import Gaussian, NormalLattice, normal_lattice
+from ldpbeam.mechanisms.numbers.general_wave import GeneralWave
+from ldpbeam.mechanisms.numbers.grid import DRAWS, STEPS, Wave, places, wave
+from ldpbeam.mechanisms.numbers.hybrid import Hybrid
+from ldpbeam.mechanisms.numbers.laplace import CELLS, Laplace, noise_table, noisy_cells
+from ldpbeam.mechanisms.numbers.piecewise import Piecewise
+from ldpbeam.mechanisms.numbers.square_wave import SquareWave
+from ldpbeam.mechanisms.numbers.stochastic_rounding import StochasticRounding
 
 EPSILONS = (0.1, 1.0, 4.0, 8.0)
 #: What a likelihood ratio may be above exp(epsilon), relatively.

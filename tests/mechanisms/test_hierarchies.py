@@ -16,9 +16,9 @@ from scipy.linalg import hadamard
 
 from ldpbeam import Attribute, Numeric, ServiceVersion, build_mechanism
 from ldpbeam.mechanisms import RandomisedResponse, SecureUniforms
-from ldpbeam.mechanisms.binned import BinMechanism, Binned
-from ldpbeam.mechanisms.haar import Haar
-from ldpbeam.mechanisms.hierarchy import Hierarchy, constrained_inference, node_variance
+from ldpbeam.mechanisms.ranges.binned import BinMechanism, Binned
+from ldpbeam.mechanisms.ranges.haar import Haar
+from ldpbeam.mechanisms.ranges.hierarchy import Hierarchy, constrained_inference, node_variance
 
 Floats = NDArray[np.float64]
 DOMAIN = Numeric(-3.0, 7.0)

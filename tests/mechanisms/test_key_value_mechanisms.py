@@ -15,14 +15,14 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-import ldpbeam.mechanisms.pckv_slots as pckv_slots
+import ldpbeam.mechanisms.key_values.pckv_slots as pckv_slots
 from ldpbeam.domains import KeyValuePairs, KeyValues, Numeric
 from ldpbeam.mechanisms import SecureUniforms, build_mechanism
-from ldpbeam.mechanisms.key_value import KeyValueMechanism
-from ldpbeam.mechanisms.pckv import PCKVGRR, PaddedKeyValueMechanism
-from ldpbeam.mechanisms.pckv_piecewise import PCKVPM
-from ldpbeam.mechanisms.pckv_slots import PCKVUE, SlotsKeyValueMechanism
-from ldpbeam.mechanisms.privkv import PrivKV, PrivKVM
+from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism
+from ldpbeam.mechanisms.key_values.pckv import PCKVGRR, PaddedKeyValueMechanism
+from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM
+from ldpbeam.mechanisms.key_values.pckv_slots import PCKVUE, SlotsKeyValueMechanism
+from ldpbeam.mechanisms.key_values.privkv import PrivKV, PrivKVM
 
 Floats = NDArray[np.float64]
 #: A person: the value on [0, 1] of each key they have.

@@ -27,9 +27,9 @@ from ldpbeam.mechanisms import (
     SquareWave,
     StochasticRounding,
 )
-from ldpbeam.mechanisms.gaussian import Gaussian
-from ldpbeam.mechanisms.general_wave import GeneralWave
-from ldpbeam.mechanisms.hybrid import Hybrid
+from ldpbeam.mechanisms.numbers.gaussian import Gaussian
+from ldpbeam.mechanisms.numbers.general_wave import GeneralWave
+from ldpbeam.mechanisms.numbers.hybrid import Hybrid
 
 KNOWN = ldpbeam.registered_mechanisms()
 NUMERIC = tuple(name for name, kind in KNOWN.items() if issubclass(kind, NumericMechanism))

@@ -28,10 +28,10 @@ from ldpbeam.mechanisms import (
     StochasticRounding,
     registered_mechanisms,
 )
-from ldpbeam.mechanisms.discrete_square_wave import DiscreteBandChannel, DiscreteSquareWave
-from ldpbeam.mechanisms.gaussian import Gaussian, hockey_stick
-from ldpbeam.mechanisms.general_wave import GeneralWave
-from ldpbeam.mechanisms.hybrid import Hybrid
+from ldpbeam.mechanisms.numbers.discrete_square_wave import DiscreteBandChannel, DiscreteSquareWave
+from ldpbeam.mechanisms.numbers.gaussian import Gaussian, hockey_stick
+from ldpbeam.mechanisms.numbers.general_wave import GeneralWave
+from ldpbeam.mechanisms.numbers.hybrid import Hybrid
 from ldpbeam.metrics import wasserstein
 
 Floats = NDArray[np.float64]

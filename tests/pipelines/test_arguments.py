@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from apache_beam.options.pipeline_options import GoogleCloudOptions, StandardOptions
 
-from ldpbeam.pipelines import engines
+from ldpbeam.pipelines.graphs import engines
 
 NOW = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 

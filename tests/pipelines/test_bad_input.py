@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.schemas.study.yaml_file import parse_study
 
 
 def report(user: str, **changes: Any) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.pipelines import estimate_command
-from ldpbeam.pipelines.costs import slow_parts
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.pipelines.commands import estimate as estimate_command
+from ldpbeam.pipelines.runs.costs import slow_parts
+from ldpbeam.schemas.study.yaml_file import parse_study
 
 TEXT = """\
 study: many

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.pipelines import estimate as stages
-from ldpbeam.schemas import avro
-from ldpbeam.schemas.study_file import parse_study
-from ldpbeam.transforms import files
+from ldpbeam.pipelines.estimates import stages
+from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.sources import files
 
 FILES, REPORTS, BLOCK = 7, 2_000, 10
 

@@ -10,8 +10,8 @@ import fastavro
 import numpy as np
 import pytest
 
-from ldpbeam.schemas.avro import schema
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.schemas.encodings.avro import schema
+from ldpbeam.schemas.study.yaml_file import parse_study
 
 TEXT = """\
 study: s

@@ -13,7 +13,7 @@ import fastavro
 import numpy as np
 import pytest
 
-from ldpbeam.schemas.study import Study
+from ldpbeam.schemas.study.models import Study
 from ldpbeam.statistics import Answers, tally
 
 HOUR = 3_600_000

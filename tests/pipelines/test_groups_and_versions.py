@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.schemas.study_file import parse_study
-from ldpbeam.schemas.times import rfc3339
+from ldpbeam.schemas.study.times import rfc3339
+from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import merge
 
 HOUR = 3_600_000

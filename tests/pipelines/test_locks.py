@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from apache_beam.io import localfilesystem
 
-from ldpbeam.pipelines import estimate, locks
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.locks import locked
+from ldpbeam.pipelines.estimates import stages as estimate
+from ldpbeam.pipelines.runs import locks
+from ldpbeam.pipelines.runs.locks import locked
 
 Held = Callable[..., Any]
 
@@ -139,7 +140,7 @@ def test_the_marker_of_a_run_that_was_killed_is_forgotten(tmp_path: Path) -> Non
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     code = (
-        "import sys, time; from ldpbeam.pipelines.locks import locked\n"
+        "import sys, time; from ldpbeam.pipelines.runs.locks import locked\n"
         "with locked(sys.argv[1], alone=True): print('held', flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE) as process:

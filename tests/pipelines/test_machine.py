@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from apache_beam.io.filesystem import BeamIOError
 
-from ldpbeam.pipelines import engines, estimate
 from ldpbeam.pipelines.errors import machine_problem
+from ldpbeam.pipelines.estimates import stages as estimate
+from ldpbeam.pipelines.graphs import engines
 from ldpbeam.runners import direct
-from ldpbeam.transforms import write
+from ldpbeam.transforms.outputs import write
 
 FULL = OSError(errno.ENOSPC, "No space left on device", "/out/f")
 

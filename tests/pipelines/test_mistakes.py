@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ldpbeam.schemas.study_file import parse_study
-from ldpbeam.transforms import validate
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.reports import validate
 
 RECORD = {"attribute": "x", "service": "a", "event_time": 1_795_168_800_000, "payload": 0.5}
 

@@ -17,10 +17,10 @@ import ldpbeam
 from ldpbeam import Answers, tally
 from ldpbeam.domains import KeyValuePairs
 from ldpbeam.metrics import range_share
+from ldpbeam.pipelines.clients.people import PeopleColumns, read_people
+from ldpbeam.pipelines.clients.perturb import simulate
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.people import PeopleColumns, read_people
-from ldpbeam.pipelines.perturb import simulate
-from ldpbeam.schemas.study_file import StudyError, parse_study
+from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
 
 TEXT = """\
 study: mixed

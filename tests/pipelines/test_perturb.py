@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from ldpbeam.schemas import avro, containers, json_lines, parquet
-from ldpbeam.schemas.reports import Columns
-from ldpbeam.schemas.study import Study
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.files import containers, json_lines, parquet
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.yaml_file import parse_study
 
 COLOURS = """
 study: colours
@@ -241,7 +242,7 @@ class Farthest:
 def test_laplaces_far_reports_of_one_value_are_those_of_any_other(
     simulate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ldpbeam.pipelines.perturb.uniforms_for", lambda *_: Farthest())
+    monkeypatch.setattr("ldpbeam.pipelines.clients.perturb.uniforms_for", lambda *_: Farthest())
     text = COLOURS.replace('{categories: [red, green, blue, "0"]}', "{numeric: [0, 1]}")
     study = parse_study(text.replace("grr", "laplace").replace("{estimator: em}", "{estimator: ivw}"))
     ends = []

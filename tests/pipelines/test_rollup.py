@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpbeam import merge
-from ldpbeam.pipelines.rollup import read_all
-from ldpbeam.schemas.avro import schema
-from ldpbeam.schemas.snapshots import Snapshot
-from ldpbeam.schemas.study import Study
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.pipelines.estimates.rollup import read_all
+from ldpbeam.schemas.encodings.avro import schema
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.yaml_file import parse_study
 
 TEXT = """\
 study: day
@@ -158,7 +158,7 @@ def test_of_two_panes_the_last_stands(
 ) -> None:
     from dataclasses import replace
 
-    from ldpbeam.schemas.snapshots import write_snapshots
+    from ldpbeam.schemas.outputs.snapshots import write_snapshots
 
     hours = hourly()
     (path,) = sorted(hours.glob("*.avro"))[:1]

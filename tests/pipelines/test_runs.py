@@ -12,17 +12,22 @@ import pytest
 
 from ldpbeam import tally
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.output import sweep
-from ldpbeam.pipelines.runs import claim_for_stream, go_on, incomplete_windows, read_run_accounting
-from ldpbeam.pipelines.stream import StreamJob
-from ldpbeam.schemas.reports import Columns
-from ldpbeam.schemas.snapshots import Snapshot
-from ldpbeam.schemas.study import Study
-from ldpbeam.schemas.study_file import fingerprint, parse_study
+from ldpbeam.pipelines.graphs.stream import StreamJob
+from ldpbeam.pipelines.runs.output import sweep
+from ldpbeam.pipelines.runs.scheduled_runs import (
+    claim_for_stream,
+    go_on,
+    incomplete_windows,
+    read_run_accounting,
+)
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.yaml_file import fingerprint, parse_study
 from ldpbeam.statistics import Answers
-from ldpbeam.transforms.folder import FolderFeed
-from ldpbeam.transforms.journal import Journal, OpenWindow, ask_to_stop, asked_to_stop
-from ldpbeam.transforms.write import write_window
+from ldpbeam.transforms.outputs.write import write_window
+from ldpbeam.transforms.sources.folder import FolderFeed
+from ldpbeam.transforms.sources.journal import Journal, OpenWindow, ask_to_stop, asked_to_stop
 
 HOUR = 3_600_000
 TEXT = """\

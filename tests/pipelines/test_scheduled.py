@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.pipelines import estimate, scheduled
-from ldpbeam.pipelines.rollup import read_all
-from ldpbeam.schemas.study_file import parse_study
-from ldpbeam.schemas.times import milliseconds, rfc3339
+from ldpbeam.pipelines.estimates import stages as estimate
+from ldpbeam.pipelines.estimates.rollup import read_all
+from ldpbeam.pipelines.runs import scheduled
+from ldpbeam.schemas.study.times import milliseconds, rfc3339
+from ldpbeam.schemas.study.yaml_file import parse_study
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

@@ -11,11 +11,11 @@ import pytest
 
 from ldpbeam import tally
 from ldpbeam.estimators import Estimate
-from ldpbeam.pipelines import solve as stage
-from ldpbeam.pipelines.solve import Solver, solve
-from ldpbeam.schemas.snapshots import Snapshot
-from ldpbeam.schemas.study import Study
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.pipelines.estimates import solve as stage
+from ldpbeam.pipelines.estimates.solve import Solver, solve
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers
 
 TEXT = """\

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.schemas.reports import Columns
-from ldpbeam.transforms import files
-from ldpbeam.transforms.folder import FolderFeed
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.sources import files
+from ldpbeam.transforms.sources.folder import FolderFeed
 
 #: Seconds after which somebody who waits at the FIFO is let go, so that the test fails instead of hanging.
 PATIENCE = 20.0

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.pipelines import engines, options, stream_command
-from ldpbeam.pipelines.stream import StreamJob
+from ldpbeam.pipelines.commands import options
+from ldpbeam.pipelines.commands import stream as stream_command
+from ldpbeam.pipelines.graphs import engines
+from ldpbeam.pipelines.graphs.stream import StreamJob
 
 WINDOWS = "windows: {size: 1h}\n"
 SUBSCRIPTION, TOPIC = "projects/ldp-test/subscriptions/reports", "projects/ldp-test/topics/reports"

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.pipelines.runs import claim_for_stream
-from ldpbeam.pipelines.stream import StreamJob
+from ldpbeam.pipelines.graphs.stream import StreamJob
+from ldpbeam.pipelines.runs.scheduled_runs import claim_for_stream
 from ldpbeam.pipelines.terminal import shown
-from ldpbeam.schemas.reports import Columns
-from ldpbeam.schemas.study_file import parse_study
-from ldpbeam.transforms.folder import FolderFeed
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.sources.folder import FolderFeed
 
 CLEAR = "\x1b[2J"
 RECORD = {"attribute": "x", "service": "a", "event_time": 1_800_000_000_000, "payload": 0.5}

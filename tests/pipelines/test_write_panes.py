@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 
 from ldpbeam import tally
-from ldpbeam.pipelines import write_panes as stage
-from ldpbeam.pipelines.output import Output
-from ldpbeam.pipelines.solve import solve, sort_key
-from ldpbeam.pipelines.write_panes import PANES, Publish, WritePane, estimate_id, pane_line
-from ldpbeam.schemas.snapshots import Snapshot, read_snapshots
-from ldpbeam.schemas.study import Study
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.pipelines.estimates import write_panes as stage
+from ldpbeam.pipelines.estimates.solve import solve, sort_key
+from ldpbeam.pipelines.estimates.write_panes import PANES, Publish, WritePane, estimate_id, pane_line
+from ldpbeam.pipelines.runs.output import Output
+from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers
-from ldpbeam.transforms.journal import Journal, OpenWindow
+from ldpbeam.transforms.sources.journal import Journal, OpenWindow
 
 SECOND = 1000
 FIRST_WINDOW, SECOND_WINDOW = (0, 10 * SECOND), (10 * SECOND, 20 * SECOND)

@@ -34,8 +34,12 @@ from apache_beam.runners.worker import worker_pool_main
 from apache_beam.utils.subprocess_server import JavaJarServer
 from packaging.requirements import Requirement
 
-from ldpbeam.pipelines import doctor_command, engines, errors, estimate_command, stream_command
-from ldpbeam.pipelines.arguments import Parser
+from ldpbeam.pipelines import errors
+from ldpbeam.pipelines.commands import doctor as doctor_command
+from ldpbeam.pipelines.commands import estimate as estimate_command
+from ldpbeam.pipelines.commands import stream as stream_command
+from ldpbeam.pipelines.commands.arguments import Parser
+from ldpbeam.pipelines.graphs import engines
 from ldpbeam.pipelines.main import main
 from ldpbeam.runners import flink
 

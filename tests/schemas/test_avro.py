@@ -13,8 +13,9 @@ import fastavro
 import numpy as np
 import pytest
 
-from ldpbeam.schemas import avro, containers
-from ldpbeam.schemas.reports import Columns
+from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.files import containers
+from ldpbeam.schemas.reports.columns import Columns
 
 SYNC = bytes(range(100, 116))
 NEW_YEAR = 1_767_225_600_000

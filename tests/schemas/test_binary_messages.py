@@ -31,8 +31,9 @@ from sent_messages import (
     table,
 )
 
-from ldpbeam.schemas import binary_messages, containers
-from ldpbeam.schemas.messages import ARROW, JSON, Message
+from ldpbeam.schemas.files import containers
+from ldpbeam.schemas.messages import binary as binary_messages
+from ldpbeam.schemas.messages.decode import ARROW, JSON, Message
 
 THINNER = {
     "type": "record",

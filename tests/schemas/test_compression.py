@@ -15,7 +15,7 @@ import cramjam
 import pytest
 import zstandard
 
-from ldpbeam.schemas import compression
+from ldpbeam.schemas.encodings import compression
 
 
 def deflate(data: bytes) -> bytes:

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpbeam.schemas import compression, json_lines
-from ldpbeam.schemas.json_lines import BadLine, decode_lines, read_chunks, read_gzip_chunks
-from ldpbeam.schemas.reports import Columns
+from ldpbeam.schemas.encodings import compression
+from ldpbeam.schemas.files import json_lines
+from ldpbeam.schemas.files.json_lines import BadLine, decode_lines, read_chunks, read_gzip_chunks
+from ldpbeam.schemas.reports.columns import Columns
 
 NEW_YEAR = 1_767_225_600_000
 UUID = uuid.UUID("89abcdef-0123-4567-fedc-ba9876543210")

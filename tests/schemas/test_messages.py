@@ -37,9 +37,9 @@ from sent_messages import (
     table,
 )
 
-from ldpbeam.schemas import messages
-from ldpbeam.schemas.messages import ARROW, JSON, KNOWN, LINES, Message
-from ldpbeam.schemas.reports import SERVICE_KEY, Columns
+from ldpbeam.schemas.messages import decode as messages
+from ldpbeam.schemas.messages.decode import ARROW, JSON, KNOWN, LINES, Message
+from ldpbeam.schemas.reports.columns import SERVICE_KEY, Columns
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldpbeam.schemas import parquet
-from ldpbeam.schemas.reports import ATTRIBUTE_KEY, SERVICE_KEY, Columns
+from ldpbeam.schemas.files import parquet
+from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns
 
 NEW_YEAR = 1_767_225_600_000
 UUID = uuid.UUID("89abcdef-0123-4567-fedc-ba9876543210")

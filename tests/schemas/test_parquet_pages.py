@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from parquet_bytes import I32, STRUCT, struct
 
-from ldpbeam.schemas import parquet_pages, thrift
+from ldpbeam.schemas.encodings import parquet_pages, thrift
 
 
 def test_a_footer_says_what_arrow_reads_in_it() -> None:

@@ -18,12 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.mechanisms import LocalHashing, OptimisedUnaryEncoding, SampledCoordinate
-from ldpbeam.schemas import avro, containers, json_lines, parquet
-from ldpbeam.schemas.json_lines import BadLine, decode_lines
-from ldpbeam.schemas.payloads import bytes_in, payload_column, payloads_in
-from ldpbeam.schemas.records import by_payload
-from ldpbeam.schemas.reports import Columns
-from ldpbeam.transforms.batches import BatchCoder
+from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.files import containers, json_lines, parquet
+from ldpbeam.schemas.files.json_lines import BadLine, decode_lines
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.schemas.reports.payloads import bytes_in, payload_column, payloads_in
+from ldpbeam.schemas.reports.records import by_payload
+from ldpbeam.transforms.reports.batches import BatchCoder
 
 reproducibly = settings(derandomize=True, deadline=None, max_examples=100)
 WIDTH = 3

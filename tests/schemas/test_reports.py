@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpbeam.schemas.records import columns_of
-from ldpbeam.schemas.reports import ATTRIBUTE_KEY, SERVICE_KEY, Columns, decoded
+from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns, decoded
+from ldpbeam.schemas.reports.records import columns_of
 
 EVERYTHING = Columns()
 UUID = uuid.UUID("89abcdef-0123-4567-fedc-ba9876543210")

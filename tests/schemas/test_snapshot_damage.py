@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from ldpbeam import Answers, Attribute, tally
-from ldpbeam.schemas.avro import schema
-from ldpbeam.schemas.containers import write_block, write_header
-from ldpbeam.schemas.snapshots import Snapshot, read_snapshots, write_snapshots
-from ldpbeam.schemas.study import Study
+from ldpbeam.schemas.encodings.avro import schema
+from ldpbeam.schemas.files.containers import write_block, write_header
+from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots, write_snapshots
+from ldpbeam.schemas.study.models import Study
 
 SYNC = bytes(range(16))
 HOURS = [(3_600_000 * hour, 3_600_000 * (hour + 1)) for hour in range(3)]
@@ -198,7 +198,7 @@ def chain(levels: int) -> Any:
 #: Reads a file, and says why it is refused and how many kilobytes that took.
 READ = """
 import resource, sys
-from ldpbeam.schemas.snapshots import read_snapshots
+from ldpbeam.schemas.outputs.snapshots import read_snapshots
 resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, 4 * 2**30))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from ldpbeam import Answers, Attribute, Statistic, empty, merge, tally
-from ldpbeam.schemas.avro import schema
-from ldpbeam.schemas.snapshots import (
+from ldpbeam.schemas.encodings.avro import schema
+from ldpbeam.schemas.outputs.snapshots import (
     Snapshot,
     decode_statistic,
     encode_statistic,
@@ -24,8 +24,8 @@ from ldpbeam.schemas.snapshots import (
     statistic_of,
     write_snapshots,
 )
-from ldpbeam.schemas.study import Study
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.yaml_file import parse_study
 
 WINDOW = (1_767_225_600_000, 1_767_229_200_000)
 NAMES = {"study": "commute", "study_fingerprint": "f" * 32, "run": "r1"}

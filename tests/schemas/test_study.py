@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ldpbeam import Attribute, Categories, Numeric
-from ldpbeam.schemas import study as models
-from ldpbeam.schemas.study import Study
-from ldpbeam.schemas.study_file import fingerprint, parse_study
-from ldpbeam.schemas.times import Duration, Time, format_duration
+from ldpbeam.schemas.study import models
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.times import Duration, Time, format_duration
+from ldpbeam.schemas.study.yaml_file import fingerprint, parse_study
 
 DURATIONS: TypeAdapter[int] = TypeAdapter(Duration)
 TIMES: TypeAdapter[int] = TypeAdapter(Time)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ldpbeam.schemas.study_file import StudyError, parse_study, read_study
+from ldpbeam.schemas.study.yaml_file import StudyError, parse_study, read_study
 
 TAXI = "{mechanism: piecewise, epsilon: 0.5}"
 ULE = "{estimator: ule}"

@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.runners import direct
-from ldpbeam.schemas.snapshots import Snapshot
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, Statistic, empty, merge, tally
-from ldpbeam.transforms import aggregate as stage
-from ldpbeam.transforms import coders
-from ldpbeam.transforms.batches import attribute_name, tagged, version_index
-from ldpbeam.transforms.joins import UserReports
+from ldpbeam.transforms.joining.joins import UserReports
+from ldpbeam.transforms.reports.batches import attribute_name, tagged, version_index
+from ldpbeam.transforms.windows import aggregate as stage
+from ldpbeam.transforms.windows import coders
 
 TEXT = """
 study: aggregate

@@ -19,7 +19,8 @@ import pytest
 import zstandard
 from bounded import Decoded, bounded, decode_file, decode_message
 
-from ldpbeam.schemas import avro, containers
+from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.files import containers
 
 SYNC = bytes(range(100, 116))
 FIXED = avro.fixed_report_schema({"user_id": 8})

@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, Statistic, difference, empty, merge, tally
-from ldpbeam.transforms.coders import GroupKey, Statistics, StatisticsCoder
+from ldpbeam.transforms.windows.coders import GroupKey, Statistics, StatisticsCoder
 
 STUDY = parse_study(
     """

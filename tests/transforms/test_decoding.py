@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.schemas.messages import ARROW, JSON, Message
-from ldpbeam.schemas.reports import Columns
-from ldpbeam.transforms import decoding, parcels
-from ldpbeam.transforms.decoding import DEFEATED, Record, left_on_record
-from ldpbeam.transforms.feeds import Parcel
-from ldpbeam.transforms.parcels import Received, next_parcel
+from ldpbeam.schemas.messages.decode import ARROW, JSON, Message
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.sources import decoding, parcels
+from ldpbeam.transforms.sources.decoding import DEFEATED, Record, left_on_record
+from ldpbeam.transforms.sources.feeds import Parcel
+from ldpbeam.transforms.sources.parcels import Received, next_parcel
 
 FEED = "projects/p/subscriptions/s"
 KILLER = b'{"user_id": "killer"}'

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldpbeam.schemas.reports import Columns
-from ldpbeam.transforms import files, folder
-from ldpbeam.transforms.feeds import OpenFeed, Parcel
-from ldpbeam.transforms.folder import FolderFeed, done_before
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.sources import files, folder
+from ldpbeam.transforms.sources.feeds import OpenFeed, Parcel
+from ldpbeam.transforms.sources.folder import FolderFeed, done_before
 
 SCHEMA: Any = {
     "type": "record",
@@ -346,7 +346,7 @@ def test_a_part_of_a_file_comes_in_parcels_of_bounded_size_and_the_last_one_is_i
 ) -> None:
     monkeypatch.setattr(folder, "DECODED_BYTES", 1)
     (watching.path / "a.avro").write_bytes(avro(MANY))
-    monkeypatch.setattr("ldpbeam.schemas.avro_records.BATCH_REPORTS", 50)
+    monkeypatch.setattr("ldpbeam.schemas.encodings.avro_records.BATCH_REPORTS", 50)
     opened = watching.open()
     parcels = everything(opened)
     assert len(parcels) > 1

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpbeam.schemas.payloads import payload_column
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.schemas.reports.payloads import payload_column
+from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import tally
-from ldpbeam.transforms.batches import tagged
-from ldpbeam.transforms.joins import UserReports, first_of_report_ids, join, without_join
-from ldpbeam.transforms.partitions import partition
+from ldpbeam.transforms.joining.joins import UserReports, first_of_report_ids, join, without_join
+from ldpbeam.transforms.reports.batches import tagged
+from ldpbeam.transforms.reports.partitions import partition
 
 STUDY = parse_study(
     """

@@ -11,8 +11,8 @@ from typing import IO
 
 import pytest
 
-from ldpbeam.transforms import journal as stage
-from ldpbeam.transforms.journal import Journal, OpenWindow, named_windows, stopped_at
+from ldpbeam.transforms.sources import journal as stage
+from ldpbeam.transforms.sources.journal import Journal, OpenWindow, named_windows, stopped_at
 
 HOUR = 3_600_000
 #: Before every event time: nothing had arrived when the run was asked to stop.

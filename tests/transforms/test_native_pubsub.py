@@ -9,8 +9,8 @@ import pytest
 from apache_beam.io.gcp.pubsub import PubsubMessage
 from apache_beam.utils.timestamp import Timestamp
 
-from ldpbeam.schemas.reports import Columns
-from ldpbeam.transforms import native_pubsub as stage
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.sources import native_pubsub as stage
 
 
 @pytest.fixture

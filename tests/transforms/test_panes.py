@@ -14,12 +14,12 @@ from pane_reports import STUDIES, Report, batches_of, people_report, study_of, s
 from pane_runs import Streamed, check_order, in_windows
 from pane_scripts import Step, in_time, reports_in
 
-from ldpbeam.schemas.snapshots import Snapshot
-from ldpbeam.schemas.study import Study
-from ldpbeam.schemas.study_file import parse_study
-from ldpbeam.transforms import stream_users
-from ldpbeam.transforms.coders import Statistics
-from ldpbeam.transforms.panes import CombineGroups, _Window
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.windows import stream_users
+from ldpbeam.transforms.windows.coders import Statistics
+from ldpbeam.transforms.windows.panes import CombineGroups, _Window
 
 WINDOW = (0, 10_000)
 

@@ -38,8 +38,8 @@ from pane_runs import (
 )
 from pane_scripts import SCENARIOS, Step, arriving, at, in_time, reports_in
 
-from ldpbeam.schemas.study_file import parse_study
-from ldpbeam.transforms.batches import version_index
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.reports.batches import version_index
 
 
 @pytest.mark.parametrize("name", STUDIES)

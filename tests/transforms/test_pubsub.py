@@ -20,14 +20,14 @@ from google.api_core import exceptions  # noqa: E402
 from google.auth.exceptions import RefreshError  # noqa: E402
 from google.pubsub_v1 import PublisherClient  # noqa: E402
 
-from ldpbeam.schemas.messages import Message  # noqa: E402
-from ldpbeam.schemas.reports import Columns  # noqa: E402
-from ldpbeam.transforms import pubsub  # noqa: E402
-from ldpbeam.transforms.counts import COUNTS, DEAD_LETTERS  # noqa: E402
-from ldpbeam.transforms.dead_letters import Disclosure, emit  # noqa: E402
-from ldpbeam.transforms.feeds import Parcel  # noqa: E402
-from ldpbeam.transforms.parcels import parcel_of  # noqa: E402
-from ldpbeam.transforms.pubsub import PubSubFeed  # noqa: E402
+from ldpbeam.schemas.messages.decode import Message  # noqa: E402
+from ldpbeam.schemas.reports.columns import Columns  # noqa: E402
+from ldpbeam.transforms.reports.counts import COUNTS, DEAD_LETTERS  # noqa: E402
+from ldpbeam.transforms.reports.dead_letters import Disclosure, emit  # noqa: E402
+from ldpbeam.transforms.sources import pubsub  # noqa: E402
+from ldpbeam.transforms.sources.feeds import Parcel  # noqa: E402
+from ldpbeam.transforms.sources.parcels import parcel_of  # noqa: E402
+from ldpbeam.transforms.sources.pubsub import PubSubFeed  # noqa: E402
 
 TOPIC, SUBSCRIPTION = "projects/ldp-test/topics/reports", "projects/ldp-test/subscriptions/estimates"
 FEED = PubSubFeed(SUBSCRIPTION, Columns(), "out/runs/run")

@@ -21,12 +21,13 @@ from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that
 
 from ldpbeam.runners import direct
-from ldpbeam.schemas import avro, containers, json_lines
-from ldpbeam.schemas.reports import Columns
-from ldpbeam.transforms import files
-from ldpbeam.transforms.counts import COUNTS, accounting
-from ldpbeam.transforms.dead_letters import DEAD, DeadLetter, Disclosure
-from ldpbeam.transforms.read import ReadReports, read_range
+from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.files import containers, json_lines
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.reports.counts import COUNTS, accounting
+from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure
+from ldpbeam.transforms.sources import files
+from ldpbeam.transforms.sources.read import ReadReports, read_range
 
 KINDS = {"user_id": "string", "service": "string", "payload": "double", "colour": "string"}
 SCHEMA = {

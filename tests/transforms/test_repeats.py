@@ -13,9 +13,9 @@ from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
 
 from ldpbeam.runners import direct
-from ldpbeam.schemas.study_file import parse_study
-from ldpbeam.transforms.batches import tagged
-from ldpbeam.transforms.repeats import DropRepeats
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.joining.repeats import DropRepeats
+from ldpbeam.transforms.reports.batches import tagged
 
 STUDY = parse_study(
     """

@@ -22,14 +22,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.runners import direct
-from ldpbeam.schemas.study import WindowsModel
-from ldpbeam.transforms import source
-from ldpbeam.transforms.batches import WATERMARK
-from ldpbeam.transforms.counts import COUNTS
-from ldpbeam.transforms.dead_letters import DEAD, DeadLetter, Disclosure
-from ldpbeam.transforms.feeds import Feed, OpenFeed, Parcel
-from ldpbeam.transforms.journal import OpenWindow, ask_to_stop, named_windows, stopped_at
-from ldpbeam.transforms.source import Progress, Reading, ReadStream, Taken, Unpack, progress
+from ldpbeam.schemas.study.models import WindowsModel
+from ldpbeam.transforms.reports.batches import WATERMARK
+from ldpbeam.transforms.reports.counts import COUNTS
+from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure
+from ldpbeam.transforms.sources import source
+from ldpbeam.transforms.sources.feeds import Feed, OpenFeed, Parcel
+from ldpbeam.transforms.sources.journal import OpenWindow, ask_to_stop, named_windows, stopped_at
+from ldpbeam.transforms.sources.source import Progress, Reading, ReadStream, Taken, Unpack, progress
 
 SECOND = 1000
 WEEK = 7 * 86_400 * SECOND

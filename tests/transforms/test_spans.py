@@ -14,10 +14,10 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import window
 
 from ldpbeam.runners import direct
-from ldpbeam.schemas.study import WindowsModel
-from ldpbeam.transforms import spans as stage
-from ldpbeam.transforms.spans import FAR, Span
-from ldpbeam.transforms.windows import window_bounds
+from ldpbeam.schemas.study.models import WindowsModel
+from ldpbeam.transforms.windows import spans as stage
+from ldpbeam.transforms.windows.cut import window_bounds
+from ldpbeam.transforms.windows.spans import FAR, Span
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE

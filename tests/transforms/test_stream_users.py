@@ -17,13 +17,13 @@ from keyed_state import END, Key, main_and_counts
 from pane_reports import Report, batches_of, people_report, study_of, study_text, times_of
 from pane_runs import in_batch
 
-from ldpbeam.schemas.study import Study
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import empty, merge
-from ldpbeam.transforms import stream_users as stage
-from ldpbeam.transforms.coders import Statistics
-from ldpbeam.transforms.panes import CombineGroups, _Window
-from ldpbeam.transforms.stream_windows import windows_of
+from ldpbeam.transforms.windows import stream_users as stage
+from ldpbeam.transforms.windows.coders import Statistics
+from ldpbeam.transforms.windows.panes import CombineGroups, _Window
+from ldpbeam.transforms.windows.stream_windows import windows_of
 
 #: All in one window of ten seconds: two services, some users twice, some report ids twice.
 WINDOW = (0, 10_000)

@@ -14,11 +14,11 @@ from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpbeam.schemas.study import WindowsModel
-from ldpbeam.transforms import stream_windows as stage
-from ldpbeam.transforms.batches import attribute_name, tagged, version_index
-from ldpbeam.transforms.partitions import partition
-from ldpbeam.transforms.windows import beam_windows, window_bounds
+from ldpbeam.schemas.study.models import WindowsModel
+from ldpbeam.transforms.reports.batches import attribute_name, tagged, version_index
+from ldpbeam.transforms.reports.partitions import partition
+from ldpbeam.transforms.windows import stream_windows as stage
+from ldpbeam.transforms.windows.cut import beam_windows, window_bounds
 
 YEAR_2020 = 1_577_836_800_000
 

@@ -19,11 +19,11 @@ from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 from apache_beam.testing import test_stream
 from apache_beam.transforms.window import TimestampedValue
 
-from ldpbeam.transforms import stream_write as stage
-from ldpbeam.transforms.batches import BatchCoder
-from ldpbeam.transforms.dead_letters import DeadLetter, Disclosure, emit
-from ldpbeam.transforms.stream_write import WriteRunningAccounting, WriteStreamDeadLetters
-from ldpbeam.transforms.watermark import LAST
+from ldpbeam.transforms.outputs import stream_write as stage
+from ldpbeam.transforms.outputs.stream_write import WriteRunningAccounting, WriteStreamDeadLetters
+from ldpbeam.transforms.reports.batches import BatchCoder
+from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, emit
+from ldpbeam.transforms.sources.watermark import LAST
 
 #: Counts as stages give them: a late report that takes another's place makes one used report a duplicate.
 COUNTS = [

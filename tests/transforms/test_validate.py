@@ -16,15 +16,15 @@ from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
 
 from ldpbeam.runners import direct
-from ldpbeam.schemas.records import by_payload, columns_of
-from ldpbeam.schemas.reports import decoded
-from ldpbeam.schemas.study import Study
-from ldpbeam.schemas.study_file import parse_study
-from ldpbeam.transforms.counts import COUNTS
-from ldpbeam.transforms.dead_letters import DEAD, Disclosure
-from ldpbeam.transforms.joins import join
-from ldpbeam.transforms.spans import Span
-from ldpbeam.transforms.validate import REASONS, ValidateReports, wanted_columns
+from ldpbeam.schemas.reports.columns import decoded
+from ldpbeam.schemas.reports.records import by_payload, columns_of
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.joining.joins import join
+from ldpbeam.transforms.reports.counts import COUNTS
+from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
+from ldpbeam.transforms.reports.validate import REASONS, ValidateReports, wanted_columns
+from ldpbeam.transforms.windows.spans import Span
 
 STUDY = parse_study(
     """

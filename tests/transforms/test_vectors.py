@@ -20,13 +20,19 @@ from hypothesis import strategies as st
 from ldpbeam import Answers, merge, tally
 from ldpbeam.domains import Vector
 from ldpbeam.runners import direct
-from ldpbeam.schemas.payloads import payload_column
-from ldpbeam.schemas.study_file import parse_study
+from ldpbeam.schemas.reports.payloads import payload_column
+from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Statistic
-from ldpbeam.transforms.aggregate import Aggregate, CombineStatistics
-from ldpbeam.transforms.batches import tagged
-from ldpbeam.transforms.joins import UserReports, by_coordinate, first_of_report_ids, join, without_join
-from ldpbeam.transforms.users import GroupUsers
+from ldpbeam.transforms.joining.joins import (
+    UserReports,
+    by_coordinate,
+    first_of_report_ids,
+    join,
+    without_join,
+)
+from ldpbeam.transforms.reports.batches import tagged
+from ldpbeam.transforms.windows.aggregate import Aggregate, CombineStatistics
+from ldpbeam.transforms.windows.users import GroupUsers
 
 TEXT = """
 study: vectors

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpbeam.transforms.watermark import Watermark
+from ldpbeam.transforms.sources.watermark import Watermark
 
 WEEK = 7 * 86_400_000
 #: The clock when a test begins, and the disorder of most tests.

@@ -15,10 +15,10 @@ from apache_beam.testing.util import assert_that
 from apache_beam.transforms import window
 
 from ldpbeam.runners import direct
-from ldpbeam.schemas.study import WindowsModel
-from ldpbeam.transforms import windows as stage
-from ldpbeam.transforms.batches import tagged
-from ldpbeam.transforms.partitions import partition
+from ldpbeam.schemas.study.models import WindowsModel
+from ldpbeam.transforms.reports.batches import tagged
+from ldpbeam.transforms.reports.partitions import partition
+from ldpbeam.transforms.windows import cut as stage
 
 HOUR = 3_600_000
 NOVEMBER = 1_795_168_800_000  # 2026-11-20T10:00:00Z

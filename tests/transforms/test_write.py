@@ -15,11 +15,11 @@ from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
 
 from ldpbeam.runners import direct
-from ldpbeam.schemas.snapshots import Snapshot, read_snapshots
-from ldpbeam.schemas.study_file import fingerprint, parse_study
+from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
+from ldpbeam.schemas.study.yaml_file import fingerprint, parse_study
 from ldpbeam.statistics import Answers, tally
-from ldpbeam.transforms import write as stage
-from ldpbeam.transforms.dead_letters import DeadLetter, Disclosure, emit
+from ldpbeam.transforms.outputs import write as stage
+from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, emit
 
 STUDY = parse_study(
     """

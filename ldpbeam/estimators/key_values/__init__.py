@@ -1,0 +1,1 @@
+"""Estimators of the frequencies and means of keys with values."""

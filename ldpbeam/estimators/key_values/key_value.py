@@ -1,0 +1,76 @@
+"""Keys with values: how many people have each key, and the mean of its values, as the mechanisms' papers do.
+
+Inside, means are of values scaled to [0, 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Floats, Integers, KeyValues
+from ldpbeam.estimators.estimate import Estimate, Question
+from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism
+from ldpbeam.mechanisms.key_values.privkv import PrivKV
+
+
+def mechanism_of(question: Question, index: int) -> KeyValueMechanism:
+    """A channel's mechanism."""
+    return cast(KeyValueMechanism, question.attribute.versions[index].mechanism)
+
+
+def answer_keys(question: Question, name: str, frequencies: Floats, means: Floats, **parts: Any) -> Estimate:
+    """An estimate with means in the attribute's unit."""
+    domain = cast(KeyValues, question.attribute.domain)
+    return question.answer(name, frequencies=frequencies, key_means=domain.values.from_unit(means), **parts)
+
+
+def key_counts(question: Question) -> Integers:
+    """PrivKV's counts of absent, +1 and -1, shape (channels, keys, 3)."""
+    histograms = [question.statistic.histograms[index] for index in question.versions]
+    return np.stack(histograms).reshape(len(histograms), -1, 3)
+
+
+def unreported(counts: Integers) -> tuple[str, ...]:
+    """A warning where no report is of some key, of PrivKV's counts by channel."""
+    none = int((counts.sum(axis=(0, 2)) == 0).sum())
+    return (f"{none} keys have no report at all: nothing is known of them",) if none else ()
+
+
+def own_estimates(question: Question, versions: Sequence[int]) -> tuple[Floats, Floats]:
+    """The mechanisms' own frequencies and means on [0, 1], channels weighted by precision, key by key."""
+    estimates, weights = [], []
+    for index in versions:
+        told = question.statistic.histograms[index], question.reports_of(index)
+        estimates.append(mechanism_of(question, index).key_values(*told))
+        weights.append(mechanism_of(question, index).precisions(*told))
+    known = np.sum(weights, axis=0)
+    # Of a key that no channel heard of each says the same: nobody, and the middle.
+    shares = np.divide(weights, known, out=np.full(np.shape(weights), 1.0 / len(versions)), where=known > 0.0)
+    frequencies, means = (shares * np.array(estimates)).sum(axis=0)
+    return frequencies, means
+
+
+def key_value(question: Question) -> Estimate:
+    """The mechanism's own unbiased frequencies and means; PCKV's clipped as its paper clips them.
+
+    Several services, or versions of one, are weighted by their precision, key by key.
+    """
+    frequencies, means = own_estimates(question, question.versions)
+    privkv = all(isinstance(mechanism_of(question, index), PrivKV) for index in question.versions)
+    warnings = unreported(key_counts(question)) if privkv else ()
+    return answer_keys(question, "key_value", frequencies, means, warnings=warnings)
+
+
+def check_key_value(attribute: Attribute, services: Sequence[str]) -> None:
+    """Every mechanism is of keys with values."""
+    for index in attribute.versions_of(services):
+        version = attribute.versions[index]
+        if not isinstance(version.mechanism, KeyValueMechanism):
+            raise ValueError(
+                f"service {version.label} ({version.mechanism.name}) is not of keys with values; for numbers "
+                "use ems (distribution) or ivw (mean), for categories norm_sub or em"
+            )

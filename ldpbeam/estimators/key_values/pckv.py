@@ -1,0 +1,162 @@
+"""PCKV: EM over what a person drew, and mixture reduction of each key's values."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.channels import DenseChannel
+from ldpbeam.domains import bucket_midpoints
+from ldpbeam.estimators.em import convergence_warnings, fit_channel
+from ldpbeam.estimators.estimate import Estimate, Question
+from ldpbeam.estimators.key_values.key_value import answer_keys, check_key_value, mechanism_of
+from ldpbeam.estimators.mixture_reduction.merging import reduce_mixture
+from ldpbeam.estimators.mixture_reduction.neighbours import Windows, bootstrap
+from ldpbeam.mechanisms.key_values.pckv import PaddedKeyValueMechanism
+from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM
+
+
+def pckv_em(question: Question, *, tolerance: float = 1e-3, max_iterations: int = 10_000) -> Estimate:
+    """EM over what a person drew: a key with a sign (or a value bucket, for PCKV-PM), or no key.
+
+    PCKV-GRR's likelihood is that of whole reports. For PCKV-UE and PCKV-PM it is a composite one, of single
+    slots: their counts do not keep which slots came together. PCKV-PM's is joint in the key counts and in
+    the values of each key, whose histogram is a mixture of piecewise reports and even draws
+    (mixture-reduction paper, section V-C).
+
+    It goes to its fixed point, by larger steps: stopped early, frequencies of a small epsilon would still be
+    near the uniform start.
+
+    Args:
+        question: what to estimate.
+        tolerance: on the gain of the summed log-likelihood.
+        max_iterations: give up here, with a warning.
+    """
+    attribute, versions = question.attribute, question.versions
+    mechanism = mechanism_of(question, versions[0])
+    fit = fit_channel(
+        attribute.stacked_channel(versions),
+        np.concatenate([question.statistic.histograms[index] for index in versions]),
+        smoothing=False,
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+        accelerated=True,
+        progress=question.progress,
+    )
+    details: dict[str, object] = {
+        "tolerance": tolerance,
+        "tolerance_per_report": tolerance / question.reports,
+        "no_key": float(fit.weights[-1]),
+    }
+    if mechanism.composite:
+        details["likelihood"] = "composite: the slots of one report as independent"
+    return answer_keys(
+        question,
+        "pckv_em",
+        *mechanism.key_values_of(fit.weights),
+        converged=fit.converged,
+        n_iterations=len(fit.log_likelihoods),
+        log_likelihoods=fit.log_likelihoods,
+        warnings=convergence_warnings(fit, tolerance),
+        details=details,
+    )
+
+
+def pckv_mr(
+    question: Question,
+    *,
+    deviations: float = 2.0,
+    keep: float = 0.25,
+    tolerance: float = 1e-3,
+    max_iterations: int = 10_000,
+) -> Estimate:
+    """PCKV-MR: the mechanism's own frequencies, and means by mixture reduction key by key.
+
+    Of the reports with a key, a share a g/(a g + b (1 - g)) are piecewise reports of real values and the
+    others even draws, where g = f/padding is the share of people who drew the key, from the key step's
+    frequency f (mixture-reduction paper, section V-C and appendix D). With that share the key's values are a
+    mixture of value buckets, of which windows are merged as in ``mr``; EM is not smoothed, as what little the
+    reports of a rare key say would be smoothed away.
+
+    Args:
+        question: what to estimate.
+        deviations: of the weight below which a window is merged, as for ``mr``.
+        keep: the least share of each key's value buckets that is kept, as for ``mr``.
+        tolerance: on each stage's gain of the summed log-likelihood of a key.
+        max_iterations: of each stage.
+    """
+    attribute, (index,) = question.attribute, question.versions
+    mechanism = cast(PCKVPM, mechanism_of(question, index))
+    histogram = question.statistic.histograms[index]
+    frequencies, means = mechanism.key_values(histogram, question.reports)
+    (a, b), drawn = mechanism.constants, frequencies / mechanism.padding
+    real = a * drawn / (a * drawn + b * (1.0 - drawn))
+    buckets = attribute.value_buckets
+    values = mechanism.piecewise.channel(buckets, attribute.buckets).dense()
+    components, iterations, converged = [], 0, True
+    for key, counts in enumerate(histogram.reshape(mechanism.size, -1)[:, 1:]):
+        present = int(counts.sum())
+        if not present:
+            continue
+        channel = DenseChannel(real[key] * values + (1.0 - real[key]) / len(counts))
+        reduction = reduce_mixture(
+            channel,
+            counts,
+            Windows(functools.partial(bootstrap, [channel], [present], tolerance=tolerance), deviations),
+            reports=present,
+            least=math.ceil(keep * buckets),
+            smoothing=False,
+            tolerance=tolerance,
+            max_iterations=max_iterations,
+            accelerated=True,
+        )
+        means[key] = reduction.weights @ bucket_midpoints(buckets)
+        components.append(list(reduction.components))
+        iterations += len(reduction.log_likelihoods)
+        converged &= all(stage.fit.converged for stage in reduction.stages)
+    return answer_keys(
+        question,
+        "pckv_mr",
+        frequencies,
+        means,
+        converged=converged,
+        n_iterations=iterations,
+        warnings=() if converged else ("some keys have not converged: raise max_iterations, or tolerance",),
+        details={"tolerance": tolerance, "components": components},
+    )
+
+
+def check_pckv_em(attribute: Attribute, services: Sequence[str]) -> None:
+    """Every mechanism is one kind of PCKV, with one padding: the columns of their channels are the same."""
+    check_key_value(attribute, services)
+    kinds = set()
+    for index in attribute.versions_of(services):
+        version = attribute.versions[index]
+        if not isinstance(version.mechanism, PaddedKeyValueMechanism):
+            raise ValueError(
+                f"service {version.label} ({version.mechanism.name}) is not PCKV; use privkv_mle, privkv_em "
+                "or key_value"
+            )
+        kinds.add(f"{version.mechanism.name} with padding {version.mechanism.padding}")
+    if len(kinds) > 1:
+        raise ValueError(
+            f"the services are of different kinds ({', '.join(sorted(kinds))}); name services of one "
+            "kind, or use key_value"
+        )
+
+
+def check_pckv_mr(attribute: Attribute, services: Sequence[str]) -> None:
+    """One channel, of PCKV-PM."""
+    check_key_value(attribute, services)
+    versions = [attribute.versions[index] for index in attribute.versions_of(services)]
+    if len(versions) != 1 or not isinstance(versions[0].mechanism, PCKVPM):
+        found = ", ".join(f"{version.label} ({version.mechanism.name})" for version in versions)
+        raise ValueError(
+            f"mixture reduction is for one service with pckv_pm and one epsilon, found {found}; name one "
+            "service, or use pckv_em or key_value"
+        )

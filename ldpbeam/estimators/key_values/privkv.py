@@ -1,0 +1,261 @@
+"""PrivKV: EM as published, the exact maximum likelihood, and the rounds of PrivKVM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Floats, Integers
+from ldpbeam.estimators.estimate import Estimate, Progress, Question
+from ldpbeam.estimators.key_values.key_value import (
+    answer_keys,
+    check_key_value,
+    key_counts,
+    mechanism_of,
+    own_estimates,
+    unreported,
+)
+from ldpbeam.mechanisms.key_values.mechanism import shares_of
+from ldpbeam.mechanisms.key_values.privkv import ABSENT, MINUS, PLUS, PrivKV, PrivKVM
+
+
+@dataclass(frozen=True)
+class KeyFit:
+    """Where EM of each key ended.
+
+    Attributes:
+        theta: the distribution over each key's states, shape (keys, states).
+        iterations: how many updates each key took, shape (keys,).
+        converged: whether each met the precision, shape (keys,).
+        log_likelihoods: before each update, summed over all keys' reports.
+    """
+
+    theta: Floats
+    iterations: Integers
+    converged: np.ndarray[Any, np.dtype[np.bool_]]
+    log_likelihoods: Floats
+
+
+def fit_keys(
+    counts: Floats,
+    block: Floats,
+    *,
+    precision: float,
+    max_iterations: int,
+    progress: Progress | None = None,
+) -> KeyFit:
+    """EM of every key on its own, all at once (PrivKV-EM paper, Algorithm 1).
+
+    A key starts at uniform states and stops after the update that changes none of them by more than
+    ``precision``. A key without a report stays uniform.
+
+    Args:
+        counts: reports of each kind, shape (keys, kinds).
+        block: P(kind | state), shape (kinds, states).
+        precision: the paper's eta.
+        max_iterations: stop here in any case, unconverged.
+        progress: told of every iteration.
+    """
+    keys, states = len(counts), block.shape[1]
+    theta = np.full((keys, states), 1.0 / states)
+    totals = counts.sum(axis=1)
+    iterations = np.zeros(keys, dtype=np.int64)
+    moving = np.flatnonzero(totals)
+    trace: list[float] = []
+    for iteration in range(max_iterations):
+        if not len(moving):
+            break
+        probabilities = theta @ block.T
+        trace.append(float((counts * np.log(probabilities)).sum()))
+        if progress is not None:
+            progress(iteration + 1, trace[-1])
+        old = theta[moving]
+        ratios = counts[moving] / probabilities[moving]
+        new = old * (ratios @ block) / totals[moving, None]
+        theta[moving] = new
+        iterations[moving] += 1
+        moving = moving[np.abs(new - old).max(axis=1) > precision]
+    converged = np.ones(keys, dtype=np.bool_)
+    converged[moving] = False
+    return KeyFit(theta, iterations, converged, np.array(trace))
+
+
+def privkv_maximum_likelihood(counts: Integers, mechanism: PrivKV) -> tuple[Floats, Floats]:
+    """PrivKV's exact maximum-likelihood (frequencies, means on [0, 1]), in closed form.
+
+    A missing key's sign is a fair coin, so three counts meet two parameters: r = P(present) =
+    q1 + (p1 - q1) f and t = P(+1) - P(-1) = g p1 f m, with g = p2 - q2 and m on [-1, 1]. The log-likelihood
+    n0 ln(1 - r) + n1 ln((r + t)/2) + n2 ln((r - t)/2) is concave in (r, t), which lie in the triangle
+    q1 <= r <= p1, abs(t) <= c (r - q1), c = g p1/(p1 - q1). Where its free maximum is outside, the maximum is
+    on an edge: f = 1, where t is free between its ends, or m = +1 or -1, where a quadratic in r is zero.
+
+    Args:
+        counts: of absent, +1 and -1, shape (keys, 3).
+        mechanism: what the clients ran.
+    """
+    p1, p2 = mechanism.probabilities
+    q1, g = 1.0 - p1, 2.0 * p2 - 1.0
+    c = g * p1 / (p1 - q1)
+    n0, n1, n2 = (counts[:, kind].astype(np.float64) for kind in (ABSENT, PLUS, MINUS))
+    known, said = n0 + n1 + n2, n1 + n2
+    r = np.divide(said, known, out=np.full(len(counts), q1), where=known > 0.0)
+    t = np.divide(n1 - n2, known, out=np.zeros(len(counts)), where=known > 0.0)
+    lean = np.divide(n1 - n2, said, out=np.zeros(len(counts)), where=said > 0.0)
+    edges = [(np.full(len(counts), p1), np.clip(p1 * lean, -g * p1, g * p1))]
+    for sign, same, opposite in ((1.0, n1, n2), (-1.0, n2, n1)):
+        for root in _edge_roots(c, q1, n0, same, opposite):
+            at = np.clip(root, q1, p1)
+            edges.append((at, sign * c * (at - q1)))
+    candidates = np.array([*edges, (np.full(len(counts), q1), np.zeros(len(counts)))])
+    along, across = candidates[:, 0], candidates[:, 1]
+    likelihoods = (
+        n0 * np.log1p(-along) + n1 * np.log((along + across) / 2.0) + n2 * np.log((along - across) / 2.0)
+    )
+    best = likelihoods.argmax(axis=0)
+    inside = (r >= q1) & (r <= p1) & (np.abs(t) <= c * (r - q1))
+    keys = np.arange(len(counts))
+    r = np.where(inside, r, along[best, keys])
+    t = np.where(inside, t, across[best, keys])
+    frequencies = np.clip((r - q1) / (p1 - q1), 0.0, 1.0)
+    most = g * p1 * frequencies
+    return frequencies, shares_of(most + t, 2.0 * most)
+
+
+def _edge_roots(c: float, q1: float, n0: Floats, same: Floats, opposite: Floats) -> tuple[Floats, Floats]:
+    """Both r where the likelihood is level along an edge t = +-c (r - q1).
+
+    There it is n0 ln(1 - r) + same ln(A r + B) + opposite ln(C r + D), up to a constant, with A = 1 + c,
+    B = -c q1, C = 1 - c and D = c q1.
+    """
+    A, B, C, D = 1.0 + c, -c * q1, 1.0 - c, c * q1
+    square = -(n0 + same + opposite) * A * C
+    linear = -n0 * (A * D + B * C) + same * A * (C - D) + opposite * C * (A - B)
+    constant = -n0 * B * D + same * A * D + opposite * C * B
+    # Without a real root the edge's maximum is at one of its ends, which are on the other edges too. The sum
+    # of two numbers of one sign loses no digits, where the textbook's difference would.
+    root = np.sqrt(np.maximum(linear**2 - 4.0 * square * constant, 0.0))
+    half = -0.5 * (linear + np.copysign(root, linear))
+    zero = np.zeros_like(half)
+    return (
+        np.divide(half, square, out=zero.copy(), where=square != 0.0),
+        np.divide(constant, half, out=zero.copy(), where=half != 0.0),
+    )
+
+
+def privkv_em(question: Question, *, precision: float = 1e-4, max_iterations: int = 10_000) -> Estimate:
+    """PrivKV-EM as published: EM per key on its three counts (PrivKV-EM paper, Algorithm 1).
+
+    Four states a key, three kinds of reports: the likelihood does not identify the states, and the uniform
+    start and the early stop are part of the estimate. ``privkv_mle`` identifies them.
+
+    Args:
+        question: what to estimate.
+        precision: a key stops where no state's probability changes more than this: the paper's eta, for which
+            it names no number. 1e-4 comes nearest to its Table 4.
+        max_iterations: give up here, with a warning.
+    """
+    counts = key_counts(question)
+    blocks = [cast(PrivKV, mechanism_of(question, index)).block for index in question.versions]
+    fit = fit_keys(
+        np.concatenate(counts, axis=1).astype(np.float64),
+        np.vstack(blocks),
+        precision=precision,
+        max_iterations=max_iterations,
+        progress=question.progress,
+    )
+    warnings = unreported(counts)
+    if not fit.converged.all():
+        warnings += (
+            f"{int((~fit.converged).sum())} keys have not converged after {max_iterations} iterations: "
+            "raise max_iterations, or precision",
+        )
+    return answer_keys(
+        question,
+        "privkv_em",
+        *mechanism_of(question, question.versions[0]).key_values_of(fit.theta.ravel()),
+        converged=bool(fit.converged.all()),
+        n_iterations=int(fit.iterations.max()),
+        log_likelihoods=fit.log_likelihoods,
+        warnings=warnings,
+        details={"precision": precision, "median_iterations": float(np.median(fit.iterations))},
+    )
+
+
+def privkv_mle(question: Question) -> Estimate:
+    """PrivKV's exact maximum likelihood, in closed form, where a missing key's sign is a fair coin."""
+    (index,) = question.versions
+    counts = key_counts(question)
+    mechanism = cast(PrivKV, mechanism_of(question, index))
+    frequencies, means = privkv_maximum_likelihood(counts[0], mechanism)
+    return answer_keys(question, "privkv_mle", frequencies, means, warnings=unreported(counts))
+
+
+def privkvm(question: Question) -> Estimate:
+    """PrivKVM: means of the last round that has reports, frequencies of all rounds by their precision."""
+    rounds = {index: cast(PrivKVM, mechanism_of(question, index)).round for index in question.versions}
+    last = [index for index, number in rounds.items() if number == max(rounds.values())]
+    return answer_keys(
+        question,
+        "privkvm",
+        own_estimates(question, question.versions)[0],
+        own_estimates(question, last)[1],
+        warnings=unreported(key_counts(question)),
+        details={"means_of_round": max(rounds.values())},
+    )
+
+
+def check_privkv_em(attribute: Attribute, services: Sequence[str]) -> None:
+    """Every mechanism is PrivKV, or a round of PrivKVM."""
+    check_key_value(attribute, services)
+    for index in attribute.versions_of(services):
+        version = attribute.versions[index]
+        if not isinstance(version.mechanism, PrivKV):
+            raise ValueError(
+                f"service {version.label} ({version.mechanism.name}) is not PrivKV; use pckv_em, or key_value"
+            )
+
+
+def check_privkv_mle(attribute: Attribute, services: Sequence[str]) -> None:
+    """One channel, in which a missing key's sign is a fair coin."""
+    check_privkv_em(attribute, services)
+    versions = [attribute.versions[index] for index in attribute.versions_of(services)]
+    if len(versions) != 1:
+        labels = ", ".join(version.label for version in versions)
+        raise ValueError(
+            f"the closed form is for one service with one epsilon, found {labels}; name one service, or use "
+            "privkv_em or key_value"
+        )
+    mechanism = versions[0].mechanism
+    if isinstance(mechanism, PrivKVM) and mechanism.round > 1:
+        raise ValueError(
+            f"in round {mechanism.round} of privkvm a missing key's sign is no fair coin; use privkvm, "
+            "or privkv_em"
+        )
+
+
+def check_privkvm(attribute: Attribute, services: Sequence[str]) -> None:
+    """Every mechanism is a round of PrivKVM."""
+    check_privkv_em(attribute, services)
+    for index in attribute.versions_of(services):
+        version = attribute.versions[index]
+        if not isinstance(version.mechanism, PrivKVM):
+            raise ValueError(
+                f"service {version.label} ({version.mechanism.name}) is no round of privkvm; use privkv_mle, "
+                "or key_value"
+            )
+    # All rounds of the attribute, also where only some of their services are asked.
+    by_service = [
+        {
+            m.round
+            for i in attribute.versions_of([service])
+            if isinstance(m := attribute.versions[i].mechanism, PrivKVM)
+        }
+        for service in attribute.services
+    ]
+    rounds = sorted(number for own in by_service for number in own)
+    if any(len(own) > 1 for own in by_service) or rounds != list(range(1, len(rounds) + 1)):
+        raise ValueError(f"the services' rounds are {rounds}; each from 1 on is a service of its own")

@@ -1,0 +1,1 @@
+"""Mixture reduction: EM over fewer components, merged step by step."""

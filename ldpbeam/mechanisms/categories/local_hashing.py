@@ -1,0 +1,278 @@
+"""OLH, optimised local hashing (Wang et al., USENIX Security 2017, section 4.4)."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.linalg import LinearOperator, cg
+
+from ldpbeam.channels import Channel
+from ldpbeam.domains import Floats, Integers
+from ldpbeam.mechanisms.categories.unary_encoding import BitsChannel
+from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
+from ldpbeam.mechanisms.registry import register
+
+#: A family has at most this many seeds, and this many cells (seeds times hash values).
+MOST_SEEDS, MOST_CELLS = 2**16, 2**22
+#: The default family has as many seeds or more: enough that the family's own collisions add at most a
+#: thirtieth to the variance (``frequency_variance``), where the limits allow it.
+DEFAULT_SEEDS = 1024
+ENOUGH = 32
+#: A family's table of hashes has at most this many entries (of one, two or four bytes).
+MOST_HASHES = 2**27
+#: Hashes are made, and looked up in products, in blocks of this many: no report's hashes are kept, and what a
+#: product goes over stays in the processor's cache (twice as fast as blocks of 2^22).
+BLOCK_HASHES = 2**16
+
+_P2, _P3, _P4, _P5 = (np.uint32(p) for p in (2246822519, 3266489917, 668265263, 374761393))
+
+
+def xxh32(values: NDArray[np.uint32], seeds: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """XXH32 of each value's four little-endian bytes, with each seed; the arguments are broadcast."""
+    h = seeds + _P5 + np.uint32(4) + values * _P3
+    h = ((h << np.uint32(17)) | (h >> np.uint32(15))) * _P4
+    h = (h ^ (h >> np.uint32(15))) * _P2
+    h = (h ^ (h >> np.uint32(13))) * _P3
+    mixed: NDArray[np.uint32] = h ^ (h >> np.uint32(16))
+    return mixed
+
+
+class HashingChannel(Channel):
+    """P(seed and hash | category) of a family of seeds, each equally likely.
+
+    A product gathers or spreads the weights along the table of hashes, so it costs seeds times categories
+    and keeps no matrix of floats.
+    """
+
+    def __init__(self, table: NDArray[Any], hashes: int, keep: float, other: float) -> None:
+        super().__init__(len(table) * hashes, table.shape[1])
+        self.table = table
+        self.hashes = hashes
+        self.keep, self.other = keep / len(table), other / len(table)
+
+    def _blocks(self) -> Iterator[tuple[slice, Integers]]:
+        """Seeds, and the cell of each of their categories."""
+        step = max(1, BLOCK_HASHES // self.table.shape[1])
+        for start in range(0, len(self.table), step):
+            rows = slice(start, min(start + step, len(self.table)))
+            first = np.arange(rows.stop - rows.start)[:, None] * self.hashes
+            yield rows, first + self.table[rows]
+
+    def _matvec(self, x: Floats) -> Floats:
+        weights = np.ravel(x)
+        product = np.full(self.shape[0], self.other * weights.sum())
+        for rows, cells in self._blocks():
+            seeds = rows.stop - rows.start
+            supported = np.bincount(
+                cells.ravel(), np.broadcast_to(weights, cells.shape).ravel(), seeds * self.hashes
+            )
+            product[rows.start * self.hashes : rows.stop * self.hashes] += (
+                self.keep - self.other
+            ) * supported
+        return product
+
+    def _rmatvec(self, x: Floats) -> Floats:
+        counts = np.ravel(x)
+        total = np.zeros(self.shape[1])
+        for rows, cells in self._blocks():
+            total += counts[rows.start * self.hashes : rows.stop * self.hashes][cells].sum(axis=0)
+        product: Floats = self.other * counts.sum() + (self.keep - self.other) * total
+        return product
+
+    def dense(self) -> Floats:
+        """Each entry from whether the seed sends the category to the hash."""
+        supports = self.table[:, None, :] == np.arange(self.hashes)[None, :, None]
+        return np.where(supports, self.keep, self.other).reshape(self.shape)
+
+    def rows(self, chosen: Integers) -> Floats:
+        """Without the whole matrix, which may be large where few cells are in use."""
+        seeds, hashes = np.divmod(chosen, self.hashes)
+        return np.where(self.table[seeds] == hashes[:, None], self.keep, self.other)
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class LocalHashing(CategoricalMechanism):
+    """A random hash function's seed, and the category's hash in 0 .. g - 1, kept with p = E/(E+g-1).
+
+    Here g = round(E) + 1, and any other hash is sent with probability 1/(E+g-1). The hash is XXH32 of the
+    category's index (four little-endian bytes) with the report's seed, mod g.
+
+    With a family of seeds (``seeds: 1024``: clients draw one of 0 .. 1023) the statistic is the counts by
+    seed and hash, which is all there is to know: EM on it is exact. Supports are then corrected with the
+    collisions that the family really has; 1/g would be biased by up to a few percent of a frequency. With
+    ``seeds: any`` clients draw any 32-bit seed; the statistic is then the number of reports that do not and
+    do support each category, and EM on it a composite likelihood.
+
+    Attributes:
+        seeds: the size of the family, or "any"; 0 takes the default: 1024, or 32 size / (g - 1) where that is
+            more, and any seed where the limits do not leave enough.
+
+    Raises:
+        ValueError: if the family is larger than 2^16 seeds, 2^22 cells, or 2^27 hashes, or too small to tell
+            the categories apart.
+    """
+
+    name = "olh"
+    summary = "OLH: a random hash of the category; best for many categories"
+
+    seeds: int | Literal["any"] = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        most = min(MOST_SEEDS, MOST_CELLS // self.hashes, MOST_HASHES // self.size)
+        if self.seeds == 0 and not isinstance(self.seeds, bool):
+            # The family is part of the channel, so it is settled here, before anything is counted.
+            wanted = max(DEFAULT_SEEDS, -(-ENOUGH * self.size // (self.hashes - 1)))
+            told_apart = 4 * self.size <= min(wanted, most) * (self.hashes - 1)
+            object.__setattr__(self, "seeds", min(wanted, most) if told_apart else "any")
+        number = isinstance(self.seeds, int) and not isinstance(self.seeds, bool)
+        least = 2 * self.size // (self.hashes - 1) + 1
+        if self.seeds != "any" and not (number and least <= int(self.seeds) <= most):
+            family = f", or from {least} to {most}" if least <= most else ""
+            raise ValueError(
+                f"seeds must be 'any'{family} with {self.hashes} hash values and {self.size} categories, "
+                f"found {self.seeds!r}"
+            )
+
+    @property
+    def composite(self) -> bool:  # type: ignore[override]
+        """With any seed, a report supports several categories."""
+        return self.seeds == "any"
+
+    @property
+    def payload_dtype(self) -> np.dtype[Any]:
+        """Eight bytes: the seed and the hash."""
+        return np.dtype([("seed", "<u4"), ("hash", "<u4")])
+
+    @functools.cached_property
+    def hashes(self) -> int:
+        """G = round(E) + 1."""
+        return round(math.exp(self.epsilon)) + 1
+
+    @property
+    def probabilities(self) -> tuple[float, float]:
+        """(p, q): of the category's own hash, and of each other one."""
+        growth = math.exp(self.epsilon)
+        other = 1.0 / (growth + self.hashes - 1.0)
+        return growth * other, other
+
+    def hash(self, values: NDArray[Any], seeds: NDArray[Any]) -> NDArray[np.uint32]:
+        """The hashes of category indexes under seeds; the arguments are broadcast."""
+        return xxh32(values.astype(np.uint32), seeds.astype(np.uint32)) % np.uint32(self.hashes)
+
+    @functools.cached_property
+    def table(self) -> NDArray[Any]:
+        """Each category's hash under each seed of the family, shape (seeds, size)."""
+        narrow = np.min_scalar_type(self.hashes - 1)
+        values = np.arange(self.size, dtype=np.uint32)[None, :]
+        return self.hash(values, np.arange(int(self.seeds), dtype=np.uint32)[:, None]).astype(narrow)
+
+    def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
+        """Reports of category indexes."""
+        index = np.asarray(values, dtype=np.int64)
+        family = 2**32 if self.seeds == "any" else int(self.seeds)
+        reports = np.zeros(index.size, dtype=self.payload_dtype)
+        reports["seed"] = np.floor(uniforms.random(index.size) * family)
+        own = self.hash(index, reports["seed"])
+        keep = uniforms.random(index.size) < self.probabilities[0]
+        draw = np.floor(uniforms.random(index.size) * (self.hashes - 1)).astype(np.uint32)
+        reports["hash"] = np.where(keep, own, draw + (draw >= own))
+        return reports
+
+    def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which payloads have a seed of the family and a hash below g."""
+        within: NDArray[np.bool_] = payloads["hash"] < self.hashes
+        return within if self.seeds == "any" else within & (payloads["seed"] < self.seeds)
+
+    def cells(self, resolution: int) -> int:
+        """One a seed and hash.
+
+        Raises:
+            ValueError: with any seed there are too many.
+        """
+        if self.seeds == "any":
+            raise ValueError("olh with any seed cannot be joined by user; give a family such as seeds: 1024")
+        return int(self.seeds) * self.hashes
+
+    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
+        """Seed times g plus hash."""
+        cells: Integers = payloads["seed"].astype(np.int64) * self.hashes + payloads["hash"]
+        return cells
+
+    def channel(self, value_buckets: int, resolution: int) -> Channel:
+        """Of the family's seeds and hashes."""
+        self.cells(resolution)
+        return HashingChannel(self.table, self.hashes, *self.probabilities)
+
+    def histogram_cells(self, resolution: int) -> int:
+        """The family's cells; with any seed, two a category."""
+        return 2 * self.size if self.seeds == "any" else self.cells(resolution)
+
+    def histogram(self, payloads: NDArray[Any], resolution: int) -> Integers:
+        """Counts by seed and hash; with any seed, how many reports do not and do support each category."""
+        if self.seeds != "any":
+            return super().histogram(payloads, resolution)
+        supports = np.zeros(self.size, dtype=np.int64)
+        values = np.arange(self.size, dtype=np.uint32)[None, :]
+        step = max(1, BLOCK_HASHES // self.size)
+        for start in range(0, len(payloads), step):
+            block = payloads[start : start + step]
+            own = self.hash(values, block["seed"][:, None]) == block["hash"][:, None]
+            supports += own.sum(axis=0)
+        return np.column_stack((len(payloads) - supports, supports)).ravel()
+
+    def histogram_channel(self, value_buckets: int, resolution: int) -> Channel:
+        """With any seed: what one category, drawn evenly, being supported or not says."""
+        if self.seeds != "any":
+            return self.channel(value_buckets, resolution)
+        return BitsChannel(self.size, self.probabilities[0], 1.0 / self.hashes)
+
+    def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
+        """The frequencies whose expected supports are those found.
+
+        With any seed, (C/n - 1/g) / (p - 1/g). With a family, the normal equations of supports, whose matrix
+        has the family's own collisions: solved by conjugate gradients, to 1e-10 of the supports.
+        """
+        if self.seeds == "any":
+            by_chance = 1.0 / self.hashes
+            shares = histogram[1::2] / reports
+            frequencies: Floats = (shares - by_chance) / (self.probabilities[0] - by_chance)
+            return frequencies
+        # One and zero for (p, q) times the seeds: products then count supports.
+        counting = HashingChannel(self.table, self.hashes, float(self.seeds), 0.0)
+        channel = self.channel(self.size, 0)
+        supports = counting.rmatvec(histogram / reports)
+        expected = LinearOperator(
+            (self.size, self.size),
+            matvec=lambda f: counting.rmatvec(channel.matvec(np.ravel(f))),
+            dtype=float,
+        )
+        start = (supports - 1.0 / self.hashes) / (self.probabilities[0] - 1.0 / self.hashes)
+        found, _ = cg(expected, supports, x0=start, rtol=1e-10, maxiter=20 * self.size)
+        solution: Floats = found
+        return solution
+
+    @property
+    def frequency_variance(self) -> float:
+        """(1/g)(1 - 1/g) / (p - 1/g)^2, which is 4E/(E-1)^2 where g is exactly E + 1.
+
+        A family of S seeds meets size unknowns with S (g - 1) numbers, which adds the factor
+        1 / (1 - size / (S (g - 1))).
+        """
+        by_chance = 1.0 / self.hashes
+        variance = by_chance * (1.0 - by_chance) / (self.probabilities[0] - by_chance) ** 2
+        if self.seeds == "any":
+            return variance
+        return variance / (1.0 - self.size / (int(self.seeds) * (self.hashes - 1.0)))
+
+    def output(self) -> str:
+        """Seed and hash."""
+        seeds = "any 32-bit seed" if self.seeds == "any" else f"a seed below {self.seeds}"
+        return f"{seeds} and a hash below {self.hashes}, as eight bytes"

@@ -1,0 +1,1 @@
+"""Mechanisms that perturb a set of keys with values."""

@@ -1,0 +1,205 @@
+"""PCKV: key and value perturbed together after padding and sampling (Gu et al., USENIX Security 2020).
+
+Padding and sampling, and PCKV-GRR; PCKV-UE and PCKV-PM, which report a slot a key, are in ``pckv_slots``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbeam.channels import Channel
+from ldpbeam.domains import Floats, Integers, KeyValuePairs
+from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism, shares_of
+from ldpbeam.mechanisms.mechanism import Uniforms
+from ldpbeam.mechanisms.registry import register
+
+#: Longer padding leaves nothing of anybody's pairs.
+MOST_PADDING = 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class PaddedKeyValueMechanism(KeyValueMechanism):
+    """A person's pairs, padded to ``padding`` with dummies, of which one is drawn evenly.
+
+    A person of L pairs draws each of them with probability 1/max(L, padding), and else one of ``padding``
+    dummy keys d .. d + padding - 1, whose sign is a fair coin. Estimates multiply by ``padding`` and so are
+    unbiased where nobody has more pairs than that; pairs of people who have more count less. With 1, the
+    default, that is data of at most one pair a person, as in both papers' synthetic data; for more, the paper
+    takes the number of pairs that 90% of the people stay within.
+
+    Attributes:
+        padding: the length, 1 or more.
+    """
+
+    padding: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if type(self.padding) is not int or not 1 <= self.padding <= MOST_PADDING:
+            raise ValueError(
+                f"padding must be a whole number from 1 to {MOST_PADDING}, found {self.padding!r}"
+            )
+
+    def _sampled(self, values: KeyValuePairs, uniforms: Uniforms) -> tuple[Integers, Floats]:
+        """(key, value) of each person's drawn pair; a dummy is key d with value 1/2."""
+        lengths = np.diff(values.starts)
+        draw = np.floor(uniforms.random(values.people) * np.maximum(lengths, self.padding)).astype(np.int64)
+        real = draw < lengths
+        rows = np.where(real, values.starts[:-1] + draw, len(values.keys))
+        return np.append(values.keys, self.size)[rows], np.append(values.values, 0.5)[rows]
+
+    def _corrected(
+        self, plus: Integers, minus: Integers, reports: int, constants: tuple[float, float, float]
+    ) -> tuple[Floats, Floats]:
+        """(frequencies, means on [0, 1]) from the counts of +1 and -1 of each key (Gu et al., section 5.2).
+
+        With a, b and p as ``constants`` f = ell ((n1 + n2)/n - b)/(a - b), clipped to [1/n, 1]. The counts of
+        both signs before perturbation solve [n1*, n2*] = A^-1 [n1 - nb/2, n2 - nb/2], clipped to [0, nf/ell];
+        the mean on [-1, 1] is ell (n1* - n2*)/(nf).
+        """
+        a, b, p = constants
+        drawn = (plus + minus - reports * b) / (a - b)
+        frequencies = np.clip(self.padding * drawn / reports, 1.0 / reports, 1.0)
+        excess = (plus - minus) / (a * (2.0 * p - 1.0))
+        most = frequencies * (reports / self.padding)
+        up = np.clip((drawn + excess) / 2.0, 0.0, most)
+        down = np.clip((drawn - excess) / 2.0, 0.0, most)
+        return frequencies, np.asarray((1.0 + (up - down) / most) / 2.0)
+
+    def _precisions(self, reports: int, a: float, b: float, gain: float) -> tuple[Floats, Floats]:
+        """N (a - b)^2/(b (1 - b)) and n (a gain)^2/b over ell^2, the same for every key.
+
+        ``gain`` is what a drawn value of v = 1 is on average, over the root mean square of an other slot's.
+        """
+        scale = reports / self.padding**2
+        drawn, meant = (a - b) ** 2 / (b * (1.0 - b)), (a * gain) ** 2 / b
+        return np.full(self.size, scale * drawn), np.full(self.size, scale * meant)
+
+    def key_values_of(self, weights: Floats) -> tuple[Floats, Floats]:
+        """A key's weight times ``padding``, at most 1, and the mean of its values.
+
+        The weights are of (key, value) for every key, and last of no key.
+        """
+        pairs = weights[:-1].reshape(self.size, -1)
+        drawn = pairs.sum(axis=1)
+        return np.minimum(self.padding * drawn, 1.0), shares_of(pairs @ self._points(pairs.shape[1]), drawn)
+
+    @property
+    def _assumed(self) -> str:
+        pairs = "pair" if self.padding == 1 else "pairs"
+        return f" (padding {self.padding}: pairs of people with more than {self.padding} {pairs} count less)"
+
+    def _points(self, values: int) -> Floats:
+        """The value on [0, 1] that each of a key's columns stands for."""
+        return np.array([1.0, 0.0])
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class PCKVGRR(PaddedKeyValueMechanism):
+    """PCKV-GRR: the drawn key with probability a, any other of the d' = d + ell keys with b each.
+
+    a = (ell (E-1) + 2)/(ell (E-1) + 2d') and b = (1 - a)/(d' - 1). The value is rounded to +1 with
+    probability x; with the drawn key its sign is kept with p = (ell (E-1) + 1)/(ell (E-1) + 2), with another
+    it is a fair coin. The report is 2k, plus one for +1.
+    """
+
+    name = "pckv_grr"
+    summary = "PCKV-GRR: a drawn key and sign, or any other; few keys"
+
+    @property
+    def constants(self) -> tuple[float, float, float]:
+        """(a, b, p): of the drawn key, of each other one, and of the drawn key's own sign."""
+        growth = self.padding * math.expm1(self.epsilon)
+        keys = self.size + self.padding
+        # b of Gu et al. is (1 - a)/(d' - 1); multiplied out, it keeps its digits at a large epsilon.
+        scale = 1.0 / (growth + 2.0 * keys)
+        return (growth + 2.0) * scale, 2.0 * scale, (growth + 1.0) / (growth + 2.0)
+
+    @property
+    def payload_dtype(self) -> np.dtype[Any]:
+        """Key and sign in one number."""
+        return np.dtype(np.uint32)
+
+    def perturb(self, values: KeyValuePairs, uniforms: Uniforms) -> NDArray[Any]:
+        """One report a person."""
+        keys, x = self._sampled(values, uniforms)
+        dummies = self.size + np.floor(uniforms.random(values.people) * self.padding).astype(np.int64)
+        keys = np.where(keys < self.size, keys, dummies)
+        a, _, p = self.constants
+        kept = uniforms.random(values.people) < a
+        draw = np.floor(uniforms.random(values.people) * (self.size + self.padding - 1)).astype(np.int64)
+        other = draw + (draw >= keys)
+        plus = uniforms.random(values.people) < np.where(kept, x * p + (1.0 - x) * (1.0 - p), 0.5)
+        return (2 * np.where(kept, keys, other) + plus).astype(np.uint32)
+
+    def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which payloads are 0 .. 2d' - 1."""
+        within = (payloads >= 0) & (payloads < self.cells(1))
+        return np.asarray(within & (payloads == np.floor(payloads)))
+
+    def cells(self, resolution: int) -> int:
+        """Two a key, dummies included."""
+        return 2 * (self.size + self.padding)
+
+    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
+        """The report itself."""
+        return payloads.astype(np.int64)
+
+    def channel(self, value_buckets: int, resolution: int) -> Channel:
+        """Columns are (key, +1) and (key, -1) for every key, and last a dummy, whichever it is."""
+        return DrawnKeyChannel(self.size, self.padding, *self.constants)
+
+    def key_values(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
+        """The paper's estimates, from the reports of real keys."""
+        counts = histogram.reshape(-1, 2)[: self.size]
+        return self._corrected(counts[:, 1], counts[:, 0], reports, self.constants)
+
+    def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
+        """Of signs, whose gain is 2p - 1."""
+        a, b, p = self.constants
+        return self._precisions(reports, a, b, 2.0 * p - 1.0)
+
+    def output(self) -> str:
+        """Key and sign."""
+        return (
+            f"2 key + 1 for +1, 0 to {self.cells(1) - 1}; keys from {self.size} on are dummies{self._assumed}"
+        )
+
+
+class DrawnKeyChannel(Channel):
+    """PCKV-GRR: rows (key, -1), (key, +1), dummy keys last; columns (key, +1), (key, -1), no key last."""
+
+    def __init__(self, size: int, padding: int, a: float, b: float, p: float) -> None:
+        super().__init__(2 * (size + padding), 2 * size + 1)
+        self.size = size
+        self.padding = padding
+        self.other = b / 2.0
+        self.own = np.array([[a * (1.0 - p), a * p], [a * p, a * (1.0 - p)]]) - self.other
+        self.dummy = (a - b) / (2.0 * padding)
+
+    def _matvec(self, x: Floats) -> Floats:
+        weights = np.ravel(x)
+        product = np.full(self.shape[0], self.other * weights.sum())
+        product[: 2 * self.size] += (weights[:-1].reshape(-1, 2) @ self.own.T).ravel()
+        product[2 * self.size :] += self.dummy * weights[-1]
+        return product
+
+    def _rmatvec(self, x: Floats) -> Floats:
+        weights = np.ravel(x)
+        product = np.full(self.shape[1], self.other * weights.sum())
+        product[:-1] += (weights[: 2 * self.size].reshape(-1, 2) @ self.own).ravel()
+        product[-1] += self.dummy * weights[2 * self.size :].sum()
+        return product
+
+    def dense(self) -> Floats:
+        """Own keys' blocks on the diagonal, everything else one constant."""
+        matrix = np.full(self.shape, self.other)
+        matrix[: 2 * self.size, :-1] += np.kron(np.eye(self.size), self.own)
+        matrix[2 * self.size :, -1] += self.dummy
+        return matrix

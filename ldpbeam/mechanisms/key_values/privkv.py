@@ -1,0 +1,218 @@
+"""PrivKV and PrivKVM: presence and sign of one key (Ye et al., S&P 2019; PrivKV-EM paper, section 2.2)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbeam.channels import Channel
+from ldpbeam.domains import Floats, Integers, KeyValuePairs
+from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism, shares_of
+from ldpbeam.mechanisms.mechanism import Uniforms
+from ldpbeam.mechanisms.registry import register
+
+#: What a report says of its key, and its offset from three times the key.
+ABSENT, PLUS, MINUS = 0, 1, 2
+
+
+class KeyBlocksChannel(Channel):
+    """A report names the key it is of: the same block for each key, nothing between keys."""
+
+    def __init__(self, size: int, block: Floats) -> None:
+        super().__init__(size * block.shape[0], size * block.shape[1])
+        self.size = size
+        self.block = block
+
+    def _matvec(self, x: Floats) -> Floats:
+        product: Floats = (np.ravel(x).reshape(self.size, -1) @ self.block.T).ravel()
+        return product
+
+    def _rmatvec(self, x: Floats) -> Floats:
+        product: Floats = (np.ravel(x).reshape(self.size, -1) @ self.block).ravel()
+        return product
+
+    def dense(self) -> Floats:
+        """The blocks on the diagonal."""
+        matrix: Floats = np.kron(np.eye(self.size), self.block).astype(np.float64)
+        return matrix
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class PrivKV(KeyValueMechanism):
+    """One key of all d, drawn evenly: whether the person has it, and its value rounded to +1 or -1.
+
+    With eps1 = key_share * epsilon for the presence and eps2 = epsilon - eps1 for the sign: presence is kept
+    with p1 = exp(eps1)/(exp(eps1) + 1), the sign with p2 = exp(eps2)/(exp(eps2) + 1). The sign of a key that
+    the person has is +1 with probability x, of a missing key with 1/2 (the sign of an even draw). The report
+    is 3a + o for key a: o = 0 for absent, 1 for +1, 2 for -1.
+
+    The fair coin of missing keys makes the true privacy loss less than epsilon: it is the larger of
+    eps1 + ln(2 p2) and eps2. PrivKVM's later rounds do use all of epsilon.
+
+    Attributes:
+        key_share: the share of epsilon that the presence gets, 1/2 as published.
+    """
+
+    name = "privkv"
+    summary = "PrivKV: one key, present or not, and its value's sign"
+
+    key_share: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if type(self.key_share) is not float or not 0.0 < self.key_share < 1.0:
+            raise ValueError(f"key_share must be above 0 and below 1, found {self.key_share!r}")
+
+    @property
+    def probabilities(self) -> tuple[float, float]:
+        """(p1, p2): of keeping the presence, and the sign."""
+        key = self.key_share * self.epsilon
+        return 1.0 / (1.0 + math.exp(-key)), 1.0 / (1.0 + math.exp(key - self.epsilon))
+
+    @property
+    def payload_dtype(self) -> np.dtype[Any]:
+        """Key, presence and sign in one number."""
+        return np.dtype(np.uint32)
+
+    @property
+    def block(self) -> Floats:
+        """P(absent, +1, -1 | a key's state), shape (3, 4): Table 1 of the PrivKV-EM paper.
+
+        The states are (present, +1), (present, -1), (missing, +1), (missing, -1), signs before perturbation.
+        """
+        p1, p2 = self.probabilities
+        q1, q2 = 1.0 - p1, 1.0 - p2
+        return np.array(
+            [
+                [q1, q1, p1, p1],
+                [p1 * p2, p1 * q2, q1 * p2, q1 * q2],
+                [p1 * q2, p1 * p2, q1 * q2, q1 * p2],
+            ]
+        )
+
+    def perturb(self, values: KeyValuePairs, uniforms: Uniforms) -> NDArray[Any]:
+        """One report a person."""
+        return self._reports(values, np.full(self.size, 0.5), uniforms)
+
+    def _reports(self, values: KeyValuePairs, fakes: Floats, uniforms: Uniforms) -> NDArray[Any]:
+        """Reports where a missing key's value has the mean ``fakes``, shape (size,)."""
+        keys = np.floor(uniforms.random(values.people) * self.size).astype(np.int64)
+        # Pairs are in the order of person and key, so this number ascends along them.
+        people = np.repeat(np.arange(values.people), np.diff(values.starts))
+        pairs = np.append(people * self.size + values.keys, values.people * self.size)
+        wanted = np.arange(values.people) * self.size + keys
+        rows = np.searchsorted(pairs, wanted)
+        has = pairs[rows] == wanted
+        x = np.where(has, np.append(values.values, 0.5)[rows], fakes[keys])
+        p1, p2 = self.probabilities
+        present = uniforms.random(values.people) < np.where(has, p1, 1.0 - p1)
+        plus = uniforms.random(values.people) < x * p2 + (1.0 - x) * (1.0 - p2)
+        said = np.where(present, np.where(plus, PLUS, MINUS), ABSENT)
+        return (3 * keys + said).astype(np.uint32)
+
+    def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which payloads are 0 .. 3d - 1."""
+        return np.asarray((payloads >= 0) & (payloads < 3 * self.size) & (payloads == np.floor(payloads)))
+
+    def cells(self, resolution: int) -> int:
+        """Three a key."""
+        return 3 * self.size
+
+    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
+        """The report itself."""
+        return payloads.astype(np.int64)
+
+    def channel(self, value_buckets: int, resolution: int) -> Channel:
+        """``block`` for each key; columns are four states a key."""
+        return KeyBlocksChannel(self.size, self.block)
+
+    def key_values(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
+        """Unbiased f = (r - q1)/(p1 - q1), for the share r of a key's reports that say present.
+
+        The mean is that of the signs of those reports, corrected for p2, its two counts clipped to [0, N] as
+        published. They include the signs of missing keys, so it leans to the middle: it estimates
+        f p1 m / (f p1 + (1 - f) q1) on [-1, 1]. A key without a report gets 0 and the middle.
+        """
+        counts = histogram.reshape(self.size, 3)
+        p1, p2 = self.probabilities
+        present = counts[:, PLUS] + counts[:, MINUS]
+        known = counts.sum(axis=1)
+        shares = np.divide(present, known, out=np.full(self.size, 1.0 - p1), where=known > 0)
+        frequencies = (shares - (1.0 - p1)) / (2.0 * p1 - 1.0)
+        plus = (counts[:, PLUS] - (1.0 - p2) * present) / (2.0 * p2 - 1.0)
+        return frequencies, shares_of(plus, present.astype(np.float64))
+
+    def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
+        """A key's reports times (2 p1 - 1)^2/(p1 q1), and those that say present times ((2 p2 - 1) p1/q1)^2.
+
+        A rare key's reports that say present are mostly of people without it, so a service with little budget
+        would otherwise draw the mean to the middle.
+        """
+        counts = histogram.reshape(self.size, 3)
+        p1, p2 = self.probabilities
+        known = counts.sum(axis=1) * (2.0 * p1 - 1.0) ** 2 / (p1 * (1.0 - p1))
+        present = (counts[:, PLUS] + counts[:, MINUS]).astype(np.float64)
+        return known.astype(np.float64), present * ((2.0 * p2 - 1.0) * p1 / (1.0 - p1)) ** 2
+
+    def key_values_of(self, weights: Floats) -> tuple[Floats, Floats]:
+        """A key's share of its two present states, and the share of +1 in them (equation 2)."""
+        states = weights.reshape(self.size, 4)
+        present = states[:, 0] + states[:, 1]
+        totals = states.sum(axis=1)
+        frequencies = np.divide(present, totals, out=np.zeros(self.size), where=totals > 0.0)
+        return frequencies, shares_of(states[:, 0], present)
+
+    def output(self) -> str:
+        """Key, presence and sign."""
+        return f"3 key + 0 for absent, 1 for +1, 2 for -1; 0 to {3 * self.size - 1}"
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class PrivKVM(PrivKV):
+    """PrivKV in rounds: from the second on, a missing key's value is the last round's mean of that key.
+
+    That takes the lean to the middle out of the means, round by round. A round is a service of its own in
+    the study, so the epsilons of the rounds that a person answers add up.
+
+    Attributes:
+        round: 1, 2, ...
+    """
+
+    name = "privkvm"
+    summary = "PrivKVM: a round of PrivKV that knows the last round's means"
+
+    round: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if type(self.round) is not int or self.round < 1:
+            raise ValueError(f"round must be a whole number from 1, found {self.round}")
+
+    def perturb(self, values: KeyValuePairs, uniforms: Uniforms) -> NDArray[Any]:
+        """One report a person, in the first round.
+
+        Raises:
+            ValueError: in a later one.
+        """
+        if self.round > 1:
+            raise ValueError(
+                f"round {self.round} of privkvm needs the means that round {self.round - 1} found: estimate "
+                "that round first, publish its means to the clients, and use perturb_with"
+            )
+        return super().perturb(values, uniforms)
+
+    def perturb_with(self, values: KeyValuePairs, means: Floats, uniforms: Uniforms) -> NDArray[Any]:
+        """One report a person, in a round after the first.
+
+        Args:
+            values: the people's pairs.
+            means: the last round's mean of each key, scaled to [0, 1], shape (size,).
+            uniforms: the source of randomness.
+        """
+        return self._reports(values, np.clip(means, 0.0, 1.0), uniforms)

@@ -1,0 +1,1 @@
+"""Mechanisms that perturb a number."""

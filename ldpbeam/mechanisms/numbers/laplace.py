@@ -1,0 +1,132 @@
+"""The Laplace mechanism (Dwork et al., TCC 2006; multi-service paper, section 2.2)."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpbeam.channels import Channel, LaplaceChannel
+from ldpbeam.domains import Floats, Integers
+from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms
+from ldpbeam.mechanisms.numbers.grid import (
+    DRAWS,
+    SPREAD_BITS,
+    exponential,
+    rounded_at_random,
+    spread,
+    whole_draws,
+)
+from ldpbeam.mechanisms.registry import register
+
+#: A sound client's report lies further out than this many scales once in 10^19 times.
+FARTHEST = 44.0
+#: The noise moves a report by whole cells, so many from end to end.
+CELLS = 2**16
+
+
+def noise_table(epsilon: float, cells: int, draws: int) -> Integers:
+    """How many draws of ``draws`` / 2 move a report by less than 1, 2, ... cells, shape (``cells``,).
+
+    The counts of single moves fall by exp(-epsilon / ``cells``) each, and none is below exp(-epsilon) times
+    the first one. All other draws move it past the end of all ``cells``; they are at least 1 / (exp(epsilon)
+    - 1) times those that do not.
+    """
+    ratio = epsilon / cells
+    # The share that is left out is room for what is rounded up.
+    whole = draws / 2.0 * (1.0 - 2.0**-40) * -math.expm1(-ratio)
+    counts = np.floor(whole * np.exp(-ratio * np.arange(cells))).astype(np.int64)
+    counts = np.maximum(counts, math.ceil(int(counts[0]) / exponential(epsilon)))
+    return np.cumsum(counts)
+
+
+def noisy_cells(values: Integers, draws: Integers, table: Integers, total: int) -> Integers:
+    """The cells of reports: 0 .. ``cells`` - 1, and others beyond the ends.
+
+    Args:
+        values: places between cells, from 0 to ``cells``.
+        draws: a draw each.
+        table: a :func:`noise_table`.
+        total: how many a draw is one of; the upper half of them is for moves up.
+    """
+    up = draws >= total // 2
+    moves = np.searchsorted(table, np.where(up, draws - total // 2, draws), side="right")
+    return np.where(up, values + moves, values - 1 - moves)
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class Laplace(NumericMechanism):
+    """A report v + noise of v = 2x - 1, the noise of scale 2/epsilon.
+
+    Unbiased for v, with variance 8/epsilon^2. The likelihood of v depends on a report only through
+    the report clamped to [-1, 1], so the clamped report is sufficient: its buckets are equal cells of
+    [-1, 1] and two end cells. The multi-service paper truncates instead (section 4.2), or leaves
+    Laplace out of ULE; neither is needed.
+    """
+
+    name = "laplace"
+    summary = "Laplace noise on the value: unbiased; the classical baseline"
+
+    @property
+    def scale(self) -> float:
+        """The noise's scale on [-1, 1]."""
+        return 2.0 / self.epsilon
+
+    @property
+    def report_range(self) -> tuple[float, float]:
+        """The real line, cut where no sound client's report lies."""
+        farthest = 1.0 + FARTHEST * self.scale
+        return -farthest, farthest
+
+    @property
+    def variance_polynomial(self) -> tuple[float, float, float]:
+        """A quarter of 8/epsilon^2."""
+        return 2.0 / self.epsilon**2, 0.0, 0.0
+
+    def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
+        """Reports of values in [0, 1], on a grid of 2^-29."""
+        x = np.asarray(values, dtype=np.float64)
+        first, second, third = (whole_draws(uniforms, x.size) for _ in range(3))
+        cells = noisy_cells(rounded_at_random(x, CELLS, second), first, self.noise, DRAWS)
+        inside = spread(np.clip(cells, 0, CELLS - 1), third) * (2.0 / CELLS) - 1.0
+        # The value has no part in how far beyond an end a report lies: 1 - u is in (0, 1], so that its
+        # logarithm is finite, 53 ln 2 = 36.7 scales at most.
+        parts = CELLS * 2.0**SPREAD_BITS
+        beyond = np.floor(-np.log(1.0 - third / DRAWS) * (parts / self.epsilon)) + 0.5
+        end = 1.0 + beyond * (2.0 / parts)
+        return np.where(cells < 0, -end, np.where(cells >= CELLS, end, inside))
+
+    @functools.cached_property
+    def noise(self) -> Integers:
+        """How many draws move a report by less than 1, 2, ... cells to either side, shape (``CELLS``,)."""
+        return noise_table(self.epsilon, CELLS, DRAWS)
+
+    def cells(self, resolution: int) -> int:
+        """The equal cells of [-1, 1] and two end cells."""
+        return resolution + 2
+
+    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
+        """0 below -1, ``resolution + 1`` above 1."""
+        position = np.floor((payloads + 1.0) * (0.5 * resolution)) + 1.0
+        index = np.clip(position, 0, resolution + 1).astype(np.int64)
+        index[payloads == 1.0] = resolution
+        return index
+
+    def representatives(self, resolution: int) -> Floats:
+        """Midpoints; beyond an end the excess is exponential whatever the value, so 1 + scale."""
+        inner = (np.arange(resolution) + 0.5) * (2.0 / resolution) - 1.0
+        end = 1.0 + self.scale
+        return np.concatenate(([-end], inner, [end]))
+
+    def channel(self, value_buckets: int, resolution: int) -> Channel:
+        """Exponential recursions on the unit interval, where the scale is 1/epsilon."""
+        return LaplaceChannel(value_buckets, resolution, 0.5 * self.scale)
+
+    def output(self) -> str:
+        """Any number."""
+        return f"a number, within {self.report_range[1]:.6g} of 0"

@@ -1,0 +1,1 @@
+"""Mechanisms that perturb a number in buckets, for range queries and histograms."""

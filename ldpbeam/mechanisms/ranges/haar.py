@@ -1,0 +1,172 @@
+"""HaarHRR: Haar coefficients by Hadamard response (Kulkarni et al., VLDB 2019; square-wave paper, 4.2)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpbeam.channels import Channel
+from ldpbeam.domains import Floats, Integers
+from ldpbeam.mechanisms.categories.hadamard import hadamard_signs, walsh_hadamard
+from ldpbeam.mechanisms.mechanism import Uniforms
+from ldpbeam.mechanisms.ranges.binned import MOST_BINS, BinMechanism
+from ldpbeam.mechanisms.registry import register
+
+
+class HaarChannel(Channel):
+    """P(level, row and sign | leaf), the levels equally likely.
+
+    A leaf's coefficient at a level is +1 in the left half of its node there, else -1; the rows and signs of a
+    level are Hadamard response of that one entry.
+    """
+
+    def __init__(self, leaves: int, keep: float) -> None:
+        super().__init__(2 * (leaves - 1), leaves)
+        self.levels = leaves.bit_length() - 1
+        self.lean = 2.0 * keep - 1.0
+
+    def _matvec(self, x: Floats) -> Floats:
+        weights = np.ravel(x)
+        parts = []
+        for level in range(self.levels):
+            left, right = weights.reshape(1 << level, 2, -1).sum(axis=2).T
+            lean = self.lean * walsh_hadamard(left - right)
+            total = weights.sum()
+            parts.append(np.column_stack((total - lean, total + lean)).ravel() / (2 << level))
+        return np.concatenate(parts) / self.levels
+
+    def _rmatvec(self, x: Floats) -> Floats:
+        pairs = np.ravel(x).reshape(-1, 2)
+        total = np.zeros(self.shape[1])
+        for level in range(self.levels):
+            rows = 1 << level
+            minus, plus = pairs[rows - 1 : 2 * rows - 1].T
+            lean = self.lean * walsh_hadamard(plus - minus)
+            halves = (minus.sum() + plus.sum() + np.column_stack((lean, -lean)).ravel()) / (2 * rows)
+            total += np.repeat(halves, self.shape[1] // (2 * rows))
+        return total / self.levels
+
+    def dense(self) -> Floats:
+        """Each entry from the bits of leaf and row."""
+        leaf = np.arange(self.shape[1])
+        blocks = []
+        for level in range(self.levels):
+            node, right = leaf >> (self.levels - level), leaf >> (self.levels - level - 1) & 1
+            shared = np.bitwise_count(np.arange(1 << level)[:, None] & node[None, :])
+            own = np.where((shared + right) % 2 == 0, 0.5 + 0.5 * self.lean, 0.5 - 0.5 * self.lean)
+            both = np.stack((1.0 - own, own), axis=1).reshape(2 << level, self.shape[1])
+            blocks.append(both / (self.levels << level))
+        return np.vstack(blocks)
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class Haar(BinMechanism):
+    """A level of a binary tree drawn evenly, and the sign of the value's Haar coefficient there, by HRR.
+
+    At level l of 0 .. m - 1, with 2^m leaves, the value has the coefficient +1 (left half) or -1 (right half)
+    at its node, 0 at the 2^l - 1 others. A row r of the Hadamard matrix of order 2^l is drawn evenly, and the
+    sign of entry (r, node) times the coefficient is kept with E/(E+1). The report is 2(2^l - 1 + r), plus one
+    for a positive sign. The unbiased coefficient of a node is the mean of sign times entry over the reports
+    of its level, times (E+1)/(E-1).
+
+    Attributes:
+        leaves: how many equal bins, a power of two.
+    """
+
+    name = "haar"
+    summary = "HaarHRR: the sign of one Haar coefficient; range queries, short reports"
+    bins_option = "leaves"
+
+    leaves: int = 256
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        powers = [2**k for k in range(1, MOST_BINS.bit_length())]
+        if type(self.leaves) is not int or self.leaves not in powers:
+            raise ValueError(
+                f"leaves must be a power of two from 2 to {MOST_BINS}, found {self.leaves!r}; "
+                "64, 256 and 1024 would do"
+            )
+
+    @property
+    def bins(self) -> int:
+        """The leaves."""
+        return self.leaves
+
+    @property
+    def levels(self) -> int:
+        """The base-two logarithm of the leaves."""
+        return self.leaves.bit_length() - 1
+
+    @property
+    def keep(self) -> float:
+        """E / (E + 1)."""
+        return 1.0 / (1.0 + math.exp(-self.epsilon))
+
+    @property
+    def payload_dtype(self) -> np.dtype[Any]:
+        """Level, row and sign in one number."""
+        return np.dtype(np.uint32)
+
+    def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
+        """Reports of values in [0, 1]."""
+        leaf = self.bin_of(values)
+        level = np.floor(uniforms.random(leaf.size) * self.levels).astype(np.int64)
+        order = np.int64(1) << level
+        rows = np.floor(uniforms.random(leaf.size) * order).astype(np.int64)
+        kept = uniforms.random(leaf.size) < self.keep
+        half = leaf >> (self.levels - level - 1)
+        entry = hadamard_signs(rows, half >> 1) * (1 - 2 * (half & 1))
+        plus = (entry > 0) == kept
+        reports: NDArray[Any] = (2 * (order - 1 + rows) + plus).astype(np.uint32)
+        return reports
+
+    def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which payloads are 0 .. 2 leaves - 3."""
+        whole = payloads == np.floor(payloads)
+        return np.asarray((payloads >= 0) & (payloads < 2 * (self.leaves - 1)) & whole)
+
+    def cells(self, resolution: int) -> int:
+        """Two a row, the rows of all levels."""
+        return 2 * (self.leaves - 1)
+
+    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
+        """The report itself."""
+        return payloads.astype(np.int64)
+
+    def bin_channel(self, resolution: int) -> Channel:
+        """Products by a fast transform a level."""
+        return HaarChannel(self.leaves, self.keep)
+
+    def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
+        """The inverse Haar transform of the unbiased coefficients, under a total of 1.
+
+        A level without reports has coefficients of zero: its nodes' shares are split evenly.
+        """
+        pairs = histogram.reshape(-1, 2)
+        nodes = np.ones(1)
+        for level in range(self.levels):
+            minus, plus = pairs[(1 << level) - 1 : (2 << level) - 1].T
+            found = max(1, int(minus.sum() + plus.sum()))
+            difference = walsh_hadamard(plus - minus) / (found * (2.0 * self.keep - 1.0))
+            nodes = np.column_stack((nodes + difference, nodes - difference)).ravel() / 2.0
+        return nodes
+
+    @property
+    def frequency_variance(self) -> float:
+        """(m/3) (1 - 4^-m) ((E+1)/(E-1))^2 with 2^m leaves.
+
+        The coefficient of level l is halved m - l times on its way to a leaf, and has an m-th of the reports.
+        """
+        halved = (1.0 - 4.0**-self.levels) / 3.0
+        return self.levels * halved / math.tanh(self.epsilon / 2.0) ** 2
+
+    def output(self) -> str:
+        """Level, row and sign."""
+        last = 2 * self.leaves - 3
+        return f"2 (2^level - 1 + row) + 1 for a positive sign, levels 0 to {self.levels - 1}: 0 to {last}"

@@ -1,0 +1,286 @@
+"""HH, the hierarchical histogram (Kulkarni et al., VLDB 2019; square-wave paper, section 4.2)."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpbeam.channels import BinnedChannel, Channel, MixtureChannel
+from ldpbeam.domains import Floats, Integers
+from ldpbeam.mechanisms.categories.choice import AUTO
+from ldpbeam.mechanisms.categories.hadamard import HadamardResponse
+from ldpbeam.mechanisms.categories.local_hashing import LocalHashing
+from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse
+from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
+from ldpbeam.mechanisms.ranges.binned import MOST_BINS, BinMechanism, oracle_over
+from ldpbeam.mechanisms.registry import register
+
+#: Mechanisms whose reports fit the payload of every level.
+LEVEL_ORACLES = (AUTO, "grr", "olh", "hadamard")
+
+
+def parents(nodes: Floats, branching: int) -> Floats:
+    """The sums of each node's children, from one level's nodes."""
+    sums: Floats = nodes.reshape(-1, branching).sum(axis=1)
+    return sums
+
+
+def level_precisions_from_below(weights: ArrayLike, branching: int) -> Floats:
+    """The precision of a node's share from its own level and all below, shape (levels,).
+
+    With w_l a level's own precision it is pi_l = w_l + pi_(l+1) / B: a sum of B children has B times a
+    child's variance.
+    """
+    precisions = np.array(weights, dtype=np.float64)
+    for level in range(len(precisions) - 2, -1, -1):
+        precisions[level] += precisions[level + 1] / branching
+    return precisions
+
+
+def constrained_inference(shares: Sequence[Floats], weights: ArrayLike, branching: int) -> Floats:
+    """Least squares of all levels' shares under consistency and a total of 1 (Hay et al., VLDB 2010).
+
+    Up the tree, a node's share is the average of its own and the sum of its children's, weighted by their
+    precisions; down the tree, what a node has more or less than its children together is split evenly among
+    them. It minimises the sum over levels of w_l ||A_l x - f_l||^2 over leaves x of sum 1.
+
+    Args:
+        shares: each level's, from the one below the root to the leaves.
+        weights: each level's precision (one over the variance of a node's share); 0 where it says nothing.
+        branching: children a node.
+
+    Returns:
+        The leaves' shares, which may be negative. Where the deepest levels have no weight, a node's share is
+        split evenly.
+    """
+    own = np.asarray(weights, dtype=np.float64)
+    total = level_precisions_from_below(own, branching)
+    upward = list(shares)
+    for level in range(len(upward) - 1, -1, -1):
+        # A level that neither it nor those below say anything of adds nothing to an even split.
+        from_own = own[level] / total[level] if total[level] > 0.0 else 0.0
+        upward[level] = from_own * upward[level]
+        if level + 1 < len(upward):
+            upward[level] += (1.0 - from_own) * parents(upward[level + 1], branching)
+    nodes = np.ones(1)
+    for level_shares in upward:
+        surplus = nodes - parents(level_shares, branching)
+        nodes = level_shares + np.repeat(surplus / branching, branching)
+    return nodes
+
+
+def node_variance(oracle: CategoricalMechanism) -> float:
+    """Reports times the variance of a node's share at its level, averaged over nodes.
+
+    It is half the variance of the difference of two nodes' shares where all nodes are equally frequent, which
+    their true shares hardly change: noise that all nodes of a level share drops out, as the total is known.
+    The variance for a rare category would not do: a level has few nodes, and none of them is rare.
+    GRR: 1/(d (p-q)^2). OLH: the rare category's, plus (1 - 2/g) / (d (p - 1/g)). Hadamard: that of a signed
+    entry, ((E+1)/(E-1))^2.
+    """
+    if isinstance(oracle, RandomisedResponse):
+        keep, other = oracle.probabilities
+        return 1.0 / (oracle.size * (keep - other) ** 2)
+    if isinstance(oracle, LocalHashing):
+        by_chance = 1.0 / oracle.hashes
+        own = (1.0 - 2.0 * by_chance) / (oracle.size * (oracle.probabilities[0] - by_chance))
+        return oracle.frequency_variance + own
+    assert isinstance(oracle, HadamardResponse)
+    return 1.0 / math.tanh(oracle.epsilon / 2.0) ** 2
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class Hierarchy(BinMechanism):
+    """A level of a tree drawn evenly, and the value's node there by the oracle of that level.
+
+    The tree has ``branching`` children a node and ``leaves`` equal bins; its levels are 1 (below the root) to
+    h = log_branching(leaves), the leaves. The root is not asked: its share is 1. A report spends the whole
+    epsilon on its one node. Unbiased shares are constrained inference over all levels.
+
+    Attributes:
+        branching: children a node; about 5 is best (Wang et al., SIGMOD 2019).
+        leaves: how many, a power of ``branching``.
+        oracle: "grr", "olh" or "hadamard"; "auto" is GRR or OLH level by level, whichever has the lower
+            variance.
+    """
+
+    name = "hierarchy"
+    summary = "HH: a node of a tree of ranges; range queries, and HH-ADMM's reports"
+    bins_option = "leaves"
+
+    branching: int = 4
+    leaves: int = 256
+    oracle: str = AUTO
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (type(self.branching) is int and 2 <= self.branching <= MOST_BINS):
+            raise ValueError(
+                f"branching must be a whole number from 2 to {MOST_BINS}, found {self.branching!r}"
+            )
+        powers = [self.branching]
+        while powers[-1] * self.branching <= MOST_BINS:
+            powers.append(powers[-1] * self.branching)
+        if type(self.leaves) is not int or self.leaves not in powers:
+            found = f"found {self.leaves!r}; {', '.join(map(str, powers))} would do"
+            raise ValueError(f"leaves must be a power of branching, {self.branching}, {found}")
+        if not isinstance(self.oracle, str) or self.oracle not in LEVEL_ORACLES:
+            raise ValueError(f"oracle must be one of {', '.join(LEVEL_ORACLES)}, found {self.oracle!r}")
+        _ = self.reporters  # an oracle that does not fit is found here
+
+    @property
+    def bins(self) -> int:
+        """The leaves."""
+        return self.leaves
+
+    @functools.cached_property
+    def reporters(self) -> tuple[CategoricalMechanism, ...]:
+        """The oracle of each level, from the one below the root to the leaves."""
+        found = []
+        size = self.branching
+        while size <= self.leaves:
+            oracle = oracle_over(size, self.oracle, self.epsilon)
+            if oracle.composite:
+                raise ValueError(
+                    f"{oracle.name} at epsilon {self.epsilon:g} over {size} nodes keeps no counts by seed; "
+                    "use oracle: auto or hadamard"
+                )
+            found.append(oracle)
+            size *= self.branching
+        return tuple(found)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Those of the oracles that were chosen."""
+        return {
+            "mechanism": self.name,
+            "epsilon": self.epsilon,
+            "branching": self.branching,
+            "leaves": self.leaves,
+            "oracles": [oracle.parameters for oracle in self.reporters],
+        }
+
+    @property
+    def payload_dtype(self) -> np.dtype[Any]:
+        """Nine bytes: level, seed (of OLH; else 0) and the oracle's node, hash, or row and sign."""
+        return np.dtype([("level", "u1"), ("seed", "<u4"), ("value", "<u4")])
+
+    def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
+        """Reports of values in [0, 1]."""
+        leaf = self.bin_of(values)
+        reports = np.zeros(leaf.size, dtype=self.payload_dtype)
+        reports["level"] = 1 + np.floor(uniforms.random(leaf.size) * len(self.reporters))
+        for level, oracle in enumerate(self.reporters, 1):
+            chosen = np.flatnonzero(reports["level"] == level)
+            own = oracle.perturb(leaf[chosen] // (self.leaves // oracle.size), uniforms)
+            if own.dtype.names:
+                reports["seed"][chosen], reports["value"][chosen] = own["seed"], own["hash"]
+            else:
+                reports["value"][chosen] = own
+        return reports
+
+    @staticmethod
+    def _own(oracle: CategoricalMechanism, payloads: NDArray[Any]) -> NDArray[Any]:
+        """The oracle's payloads in reports of its level."""
+        own = np.zeros(len(payloads), dtype=oracle.payload_dtype)
+        if own.dtype.names:
+            own["seed"], own["hash"] = payloads["seed"], payloads["value"]
+        else:
+            own[:] = payloads["value"]
+        return own
+
+    def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which payloads have a level of the tree, and there a report of its oracle."""
+        found = np.zeros(len(payloads), dtype=np.bool_)
+        for level, oracle in enumerate(self.reporters, 1):
+            chosen = np.flatnonzero(payloads["level"] == level)
+            own = self._own(oracle, payloads[chosen])
+            found[chosen] = oracle.is_report(own)
+            if not own.dtype.names:
+                found[chosen] &= payloads["seed"][chosen] == 0
+        return found
+
+    def _ends(self, resolution: int) -> Integers:
+        """Where each level's cells end."""
+        return np.cumsum([oracle.cells(resolution) for oracle in self.reporters], dtype=np.int64)
+
+    def cells(self, resolution: int) -> int:
+        """All levels' cells, one level after another."""
+        return int(self._ends(resolution)[-1])
+
+    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
+        """The oracle's bucket, after the cells of the levels above."""
+        buckets = np.zeros(len(payloads), dtype=np.int64)
+        starts = np.concatenate(([0], self._ends(resolution)))
+        for level, oracle in enumerate(self.reporters, 1):
+            chosen = np.flatnonzero(payloads["level"] == level)
+            own = oracle.bucketise(self._own(oracle, payloads[chosen]), resolution)
+            buckets[chosen] = starts[level - 1] + own
+        return buckets
+
+    def bin_channel(self, resolution: int) -> Channel:
+        """Each level's channel with share 1/h."""
+        levels = [
+            BinnedChannel(oracle.channel(oracle.size, resolution), self.leaves) for oracle in self.reporters
+        ]
+        return MixtureChannel(levels, [1.0 / len(levels)] * len(levels))
+
+    def _level_histograms(self, histogram: Integers) -> list[Integers]:
+        # The oracles' cells are the same at every resolution.
+        return np.split(histogram, self._ends(1)[:-1])
+
+    def level_reports(self, histogram: Integers) -> Integers:
+        """How many reports are of each level, shape (h,)."""
+        return np.array([level.sum() for level in self._level_histograms(histogram)], dtype=np.int64)
+
+    def level_shares(self, histogram: Integers) -> list[Floats]:
+        """Unbiased shares of each level's nodes, from its own reports; zeros where it has none."""
+        return [
+            oracle.unbiased_frequencies(level, int(level.sum())) if level.any() else np.zeros(oracle.size)
+            for oracle, level in zip(self.reporters, self._level_histograms(histogram), strict=True)
+        ]
+
+    def level_precisions(self, histogram: Integers) -> Floats:
+        """One over the variance of a node's share, from its level's own reports; shape (h,)."""
+        variances = np.array([node_variance(oracle) for oracle in self.reporters])
+        precisions: Floats = self.level_reports(histogram) / variances
+        return precisions
+
+    def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
+        """Constrained inference of all levels, each weighted by its reports over its variance."""
+        return constrained_inference(
+            self.level_shares(histogram), self.level_precisions(histogram), self.branching
+        )
+
+    @property
+    def frequency_variance(self) -> float:
+        """A leaf's, averaged over leaves: the sum over levels l of (1 - 1/B) B^(2(l-h)) / pi_l.
+
+        Leaves split into parts that are even within the nodes of level l and sum to zero within those above;
+        least squares estimates each part on its own. A leaf has (1 - 1/B) B^(l-h) of the part of level l,
+        whose precision is B^(h-l) pi_l: with pi_l = w_l + pi_(l+1) / B and w_l = 1 / (h a_l), a_l being
+        :func:`node_variance`, for the h-th part of the reports that each level has.
+        """
+        levels = len(self.reporters)
+        own = [1.0 / (levels * node_variance(oracle)) for oracle in self.reporters]
+        precisions = level_precisions_from_below(own, self.branching)
+        above = np.arange(levels - 1, -1, -1)
+        terms = (1.0 - 1.0 / self.branching) * float(self.branching) ** (-2 * above) / precisions
+        return float(terms.sum())
+
+    def output(self) -> str:
+        """Level, seed and value."""
+        levels = "; ".join(
+            f"level {level} ({oracle.size} nodes) {oracle.name}: {oracle.output()}"
+            for level, oracle in enumerate(self.reporters, 1)
+        )
+        return (
+            f"level (1 byte), seed (4 bytes, 0 where none is used), value (4 bytes), little-endian; {levels}"
+        )

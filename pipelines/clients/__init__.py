@@ -1,0 +1,1 @@
+"""Simulated clients: people, their perturbed reports, and files of them."""

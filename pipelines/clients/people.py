@@ -1,0 +1,241 @@
+"""True values in a CSV file: for simulating clients, and for comparing estimates with the truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+from numpy.typing import NDArray
+
+from ldpbeam.domains import Categories, Domain, KeyValuePairs, KeyValues, Numeric, Vector
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.schemas.files.local_files import refuse_special
+from ldpbeam.schemas.reports import event_times
+from ldpbeam.schemas.reports.columns import Columns, decoded
+
+#: More people than this are not simulated in one process.
+MOST_PEOPLE = 2**31
+
+
+@dataclass(frozen=True)
+class PeopleColumns:
+    """Which columns of a CSV file say what; None where it has none.
+
+    Attributes:
+        value: the true value; a vector's coordinates are the columns of their names.
+        key: the key of each value, where a person has several rows.
+        user: who it is of.
+        time: when, RFC 3339 or epoch milliseconds.
+        weight: how many people a row stands for.
+        group: which group they belong to.
+    """
+
+    value: str | None = None
+    key: str | None = None
+    user: str | None = None
+    time: str | None = None
+    weight: str | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class People:
+    """People and their true values.
+
+    Attributes:
+        values: by person: numbers in the attribute's unit, shape (n,); category indexes, shape (n,); pairs of
+            keys and values; or a matrix of coordinates in the attribute's unit, shape (n, coordinates).
+        users: their ids as text, None where the file has none.
+        times: epoch milliseconds, None where the file has none.
+        groups: their groups, None where the file has none.
+        skipped: rows without a usable value.
+        clipped: rows whose value lay outside the domain, and was clipped.
+    """
+
+    values: NDArray[Any] | KeyValuePairs
+    users: pa.Array | None
+    times: NDArray[np.int64] | None
+    groups: pa.Array | None
+    skipped: int
+    clipped: int
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return self.values.people if isinstance(self.values, KeyValuePairs) else len(self.values)
+
+
+def read_people(path: str, columns: PeopleColumns, domain: Domain) -> People:
+    """The people of a CSV file with a header line.
+
+    Raises:
+        UserError: if there is no such file or column, or a time or weight that is none.
+    """
+    coordinates = list(domain.coordinates) if isinstance(domain, Vector) else []
+    table = _table(path, [*(name for name in vars(columns).values() if name is not None), *coordinates])
+    if isinstance(domain, KeyValues):
+        return _people_of_pairs(table, columns, domain, path)
+    if isinstance(domain, Vector):
+        parts = [_numbers(table.column(name).combine_chunks(), domain.values) for name in coordinates]
+        values, clipped = np.column_stack([part for part, _ in parts]), sum(count for _, count in parts)
+        usable = ~np.isnan(values).any(axis=1)
+    else:
+        assert columns.value is not None
+        values, usable, clipped = _values(table.column(columns.value).combine_chunks(), domain)
+    if not usable.any():
+        raise UserError(f"{path}: {_no_value(domain)}")
+    rows = np.flatnonzero(usable)
+    if columns.weight is not None:
+        rows = np.repeat(rows, _weights(table.column(columns.weight), columns.weight, path)[rows])
+    return _people(table, columns, path, rows, values[rows], int((~usable).sum()), clipped)
+
+
+def _table(path: str, names: list[str]) -> pa.Table:
+    try:
+        refuse_special(path)
+        return pyarrow.csv.read_csv(
+            path,
+            convert_options=pyarrow.csv.ConvertOptions(
+                include_columns=list(dict.fromkeys(names)),
+                column_types={name: pa.string() for name in names},
+                strings_can_be_null=True,
+                null_values=[""],
+            ),
+        )
+    except pa.ArrowKeyError as error:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            header = stream.readline(500).strip()
+        raise UserError(f"{path}: {error.args[0]}; its first line is: {header}") from None
+    except (OSError, pa.ArrowInvalid) as error:
+        raise UserError(f"{path}: {error}") from None
+
+
+def _people(
+    table: pa.Table,
+    columns: PeopleColumns,
+    path: str,
+    rows: NDArray[np.int64],
+    values: NDArray[Any] | KeyValuePairs,
+    skipped: int,
+    clipped: int,
+) -> People:
+    """People who stand in some rows of the file, one a row."""
+    chosen = pa.array(rows)
+
+    def optional(name: str | None) -> pa.Array | None:
+        return None if name is None else table.column(name).combine_chunks().take(chosen)
+
+    users = optional(columns.user)
+    if users is not None and users.null_count:
+        raise UserError(f"{path}: column {columns.user!r} is empty in {users.null_count} rows")
+    return People(
+        values=values,
+        users=users,
+        times=None if columns.time is None else _times(table.column(columns.time), columns.time, path)[rows],
+        groups=optional(columns.group),
+        skipped=skipped,
+        clipped=clipped,
+    )
+
+
+def _people_of_pairs(table: pa.Table, columns: PeopleColumns, domain: KeyValues, path: str) -> People:
+    """People with several rows each, a key and a value a row; an empty key is a person without any."""
+    assert columns.key is not None and columns.value is not None and columns.user is not None
+    users = table.column(columns.user).combine_chunks()
+    if users.null_count:
+        raise UserError(f"{path}: column {columns.user!r} is empty in {users.null_count} rows")
+    encoded = users.dictionary_encode()
+    person = encoded.indices.to_numpy().astype(np.int64)
+    names = table.column(columns.key).combine_chunks()
+    keys = pc.fill_null(pc.index_in(names, value_set=pa.array(domain.keys)), -1).to_numpy().astype(np.int64)
+    values, clipped = _numbers(table.column(columns.value).combine_chunks(), domain.values)
+    usable = (keys >= 0) & ~np.isnan(values)
+    if not usable.any():
+        raise UserError(f"{path}: {_no_value(domain)}")
+    empty = names.is_null().to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(usable)
+    order = rows[np.lexsort((keys[rows], person[rows]))]
+    twice = (np.diff(person[order]) == 0) & (np.diff(keys[order]) == 0)
+    if twice.any():
+        place = order[np.flatnonzero(twice)[0]]
+        raise UserError(
+            f"{path}: user {users[int(place)].as_py()!r} has the key {names[int(place)].as_py()!r} twice; a "
+            "person has one value a key"
+        )
+    counts = np.bincount(person[order], minlength=len(encoded.dictionary))
+    pairs = KeyValuePairs(
+        np.concatenate(([0], np.cumsum(counts))), keys[order], domain.values.to_unit(values[order])
+    )
+    first = np.full(len(encoded.dictionary), len(person), dtype=np.int64)
+    np.minimum.at(first, person, np.arange(len(person)))
+    return _people(table, columns, path, first, pairs, int((~usable & ~empty).sum()), clipped)
+
+
+def _no_value(domain: Domain) -> str:
+    if isinstance(domain, Categories):
+        return f"no row's value is a category of the study, such as {domain.names[0]!r}"
+    if isinstance(domain, KeyValues):
+        return f"no row has a key of the study, such as {domain.keys[0]!r}, and a number"
+    if isinstance(domain, Vector):
+        return "no row has a number in every coordinate's column"
+    return "no row has a number in the value column"
+
+
+def _values(text: pa.Array, domain: Domain) -> tuple[NDArray[Any], NDArray[np.bool_], int]:
+    """(values, which rows have one, rows clipped)."""
+    if isinstance(domain, Numeric):
+        values, clipped = _numbers(text, domain)
+        return values, ~np.isnan(values), clipped
+    assert isinstance(domain, Categories)
+    index = pc.index_in(text, value_set=pa.array(domain.names))
+    values = pc.fill_null(index, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return values, values >= 0, 0
+
+
+def _numbers(text: pa.Array, domain: Numeric) -> tuple[NDArray[np.float64], int]:
+    """(numbers clipped to the domain, NaN where a row has none; how many were clipped)."""
+    shaped = pc.if_else(
+        pc.match_substring_regex(text, r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"), text, None
+    )
+    numbers = pc.cast(pc.utf8_trim_whitespace(shaped), pa.float64())
+    values = numbers.to_numpy(zero_copy_only=False).astype(np.float64)
+    outside = int(((values < domain.low) | (values > domain.high)).sum())
+    return np.clip(values, domain.low, domain.high), outside
+
+
+def _weights(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]:
+    try:
+        weights = pc.cast(pc.cast(column, pa.float64()), pa.int64()).to_numpy()
+    except pa.ArrowInvalid as error:
+        raise UserError(f"{path}: column {name!r} is no whole number everywhere: {error}") from None
+    if np.isnan(weights.astype(float)).any() or (weights < 0).any():
+        raise UserError(f"{path}: column {name!r} has weights that are missing or negative")
+    if not weights.any():
+        raise UserError(f"{path}: column {name!r} is 0 in every row: nobody is left")
+    if weights.sum() > MOST_PEOPLE:
+        raise UserError(f"{path}: column {name!r} stands for more than {MOST_PEOPLE:,} people")
+    return np.asarray(weights, dtype=np.int64)
+
+
+def _times(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]:
+    text = column.combine_chunks()
+    digits = pc.all(pc.match_substring_regex(text, r"^\d{1,18}$")).as_py()
+    rows = pa.array(np.zeros(len(text), dtype=np.int64))
+    source = pc.cast(text, pa.int64()) if digits else text
+    times = decoded({"event_time": source}, Columns(), {}, rows, rows).column("event_time")
+    if times.null_count:
+        first = text.filter(times.is_null())[0].as_py()
+        raise UserError(f"{path}: column {name!r} has times such as {first!r}; write 2026-11-20T10:00:00Z")
+    found = np.asarray(times.to_numpy(), dtype=np.int64)
+    problems = event_times.problems(found)
+    if (problems > event_times.BEFORE_1990).any():
+        place = int(np.argmax(problems > event_times.BEFORE_1990))
+        raise UserError(
+            f"{path}: column {name!r} has times such as {text[place].as_py()!r}: "
+            f"{event_times.PROBLEMS[problems[place] - 1][1]}"
+        )
+    return found

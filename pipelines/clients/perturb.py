@@ -1,0 +1,183 @@
+"""What the clients of people with true values would send."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Domain, Floats, KeyValuePairs, Numeric, Vector
+from ldpbeam.mechanisms import Mechanism, SecureUniforms, Uniforms
+from ldpbeam.mechanisms.key_values.privkv import PrivKVM
+from ldpbeam.pipelines.clients.people import People
+from ldpbeam.pipelines.clients.report_files import SentReports
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.schemas.study.models import ServiceModel, Study
+
+
+def uniforms_for(seed: int | None, purpose: str) -> Uniforms:
+    """The secure source, or for tests a generator that a seed and a purpose fix."""
+    if seed is None:
+        return SecureUniforms()
+    words = np.frombuffer(hashlib.sha256(purpose.encode()).digest(), dtype="<u4")
+    return cast(Uniforms, np.random.default_rng([seed, *words.tolist()]))
+
+
+def user_keys(people: People, seed: int | None) -> NDArray[np.bytes_]:
+    """User keys of fixed width: the file's ids, or 16 random bytes a person."""
+    if people.users is None:
+        draws = uniforms_for(seed, "users").random(3 * people.count)
+        words = (draws.reshape(-1, 3) * 2**48).astype("<u8").view("<u2").reshape(-1, 12)
+        # 48 random bits a draw: three draws fill 16 bytes.
+        kept = words[:, [0, 1, 2, 4, 5, 6, 8, 9]]
+        return np.ascontiguousarray(kept).view("V16").ravel()
+    return padded(people.users, "user ids")
+
+
+def padded(text: pa.Array, what: str) -> NDArray[np.bytes_]:
+    """Text as UTF-8 padded with zero bytes, never 16 wide: 16 bytes are raw keys."""
+    encoded = np.array([value.encode() for value in text.to_pylist()])
+    if len(encoded) and encoded.dtype.itemsize > 256:
+        raise UserError(f"{what} are longer than 256 bytes")
+    width = encoded.dtype.itemsize + (encoded.dtype.itemsize == 16)
+    return encoded.astype(f"S{max(width, 1)}")
+
+
+def simulate(
+    study: Study,
+    attribute: Attribute,
+    people: People,
+    *,
+    services: Sequence[str],
+    versions: Mapping[str, str],
+    start: int,
+    spread: int,
+    seed: int | None,
+    means: Floats | None = None,
+) -> Iterator[SentReports]:
+    """What the people's clients send to each service.
+
+    Args:
+        study: the study.
+        attribute: the attribute of ``people.values``.
+        people: who they are, with their true values.
+        services: which services they answer.
+        versions: which version a service's clients have, where its versions are told apart by a field.
+        start: the first event time, where the people have none.
+        spread: how many milliseconds the event times are spread over, evenly at random.
+        seed: for tests only; None draws from the operating system's secure source.
+        means: of the round before, scaled to [0, 1], shape (keys,), where the mechanism has rounds.
+
+    Raises:
+        UserError: if a mechanism needs means, and there are none.
+    """
+    users = user_keys(people, seed)
+    model = study.attributes[attribute.name]
+    values = _scaled(attribute.domain, people.values)
+    extras: dict[str, NDArray[np.bytes_]] = {}
+    if study.groups is not None and people.groups is not None:
+        extras[study.groups.field] = padded(people.groups.fill_null(""), "groups")
+    times = people.times
+    if times is None:
+        # A person answers all services at one time, so that windows do not part what is to be joined.
+        draws = uniforms_for(seed, f"{attribute.name}/times").random(people.count)
+        times = start + np.floor(draws * spread).astype(np.int64)
+    for service in services:
+        uniforms = uniforms_for(seed, f"{attribute.name}/{service}")
+        described = model.services[service]
+        own_extras = dict(extras)
+        chosen = _versions(attribute, service, described, versions.get(service), times, own_extras)
+        alike = _alike(
+            (rows, _perturbed(attribute.versions[index].mechanism, values, rows, uniforms, means))
+            for index, rows in chosen
+        )
+        for part, (rows, payloads) in enumerate(alike):
+            order = np.argsort(rows)
+            sent = rows[order]
+            yield SentReports(
+                attribute.name,
+                service,
+                users[sent],
+                times[sent],
+                payloads[order],
+                {name: column[sent] for name, column in own_extras.items()},
+                part,
+            )
+
+
+def _scaled(domain: Domain, values: NDArray[Any] | KeyValuePairs) -> NDArray[Any] | KeyValuePairs:
+    """Values as mechanisms take them: numbers scaled to [0, 1]."""
+    if isinstance(domain, Numeric) and not isinstance(values, KeyValuePairs):
+        return domain.to_unit(values)
+    if isinstance(domain, Vector) and not isinstance(values, KeyValuePairs):
+        return domain.values.to_unit(values)
+    return values
+
+
+def _perturbed(
+    mechanism: Mechanism,
+    values: NDArray[Any] | KeyValuePairs,
+    rows: NDArray[np.int64],
+    uniforms: Uniforms,
+    means: Floats | None,
+) -> NDArray[Any]:
+    """The reports of some people."""
+    if not isinstance(values, KeyValuePairs):
+        return mechanism.perturb(values[rows], uniforms)
+    own = values.chosen(rows)
+    if isinstance(mechanism, PrivKVM) and mechanism.round > 1:
+        if means is None:
+            raise UserError(
+                f"round {mechanism.round} of privkvm needs the means of the round before: estimate it, and "
+                "give its estimates.jsonl with --means"
+            )
+        return mechanism.perturb_with(own, means, uniforms)
+    return mechanism.perturb(own, uniforms)
+
+
+def _alike(
+    parts: Iterable[tuple[NDArray[np.int64], NDArray[Any]]],
+) -> list[tuple[NDArray[np.int64], NDArray[Any]]]:
+    """Versions' rows and payloads, those of one payload type together: a file has one."""
+    by_type: dict[np.dtype[Any], list[tuple[NDArray[np.int64], NDArray[Any]]]] = {}
+    for rows, payloads in parts:
+        by_type.setdefault(payloads.dtype, []).append((rows, payloads))
+    return [
+        (np.concatenate([rows for rows, _ in same]), np.concatenate([payloads for _, payloads in same]))
+        for same in by_type.values()
+    ]
+
+
+def _versions(
+    attribute: Attribute,
+    service: str,
+    model: ServiceModel,
+    wanted: str | None,
+    times: NDArray[np.int64],
+    extras: dict[str, NDArray[np.bytes_]],
+) -> list[tuple[int, NDArray[np.int64]]]:
+    """Each version's index and which people's clients have it."""
+    indexes = attribute.versions_of([service])
+    everyone = np.arange(len(times))
+    if not model.versions:
+        return [(indexes[0], everyone)]
+    if model.version_field is None:
+        return [
+            (index, np.flatnonzero((times >= own.span[0]) & (times < own.span[1])))
+            for index in indexes
+            for own in (model.versions[attribute.versions[index].version],)
+        ]
+    names = {attribute.versions[index].version: index for index in indexes}
+    version = wanted or next(iter(names))
+    if version not in names:
+        raise UserError(f"--versions {service}={version}: there are {', '.join(names)}")
+    value = (model.versions[version].values or [version])[0]
+    column = np.array([value.encode()])
+    width = column.dtype.itemsize + (column.dtype.itemsize == 16)
+    extras[model.version_field] = np.repeat(column.astype(f"S{width}"), len(times))
+    return [(names[version], everyone)]

@@ -1,0 +1,160 @@
+"""Reports as files, in the formats that ``estimate`` reads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.files.containers import SYNC_SIZE
+from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY
+from ldpbeam.schemas.reports.payloads import payload_column
+from ldpbeam.schemas.study.times import rfc3339
+
+#: A file has at most this many reports.
+FILE_REPORTS = 2**22
+
+
+@dataclass(frozen=True)
+class SentReports:
+    """What the clients of one service send.
+
+    Attributes:
+        attribute: the attribute's name.
+        service: the service's name.
+        users: user keys, ``fixed`` bytes: 16 raw ones, or text padded with zeros; shape (n,).
+        times: epoch milliseconds, shape (n,).
+        payloads: the mechanism's outputs, shape (n,).
+        extras: the study's group and version fields, padded text, shape (n,) each.
+        part: 0, or the number of further payload types where a service's versions have several.
+    """
+
+    attribute: str
+    service: str
+    users: NDArray[np.bytes_]
+    times: NDArray[np.int64]
+    payloads: NDArray[Any]
+    extras: Mapping[str, NDArray[np.bytes_]]
+    part: int = 0
+
+
+def make_room(folder: Path, attribute: str, service: str, overwrite: bool) -> None:
+    """See that a folder has no reports of an attribute and service yet: nobody may count twice.
+
+    Raises:
+        UserError: if it has, and they are not to be replaced.
+    """
+    before = sorted(folder.glob(f"{attribute}.{service}.*-of-*.*"))
+    if before and not overwrite:
+        raise UserError(
+            f"--output {folder}: it has reports of {attribute} to {service} already ({before[0].name}); name "
+            "another folder, or replace them with --overwrite"
+        )
+    for path in before:
+        path.unlink()
+
+
+def write_reports(folder: Path, sent: SentReports, kind: str) -> list[Path]:
+    """Files of at most :data:`FILE_REPORTS` reports in one format: avro, parquet or jsonl.
+
+    Their owner alone may read them: they say who sent what.
+    """
+    count = max(1, -(-len(sent.payloads) // FILE_REPORTS))
+    paths = []
+    for index in range(count):
+        rows = slice(index * FILE_REPORTS, (index + 1) * FILE_REPORTS)
+        part = SentReports(
+            sent.attribute, sent.service, sent.users[rows], sent.times[rows], sent.payloads[rows],
+            {name: column[rows] for name, column in sent.extras.items()},
+        )  # fmt: skip
+        service = f"{sent.service}.{sent.part}" if sent.part else sent.service
+        name = f"{sent.attribute}.{service}.{index:05d}-of-{count:05d}.{kind}"
+        path = folder / name
+        temporary = path.with_name(f".{name}")
+        # A killed command may have left it, with whatever mode.
+        temporary.unlink(missing_ok=True)
+        try:
+            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+                _WRITERS[kind](stream, part)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        paths.append(path)
+    return paths
+
+
+def _metadata(sent: SentReports) -> dict[str, str]:
+    return {ATTRIBUTE_KEY: sent.attribute, SERVICE_KEY: sent.service}
+
+
+def _write_avro(stream: IO[bytes], sent: SentReports) -> None:
+    widths = {"user_id": sent.users.dtype.itemsize}
+    if sent.payloads.dtype != np.float64:
+        widths["payload"] = sent.payloads.dtype.itemsize
+    widths |= {name: column.dtype.itemsize for name, column in sent.extras.items()}
+    schema = avro.fixed_report_schema(widths)
+    dtype = avro.fixed_dtype(schema)
+    assert dtype is not None
+    records = np.zeros(len(sent.payloads), dtype=dtype)
+    columns = {"user_id": sent.users, "event_time": sent.times, "payload": sent.payloads}
+    for name, column in {**columns, **sent.extras}.items():
+        target = dtype[name]
+        raw = column if target.kind == "f" else np.ascontiguousarray(column).view(target)
+        records[name] = raw
+    # The sync marker only has to be unlikely in the data, and the same reports give the same bytes.
+    sync = hashlib.sha256(records.tobytes()[: 2**20]).digest()[:SYNC_SIZE]
+    avro.write_fixed(stream, records, schema, _metadata(sent), sync)
+
+
+def _write_parquet(stream: IO[bytes], sent: SentReports) -> None:
+    users: Any = sent.users
+    if users.dtype.kind == "V":
+        ids = pa.array(users.tolist(), type=pa.binary(16))
+    else:
+        ids = pa.array(np.char.decode(users, "utf-8"), type=pa.string())
+    columns = {
+        "user_id": ids,
+        "event_time": pa.array(sent.times).cast(pa.timestamp("ms", "UTC")),
+        "payload": payload_column(sent.payloads),
+        **{name: pa.array(np.char.decode(column, "utf-8")) for name, column in sent.extras.items()},
+    }
+    table = pa.table(columns).replace_schema_metadata(_metadata(sent))
+    pq.write_table(table, stream, row_group_size=2**18, write_page_checksum=True)
+
+
+def _write_json_lines(stream: IO[bytes], sent: SentReports) -> None:
+    if sent.users.dtype.kind == "V":
+        users = [_uuid(raw.tobytes().hex()) for raw in sent.users]
+    else:
+        users = np.char.decode(sent.users, "utf-8").tolist()
+    extras = {name: np.char.decode(column, "utf-8").tolist() for name, column in sent.extras.items()}
+    payloads = sent.payloads
+    plain = [p.tobytes().hex() for p in payloads] if payloads.dtype.kind == "V" else payloads.tolist()
+    for row, (user, time, payload) in enumerate(zip(users, sent.times.tolist(), plain, strict=True)):
+        record = {
+            "user_id": user,
+            "attribute": sent.attribute,
+            "service": sent.service,
+            "event_time": rfc3339(time),
+            "payload": payload,
+            **{name: column[row] for name, column in extras.items()},
+        }
+        stream.write(json.dumps(record).encode() + b"\n")
+
+
+def _uuid(digits: str) -> str:
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+_WRITERS = {"avro": _write_avro, "parquet": _write_parquet, "jsonl": _write_json_lines}

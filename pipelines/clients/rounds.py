@@ -1,0 +1,76 @@
+"""PrivKVM's rounds: a service each, and the means that one round hands to the next."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Floats, KeyValues
+from ldpbeam.mechanisms.key_values.privkv import PrivKVM
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.schemas.files.local_files import refuse_special
+from ldpbeam.schemas.study.models import Study
+
+
+def services_of_round(attribute: Attribute, number: int | None) -> tuple[str, ...]:
+    """The services that ask in a round; all of them where no round is named.
+
+    Raises:
+        UserError: if none does.
+    """
+    if number is None:
+        return attribute.services
+    found = [
+        v.service
+        for v in attribute.versions
+        if isinstance(v.mechanism, PrivKVM) and v.mechanism.round == number
+    ]
+    if not found:
+        rounds = sorted({v.mechanism.round for v in attribute.versions if isinstance(v.mechanism, PrivKVM)})
+        there = f"there are rounds {', '.join(map(str, rounds))}" if rounds else "no service runs privkvm"
+        raise UserError(f"--round {number}: {there}")
+    return tuple(dict.fromkeys(found))
+
+
+def read_means(path: str, study: Study, attribute: Attribute) -> Floats:
+    """Each key's mean, scaled to [0, 1], from the one estimate in a file that has means of the attribute.
+
+    Raises:
+        UserError: if there is none or more than one, or it is of another study or no estimate of ours.
+    """
+    try:
+        refuse_special(path)
+        records = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError) as error:
+        raise UserError(f"--means {path}: {error}") from None
+    domain = attribute.domain
+    if not isinstance(domain, KeyValues):
+        raise UserError(f"--means: attribute {attribute.name} has no keys")
+    wanted = {"study": study.study, "attribute": attribute.name, "keys": list(domain.keys)}
+    found = [
+        record["key_means"]
+        for record in records
+        if isinstance(record, dict)
+        and record.get("key_means") is not None
+        and all(record.get(field) == value for field, value in wanted.items())
+    ]
+    if len(found) != 1:
+        raise UserError(
+            f"--means {path}: it has {len(found) or 'no'} estimates of the means of {attribute.name} in "
+            f"study {study.study}; one is needed: give a file of the line (window, group, estimate) meant"
+        )
+    try:
+        means = np.array(found[0], dtype=np.float64)
+    except (TypeError, ValueError):
+        means = np.zeros(0)
+    slack = 1e-9 * domain.values.width
+    within = (means >= domain.values.low - slack) & (means <= domain.values.high + slack)
+    if means.shape != (domain.size,) or not within.all():
+        raise UserError(
+            f"--means {path}: key_means must be {domain.size} numbers in [{domain.values.low:g}, "
+            f"{domain.values.high:g}]"
+        )
+    return domain.values.to_unit(means)

@@ -1,0 +1,108 @@
+"""Options that several commands share, and what they mean."""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+from apache_beam.io.filesystem import BeamIOError
+from pydantic import TypeAdapter, ValidationError
+
+from ldpbeam.domains import Domain, KeyValues, Vector
+from ldpbeam.pipelines.clients.people import PeopleColumns
+from ldpbeam.pipelines.commands.arguments import Parser
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.schemas.reports import event_times
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.times import Duration, Time
+from ldpbeam.schemas.study.yaml_file import StudyError, parse_study, read_study
+from ldpbeam.transforms.outputs.write import opened
+
+
+def study_of(path: str, attribute: str | None = None) -> Study:
+    """The study in a file, which has the attribute.
+
+    Raises:
+        UserError: if it has not.
+        StudyError: if the file is wrong.
+    """
+    study = parse_study(_text(path), path) if "://" in path else read_study(path)
+    if attribute is not None and attribute not in study.attributes:
+        raise UserError(f"--attribute {attribute}: the study has {', '.join(study.attributes)}")
+    return study
+
+
+def _text(path: str) -> str:
+    try:
+        with opened(path) as stream:
+            return str(stream.read().decode())
+    except (BeamIOError, OSError, ValueError) as error:
+        raise StudyError(f"{path}: cannot be read: {error}") from None
+
+
+def time_of(option: str, text: str | None) -> int | None:
+    """A moment in epoch milliseconds, None where the option is not given.
+
+    Raises:
+        UserError: if it is none.
+    """
+    if text is None:
+        return None
+    try:
+        time = int(text) if text.isascii() and text.isdigit() else TypeAdapter(Time).validate_python(text)
+    except ValidationError:
+        raise UserError(f"{option} {text}: write a time with its zone, as in 2026-11-20T10:00:00Z") from None
+    problem = int(event_times.problems(np.array([time]))[0])
+    if problem > event_times.BEFORE_1990:
+        raise UserError(f"{option} {text}: {event_times.PROBLEMS[problem - 1][1]}")
+    return int(time)
+
+
+def duration_of(option: str, text: str) -> int:
+    """A duration in milliseconds.
+
+    Raises:
+        UserError: if it is none.
+    """
+    try:
+        return int(TypeAdapter(Duration).validate_python(text))
+    except ValidationError:
+        raise UserError(f"{option} {text}: write a whole number and a unit, as in 90s or 1h") from None
+
+
+def add_people_options(parser: Parser) -> None:
+    """Which columns of a file of people say what."""
+    parser.add_argument("--value-column", help="column of the true values; a vector's have its names")
+    parser.add_argument("--key-column", help="column of the keys of the values, several rows a user")
+    parser.add_argument("--user-column", help="column of the user ids; else each row is a new user")
+    parser.add_argument("--time-column", help="column of the event times (RFC 3339 or epoch ms)")
+    parser.add_argument("--weight-column", help="column that says how many people a row stands for")
+    parser.add_argument("--group-column", help="column of the study's groups")
+
+
+def people_columns(options: argparse.Namespace, domain: Domain) -> PeopleColumns:
+    """The columns the options name, and the domain needs.
+
+    Raises:
+        UserError: if one is missing, or has no place.
+    """
+    if isinstance(domain, Vector):
+        if options.value_column is not None:
+            shown = ", ".join(domain.coordinates[:3])
+            raise UserError(
+                f"--value-column: a vector's values are in the columns of its names ({shown}, ...)"
+            )
+    elif options.value_column is None:
+        raise UserError("--value-column is missing: which column has the true values?")
+    if isinstance(domain, KeyValues):
+        for option, given in (("--key-column", options.key_column), ("--user-column", options.user_column)):
+            if given is None:
+                raise UserError(f"{option} is missing: a person has a row for each key")
+    elif options.key_column is not None:
+        raise UserError("--key-column: the attribute has no keys")
+    if options.weight_column and options.user_column:
+        raise UserError("a weight makes several people of a row: leave out --user-column")
+    return PeopleColumns(
+        options.value_column, options.key_column, options.user_column, options.time_column,
+        options.weight_column, options.group_column,
+    )  # fmt: skip

@@ -1,0 +1,121 @@
+"""``ldpbeam perturb``: its options, and what it prints."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ldpbeam.pipelines.clients.people import read_people
+from ldpbeam.pipelines.clients.perturb import simulate
+from ldpbeam.pipelines.clients.report_files import make_room, write_reports
+from ldpbeam.pipelines.clients.rounds import read_means, services_of_round
+from ldpbeam.pipelines.commands.arguments import Parser
+from ldpbeam.pipelines.commands.options import (
+    add_people_options,
+    duration_of,
+    people_columns,
+    study_of,
+    time_of,
+)
+from ldpbeam.pipelines.errors import DONE, UserError
+
+
+def perturb_command(parser: Parser, arguments: list[str]) -> int:
+    """Run ``ldpbeam perturb``; gives its exit code."""
+    parser.add_argument("--study", required=True, help="the study file")
+    parser.add_argument("--attribute", required=True, help="which attribute the values are of")
+    parser.add_argument("--input", required=True, help="CSV file of people, with a header line")
+    parser.add_argument("--output", required=True, help="folder for the files of reports")
+    add_people_options(parser)
+    parser.add_argument("--format", choices=("avro", "jsonl", "parquet"), default="avro")
+    parser.add_argument("--services", nargs="+", help="only these services")
+    parser.add_argument("--round", type=int, help="PrivKVM: only the services of this round")
+    parser.add_argument("--means", help="PrivKVM: estimates.jsonl of the round before")
+    parser.add_argument(
+        "--versions", nargs="+", default=[], metavar="SERVICE=VERSION",
+        help="the clients' version of a service whose versions are told apart by a field",
+    )  # fmt: skip
+    parser.add_argument("--start", help="the first event time, without --time-column")
+    parser.add_argument("--spread", default="1h", help="event times lie within this of the first")
+    parser.add_argument("--seed", type=int, help="draw from a seed: for tests only")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace reports of the same attribute and service"
+    )
+    options = parser.parse(arguments)
+    study = study_of(options.study, options.attribute)
+    attribute = study.attribute(options.attribute)
+    columns = people_columns(options, attribute.domain)
+    if options.seed is not None and options.seed < 0:
+        raise UserError(f"--seed {options.seed}: from 0 up")
+    services = list(dict.fromkeys(options.services or services_of_round(attribute, options.round)))
+    for service in services:
+        if service not in attribute.services:
+            raise UserError(
+                f"--services {service}: there are {', '.join(attribute.services)}; spaces between them"
+            )
+    versions = dict(entry.partition("=")[::2] for entry in options.versions)
+    for service in versions:
+        known = study.attributes[options.attribute].services.get(service)
+        if known is None or not known.version_field:
+            raise UserError(f"--versions {service}: it has no versions told apart by a field")
+    if options.group_column and study.groups is None:
+        raise UserError("--group-column: the study has no groups")
+    start = time_of("--start", options.start)
+    if start is not None and options.time_column is not None:
+        raise UserError("--start and --time-column both say when: give one of them")
+    if start is None and options.time_column is None:
+        by_time = any(
+            model.versions and not model.version_field
+            for model in study.attributes[options.attribute].services.values()
+        )
+        if study.windows is not None or by_time:
+            raise UserError("the study looks at event times: give --time-column, or --start and --spread")
+        start = 0
+    means = read_means(options.means, study, attribute) if options.means else None
+    people = read_people(options.input, columns, attribute.domain)
+    folder = Path(options.output)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--output: {error}") from None
+    for service in services:
+        make_room(folder, options.attribute, service, options.overwrite)
+    for service in services:
+        described = study.attributes[options.attribute].services[service]
+        if described.version_field and service not in versions:
+            first = next(iter(described.versions))
+            print(f"{service}: as clients of version {first}; --versions {service}=... for another")
+    if options.seed is not None:
+        print("drawn from a seed: for tests only, these reports protect nobody")
+    with _emptied_if_stopped(folder, options.attribute, services):
+        for sent in simulate(
+            study,
+            attribute,
+            people,
+            services=services,
+            versions=versions,
+            start=start or 0,
+            spread=duration_of("--spread", options.spread),
+            seed=options.seed,
+            means=means,
+        ):
+            paths = write_reports(folder, sent, options.format)
+            print(f"{len(sent.payloads):,} reports to {sent.service}: {paths[0]}"
+                  + (f" and {len(paths) - 1} more" if len(paths) > 1 else ""))  # fmt: skip
+    if people.skipped:
+        print(f"{people.skipped:,} rows have no usable value and were left out")
+    if people.clipped:
+        print(f"{people.clipped:,} values lie outside the domain and were clipped to it")
+    return DONE
+
+
+@contextlib.contextmanager
+def _emptied_if_stopped(folder: Path, attribute: str, services: Sequence[str]) -> Iterator[None]:
+    """While reports are written: an error or Ctrl-C leaves none of them, since some would look like all."""
+    try:
+        yield
+    except BaseException:
+        for service in services:
+            make_room(folder, attribute, service, overwrite=True)
+        raise

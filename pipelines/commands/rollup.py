@@ -1,0 +1,52 @@
+"""``ldpbeam rollup``: its options, and what it prints."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+
+from ldpbeam.pipelines.commands.arguments import Parser
+from ldpbeam.pipelines.commands.options import duration_of, study_of
+from ldpbeam.pipelines.errors import DONE
+from ldpbeam.pipelines.estimates import tables
+from ldpbeam.pipelines.estimates.rollup import read_all, rolled_up, write_all
+from ldpbeam.pipelines.estimates.stages import estimate_all, run_name, write_estimates
+from ldpbeam.pipelines.runs.output import Output, check_output, claimed
+from ldpbeam.pipelines.terminal import shown
+
+
+def rollup_command(parser: Parser, arguments: list[str]) -> int:
+    """Run ``ldpbeam rollup``; gives its exit code."""
+    parser.add_argument("--study", required=True, help="the study file; its estimates may be others")
+    parser.add_argument("--statistics", required=True, nargs="+", help="files of snapshots, or globs")
+    parser.add_argument("--output", required=True, help="folder for everything the run writes")
+    parser.add_argument("--window", help="as in 1d; without, all windows become one")
+    parser.add_argument("--total", action="store_true", help="merge groups too")
+    parser.add_argument("--overwrite", action="store_true", help="replace another run's outputs")
+    options = parser.parse(arguments)
+    study = study_of(options.study)
+    window = None if options.window is None else duration_of("--window", options.window)
+    run = run_name(study, options.statistics, "rollup", window, int(options.total))
+    output = Output(study, options.output, run)
+    given = read_all(options.statistics)
+    unchecked = sorted({path for path, snapshot in given if not snapshot.hashed})
+    if unchecked:
+        more = f" and {len(unchecked) - 1:,} more" if len(unchecked) > 1 else ""
+        print(
+            f"ldpbeam: warning: {shown(unchecked[0])}{more}: written by version 0.1.0 without hashes, "
+            "so that some damage to it cannot be noticed",
+            file=sys.stderr,
+        )
+    found = rolled_up(study, given, window=window, total=options.total)
+    console = Console()
+    check_output(output, options.overwrite)
+    with claimed(output, options.statistics, options.overwrite):
+        write_all(output, found.snapshots)
+        records = estimate_all(output, console)
+        write_estimates(output, records)
+    tables.print_estimates(console, records, None)
+    repeated = f"; {found.repeated:,} more were there already, or of earlier panes" if found.repeated else ""
+    print(f"{found.merged:,} snapshots merged into {len(found.snapshots):,}{repeated}")
+    print(f"estimates and statistics are in {shown(options.output)}")
+    return DONE

@@ -1,0 +1,261 @@
+"""``ldpbeam stream``: its options, and what it reads."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.pipelines.commands.arguments import Parser
+from ldpbeam.pipelines.commands.options import duration_of, study_of
+from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
+from ldpbeam.pipelines.estimates import tables
+from ldpbeam.pipelines.estimates.stages import disclosure_of
+from ldpbeam.pipelines.graphs.engines import add_engine_options, engine_of, reach_from_elsewhere
+from ldpbeam.pipelines.graphs.stream import StreamJob, build
+from ldpbeam.pipelines.runs.output import DEAD_LETTERS, ESTIMATES, STATISTICS, named_in_errors, sweep
+from ldpbeam.pipelines.runs.scheduled_runs import (
+    claimed_for_stream,
+    go_on,
+    incomplete_windows,
+    read_run_accounting,
+)
+from ldpbeam.pipelines.runs.stream_watch import run_until_stopped, submit
+from ldpbeam.pipelines.terminal import shown
+from ldpbeam.runners import dataflow
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.schemas.study.times import rfc3339
+from ldpbeam.transforms.reports.validate import wanted_columns
+from ldpbeam.transforms.sources.decoding import left_on_record
+from ldpbeam.transforms.sources.feeds import Feed
+from ldpbeam.transforms.sources.files import literal, pattern_of
+from ldpbeam.transforms.sources.folder import FolderFeed, done_before
+from ldpbeam.transforms.sources.journal import RUNS
+from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
+
+#: The disorder of reports where none is declared.
+DISORDER = "1m"
+#: Partitions of users where none are asked for: a few per core of one machine.
+PARTITIONS = 8
+_PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([A-Za-z][A-Za-z0-9._~+%-]{2,254})")
+#: Seconds until a Pub/Sub server that does not answer is given up.
+SERVER_SECONDS = 10.0
+
+
+def stream_command(parser: Parser, arguments: list[str]) -> int:
+    """Run ``ldpbeam stream``; gives its exit code."""
+    parser.add_argument("--study", required=True, help="the study file; it must have windows")
+    parser.add_argument("--subscription", help="projects/P/subscriptions/S, whose messages are reports")
+    parser.add_argument("--topic", help="projects/P/topics/T: subscribe to it for this run alone")
+    parser.add_argument("--input", nargs="+", help="globs: files of reports, read as they appear")
+    parser.add_argument("--output", required=True, help="folder for everything the run writes")
+    parser.add_argument("--publish-to", metavar="TOPIC", help="projects/P/topics/T, for estimates as JSON")
+    parser.add_argument(
+        "--max-disorder", help=f"how much out of order reports arrive at most (default {DISORDER})"
+    )
+    parser.add_argument(
+        "--stop-when-idle",
+        metavar="DURATION",
+        help="end when nothing has come for so long; all windows close",
+    )
+    parser.add_argument(
+        "--resume", metavar="RUN", help="Flink: go on as this run, from the --savepoint it was stopped with"
+    )
+    parser.add_argument("--attribute", help="attribute of reports that do not name one")
+    parser.add_argument("--service", help="service of reports that do not name one")
+    parser.add_argument("--keep-bad-records", action="store_true", help="dead letters have the whole record")
+    parser.add_argument("--user-id-key-file", help="replace user keys by their HMAC with this key")
+    parser.add_argument("--partitions", type=int, default=PARTITIONS, help="partitions of users")
+    add_engine_options(parser)
+    parser.epilog = (
+        "Runs until it is stopped (Ctrl-C or SIGTERM). The server is the one in PUBSUB_EMULATOR_HOST, else "
+        "Google's. Every option that Beam takes passes through, as Beam writes it."
+    )
+    options, beam_arguments = parser.parse_with_beam(arguments)
+    with tempfile.TemporaryDirectory(prefix="ldpbeam-") as staged:
+        return run(options, beam_arguments, Path(staged))
+
+
+def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) -> int:
+    """Run the stream with parsed options, and a folder for what is staged; gives the exit code."""
+    study = study_of(options.study, options.attribute)
+    reach_from_elsewhere(options)
+    if study.windows is None:
+        raise UserError(f"{options.study}: a stream needs windows, as in windows: {{size: 1h}}")
+    every = {service for model in study.attributes.values() for service in model.services}
+    if (options.resume is None) != (options.savepoint is None):
+        raise UserError("--resume and --savepoint go together: whose state it is, and where")
+    if options.service is not None and options.service not in every:
+        raise UserError(f"--service {options.service}: the study has {', '.join(sorted(every))}")
+    if not 1 <= options.partitions <= 65536:
+        raise UserError(f"--partitions {options.partitions}: from 1 to 65536")
+    disorder = duration_of("--max-disorder", options.max_disorder or DISORDER)
+    idle = None if options.stop_when_idle is None else duration_of("--stop-when-idle", options.stop_when_idle)
+    disclosure = disclosure_of(options)
+    engine = engine_of(options, staged, streaming=True, given=beam_arguments)
+    for option in ("input", "stop_when_idle", "max_disorder"):
+        if not engine.own_source and getattr(options, option) is not None:
+            dashed = option.replace("_", "-")
+            raise UserError(f"--{dashed} needs an engine that can run our own source: Prism or Flink")
+    detached = not (engine.own_source or engine.here)
+    if detached and options.topic:
+        raise UserError(
+            "--topic: the job outlives this command, and a subscription of this command's would not; name a "
+            "--subscription"
+        )
+    name = options.resume or f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+    if options.resume:
+        go_on(options.output, options.resume)
+    columns = wanted_columns(study, options.attribute, options.service)
+    with _feed(options, columns, name) as feed:
+        job = StreamJob(
+            study=study,
+            output=options.output,
+            run=name,
+            feed=feed,
+            disorder=disorder,
+            partitions=options.partitions,
+            native=not engine.own_source,
+            stop_when_idle=idle,
+            stays=engine.ended_when_past,
+            disclosure=disclosure,
+            publish_to=options.publish_to,
+            incomplete=incomplete_windows(study, options.output, name),
+        )
+        pipeline = engine.pipeline(beam_arguments)
+        build(pipeline, job)
+        if dataflow.is_dry_run(pipeline):
+            submit(pipeline)
+            print(
+                f"a dry run: the job was made and not submitted; nothing was read, {job.output} is as it was"
+            )
+            return DONE
+        with claimed_for_stream(job) as place:
+            if job.incomplete:
+                print(_about_incomplete(job))
+            server = emulator() if isinstance(feed, PubSubFeed) else None
+            where = f" at {server}" if server else ""
+            if detached:
+                print(shown(f"run {name}: reads {feed.name}, writes to {job.output}"))
+                submitted = submit(pipeline)
+                if submitted is None:
+                    print(f"the job is the template {dataflow.template_of(pipeline)}, and was not started")
+                else:
+                    print(
+                        f"job {submitted} goes on without this command; `gcloud dataflow jobs drain "
+                        f"{submitted} --region={options.region}` ends it"
+                    )
+                return DONE
+            print(shown(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C"), flush=True)
+            run_until_stopped(pipeline, job, engine.here)
+            place.check()
+    return _said(job)
+
+
+@contextmanager
+def _feed(options: argparse.Namespace, columns: Columns, run: str) -> Iterator[Feed]:
+    """What is read.
+
+    Raises:
+        UserError: if not one thing is named, or it is not there.
+    """
+    if sum(given is not None for given in (options.subscription, options.topic, options.input)) != 1:
+        raise UserError("name one thing to read: --subscription, --topic (projects/P/topics/T) or --input")
+    with _subscription(options) as subscription:
+        with named_in_errors(options.output):
+            folder = FileSystems.join(options.output, RUNS, run)
+            suspects = left_on_record(FileSystems.join(literal(options.output), RUNS, "*"))
+            done = done_before(options.output, RUNS)
+        if subscription is not None:
+            yield PubSubFeed(subscription, columns, folder, tuple(sorted(suspects.items())))
+            return
+        for pattern in options.input:
+            try:
+                FileSystems.match([pattern_of(pattern)])
+            except (BeamIOError, OSError, ValueError) as error:
+                raise UserError(f"--input {pattern}: {error}") from None
+        yield FolderFeed(tuple(options.input), columns, folder, done)
+
+
+@contextmanager
+def _subscription(options: argparse.Namespace) -> Iterator[str | None]:
+    """The subscription, which must be there; one of our own to the topic while the run lasts; or None."""
+    for option in ("subscription", "topic", "publish_to"):
+        given = getattr(options, option)
+        kind = "subscriptions" if option == "subscription" else "topics"
+        match = _PLACE.fullmatch(given or "")
+        if given is not None and (match is None or match[2] != kind):
+            dashed = option.replace("_", "-")
+            raise UserError(f"--{dashed} {given}: write it as projects/PROJECT/{kind}/NAME")
+    if options.input and options.publish_to is None:
+        yield None
+        return
+    try:
+        from google.api_core import exceptions
+        from google.api_core.retry import Retry
+        from google.auth.exceptions import GoogleAuthError
+        from google.cloud import pubsub_v1
+    except ImportError:
+        raise UserError("Pub/Sub needs google-cloud-pubsub: pip install 'ldpbeam[pubsub]'") from None
+    patience: dict[str, Any] = {"retry": Retry(timeout=SERVER_SECONDS), "timeout": SERVER_SECONDS}
+    try:
+        with pubsub_v1.SubscriberClient() as client:
+            if options.publish_to is not None:
+                pubsub_v1.PublisherClient().get_topic(topic=options.publish_to, **patience)
+            if options.input:
+                yield None
+                return
+            if options.subscription is not None:
+                client.get_subscription(subscription=options.subscription, **patience)
+                yield options.subscription
+                return
+            project = options.topic.split("/")[1]
+            own = f"projects/{project}/subscriptions/ldpbeam-{uuid.uuid4().hex[:12]}"
+            client.create_subscription(name=own, topic=options.topic, ack_deadline_seconds=60, **patience)
+            try:
+                yield own
+            finally:
+                client.delete_subscription(subscription=own, **patience)
+    except (exceptions.GoogleAPICallError, exceptions.RetryError, GoogleAuthError) as error:
+        server = emulator()
+        where = f"the server at {server} (PUBSUB_EMULATOR_HOST)" if server else "Google Pub/Sub"
+        cause = getattr(error, "cause", error)
+        message = getattr(cause, "message", None) or str(cause)
+        raise UserError(f"{where}: {message}") from None
+
+
+def _about_incomplete(job: StreamJob) -> str:
+    first = min(window.start for window in job.incomplete)
+    last = max(window.end for window in job.incomplete)
+    return (
+        f"earlier runs ended with {len(job.incomplete):,} open windows, from {rfc3339(first)} to "
+        f"{rfc3339(last)}: what this run says of them is marked incomplete"
+    )
+
+
+def _said(job: StreamJob) -> int:
+    """What was written, at the end."""
+    sweep([job.path(STATISTICS), job.path(ESTIMATES)], job.run)
+    sweep([job.of_run(""), job.of_run(DEAD_LETTERS)])
+    found = read_run_accounting(job)
+    print(tables.accounting_line(found))
+    print(f"estimates and statistics are in {job.output}, what became of the reports in {job.of_run('')}")
+    if found["dead_letters"]:
+        from rich.console import Console
+
+        tables.print_reasons(Console(), found)
+    if found["damaged_files"]:
+        line = tables.damage_line(found["damaged_files"])
+        print(f"ldpbeam: {line}; look at the outputs with care", file=sys.stderr)
+        return WITH_CARE
+    return DONE

@@ -1,0 +1,1 @@
+"""Statistics to estimates: solve, roll up, compare, and write."""

@@ -1,0 +1,91 @@
+"""Estimates against the truth, where a file of true values is at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ldpbeam import metrics
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import KeyValuePairs, KeyValues, Numeric, Vector
+from ldpbeam.pipelines.clients.people import People
+from ldpbeam.schemas.study.compile import attribute_of
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.times import milliseconds
+
+
+def errors_of(record: Mapping[str, Any], study: Study, people: People) -> dict[str, float]:
+    """How far an estimate is from the people it is about.
+
+    People are those of the estimate's window and group, where the file says when and where they
+    answered; else all of them. The groups beyond the cap are not told apart, so not compared.
+
+    Returns:
+        ``wasserstein`` (in the attribute's unit), ``kolmogorov_smirnov``, ``jensen_shannon`` or, for
+        categories, ``mean_absolute_error``, beside that of the uniform guess; for keys with values
+        ``mean_absolute_error`` of their frequencies and ``key_mean_error``, the mean |error| of the means of
+        the keys that somebody has; ``mean`` is the signed error of the mean. Empty where nobody is left to
+        compare with.
+    """
+    attribute = study.attribute(record["attribute"])
+    chosen = _chosen(record, study, people)
+    if record["other_groups"] or not chosen.any():
+        return {}
+    if isinstance(people.values, KeyValuePairs):
+        return _key_errors(record, attribute, people.values.chosen(np.flatnonzero(chosen)))
+    values = people.values[chosen]
+    if values.ndim == 2:
+        values = values[:, _coordinate(study, record["attribute"])]
+    truth: NDArray[Any]
+    found: dict[str, float] = {}
+    if isinstance(attribute.domain, Numeric):
+        if record.get("distribution") is not None:
+            shares = record["distribution"]
+            truth = attribute.domain.histogram(values, attribute.buckets) / len(values)
+            found["wasserstein"] = metrics.wasserstein(shares, truth, attribute.domain.width)
+            found["kolmogorov_smirnov"] = metrics.kolmogorov_smirnov(shares, truth)
+            if min(shares) >= 0:
+                found["jensen_shannon"] = metrics.jensen_shannon(shares, truth)
+    elif record.get("frequencies") is not None:
+        truth = np.bincount(values, minlength=attribute.value_buckets) / len(values)
+        found["mean_absolute_error"] = metrics.mean_absolute_error(record["frequencies"], truth)
+        uniform = np.full(len(truth), 1.0 / len(truth))
+        found["uniform_guess"] = metrics.mean_absolute_error(uniform, truth)
+    if record.get("mean") is not None:
+        found["mean"] = record["mean"] - float(values.mean())
+    return found
+
+
+def _coordinate(study: Study, name: str) -> int:
+    domain = study.attribute(attribute_of(name)).domain
+    assert isinstance(domain, Vector)
+    return domain.coordinates.index(name.partition(".")[2])
+
+
+def _key_errors(record: Mapping[str, Any], attribute: Attribute, pairs: KeyValuePairs) -> dict[str, float]:
+    assert isinstance(attribute.domain, KeyValues)
+    if record.get("frequencies") is None:
+        return {}
+    owners = np.bincount(pairs.keys, minlength=attribute.domain.size)
+    found = {"mean_absolute_error": metrics.mean_absolute_error(record["frequencies"], owners / pairs.people)}
+    if record.get("key_means") is not None:
+        owned = owners > 0
+        totals = np.bincount(pairs.keys, pairs.values, attribute.domain.size)
+        truth = attribute.domain.values.from_unit(totals[owned] / owners[owned])
+        found["key_mean_error"] = metrics.mean_absolute_error(np.array(record["key_means"])[owned], truth)
+    return found
+
+
+def _chosen(record: Mapping[str, Any], study: Study, people: People) -> NDArray[np.bool_]:
+    chosen = np.ones(people.count, dtype=np.bool_)
+    if people.times is not None and record["window_start"] is not None:
+        chosen &= people.times >= milliseconds(record["window_start"])
+        chosen &= people.times < milliseconds(record["window_end"])
+    if people.groups is not None and study.groups is not None:
+        own = pc.equal(pc.fill_null(people.groups, ""), record["group"] or "")
+        chosen &= own.to_numpy(zero_copy_only=False)
+    return chosen

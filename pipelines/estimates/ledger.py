@@ -1,0 +1,50 @@
+"""The privacy ledger: how many users spent how much epsilon, by attribute and window."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ldpbeam.pipelines.runs.output import LEDGER, Output, snapshots_of
+from ldpbeam.schemas.study.compile import attribute_of
+from ldpbeam.schemas.study.times import rfc3339
+from ldpbeam.transforms.outputs.write import write_bytes
+
+
+def write_ledger(job: Output) -> list[dict[str, Any]]:
+    """How much epsilon how many users spent a window, from the statistics alone.
+
+    Reports of one user to several services compose; those of several attributes are not joined, so their sum
+    is not known. Neither are those of one user in several groups or on several coordinates of a vector, nor
+    reports dropped as duplicates: with any of these, more may have been spent than is said here. Users over
+    the study's cap are counted.
+    """
+    spent: dict[tuple[Any, ...], dict[tuple[float, float], int]] = {}
+    for snapshot in snapshots_of(job):
+        if snapshot.statistic.users is None:
+            continue
+        attribute = job.study.attribute(snapshot.attribute)
+        # The coordinates of a vector share an entry: each user's report is of one of them.
+        key = (attribute_of(snapshot.attribute), snapshot.group, snapshot.window, snapshot.other_groups > 0)
+        own = spent.setdefault(key, {})
+        for mask, moments in snapshot.statistic.moments.items():
+            answered = [v.mechanism for i, v in enumerate(attribute.versions) if mask >> i & 1]
+            total = round(sum(m.epsilon for m in answered), 9), sum(m.delta for m in answered)
+            own[total] = own.get(total, 0) + moments.users
+    cap = job.study.epsilon_cap
+    entries = [
+        {
+            "attribute": name,
+            "group": group,
+            "window_start": rfc3339(window[0]) if window else None,
+            "window_end": rfc3339(window[1]) if window else None,
+            "spent": [
+                {"epsilon": e, **({"delta": d} if d else {}), "users": n} for (e, d), n in sorted(own.items())
+            ],
+            "epsilon_cap": cap,
+            "users_over_cap": sum(n for (e, _), n in own.items() if cap is not None and e > cap),
+        }
+        for (name, group, window, _), own in spent.items()
+    ]
+    write_bytes(job.path(LEDGER), json.dumps(entries, indent=1).encode() + b"\n")
+    return entries

@@ -1,0 +1,215 @@
+"""Snapshots merged: hours into days, regions into a total. No report is read.
+
+A snapshot is named by its run, attribute, group and window, and a roll-up holds the names of what was
+merged into it. A name counts once: of its panes the last stands, the same file given twice adds nothing, and
+a roll-up beside one of its parts is refused. Snapshots of different runs are of different reports, as only
+the person can know; two that are equal to the last count are refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.runs.output import STATISTICS, Output, snapshots_in
+from ldpbeam.schemas.outputs.snapshot_checks import check_shape
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.times import format_duration, rfc3339
+from ldpbeam.statistics import merge
+from ldpbeam.transforms.outputs.write import write_window
+from ldpbeam.transforms.sources.files import pattern_of
+
+#: Two runs' snapshots of fewer reports may be equal by chance.
+FEW_REPORTS = 30
+
+Name = tuple[str, str, str | None, bool, tuple[int, int] | None]
+
+
+@dataclass(frozen=True)
+class RolledUp:
+    """Merged snapshots, and what was not added.
+
+    Attributes:
+        snapshots: by attribute, window and group, ascending.
+        merged: how many snapshots they are made of.
+        repeated: how many more were given that were there already, or an earlier pane of one that was.
+    """
+
+    snapshots: tuple[Snapshot, ...]
+    merged: int
+    repeated: int
+
+
+def read_all(patterns: Sequence[str]) -> list[tuple[str, Snapshot]]:
+    """(file, snapshot) of every snapshot in the files that patterns name.
+
+    Raises:
+        UserError: if a pattern names no file, or a file is damaged or of another kind.
+    """
+    found = []
+    for pattern, result in zip(patterns, FileSystems.match(list(map(pattern_of, patterns))), strict=True):
+        if not result.metadata_list:
+            raise UserError(f"--statistics {pattern}: there is no such file")
+        for path in sorted(entry.path for entry in result.metadata_list):
+            found += [(path, snapshot) for snapshot in snapshots_in(path)]
+    return found
+
+
+def rolled_up(
+    study: Study,
+    found: Iterable[tuple[str, Snapshot]],
+    *,
+    window: int | None = None,
+    total: bool = False,
+) -> RolledUp:
+    """Snapshots merged into longer windows.
+
+    Args:
+        study: whose channels they must be of.
+        found: (file, snapshot) of each.
+        window: in milliseconds, aligned to 1970-01-01T00:00:00Z; None merges all of an attribute.
+        total: whether groups are merged too.
+
+    Raises:
+        UserError: if a snapshot is of other channels than the study's, does not lie in one window, or would
+            be added to one that has reports in common.
+    """
+    standing: dict[Name, tuple[str, Snapshot]] = {}
+    given = 0
+    for path, snapshot in found:
+        _check_channels(study, path, snapshot)
+        given += 1
+        name = (
+            snapshot.run,
+            snapshot.attribute,
+            snapshot.group,
+            snapshot.other_groups > 0,
+            snapshot.window,
+        )
+        before = standing.get(name)
+        if before is None or before[1].pane_index < snapshot.pane_index:
+            standing[name] = (path, snapshot)
+        elif before[1].pane_index == snapshot.pane_index and before[1].statistic != snapshot.statistic:
+            raise UserError(
+                f"{path} and {before[0]}: two different snapshots of one run, attribute, window and pane; "
+                "which of them is right cannot be known: leave one out"
+            )
+    _check_apart(list(standing.values()))
+    parts: dict[tuple[str, tuple[int, int] | None, str | None, bool], list[tuple[str, Snapshot]]] = {}
+    for path, snapshot in standing.values():
+        longer = _window_of(path, snapshot, window)
+        group = None if total else snapshot.group
+        rest = snapshot.other_groups > 0 and not total
+        parts.setdefault((snapshot.attribute, longer, group, rest), []).append((path, snapshot))
+    merged = [
+        _merged(attribute, longer, group, rest, own)
+        for (attribute, longer, group, rest), own in sorted(
+            parts.items(),
+            key=lambda part: (study.places[part[0][0]], part[0][1] or (0, 0), part[0][3], part[0][2] or ""),
+        )
+    ]
+    return RolledUp(tuple(merged), len(standing), given - len(standing))
+
+
+def _check_channels(study: Study, path: str, snapshot: Snapshot) -> None:
+    if snapshot.attribute not in study.places:
+        raise UserError(f"{path}: it is of attribute {snapshot.attribute!r}, which the study has not")
+    wanted = study.attribute(snapshot.attribute).fingerprint
+    if snapshot.statistic.fingerprint != wanted:
+        raise UserError(
+            f"{path}: its channels of {snapshot.attribute!r} ({snapshot.statistic.fingerprint[:8]}) are not "
+            f"those of the study ({wanted[:8]}): another domain, resolution, mechanism, epsilon, or other "
+            "services joined by user; use the study it was made with, whose estimates may be changed as long "
+            "as none joins other services"
+        )
+    try:
+        check_shape(study.attribute(snapshot.attribute), snapshot.statistic)
+    except ValueError as error:
+        raise UserError(f"{path}: damaged: {error}") from None
+
+
+def _check_apart(standing: Sequence[tuple[str, Snapshot]]) -> None:
+    """See that no two snapshots can have a report in common.
+
+    Raises:
+        UserError: if something was merged into two of them, two of one run overlap in time, or two runs' are
+            equal to the last count.
+    """
+    holders: dict[str, str] = {}
+    same_place: dict[tuple[object, ...], list[tuple[str, Snapshot]]] = {}
+    same_run: dict[tuple[object, ...], list[tuple[str, Snapshot]]] = {}
+    for path, snapshot in standing:
+        for name in snapshot.names:
+            if name in holders:
+                raise UserError(f"{holders[name]} and {path}: {name} is in both, and would be counted twice")
+            holders[name] = path
+        group = (snapshot.attribute, snapshot.group, snapshot.other_groups > 0)
+        same_place.setdefault((*group, snapshot.window), []).append((path, snapshot))
+        same_run.setdefault((*group, snapshot.run), []).append((path, snapshot))
+    for own in same_place.values():
+        for (one_path, one), (other_path, other) in itertools.combinations(own, 2):
+            if one.statistic == other.statistic and one.statistic.reports >= FEW_REPORTS:
+                raise UserError(
+                    f"{one_path} and {other_path}: equal to the last count, though of two runs: the same "
+                    "reports twice; leave one out"
+                )
+    for own in same_run.values():
+        ordered = sorted(own, key=lambda entry: entry[1].window or (0, 0))
+        for (one_path, one), (other_path, other) in itertools.pairwise(ordered):
+            if one.window and other.window and other.window[0] < one.window[1]:
+                starts = f"{rfc3339(one.window[0])} and {rfc3339(other.window[0])}"
+                raise UserError(
+                    f"{one_path} and {other_path}: the windows from {starts} overlap, so reports stand in "
+                    "both; roll up windows that do not slide"
+                )
+
+
+def _window_of(path: str, snapshot: Snapshot, window: int | None) -> tuple[int, int] | None:
+    if window is None or snapshot.window is None:
+        if window is not None:
+            raise UserError(f"{path}: it has no window, so it lies in none of {format_duration(window)}")
+        return None
+    start, end = snapshot.window
+    first = start - start % window
+    if end > first + window:
+        raise UserError(
+            f"{path}: its window {rfc3339(start)} to {rfc3339(end)} does not lie in one of "
+            f"{format_duration(window)}"
+        )
+    return first, first + window
+
+
+def _merged(
+    attribute: str,
+    window: tuple[int, int] | None,
+    group: str | None,
+    rest: bool,
+    parts: list[tuple[str, Snapshot]],
+) -> Snapshot:
+    if window is None:
+        spans = [snapshot.window for _, snapshot in parts if snapshot.window is not None]
+        window = (min(s for s, _ in spans), max(e for _, e in spans)) if len(spans) == len(parts) else None
+    return Snapshot(
+        attribute=attribute,
+        window=window,
+        group=group,
+        # How many different groups they are is not known any more: at least as many as in any part.
+        other_groups=max(snapshot.other_groups for _, snapshot in parts) if rest else 0,
+        statistic=merge(snapshot.statistic for _, snapshot in parts),
+        complete=all(snapshot.complete for _, snapshot in parts),
+        parts=tuple(sorted(name for _, snapshot in parts for name in snapshot.names)),
+    )
+
+
+def write_all(output: Output, snapshots: Sequence[Snapshot]) -> None:
+    """Snapshots as files of the output folder, an attribute and window each."""
+    files: dict[tuple[str, tuple[int, int] | None], list[Snapshot]] = {}
+    for snapshot in snapshots:
+        files.setdefault((snapshot.attribute, snapshot.window), []).append(snapshot)
+    for own in files.values():
+        write_window(output.study, output.path(STATISTICS), output.run, own)

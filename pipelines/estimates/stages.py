@@ -1,0 +1,245 @@
+"""``ldpbeam estimate``: reports in files to estimates, in one bounded run."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from rich.console import Console
+
+from ldpbeam.pipelines.errors import UserError, end_of, machine_problem
+from ldpbeam.pipelines.estimates.solve import Watch, solve, sort_key
+from ldpbeam.pipelines.graphs.batch import BatchJob, build
+from ldpbeam.pipelines.graphs.engines import Engine
+from ldpbeam.pipelines.runs.output import ACCOUNTING, ESTIMATES, WORKER_ESTIMATES, Output, snapshots_of
+from ldpbeam.pipelines.terminal import shown
+from ldpbeam.runners.flink.parts import FlinkError
+from ldpbeam.schemas.files.local_files import refuse_special
+from ldpbeam.schemas.outputs.estimates import write_avro, write_json_lines
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.yaml_file import fingerprint
+from ldpbeam.transforms.outputs.write import read_json, read_json_lines, replacing, write_bytes
+from ldpbeam.transforms.reports import counts
+from ldpbeam.transforms.reports.counts import accounting
+from ldpbeam.transforms.reports.dead_letters import Disclosure
+from ldpbeam.transforms.sources import files
+
+#: What stands for a problem whose text may repeat what a user-id key hides.
+NOT_SHOWN = "its problem is not shown, because a user-id key hides what is in the input"
+
+
+def find_input(
+    patterns: Sequence[str], on_bad_file: str, *, hidden: bool = False
+) -> tuple[tuple[files.ReportFile, ...], tuple[files.BadFile, ...]]:
+    """The files that patterns name.
+
+    Args:
+        patterns: globs.
+        on_bad_file: stop or skip.
+        hidden: whether no text of the input may be shown, which a problem may repeat.
+
+    Raises:
+        UserError: if a pattern names none, or a file is no file of reports and is not to be skipped.
+    """
+    try:
+        matched = files.match(patterns)
+        for path, _ in matched:
+            if not _is_text(path):
+                raise UserError(f"{path}: its name is not UTF-8; rename it")
+        good, bad = files.sniff_all(matched)
+    except FileNotFoundError as error:
+        raise UserError(str(error)) from None
+    if bad and on_bad_file != "skip":
+        problems = "\n".join(f"{entry.path}: {NOT_SHOWN if hidden else entry.problem}" for entry in bad[:10])
+        more = f"\n... and {len(bad) - 10} more" if len(bad) > 10 else ""
+        raise UserError(
+            f"{problems}{more}\nThese are no files of reports; leave them out of --input, or count each "
+            "as a dead letter with --on-bad-file skip"
+        )
+    return tuple(good), tuple(bad)
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name is UTF-8; of others Python keeps the bytes as halves of characters."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def run_name(study: Study, inputs: Sequence[str], *options: int | str | None) -> str:
+    """A name that the same study, input and options that change results always give."""
+    text = json.dumps([fingerprint(study), sorted(inputs), *options])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def assemble(job: BatchJob, engine: Engine, beam_arguments: Sequence[str]) -> beam.Pipeline:
+    """The whole pipeline on an engine, ready to run.
+
+    Raises:
+        UserError: if Beam refuses an option.
+    """
+    pipeline = engine.pipeline(beam_arguments)
+    build(pipeline, job)
+    return pipeline
+
+
+def run_pipeline(pipeline: beam.Pipeline, console: Console, here: bool) -> None:
+    """Run the pipeline to its end.
+
+    Args:
+        pipeline: wired.
+        console: where progress is shown.
+        here: whether its workers are in this process, whose errors say more than the engine's.
+
+    Raises:
+        UserError: if an engine elsewhere fails, its job server does not start, or the machine refuses
+            something to a worker.
+    """
+    try:
+        with _reading_progress(console):
+            pipeline.run().wait_until_finish()
+    except Exception as error:  # each engine has errors of its own
+        problem = machine_problem(error)
+        if problem is not None:
+            raise UserError(problem) from None
+        if here and not isinstance(error, FlinkError):
+            raise
+        raise UserError(f"the engine failed: {end_of(error)}") from None
+
+
+@contextmanager
+def _reading_progress(console: Console) -> Iterator[None]:
+    """Reports read so far, where a terminal is attached and the workers are in this process."""
+    if not console.is_terminal:
+        yield
+        return
+    before, done = counts.read_here, threading.Event()
+    with console.status("reading reports") as status:
+
+        def show() -> None:
+            while not done.wait(0.5):
+                status.update(f"{counts.read_here - before:,} reports read")
+
+        thread = threading.Thread(target=show, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+
+def read_accounting(job: Output) -> dict[str, Any]:
+    """The accounting the stream wrote; all zeros where there was no input."""
+    path = job.path(ACCOUNTING)
+    if not FileSystems.exists(path):
+        write_bytes(path, json.dumps(accounting([]), indent=2).encode() + b"\n")
+    found: dict[str, Any] = read_json(path)
+    return found
+
+
+def estimate_all(job: Output, console: Console, on: str = "driver") -> list[dict[str, Any]]:
+    """Every estimate of the run, in order.
+
+    Args:
+        job: whose snapshots are solved.
+        console: where progress is shown.
+        on: driver, or worker where the stream solved them.
+    """
+    records = _from_workers(job) if on == "worker" else _on_driver(job, console)
+    records.sort(key=lambda record: sort_key(job.study, record))
+    for record in records:
+        record["run"] = job.run
+    return records
+
+
+def write_estimates(job: Output, records: Sequence[dict[str, Any]]) -> None:
+    """Write estimates to ``estimates.jsonl`` and ``estimates.avro``."""
+    with replacing(job.path(f"{ESTIMATES}.jsonl")) as stream:
+        write_json_lines(stream, records)
+    with replacing(job.path(f"{ESTIMATES}.avro")) as stream:
+        write_avro(stream, records, bytes.fromhex(fingerprint(job.study)))
+
+
+def _from_workers(job: Output) -> list[dict[str, Any]]:
+    path = job.path(WORKER_ESTIMATES)
+    if not FileSystems.exists(path):
+        return []
+    records = read_json_lines(path)
+    FileSystems.delete([files.literal(path)])
+    return records
+
+
+def _on_driver(job: Output, console: Console) -> list[dict[str, Any]]:
+    records = []
+    with _solving_progress(console) as watch:
+        for snapshot in snapshots_of(job):
+            records += solve(job.study, snapshot, watch)
+    return records
+
+
+@contextmanager
+def _solving_progress(console: Console) -> Iterator[Watch | None]:
+    if not console.is_terminal:
+        yield None
+        return
+    with console.status("estimating") as status:
+
+        def watch(name: str) -> Any:
+            def progress(iteration: int, likelihood: float) -> None:
+                if iteration % 50 == 0:
+                    status.update(f"{name}: iteration {iteration}, log-likelihood {likelihood:,.1f}")
+
+            return progress
+
+        yield watch
+
+
+def disclosure_of(options: argparse.Namespace) -> Disclosure:
+    """What outputs may say of inputs, by a command's options.
+
+    Raises:
+        UserError: if the key cannot be read, or bad records are to be kept although ids are to be hidden.
+    """
+    key = read_key(options.user_id_key_file)
+    if key is not None and options.keep_bad_records:
+        raise UserError(
+            "--keep-bad-records: bad records hold user ids as they came, which --user-id-key-file is to "
+            "hide; leave one of the two out"
+        )
+    return Disclosure(options.keep_bad_records, key)
+
+
+def read_key(path: str | None) -> bytes | None:
+    """The HMAC key in a file, None where there is none.
+
+    Raises:
+        UserError: if the file cannot be read, or is shorter than 16 bytes.
+    """
+    if path is None:
+        return None
+    try:
+        refuse_special(path)
+        key = Path(path).read_bytes()
+    except OSError as error:
+        raise UserError(f"--user-id-key-file {path}: {error.strerror or error}") from None
+    if Path(path).stat().st_mode & 0o004:
+        print(
+            f"ldpbeam: warning: --user-id-key-file {shown(path)}: every account of this machine can read "
+            "this key, and guess user ids with it: chmod 600",
+            file=sys.stderr,
+        )
+    if len(key) < 16:
+        raise UserError(f"--user-id-key-file {path}: a key has 16 bytes or more, found {len(key)}")
+    return key

@@ -1,0 +1,142 @@
+"""The last stage of a stream: each pane solved, written to files, published, and told in a line."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.pipelines.estimates.solve import Solver, sort_key
+from ldpbeam.pipelines.runs.output import ESTIMATES, STATISTICS, Output
+from ldpbeam.pipelines.terminal import shown
+from ldpbeam.schemas.outputs.estimates import write_json_lines
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.study.compile import attribute_of
+from ldpbeam.schemas.study.times import rfc3339
+from ldpbeam.transforms.outputs.write import make_folder, replacing, snapshot_name, write_window
+from ldpbeam.transforms.sources.journal import OpenWindow, stopped_at
+from ldpbeam.transforms.windows.panes import EARLY
+
+#: Where the line a pane goes: a command shows it, an engine's worker logs it.
+PANES = logging.getLogger("ldpbeam.panes")
+
+
+class WritePane(beam.DoFn):
+    """(attribute, snapshots of one pane) to estimates as JSON, after both are in files.
+
+    A pane replaces its window's files, whose names carry the run. Panes that fire because the run was asked
+    to stop are early ones: their windows have not closed.
+
+    Args:
+        output: where to write.
+        incomplete: windows of which an earlier run may hold reports that nobody has any more.
+    """
+
+    def __init__(self, output: Output, incomplete: frozenset[OpenWindow]) -> None:
+        self.output = output
+        self.incomplete = incomplete
+        self._solver: Solver
+
+    def setup(self) -> None:
+        """Early panes start where the last one of their attribute ended."""
+        self._solver = Solver(self.output.study)
+
+    def process(self, element: tuple[str, list[Snapshot]]) -> Iterator[str]:
+        """Write, then hand on."""
+        attribute, snapshots = element
+        snapshots = self._judged(attribute, snapshots)
+        study, run = self.output.study, self.output.run
+        write_window(study, self.output.path(STATISTICS), run, snapshots, named_by_run=True)
+        records = [record for snapshot in snapshots for record in self._solver.solve(snapshot)]
+        records.sort(key=lambda record: sort_key(study, record))
+        for record in records:
+            record["run"] = run
+        folder = self.output.path(ESTIMATES)
+        make_folder(folder)
+        name = snapshot_name(study.study, attribute, snapshots[0].window, run).removesuffix(".avro")
+        with replacing(FileSystems.join(folder, f"{name}.jsonl")) as stream:
+            write_json_lines(stream, records)
+        PANES.info(pane_line(snapshots, records))
+        for record in records:
+            yield json.dumps(record)
+
+    def _judged(self, attribute: str, snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+        """The snapshots, marked where their window is not or cannot be complete."""
+        window = snapshots[0].window
+        assert window is not None
+        complete = OpenWindow(attribute_of(attribute), *window) not in self.incomplete
+        timing = snapshots[0].pane_timing
+        if timing != EARLY:
+            stopped = stopped_at(self.output.output, self.output.run)
+            if stopped is not None and window[1] > stopped:
+                timing = EARLY
+        complete = complete and timing != EARLY
+        return [replace(snapshot, pane_timing=timing, complete=complete) for snapshot in snapshots]
+
+
+def pane_line(snapshots: Sequence[Snapshot], records: Sequence[dict[str, Any]]) -> str:
+    """What a pane says, in a line."""
+    first = snapshots[0]
+    assert first.window is not None
+    start, end = map(rfc3339, first.window)
+    reports = sum(snapshot.statistic.reports for snapshot in snapshots)
+    users = [snapshot.statistic.users for snapshot in snapshots if snapshot.statistic.users is not None]
+    counted = f"{reports:,} reports" + (f" of {sum(users):,} users" if users else "")
+    pane = first.pane_timing.replace("_", " ") + (f" {first.pane_index}" if first.pane_index else "")
+    means = [f"{r['name']} {r['mean']:.6g}" for r in records if "mean" in r and r["group"] is None]
+    told = f": {', '.join(means)}" if means else ""
+    mark = " (incomplete)" if first.pane_timing != EARLY and not first.complete else ""
+    return shown(f"{first.attribute} {start} to {end} {pane}{mark}: {counted}{told}")
+
+
+def estimate_id(record: dict[str, Any]) -> str:
+    """What an estimate is published as: study, run, attribute, name, window, group and pane.
+
+    A consumer can drop what it has seen: the same id always comes with the same bytes.
+    """
+    # No two of these are alike, whatever a group is called.
+    group = "" if record["group"] is None else f"/group/{record['group']}"
+    rest = "/rest" if record["other_groups"] else ""
+    return (
+        f"{record['study']}/{record['run']}/{record['attribute']}/{record['name']}/{record['window_start']}/"
+        f"{record['window_end']}{group}{rest}/{record['pane_index']}"
+    )
+
+
+class Publish(beam.DoFn):
+    """Estimates as JSON to a Pub/Sub topic, each with its id in the attribute ``id``.
+
+    Args:
+        topic: as in ``projects/P/topics/T``.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self._publisher: Any
+        self._sent: list[Any]
+
+    def setup(self) -> None:
+        """Connect to the server in ``PUBSUB_EMULATOR_HOST``, or Google's."""
+        from google.cloud import pubsub_v1
+
+        self._publisher = pubsub_v1.PublisherClient()
+
+    def start_bundle(self) -> None:
+        """Nothing is on its way."""
+        self._sent = []
+
+    def process(self, text: str) -> None:
+        """Send an estimate."""
+        record = json.loads(text)
+        attributes = {"content-type": "application/json", "id": estimate_id(record)}
+        self._sent.append(self._publisher.publish(self.topic, text.encode(), **attributes))
+
+    def finish_bundle(self) -> None:
+        """Every estimate has arrived, or the bundle fails and is done again."""
+        for future in self._sent:
+            future.result(timeout=60)

@@ -1,0 +1,118 @@
+"""The bounded pipeline, wired: from files to snapshots, dead letters and counts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+
+from ldpbeam.pipelines.estimates.solve import solve, sort_key
+from ldpbeam.pipelines.runs.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, WORKER_ESTIMATES, Output
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.transforms.joining.repeats import DropRepeats
+from ldpbeam.transforms.outputs.write import (
+    WriteAccounting,
+    WriteDeadLetters,
+    WriteSnapshots,
+    write_bytes,
+)
+from ldpbeam.transforms.reports.counts import COUNTS
+from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
+from ldpbeam.transforms.reports.validate import ValidateReports, wanted_columns
+from ldpbeam.transforms.sources.files import BadFile, ReportFile
+from ldpbeam.transforms.sources.read import ReadReports
+from ldpbeam.transforms.windows.aggregate import Aggregate
+from ldpbeam.transforms.windows.spans import EVERYTHING, LeaveOutside, Span
+from ldpbeam.transforms.windows.users import GroupUsers
+
+#: A partition of users holds about this many bytes of input.
+PARTITION_BYTES = 24 * 2**20
+FEWEST_PARTITIONS, MOST_PARTITIONS = 8, 4096
+
+
+@dataclass(frozen=True)
+class BatchJob(Output):
+    """What one bounded run reads, keeps and writes.
+
+    Attributes:
+        files: the input.
+        bad_files: files that are none, where the person asked to skip them.
+        attribute: of reports that do not name one.
+        service: likewise.
+        span: reports outside are out of range; of windows those inside are estimated.
+        disclosure: what outputs may say of inputs, with the HMAC key for user ids.
+        partitions: how many partitions of users; by default as many as the input's size needs.
+        estimate_on: driver or worker.
+    """
+
+    files: tuple[ReportFile, ...] = ()
+    bad_files: tuple[BadFile, ...] = ()
+    attribute: str | None = None
+    service: str | None = None
+    span: Span = EVERYTHING
+    disclosure: Disclosure = PLAIN
+    partitions: int | None = None
+    estimate_on: str = "driver"
+
+    @property
+    def user_partitions(self) -> int:
+        """The number of partitions; the result does not depend on it."""
+        if self.partitions is not None:
+            return self.partitions
+        size = sum(file.size for file in self.files)
+        return max(FEWEST_PARTITIONS, min(MOST_PARTITIONS, -(-size // PARTITION_BYTES)))
+
+
+def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
+    """Wire the whole of it into a pipeline."""
+    study = job.study
+    columns = wanted_columns(study, job.attribute, job.service)
+    read = pipeline | "Read" >> ReadReports(list(job.files), list(job.bad_files), columns, job.disclosure)
+    validated = read.decoded | "Validate" >> ValidateReports(study, span=job.span, disclosure=job.disclosure)
+    counts = [read[COUNTS], validated[COUNTS]]
+    reports = validated.reports
+    if study.duplicates == "drop":
+        reports, repeats = reports | "DropRepeats" >> DropRepeats(study, job.user_partitions)
+        counts.append(repeats)
+        # What is outside may be what a report inside repeats, so it goes when repeats are gone.
+        if job.span.bounded:
+            reports, outside = reports | "InSpan" >> LeaveOutside(job.span)
+            counts.append(outside)
+    users, joined = reports | "GroupUsers" >> GroupUsers(study, job.user_partitions, job.span)
+    counts.append(joined)
+    snapshots = users | "Aggregate" >> Aggregate(study)
+    _ = snapshots | "WriteStatistics" >> WriteSnapshots(study, job.path(STATISTICS), job.run)
+    if job.estimate_on == "worker":
+        _ = (
+            snapshots
+            | "Estimate" >> beam.FlatMap(_solved, study)
+            | "Unwindow" >> beam.WindowInto(beam.window.GlobalWindows())
+            | "ToOne" >> beam.Map(lambda record: ("", record))
+            | "Together" >> beam.GroupByKey()
+            | "WriteEstimates" >> beam.Map(_write_estimates, study, job.path(WORKER_ESTIMATES))
+        )
+    _ = (
+        (read[DEAD], validated[DEAD])
+        | "DeadLetters" >> beam.Flatten()
+        | "WriteDeadLetters" >> WriteDeadLetters(job.path(DEAD_LETTERS))
+    )
+    _ = (
+        tuple(
+            part | f"Unwindow{place}" >> beam.WindowInto(beam.window.GlobalWindows())
+            for place, part in enumerate(counts)
+        )
+        | "Counts" >> beam.Flatten()
+        | "WriteAccounting" >> WriteAccounting(job.path(ACCOUNTING))
+    )
+
+
+def _solved(element: tuple[str, list[Snapshot]], study: Study) -> list[str]:
+    return [json.dumps(record) for snapshot in element[1] for record in solve(study, snapshot)]
+
+
+def _write_estimates(element: tuple[str, Any], study: Study, path: str) -> None:
+    records = sorted(map(json.loads, element[1]), key=lambda record: sort_key(study, record))
+    write_bytes(path, b"".join(json.dumps(record).encode() + b"\n" for record in records))

@@ -1,0 +1,267 @@
+"""Which engine runs a pipeline, and what Beam is told for it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+from apache_beam.runners.direct.direct_runner import SwitchingDirectRunner
+from apache_beam.runners.portability.portable_runner import PortableRunner
+from apache_beam.runners.runner import PipelineRunner, create_runner
+
+from ldpbeam.pipelines.commands.arguments import Parser
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.runners import dataflow, direct, flink, prism
+from ldpbeam.runners.flink.parts import FlinkError
+from ldpbeam.transforms.sources import files
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine that is ready to take a pipeline.
+
+    Attributes:
+        runner: Beam's own.
+        arguments: what Beam is told.
+        ended_when_past: whether who waits for a stream ends it when its watermark has passed all windows.
+        own_source: whether it runs our own unbounded source; if not, Beam's Pub/Sub transform pulls.
+        here: whether its workers are in this process.
+    """
+
+    runner: PipelineRunner
+    arguments: tuple[str, ...]
+    own_source: bool = True
+    ended_when_past: bool = False
+    here: bool = False
+
+    def pipeline(self, beam_arguments: Sequence[str]) -> beam.Pipeline:
+        """An empty pipeline on it, with further options as Beam writes them.
+
+        Raises:
+            UserError: if Beam refuses an option.
+        """
+        try:
+            options = PipelineOptions([*self.arguments, *beam_arguments])
+            return beam.Pipeline(runner=self.runner, options=options)
+        except (ValueError, ImportError) as error:
+            raise UserError(f"--runner {type(self.runner).__name__}: {error}") from None
+
+
+def add_engine_options(parser: Parser) -> None:
+    """Where a pipeline runs, and what the engine needs to be reached."""
+    parser.add_argument(
+        "--runner", default=direct.NAME, help="direct, prism, flink, dataflow, or one as Beam names it"
+    )
+    parser.add_argument("--prism-location", help="where Prism is, the local engine of streams")
+    parser.add_argument(
+        "--allow-open-ports",
+        action="store_true",
+        help="go on where an engine listens beyond this machine (docs/security.md)",
+    )
+    parser.add_argument("--flink-master", metavar="HOST:PORT", help="the cluster, or [local] (the default)")
+    parser.add_argument("--parallelism", type=int, help="Flink: subtasks a stage; by default all slots")
+    parser.add_argument(
+        "--workers",
+        choices=flink.WORKERS,
+        help="Flink: process (each task manager starts ldpbeam-worker; the default), pool (a worker pool "
+        "beside each task manager), docker, loopback (this process)",
+    )
+    parser.add_argument(
+        "--pool", metavar="HOST:PORT", help="Flink: where a task manager finds its worker pool"
+    )
+    parser.add_argument(
+        "--savepoint", metavar="PATH", help="Flink: what a stream goes on from; with --resume"
+    )
+    parser.add_argument("--project", help="Dataflow: the Google Cloud project")
+    parser.add_argument("--region", help="Dataflow: as in europe-west1")
+    parser.add_argument("--temp-location", metavar="gs://BUCKET/FOLDER", help="Dataflow: for temporary files")
+
+
+def reach_from_elsewhere(options: argparse.Namespace) -> None:
+    """Make paths of this machine whole where workers may have other working folders."""
+    if options.runner in (direct.NAME, prism.NAME):
+        return
+    if options.output:
+        options.output = files.absolute(options.output)
+    if options.input:
+        options.input = list(map(files.absolute, options.input))
+
+
+def only_for_flink(options: argparse.Namespace, *names: str) -> None:
+    """See that options of Flink alone are not given to another engine.
+
+    Raises:
+        UserError: for the first that is.
+    """
+    for name in names:
+        if getattr(options, name) is not None and options.runner != flink.NAME:
+            dashed = name.replace("_", "-")
+            raise UserError(f"--{dashed}: it is for --runner flink, and this is {options.runner}")
+
+
+_OPTIONS_OF = {
+    flink.NAME: ("flink_master", "parallelism"),
+    dataflow.NAME: ("project", "region", "temp_location"),
+}
+
+
+def engine_of(
+    options: argparse.Namespace, folder: Path, *, streaming: bool = False, given: Sequence[str] = ()
+) -> Engine:
+    """The engine that options name.
+
+    Args:
+        options: of :func:`add_engine_options`, and of the command: what it reads and writes.
+        folder: a local folder for what must be staged, there until the pipeline has been submitted.
+        streaming: whether the pipeline is unbounded.
+        given: the options for Beam alone.
+
+    Raises:
+        UserError: if there is no such engine, it cannot be reached, or lacks an option.
+    """
+    only_for_flink(options, "workers", "pool", "savepoint")
+    try:
+        if options.runner == direct.NAME:
+            if streaming:
+                return _local_stream(options)
+            return Engine(direct.runner(), _passed_on(options), here=True)
+        if options.runner == prism.NAME:
+            found = _prism(options, streaming)
+            if found is None:
+                raise ValueError(f"it is not here; {prism.HOW}")
+            return found
+        if options.runner == flink.NAME:
+            return _flink(options, streaming)
+        if options.runner == dataflow.NAME:
+            return _dataflow(options, folder, streaming, given)
+        return _named(options, streaming, given)
+    except (FlinkError, ValueError, ImportError) as error:
+        raise UserError(f"--runner {options.runner}: {error}") from None
+
+
+def only_with_open_ports_allowed(options: argparse.Namespace, problem: str) -> None:
+    """See that an engine that others can reach is used only by who knows it.
+
+    Args:
+        options: of :func:`add_engine_options`.
+        problem: what listens where, and who could do what; a clause.
+
+    Raises:
+        UserError: if it is not allowed.
+    """
+    if not options.allow_open_ports:
+        raise UserError(
+            f"--runner {options.runner}: {problem}; where nobody can, give --allow-open-ports "
+            "(docs/security.md)"
+        )
+    print(f"ldpbeam: {problem}", file=sys.stderr)
+
+
+def _local_stream(options: argparse.Namespace) -> Engine:
+    found = _prism(options, streaming=True)
+    if found is None:
+        print(f"ldpbeam: {prism.WITHOUT_PRISM}", file=sys.stderr)
+        return Engine(prism.bundle_based(), ("--streaming",), own_source=False, here=True)
+    return found
+
+
+def _prism(options: argparse.Namespace, streaming: bool) -> Engine | None:
+    """None if it cannot be had."""
+    try:
+        found = prism.get(options.prism_location, allow_open=options.allow_open_ports)
+    except (FileNotFoundError, ValueError) as error:
+        named = "--prism-location " if options.prism_location is not None else ""
+        raise UserError(f"{named}{error}") from None
+    if found is None:
+        return None
+    if not found.closed:
+        only_with_open_ports_allowed(options, f"{found.path} {prism.OPEN}; {prism.HOW}")
+    return Engine(prism.runner(found), tuple(prism.options(streaming=streaming)), here=True)
+
+
+def _flink(options: argparse.Namespace, streaming: bool) -> Engine:
+    master = options.flink_master or flink.LOCAL
+    if streaming and master == flink.LOCAL:
+        raise ValueError("a stream needs a cluster, --flink-master HOST:PORT (make flink-up starts one)")
+    workers = options.workers or ("pool" if options.pool else None)
+    arguments = flink.options(
+        master,
+        workers=workers,
+        pool=options.pool,
+        streaming=streaming,
+        parallelism=options.parallelism,
+        savepoint=options.savepoint,
+    )
+    reached = flink.open_ports(master, workers)
+    if reached is not None:
+        only_with_open_ports_allowed(options, reached)
+    return Engine(
+        flink.runner(),
+        tuple(arguments),
+        ended_when_past=streaming,
+        here=(workers or flink.default_workers(master)) == "loopback",
+    )
+
+
+def _dataflow(options: argparse.Namespace, folder: Path, streaming: bool, given: Sequence[str]) -> Engine:
+    missing = [f"--{o.replace('_', '-')}" for o in _OPTIONS_OF[dataflow.NAME] if getattr(options, o) is None]
+    if missing:
+        raise UserError(f"--runner dataflow needs {', '.join(missing)}")
+    for option in ("input", "output"):
+        named = getattr(options, option, None) or []
+        local = [path for path in ([named] if isinstance(named, str) else named) if "://" not in path]
+        if local:
+            raise UserError(
+                f"--{option} {local[0]}: workers on Dataflow cannot reach files of this machine; name gs://..."
+            )
+    runner = dataflow.runner()
+    arguments = dataflow.options(
+        options.project, options.region, options.temp_location, folder, streaming=streaming, given=given
+    )
+    return Engine(runner, tuple(arguments), own_source=False)
+
+
+def _named(options: argparse.Namespace, streaming: bool, given: Sequence[str]) -> Engine:
+    try:
+        runner = create_runner(options.runner)
+    except (AttributeError, TypeError, RuntimeError) as error:
+        # The name is imported and called, whatever it names.
+        raise ValueError(str(error)) from None
+    if not isinstance(runner, PipelineRunner):
+        raise ValueError("this is no runner")
+    if _opens_ports(runner, given):
+        only_with_open_ports_allowed(
+            options,
+            "what Beam starts here for it (Prism, a job server, LOOPBACK workers) listens on every "
+            "interface, without a password: whoever reaches this machine could run programs here",
+        )
+    arguments = _passed_on(options)
+    if streaming:
+        arguments = ("--streaming", *arguments)
+    return Engine(runner, arguments, own_source="dataflow" not in options.runner.lower())
+
+
+def _passed_on(options: argparse.Namespace) -> tuple[str, ...]:
+    """Options that Beam has too, as it writes them, for an engine that Beam names."""
+    return tuple(
+        f"--{option}={getattr(options, option)}"
+        for own in _OPTIONS_OF.values()
+        for option in own
+        if getattr(options, option) is not None
+    )
+
+
+def _opens_ports(runner: PipelineRunner, given: Sequence[str]) -> bool:
+    """Whether a runner of Beam's starts something on this machine that listens beyond it."""
+    if isinstance(runner, SwitchingDirectRunner):
+        # It takes Prism where it can.
+        return True
+    if not isinstance(runner, PortableRunner):
+        return False
+    portable = PipelineOptions(list(given)).view_as(PortableOptions)
+    return not portable.job_endpoint or portable.environment_type == "LOOPBACK"

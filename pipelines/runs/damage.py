@@ -1,0 +1,76 @@
+"""What damaged input does to a bounded run: it ends without estimates, or they are marked as incomplete."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from typing import NoReturn
+
+import fastavro
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.estimates.stages import NOT_SHOWN
+from ldpbeam.pipelines.graphs.batch import BatchJob
+from ldpbeam.pipelines.runs.output import (
+    DEAD_LETTERS,
+    STATISTICS,
+    WORKER_ESTIMATES,
+    delete,
+    files_in,
+    names_in,
+    snapshots_in,
+)
+from ldpbeam.transforms.outputs.write import opened, write_window
+from ldpbeam.transforms.sources.read import DAMAGE
+
+#: So many damaged files are named, each with the first damage found in it.
+MOST_NAMED = 10
+
+
+def stop_for_damage(job: BatchJob, damaged_files: int) -> NoReturn:
+    """End a run whose input turned out to be damaged, and leave nothing that could be taken for its result.
+
+    Args:
+        job: the run, whose pipeline has ended.
+        damaged_files: how many files were damaged.
+
+    Raises:
+        UserError: naming the first of the files, the places and the problems.
+    """
+    delete([entry.path for entry in files_in(job.path(STATISTICS), "*.avro")])
+    delete([job.path(WORKER_ESTIMATES)])
+    sentences = list(itertools.islice(_sentences(job), MOST_NAMED))
+    more = damaged_files - len(sentences)
+    if more:
+        sentences.append(f"... and {more:,} more")
+    raise UserError(
+        "\n".join(sentences) + "\nDamaged files: how many reports they lost is not known, so nothing was "
+        "estimated; replace them, leave them out of --input, or estimate from the rest with "
+        "--on-bad-file skip"
+    )
+
+
+def _sentences(job: BatchJob) -> Iterator[str]:
+    """A sentence for each damaged file, in the order of their names."""
+    formats = {file.path: file.format for file in job.files}
+    first: dict[str, tuple[int, str]] = {}
+    for name in names_in(job.path(DEAD_LETTERS), "*.avro"):
+        with opened(job.path(DEAD_LETTERS, name)) as stream:
+            for letter in fastavro.reader(stream):
+                if letter["reason"] in DAMAGE:
+                    place = -1 if letter["position"] is None else letter["position"], letter["detail"]
+                    first[letter["file"]] = min(place, first.get(letter["file"], place))
+    for path, (position, detail) in sorted(first.items()):
+        unit = "row group" if formats.get(path) == "parquet" else "byte"
+        yield f"{path}{f', {unit} {position:,}' if position >= 0 else ''}: {detail or NOT_SHOWN}"
+
+
+def mark_incomplete(job: BatchJob) -> None:
+    """Mark every snapshot: which windows the lost reports belonged to is not known."""
+    for name in names_in(job.path(STATISTICS), "*.avro"):
+        snapshots = [
+            dataclasses.replace(snapshot, complete=False)
+            for snapshot in snapshots_in(job.path(STATISTICS, name))
+        ]
+        write_window(job.study, job.path(STATISTICS), job.run, snapshots)

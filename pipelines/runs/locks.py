@@ -1,0 +1,180 @@
+"""One run per output folder at a time; runs that may share a folder share its lock.
+
+On a local file system this is a lock of the kernel on a file in the folder, which ends with the process that
+holds it, however that ends. Object stores have no locks: there a run leaves a marker, renews it, and looks
+for markers of others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import threading
+import uuid
+from collections.abc import Iterator
+from typing import Protocol
+
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.transforms.outputs.write import make_folder, write_bytes
+from ldpbeam.transforms.sources.files import literal
+
+LOCK = ".lock"
+_ALONE, _SHARED = f"{LOCK}.alone.", f"{LOCK}.shared."
+#: Seconds between two renewals of a marker, and from when on one that was not renewed says nothing.
+RENEWED_SECONDS, STALE_SECONDS = 60.0, 300.0
+#: What file systems without locks say.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+
+
+class GoneError(UserError):
+    """An output folder is not the one any more that a run locked."""
+
+
+class Held(Protocol):
+    """A folder that is held."""
+
+    def check(self) -> None:
+        """See that the folder is still the one that was locked.
+
+        Raises:
+            GoneError: if it was deleted, moved or replaced.
+        """
+
+
+def is_lock(name: str) -> bool:
+    """Whether a file of this name is a lock, and no output."""
+    return name.startswith((LOCK, f".{LOCK}"))
+
+
+@contextlib.contextmanager
+def locked(folder: str, *, alone: bool, wait: bool = False) -> Iterator[Held]:
+    """Hold an output folder, which is made where it is not there.
+
+    Args:
+        folder: it.
+        alone: whether nobody else may hold it meanwhile.
+        wait: whether to wait for who holds it; not on object stores.
+
+    Raises:
+        UserError: if another run holds it.
+        OSError: if the folder cannot be made, or written to.
+    """
+    make_folder(folder)
+    if "://" in folder:
+        with _marked(folder, alone) as held:
+            yield held
+        return
+    path = os.path.join(folder, LOCK)  # noqa: PTH118
+    kind = (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | (0 if wait else fcntl.LOCK_NB)
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        try:
+            fcntl.flock(file, kind)
+        except BlockingIOError:
+            os.close(file)
+            raise UserError(_taken(folder)) from None
+        except OSError as error:
+            os.close(file)
+            if error.errno not in _NO_LOCKS:
+                raise
+            with _marked(folder, alone) as held:
+                yield held
+            return
+        if _is_there(path, file):
+            break
+        # Its last holder has just removed it.
+        os.close(file)
+    try:
+        yield _Lock(folder, path, file)
+    finally:
+        with contextlib.suppress(OSError):
+            # The last one removes it; others still share it.
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_there(path, file):
+                os.unlink(path)  # noqa: PTH108
+        os.close(file)
+
+
+def _taken(folder: str) -> str:
+    return (
+        f"--output {folder}: another run is writing there now; start this one when it has ended, or name "
+        "another folder"
+    )
+
+
+def _gone(folder: str) -> str:
+    return f"--output {folder}: it was deleted or moved while the run was writing there; start the run again"
+
+
+def _is_there(path: str, file: int) -> bool:
+    """Whether a path still leads to an open file."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file))  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+class _Lock:
+    def __init__(self, folder: str, path: str, file: int) -> None:
+        self._folder, self._path, self._file = folder, path, file
+
+    def check(self) -> None:
+        if not _is_there(self._path, self._file):
+            raise GoneError(_gone(self._folder))
+
+
+@contextlib.contextmanager
+def _marked(folder: str, alone: bool) -> Iterator[Held]:
+    own = FileSystems.join(folder, f"{_ALONE if alone else _SHARED}{uuid.uuid4().hex}")
+    write_bytes(own, b"")
+    done = threading.Event()
+
+    def renew() -> None:
+        while not done.wait(RENEWED_SECONDS):
+            # A store that is out of reach now is reached next time.
+            with contextlib.suppress(Exception):
+                if FileSystems.exists(own):
+                    write_bytes(own, b"")
+
+    thread = threading.Thread(target=renew, daemon=True)
+    try:
+        # Each writes before it looks: of two at once at least one sees the other.
+        if _others(folder, own, alone):
+            raise UserError(f"{_taken(folder)}; a run that was killed is forgotten after 5 minutes")
+        thread.start()
+        yield _Marker(folder, own)
+    finally:
+        done.set()
+        if thread.is_alive():
+            thread.join()
+        if FileSystems.exists(own):
+            FileSystems.delete([literal(own)])
+
+
+def _others(folder: str, own: str, alone: bool) -> list[str]:
+    """The markers of others beside which a run may not write."""
+    pattern = FileSystems.join(literal(folder), f"{f'{LOCK}.' if alone else _ALONE}*")
+    # Both times are by the store's clock.
+    updated = {
+        entry.path: entry.last_updated_in_seconds for entry in FileSystems.match([pattern])[0].metadata_list
+    }
+    (mine,) = FileSystems.match([literal(own)])[0].metadata_list
+    now = mine.last_updated_in_seconds
+    return [
+        path
+        for path, time in updated.items()
+        if path != mine.path and (time is None or now is None or time > now - STALE_SECONDS)
+    ]
+
+
+class _Marker:
+    def __init__(self, folder: str, own: str) -> None:
+        self._folder, self._own = folder, own
+
+    def check(self) -> None:
+        if not FileSystems.exists(self._own):
+            raise GoneError(_gone(self._folder))

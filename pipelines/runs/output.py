@@ -1,0 +1,264 @@
+"""The output folder of a run: whose it is, what lies in it, and what it may replace."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.runs.locks import GoneError, Held, is_lock, locked
+from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.yaml_file import fingerprint
+from ldpbeam.transforms.outputs.write import half_written, opened, read_json, write_bytes
+from ldpbeam.transforms.sources import files
+from ldpbeam.transforms.sources.journal import RUNS
+
+ESTIMATES = "estimates"
+LEDGER = "ledger.json"
+RUN = "run.json"
+STATISTICS = "statistics"
+DEAD_LETTERS = "dead_letters"
+ACCOUNTING = "accounting.json"
+WORKER_ESTIMATES = ".estimates.from_workers.jsonl"
+#: The kind of a folder that scheduled runs share.
+SCHEDULED = "scheduled"
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a run writes.
+
+    Attributes:
+        study: what is estimated.
+        output: the folder of the outputs.
+        run: the run's name, in every snapshot and estimate.
+    """
+
+    study: Study
+    output: str
+    run: str
+
+    def path(self, *names: str) -> str:
+        """A path below the output folder."""
+        return str(FileSystems.join(self.output, *names))
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What stands in ``run.json`` of whose outputs these are."""
+        return {"run": self.run, "study": self.study.study, "study_fingerprint": fingerprint(self.study)}
+
+
+@contextlib.contextmanager
+def named_in_errors(output: str) -> Iterator[None]:
+    """What goes wrong inside is told of the output folder.
+
+    Raises:
+        UserError: likewise.
+    """
+    try:
+        yield
+    except (BeamIOError, OSError, ValueError) as error:
+        raise UserError(f"--output {output or repr(output)}: {error}") from None
+
+
+def files_in(folder: str, pattern: str) -> list[Any]:
+    """What a folder holds of a pattern; the folder's own name may look like one."""
+    place = FileSystems.join(files.literal(folder), pattern)
+    found: list[Any] = FileSystems.match([place])[0].metadata_list
+    return found
+
+
+def write_json(path: str, found: object) -> None:
+    """Something as JSON, a whole file at once."""
+    write_bytes(path, json.dumps(found, indent=2).encode() + b"\n")
+
+
+def check_output(job: Output, overwrite: bool, scheduled: bool = False) -> str | None:
+    """See that the output folder can be this run's.
+
+    Args:
+        job: the run.
+        overwrite: whether outputs of other runs may be replaced.
+        scheduled: whether the folder is to be shared with other scheduled runs of the study.
+
+    Returns:
+        The name of the run it belongs to, which scheduled runs have in common; None if it is nobody's yet, or
+        another's outputs are to be replaced.
+
+    Raises:
+        UserError: if it holds another run's outputs, or files that no run wrote, or cannot be.
+    """
+    place = f"--output {job.output or repr(job.output)}"
+    with named_in_errors(job.output):
+        entries = files_in(job.output, "*") if job.output else None
+        before = _mark(job)
+    if entries is None or ("://" not in job.output and Path(job.output).is_file()):
+        raise UserError(f"{place}: a folder is needed")
+    if before is not None and _belongs(before, job, scheduled):
+        return str(before["run"])
+    if overwrite:
+        return None
+    if before is not None:
+        raise UserError(
+            f"{place}: it holds {_holds(before, job, scheduled)}; name another folder, or replace them with "
+            "--overwrite"
+        )
+    # A run that begins at the same moment is about to leave its mark.
+    if any(not _name(entry).startswith(f".{RUN}.") and not is_lock(_name(entry)) for entry in entries):
+        raise UserError(
+            f"{place}: the folder is not empty, and not written by ldpbeam estimate; name another one, or "
+            "write beside what is there with --overwrite"
+        )
+    return None
+
+
+def _belongs(before: Mapping[str, Any], job: Output, scheduled: bool) -> bool:
+    same = "study_fingerprint" if scheduled else "run"
+    return (before.get("kind") == SCHEDULED) == scheduled and before.get(same) == job.about[same]
+
+
+def _holds(before: Mapping[str, Any], job: Output, scheduled: bool) -> str:
+    study = f"of study {before.get('study')!r}"
+    if before.get("kind") != SCHEDULED:
+        return f"the outputs of another run ({study})" + (
+            ", which was not a scheduled one" if scheduled else ""
+        )
+    if not scheduled:
+        return (
+            f"the scheduled runs {study}, and this run is not one of them: it has no windows, --from or --to"
+        )
+    changed = before.get("study") == job.study.study
+    return f"the scheduled runs {study}" + (" as it was before it was changed" if changed else "")
+
+
+def _mark(job: Output) -> dict[str, Any] | None:
+    """What the last run in the output folder said of itself; None if there was none, or nothing legible."""
+    if not FileSystems.exists(job.path(RUN)):
+        return None
+    with contextlib.suppress(ValueError):
+        found = read_json(job.path(RUN))
+        return found if isinstance(found, dict) else None
+    return None
+
+
+@contextlib.contextmanager
+def claimed(job: Output, inputs: Sequence[str], overwrite: bool) -> Iterator[Held]:
+    """The output folder while a run writes to it alone.
+
+    It is cleared of the last run's outputs first. ``run.json`` says whose it is, and whether all is there:
+    ``complete`` is false until then.
+
+    Raises:
+        UserError: if it cannot be this run's, another run writes there, or it was deleted meanwhile.
+    """
+    with held(job.output, alone=True) as place:
+        check_output(job, overwrite)
+        about = {**job.about, "input": list(inputs)}
+        with named_in_errors(job.output):
+            clear(job)
+            # A run that was killed leaves them; nobody else writes here now.
+            sweep([job.output, *map(job.path, (STATISTICS, DEAD_LETTERS))])
+            write_json(job.path(RUN), {**about, "complete": False})
+        try:
+            yield place
+            place.check()
+        except BaseException as error:
+            # Ctrl-C, or a folder that was deleted: what is left would look like the outputs of a run.
+            if isinstance(error, KeyboardInterrupt | GoneError):
+                clear(job)
+            raise
+        write_json(job.path(RUN), {**about, "complete": True})
+
+
+@contextlib.contextmanager
+def held(folder: str, *, alone: bool) -> Iterator[Held]:
+    """A lock on the output folder, made where it is not there.
+
+    Raises:
+        UserError: if another run holds it, or it cannot be written to.
+    """
+    with contextlib.ExitStack() as stack:
+        with named_in_errors(folder):
+            if not folder:
+                raise ValueError("a folder is needed")
+            place = stack.enter_context(locked(folder, alone=alone))
+        yield place
+
+
+def clear(job: Output) -> None:
+    """Delete what runs, scheduled ones and others, have left in the folder."""
+    ours = [job.path(name) for name in (f"{ESTIMATES}.jsonl", f"{ESTIMATES}.avro", ACCOUNTING, LEDGER)]
+    for folder, pattern in (
+        (STATISTICS, "*.avro"),
+        (DEAD_LETTERS, "*.avro"),
+        (ESTIMATES, "*.jsonl"),
+        (RUNS, "*/*.json"),
+        (RUNS, f"*/{DEAD_LETTERS}/*.avro"),
+    ):
+        ours += [entry.path for entry in files_in(job.path(folder), pattern)]
+    delete(ours)
+
+
+def sweep(folders: Sequence[str], own: str = "") -> None:
+    """Delete what workers that were killed left half written.
+
+    Args:
+        folders: where the run wrote, which has ended.
+        own: what the names of its files have in them, where others write to the same folders now.
+    """
+    delete(
+        [
+            entry.path
+            for folder in folders
+            for entry in files_in(folder, f".*{own}*")
+            # The marker of a run in an object store ends like one.
+            if half_written(_name(entry)) and not is_lock(_name(entry))
+        ]
+    )
+
+
+def delete(paths: Sequence[str]) -> None:
+    """Delete those of some files that are there."""
+    FileSystems.delete([files.literal(path) for path in paths if FileSystems.exists(path)])
+
+
+def names_in(folder: str, pattern: str) -> list[str]:
+    """The names of a folder's files of a pattern, sorted."""
+    return sorted(_name(entry) for entry in files_in(folder, pattern))
+
+
+def _name(entry: Any) -> str:
+    return str(FileSystems.split(entry.path)[1])
+
+
+def snapshots_of(job: Output) -> Iterator[Snapshot]:
+    """The snapshots the stream wrote.
+
+    Raises:
+        UserError: if a file of them is damaged.
+    """
+    for name in names_in(job.path(STATISTICS), "*.avro"):
+        yield from snapshots_in(job.path(STATISTICS, name))
+
+
+def snapshots_in(path: str) -> Iterator[Snapshot]:
+    """The snapshots in a file.
+
+    Raises:
+        UserError: if it cannot be read, is damaged, or of another kind; it names the file.
+    """
+    try:
+        with opened(path) as stream:
+            yield from read_snapshots(stream)
+    except IsADirectoryError:
+        raise UserError(f"{path}: a folder, not a file; to name the files in it, add /*.avro") from None
+    except (BeamIOError, OSError, ValueError) as error:
+        raise UserError(f"{path}: {error}") from None

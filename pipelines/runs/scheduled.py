@@ -1,0 +1,188 @@
+"""Scheduled runs: many runs of one study share an output folder, and each replaces the windows of its span.
+
+A run is made in a hidden folder of its own, laid out as any other run's, and moved into place when it is
+whole. So a run that fails leaves the folder as it was, two runs do not see each other's halves, and what is
+left of a run that was killed while it moved is whole files: the same run again moves the rest.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.runs.locks import Held, locked
+from ldpbeam.pipelines.runs.output import (
+    ACCOUNTING,
+    DEAD_LETTERS,
+    ESTIMATES,
+    LEDGER,
+    RUN,
+    SCHEDULED,
+    STATISTICS,
+    Output,
+    check_output,
+    clear,
+    delete,
+    files_in,
+    held,
+    named_in_errors,
+    names_in,
+    write_json,
+)
+from ldpbeam.schemas.outputs.estimates import write_json_lines
+from ldpbeam.schemas.study.times import milliseconds, rfc3339
+from ldpbeam.transforms.outputs.write import (
+    make_folder,
+    replacing,
+    span_name,
+    window_in,
+    window_name,
+)
+from ldpbeam.transforms.sources.journal import RUNS
+from ldpbeam.transforms.windows.spans import EVERYTHING, Span
+
+
+@dataclass(frozen=True)
+class Scheduled(Output):
+    """A scheduled run; ``output`` is the folder that it shares.
+
+    Attributes:
+        span: of the windows it estimates.
+        inputs: what it reads, as absolute names or patterns.
+        token: tells the folder in which it is made from those of all other runs.
+    """
+
+    span: Span = EVERYTHING
+    inputs: tuple[str, ...] = ()
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def name(self) -> str:
+        """The span, as it stands in names of files."""
+        return span_name(self.span.start, self.span.stop)
+
+    @property
+    def made(self) -> Output:
+        """Where the run is made, seen by nobody else."""
+        return Output(self.study, self.path(f".{self.name}.{self.token}"), self.run)
+
+    @property
+    def own(self) -> Output:
+        """What the run does not share."""
+        return Output(self.study, self.path(RUNS, self.name), self.run)
+
+
+@contextmanager
+def claimed_shared(job: Scheduled, overwrite: bool) -> Iterator[Held]:
+    """The output folder, shared with other scheduled runs, while a run is made and moved into place.
+
+    Whatever happens, the folder it is made in is gone in the end.
+
+    Raises:
+        UserError: if it cannot be the folder of this run, or a run of another kind writes there.
+    """
+    replaces = overwrite and check_output(job, overwrite, scheduled=True) is None
+    with held(job.output, alone=replaces) as place:
+        with named_in_errors(job.output), _one_at_a_time(job):
+            _claim_shared(job, overwrite)
+        try:
+            yield place
+        finally:
+            if "://" in job.output:
+                delete([entry.path for entry in files_in(job.made.output, "**")])
+            else:
+                shutil.rmtree(job.made.output, ignore_errors=True)
+
+
+def _claim_shared(job: Scheduled, overwrite: bool) -> None:
+    """Mark the folder as that of the study's scheduled runs, where it is not yet.
+
+    Raises:
+        UserError: if it cannot be, or became another's since it was checked.
+    """
+    belongs = check_output(job, overwrite, scheduled=True)
+    if belongs is not None and belongs != job.run:
+        raise UserError(
+            f"--output {job.output}: another scheduled run has just begun there for the first time, of other "
+            "input; start this one again"
+        )
+    if belongs is not None:
+        return
+    with named_in_errors(job.output):
+        if overwrite:
+            clear(job)
+        make_folder(job.output)
+        write_json(job.path(RUN), {"kind": SCHEDULED, **job.about})
+
+
+def publish(job: Scheduled, records: Sequence[Mapping[str, Any]]) -> None:
+    """Move a run that is whole into its place, while no other is moved.
+
+    The order is such that ``run.json`` of the run, removed first and written last, says that all else of its
+    span is of one run.
+
+    Args:
+        job: the run; its statistics, dead letters, accounting and ledger are in the folder it is made in.
+        records: its estimates, in their order.
+    """
+    _write_estimates(job.made, records)
+    with _one_at_a_time(job):
+        _move_all(job)
+
+
+@contextmanager
+def _one_at_a_time(job: Scheduled) -> Iterator[None]:
+    """While a run changes what runs share; object stores have no lock to wait for."""
+    with nullcontext() if "://" in job.output else locked(job.path(RUNS), alone=True, wait=True):
+        yield
+
+
+def _move_all(job: Scheduled) -> None:
+    made, own = job.made, job.own
+    delete([own.path(RUN)])
+    windows = [name.removesuffix(".avro") for name in names_in(made.path(STATISTICS), "*.avro")]
+    for window in windows:
+        _move(made, job, STATISTICS, f"{window}.avro")
+        _move(made, job, ESTIMATES, f"{window}.jsonl")
+    for folder, ending in ((STATISTICS, ".avro"), (ESTIMATES, ".jsonl")):
+        before = names_in(job.path(folder), f"*{ending}")
+        stale = {name for name in before if _is_inside(job.span, name)} - {w + ending for w in windows}
+        delete([job.path(folder, name) for name in stale])
+    letters = names_in(made.path(DEAD_LETTERS), "*.avro")
+    for name in letters:
+        _move(made, own, DEAD_LETTERS, name)
+    stale = set(names_in(own.path(DEAD_LETTERS), "*.avro")) - set(letters)
+    delete([own.path(DEAD_LETTERS, name) for name in stale])
+    for name in (ACCOUNTING, LEDGER):
+        _move(made, own, name)
+    ends = {"from": rfc3339(job.span.start), "to": rfc3339(job.span.stop)}
+    write_json(own.path(RUN), {**job.about, **ends, "input": sorted(job.inputs)})
+
+
+def _write_estimates(made: Output, records: Sequence[Mapping[str, Any]]) -> None:
+    def window_of(record: Mapping[str, Any]) -> tuple[str, int, int]:
+        start, end = milliseconds(record["window_start"]), milliseconds(record["window_end"])
+        return record["attribute"], start, end
+
+    for (attribute, start, end), own in itertools.groupby(records, window_of):
+        name = f"{window_name(made.study.study, attribute, (start, end))}.jsonl"
+        with replacing(made.path(ESTIMATES, name)) as stream:
+            write_json_lines(stream, own)
+
+
+def _is_inside(span: Span, name: str) -> bool:
+    window = window_in(name)
+    return window is not None and span.holds(window)
+
+
+def _move(source: Output, target: Output, *names: str) -> None:
+    make_folder(target.path(*names[:-1]), private=names[0] == DEAD_LETTERS)
+    FileSystems.rename([source.path(*names)], [target.path(*names)])

@@ -1,0 +1,146 @@
+"""Runs of a stream share an output folder: whose it is, and what earlier runs left open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.pipelines.graphs.stream import StreamJob
+from ldpbeam.pipelines.runs.locks import Held, is_lock
+from ldpbeam.pipelines.runs.output import (
+    ACCOUNTING,
+    RUN,
+    STATISTICS,
+    delete,
+    files_in,
+    held,
+    named_in_errors,
+    names_in,
+    snapshots_in,
+    write_json,
+)
+from ldpbeam.schemas.study.compile import attribute_of
+from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.yaml_file import fingerprint
+from ldpbeam.transforms.outputs.write import make_folder, read_json, snapshot_name
+from ldpbeam.transforms.reports.counts import accounting
+from ldpbeam.transforms.sources.journal import RUNS, STOP, OpenWindow, named_windows
+from ldpbeam.transforms.windows.panes import EARLY
+
+#: File systems take names of so many bytes; ours have a byte per character.
+MOST_CHARACTERS = 255
+#: In a run's folder: the windows that earlier runs left open.
+INCOMPLETE = "incomplete.json"
+
+
+@contextmanager
+def claimed_for_stream(job: StreamJob) -> Iterator[Held]:
+    """The output folder, shared with other streams of the study, while a run writes to it.
+
+    Raises:
+        UserError: if it cannot be the folder of this run, a run of another kind writes there, or this one is
+            running already.
+    """
+    with held(job.output, alone=False) as place:
+        claim_for_stream(job)
+        with held(job.of_run(""), alone=True):
+            yield place
+
+
+def claim_for_stream(job: StreamJob) -> None:
+    """See that the output folder is a stream's of this study, or can be; make the run's folder in it.
+
+    Raises:
+        UserError: if it holds something else, or cannot be written.
+    """
+    about = {"kind": "stream", "study": job.study.study, "study_fingerprint": fingerprint(job.study)}
+    with named_in_errors(job.output):
+        if not job.output:
+            raise ValueError("a folder is needed")
+        longest = max(map(len, _file_names(job)))
+        if longest > MOST_CHARACTERS:
+            raise ValueError(
+                f"the names of its files would have {longest} characters, more than file systems take; give "
+                "the study, its attributes or coordinates shorter names"
+            )
+        before = read_json(job.path(RUN)) if FileSystems.exists(job.path(RUN)) else None
+        entries = [entry for entry in names_in(job.output, "*") if not is_lock(entry)]
+        if before is None and entries:
+            raise ValueError("the folder is not empty, and not written by ldpbeam stream")
+        if before is not None and before != about:
+            whose = before.get("study") if isinstance(before, dict) else None
+            raise ValueError(
+                f"it holds other outputs (of study {whose!r}, or another version of this one); name another "
+                "folder"
+            )
+        make_folder(job.path(RUNS))
+        make_folder(job.of_run(""))
+        write_json(job.path(RUN), about)
+        write_json(job.of_run(RUN), {**about, "run": job.run, "reads": job.feed.name})
+        if job.incomplete:
+            left = [window._asdict() for window in sorted(job.incomplete)]
+            write_json(job.of_run(INCOMPLETE), {"windows": left})
+
+
+def _file_names(job: StreamJob) -> list[str]:
+    """The longest names that files of the run may have, for each attribute."""
+    window = (1, 2)
+    return [snapshot_name(job.study.study, name, window, job.run) for name in job.study.estimated]
+
+
+def go_on(output: str, run: str) -> None:
+    """See that a run can be gone on with, and forget that it was asked to stop.
+
+    Raises:
+        UserError: if there is none of this name.
+    """
+    with named_in_errors(output):
+        if not FileSystems.exists(FileSystems.join(output, RUNS, run, RUN)):
+            raise ValueError(f"there is no run {run} to resume")
+        delete([FileSystems.join(output, RUNS, run, STOP)])
+
+
+def incomplete_windows(study: Study, output: str, own: str = "") -> frozenset[OpenWindow]:
+    """The windows that earlier runs named as open and never said anything of, on time or late.
+
+    Args:
+        study: theirs.
+        output: their folder.
+        own: the run that goes on, and holds its own.
+
+    Raises:
+        UserError: if what they left cannot be read.
+    """
+    found: set[OpenWindow] = set()
+    with named_in_errors(output):
+        if not output or not FileSystems.exists(output):
+            return frozenset()
+        for entry in files_in(FileSystems.join(output, RUNS), "*/journal-*.json"):
+            run = FileSystems.split(FileSystems.split(entry.path)[0])[1]
+            if run == own:
+                continue
+            named = named_windows(output, run)
+            found |= {window for window in named if not _closed(study, output, run, window)}
+    return frozenset(found)
+
+
+def _closed(study: Study, output: str, run: str, window: OpenWindow) -> bool:
+    """Whether a run wrote a pane of a window after it had closed."""
+    for attribute in study.estimated:
+        name = snapshot_name(study.study, attribute, (window.start, window.end), run)
+        path = FileSystems.join(output, STATISTICS, name)
+        if attribute_of(attribute) == window.attribute and FileSystems.exists(path):
+            closed = [snapshot.pane_timing != EARLY for snapshot in snapshots_in(path)]
+            if any(closed):
+                return True
+    return False
+
+
+def read_run_accounting(job: StreamJob) -> dict[str, Any]:
+    """The accounting of a run; all zeros where nothing came."""
+    path = job.of_run(ACCOUNTING)
+    found: dict[str, Any] = read_json(path) if FileSystems.exists(path) else dict(accounting([]))
+    return found

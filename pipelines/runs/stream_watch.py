@@ -1,0 +1,184 @@
+"""What is said of a stream while it runs, and how it is stopped, whether its workers are here or not."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+from grpc import RpcError
+
+from ldpbeam.pipelines.errors import INTERRUPTED, UserError, end_of, machine_problem
+from ldpbeam.pipelines.estimates.write_panes import PANES, pane_line
+from ldpbeam.pipelines.graphs.stream import StreamJob
+from ldpbeam.pipelines.runs.output import ESTIMATES, STATISTICS, files_in
+from ldpbeam.pipelines.runs.scheduled_runs import read_run_accounting
+from ldpbeam.schemas.outputs.snapshots import read_snapshots
+from ldpbeam.schemas.study.times import rfc3339
+from ldpbeam.transforms.outputs.write import opened, read_json_lines
+from ldpbeam.transforms.reports import counts
+from ldpbeam.transforms.sources import source
+from ldpbeam.transforms.sources.journal import ask_to_stop
+
+#: Seconds between two lines about the rate.
+RATE_SECONDS = 10.0
+#: What is said to who asks a second time to stop.
+_LOST_HERE = (
+    "ended before it could stop: reports in open windows that were acknowledged are lost, and the next run "
+    "into this folder marks those windows incomplete"
+)
+_LOST_ELSEWHERE = "the job has been asked to stop, and does so without this command, which has ended"
+
+
+def submit(pipeline: beam.Pipeline) -> str | None:
+    """Give a stream to an engine that runs on without this process.
+
+    Returns:
+        The job's name there; None where none was started: in a dry run, and of a template.
+
+    Raises:
+        UserError: if the engine refuses it.
+    """
+    try:
+        result = pipeline.run()
+    except Exception as error:  # each engine has errors of its own
+        raise UserError(f"the engine refused the job: {end_of(error)}") from None
+    job: str | None = result.job_id() if getattr(result, "has_job", False) else None
+    return job
+
+
+def run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> None:
+    """Run, show panes and the rate, and stop when asked to; when asked a second time, end this process.
+
+    Args:
+        pipeline: wired.
+        job: what it runs.
+        here: whether its workers are in this process; what others do is seen in the output folder.
+
+    Raises:
+        UserError: if the engine fails.
+    """
+    done = threading.Event()
+    result: Any = None
+
+    def ask() -> None:
+        if not job.native:
+            ask_to_stop(job.output, job.run)
+        elif result is not None:
+            result.cancel()
+        else:
+            raise KeyboardInterrupt
+
+    teller = threading.Thread(target=_tell_here if here else _tell_elsewhere, args=(job, done), daemon=True)
+    _keep_quiet_after(done)
+    with _panes_shown(), _stopped_by(ask, _LOST_HERE if here else _LOST_ELSEWHERE):
+        result = pipeline.run()
+        teller.start()
+        try:
+            result.wait_until_finish()
+        except (RuntimeError, RpcError) as error:
+            raise UserError(
+                "the engine failed, and what was not acknowledged is sent again: "
+                f"{machine_problem(error) or end_of(error)}"
+            ) from None
+        finally:
+            done.set()
+            teller.join()
+
+
+@contextlib.contextmanager
+def _panes_shown() -> Iterator[None]:
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    said = logging.getLogger("ldpbeam")
+    said.addHandler(handler)
+    said.setLevel(logging.INFO)
+    said.propagate = False
+    try:
+        yield
+    finally:
+        said.removeHandler(handler)
+
+
+@contextlib.contextmanager
+def _stopped_by(ask: Callable[[], None], lost: str) -> Iterator[None]:
+    """SIGTERM and SIGINT ask to stop; the second ends the process, with a sentence on what is lost."""
+    asked = False
+
+    def stop(*_: object) -> None:
+        nonlocal asked
+        if asked:
+            print(f"\nldpbeam: {lost}", file=sys.stderr, flush=True)
+            sys.stdout.flush()
+            # Threads of the engine may hang, which is why somebody asks twice.
+            os._exit(INTERRUPTED)
+        asked = True
+        ask()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def _keep_quiet_after(done: threading.Event) -> None:
+    """The engine's process ends before the threads that listen to it, which is no news."""
+
+    def say(failed: threading.ExceptHookArgs) -> None:
+        if not done.is_set():
+            threading.__excepthook__(failed)
+
+    threading.excepthook = say
+
+
+def _tell_here(job: StreamJob, done: threading.Event) -> None:
+    """A line on the rate and the lag now and then, as long as anything comes."""
+    last, at = counts.read_here, time.monotonic()
+    while not done.wait(RATE_SECONDS):
+        now, reports = time.monotonic(), counts.read_here
+        if reports == last:
+            continue
+        found = source.progress(job.run)
+        lag = "" if found.published is None else f", {time.time() - found.published / 1000:.1f} s behind"
+        mark = "" if found.watermark is None else f", watermark {rfc3339(found.watermark // 1000 * 1000)}"
+        print(f"{(reports - last) / (now - at):,.0f} reports/s{lag}{mark}", flush=True)
+        last, at = reports, now
+
+
+def _tell_elsewhere(job: StreamJob, done: threading.Event) -> None:
+    """Panes and the rate as the output folder has them."""
+    last, at = 0, time.monotonic()
+    told: dict[str, float] = {}
+    while not done.wait(RATE_SECONDS):
+        # What cannot be seen now is seen next time.
+        with contextlib.suppress(BeamIOError, OSError, ValueError):
+            _tell_panes(job, told)
+            now, reports = time.monotonic(), read_run_accounting(job)["in"]
+            if reports != last:
+                print(f"{(reports - last) / (now - at):,.0f} reports/s", flush=True)
+            last, at = reports, now
+    with contextlib.suppress(BeamIOError, OSError, ValueError):
+        _tell_panes(job, told)
+
+
+def _tell_panes(job: StreamJob, told: dict[str, float]) -> None:
+    """A line for each pane that was written since it was told of."""
+    for entry in files_in(job.path(ESTIMATES), f"*.{job.run}.jsonl"):
+        written = entry.last_updated_in_seconds or 0.0
+        if told.get(entry.path) != written:
+            records = read_json_lines(entry.path)
+            name = FileSystems.split(entry.path)[1].removesuffix(".jsonl")
+            with opened(job.path(STATISTICS, f"{name}.avro")) as stream:
+                PANES.info(pane_line(list(read_snapshots(stream)), records))
+            told[entry.path] = written

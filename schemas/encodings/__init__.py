@@ -1,0 +1,1 @@
+"""Bytes to columns within bounds: Avro, Parquet pages, Arrow buffers and every codec."""

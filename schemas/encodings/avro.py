@@ -1,0 +1,138 @@
+"""Reports in Avro: blocks of fixed-width fields are NumPy arrays as they stand, fastavro reads the others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ldpbeam.schemas.encodings import compression
+from ldpbeam.schemas.encodings.avro_records import Records
+from ldpbeam.schemas.encodings.avro_rows import Rows
+from ldpbeam.schemas.files.containers import Block, Header, write_block, write_header
+from ldpbeam.schemas.reports.columns import Columns
+
+_WIDTHS = {"double": "<f8", "float": "<f4"}
+
+
+def schema(name: str) -> dict[str, Any]:
+    """One of our schemas by name: report, statistic, estimate or dead_letter."""
+    text = (files("ldpbeam.schemas") / f"{name}.avsc").read_text(encoding="utf-8")
+    parsed: dict[str, Any] = json.loads(text)
+    return parsed
+
+
+def fixed_dtype(writer_schema: Any) -> np.dtype[Any] | None:
+    """The NumPy dtype of a record schema of fixed-width fields only, else None."""
+    if not isinstance(writer_schema, dict) or writer_schema.get("type") != "record":
+        return None
+    if not writer_schema["fields"]:
+        return None
+    fields: list[tuple[str, str]] = []
+    named: dict[str, int] = {}
+    for field in writer_schema["fields"]:
+        kind = field["type"]
+        if isinstance(kind, dict) and kind.get("type") in _WIDTHS:
+            kind = kind["type"]
+        if isinstance(kind, dict) and kind.get("type") == "fixed":
+            named[kind["name"]] = kind["size"]
+            kind = kind["name"]
+        if not isinstance(kind, str) or (kind not in named and kind not in _WIDTHS):
+            return None
+        fields.append((field["name"], _WIDTHS.get(kind) or f"V{named[kind]}"))
+    return np.dtype(fields)
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """How many plain bytes some blocks may have, all together.
+
+    Attributes:
+        bytes: so many, however few compressed ones there are.
+        ratio: so many more for each compressed byte.
+    """
+
+    bytes: int
+    ratio: int
+
+    def __str__(self) -> str:
+        most = f"{self.bytes // 2**20:,} MB"
+        return f"{most} and {self.ratio:,} times its compressed blocks" if self.ratio else most
+
+
+#: What a range of a file may have. A thousand to one is read; what has more than this would be read for ever.
+FILE_ALLOWANCE = Allowance(2**28, 2_048)
+
+
+def decode_blocks(
+    header: Header, blocks: Iterator[Block], wanted: Columns, allowance: Allowance = FILE_ALLOWANCE
+) -> Iterator[pa.RecordBatch | Block]:
+    """Batches of reports from blocks; a block that cannot be decoded comes back with its problem.
+
+    The reports of a block are used only if all of it decodes. So a block that is too large for memory is
+    decoded twice: first to see whether it can be.
+    """
+    dtype = fixed_dtype(header.writer_schema)
+    waiting: Any = Rows(header, dtype, wanted) if dtype is not None else Records(header, wanted)
+    left = allowance.bytes
+    for block in blocks:
+        if block.problem:
+            yield block
+            continue
+        left += allowance.ratio * len(block.data)
+        try:
+            size, parts = waiting.checked(block, left)
+        except MemoryError:
+            raise
+        except Exception as error:  # every codec and fastavro raise their own
+            reports = block.reports if 0 < block.reports <= len(block.data) else 1
+            if reports < block.reports and dtype is not None and header.codec == "null":
+                reports = max(1, len(block.data) // dtype.itemsize)
+            too_large = isinstance(error, compression.TooLargeError)
+            problem = (
+                f"it would be more than {allowance}"
+                if too_large
+                else f"it does not decode: {str(error) or repr(error)}"
+            )
+            yield Block(block.position, reports, block.data, problem)
+            continue
+        left -= size
+        for part in parts:
+            waiting.add(block, part)
+            if waiting.full:
+                yield from waiting.batches()
+    yield from waiting.batches()
+
+
+def fixed_report_schema(widths: Mapping[str, int]) -> dict[str, Any]:
+    """A report schema of fixed-width fields: doubles, but fixed bytes where a width is given."""
+    fields: list[dict[str, Any]] = []
+    for name in ("user_id", "event_time", "payload", *(n for n in widths if n not in _FIRST)):
+        size = widths.get(name)
+        kind = {"type": "fixed", "name": f"{name}_bytes", "size": size} if size else "double"
+        fields.append({"name": name, "type": kind})
+    return {"type": "record", "name": "Report", "namespace": "ldpbeam", "fields": fields}
+
+
+_FIRST = ("user_id", "event_time", "payload")
+
+
+def write_fixed(
+    stream: IO[bytes],
+    records: NDArray[Any],
+    writer_schema: dict[str, Any],
+    metadata: Mapping[str, str],
+    sync: bytes,
+    block_records: int = 16_384,
+) -> None:
+    """A whole container file of fixed-width records, a structured array of ``fixed_dtype``."""
+    write_header(stream, writer_schema, metadata, sync)
+    for start in range(0, len(records), block_records):
+        block = records[start : start + block_records]
+        write_block(stream, len(block), block.tobytes(), sync)

@@ -1,0 +1,110 @@
+"""Blocks of fixed-width records, which are NumPy arrays as they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ldpbeam.schemas.encodings import compression
+from ldpbeam.schemas.files.containers import Block, Header
+from ldpbeam.schemas.reports.columns import Columns, decoded
+
+#: Records are gathered into batches of about this many reports, or of this many bytes.
+BATCH_REPORTS, BATCH_BYTES = 65_536, 2**24
+#: A block of more reports is more than one batch.
+WHOLE_REPORTS = 4 * BATCH_REPORTS
+
+
+class Rows:
+    """Fixed-width records that wait to be a batch.
+
+    Args:
+        header: of their file.
+        dtype: of a record.
+        wanted: which columns matter.
+    """
+
+    def __init__(self, header: Header, dtype: np.dtype[Any], wanted: Columns) -> None:
+        self._header = header
+        self._dtype = dtype
+        self._wanted = wanted
+        self._rows: list[NDArray[Any]] = []
+        self._positions: list[int] = []
+        self._first: list[int] = []
+        self._reports = 0
+        #: The block that was added to last, and how many of its rows have been added.
+        self._added = (-1, 0)
+
+    @property
+    def full(self) -> bool:
+        """Whether there is enough for a batch."""
+        return self._reports >= BATCH_REPORTS or self._reports * self._dtype.itemsize >= BATCH_BYTES
+
+    def checked(self, block: Block, most: int) -> tuple[int, Iterator[bytes]]:
+        """A block's plain size, and its plain bytes in parts of whole records.
+
+        Raises:
+            ValueError: if the block is not what it says, or has more than ``most`` plain bytes.
+        """
+        width, codec = self._dtype.itemsize, self._header.codec
+        size = block.reports * width
+        if size > most and codec != "null":
+            raise compression.TooLargeError(most)
+        whole = size <= BATCH_BYTES and block.reports <= WHOLE_REPORTS
+        parts: Iterator[bytes] = compression.pieces(codec, block.data)
+        try:
+            if whole:
+                plain = compression.plain(codec, block.data, size)
+                found, parts = len(plain), iter([plain])
+            elif codec == "null":
+                found = len(block.data)
+            else:
+                found = sum(map(len, compression.at_most(size, parts)))
+                parts = compression.pieces(codec, block.data)
+        except compression.TooLargeError:
+            raise ValueError(f"{block.reports} records of {width} bytes have fewer bytes than it") from None
+        if found != size:
+            raise ValueError(f"{block.reports} records of {width} bytes are not {found} bytes")
+        if whole:
+            return size, parts
+        return size, compression.of_size(width * max(1, min(BATCH_REPORTS, BATCH_BYTES // width)), parts)
+
+    def add(self, block: Block, part: bytes) -> None:
+        """Take a part of a block; its parts come one behind the other."""
+        rows = np.frombuffer(part, dtype=self._dtype)
+        first = self._added[1] if self._added[0] == block.position else 0
+        self._added = (block.position, first + len(rows))
+        if len(rows):
+            self._rows.append(rows)
+            self._positions.append(block.position)
+            self._first.append(first)
+            self._reports += len(rows)
+
+    def batches(self) -> Iterator[pa.RecordBatch | Block]:
+        """What waits."""
+        if self._rows:
+            yield self._batch()
+        self._rows, self._positions, self._first, self._reports = [], [], [], 0
+
+    def _batch(self) -> pa.RecordBatch:
+        records = self._rows[0] if len(self._rows) == 1 else np.concatenate(self._rows)
+        columns: dict[str, pa.Array] = {}
+        for name in records.dtype.names or ():
+            if name in self._wanted.names:
+                values = np.ascontiguousarray(records[name])
+                if values.dtype.kind == "V":
+                    width = values.dtype.itemsize
+                    columns[name] = pa.Array.from_buffers(
+                        pa.binary(width), len(values), [None, pa.py_buffer(values)]
+                    )
+                else:
+                    columns[name] = pa.array(values)
+        lengths = [len(rows) for rows in self._rows]
+        position = np.repeat(np.array(self._positions, dtype=np.int64), lengths)
+        before = np.cumsum([0, *lengths[:-1]])
+        row = np.arange(len(records)) + np.repeat(np.array(self._first, dtype=np.int64) - before, lengths)
+        return decoded(columns, self._wanted, self._header.metadata, pa.array(position), pa.array(row))

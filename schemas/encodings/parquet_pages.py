@@ -1,0 +1,275 @@
+"""What a Parquet file declares in its footer and page headers, seen before Arrow reads it.
+
+Arrow allocates what a page header says, and ends the process on some malformed footers. A file that says
+something twice, or in types that Arrow would skip, is refused, so that both readers see the same file.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+
+from ldpbeam.schemas.encodings.parquet_deltas import refuse_lengths, unpacked
+from ldpbeam.schemas.encodings.thrift import BINARY, FALSE, I32, I64, LIST, STRUCT, Struct, field, read_struct
+
+#: No footer is longer, and no page header.
+MOST_FOOTER, MOST_HEADER = 2**25, 2**16
+#: The largest pages of the columns that are read, compressed and not, have at most so many bytes in all.
+MOST_PAGES = 2**26
+#: A row group has at most so many rows and plain bytes, or so many for each compressed byte.
+MOST_ROWS, MOST_PLAIN, MOST_RATIO = 2**21, 2**28, 2_048
+#: No tree of columns is deeper.
+_MOST_DEPTH = 100
+BYTE_ARRAY, FIXED_LENGTH = 6, 7
+_REQUIRED, _REPEATED = 0, 2
+DATA, INDEX, DICTIONARY, DATA_V2 = range(4)
+#: Encodings of values.
+PLAIN_DICTIONARY, _RLE, DELTA_LENGTH, DELTA_BYTE_ARRAY, RLE_DICTIONARY = 2, 3, 6, 7, 8
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A column of values, as the schema has it.
+
+    Attributes:
+        name: its name; of a nested column, with the names above it.
+        flat: whether it has one value for each row.
+        kind: its physical type.
+        width: how many bytes each value has, if all have as many.
+        nullable: whether pages have levels.
+    """
+
+    name: str
+    flat: bool
+    kind: int
+    width: int
+    nullable: bool
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A column's pages in a row group: its first byte, how many bytes, how many values, and the codec."""
+
+    start: int
+    size: int
+    values: int
+    codec: int
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What a footer says: the columns, and for each row group its rows and chunks."""
+
+    leaves: tuple[Leaf, ...]
+    rows: tuple[int, ...]
+    chunks: tuple[tuple[Chunk, ...], ...]
+
+
+@dataclass(frozen=True)
+class Pages:
+    """The pages of a chunk.
+
+    Attributes:
+        dictionary: the plain bytes of the dictionary; 0 if there is none.
+        values: of each data page, the number of values.
+        plain: likewise, the plain bytes.
+        encodings: likewise, the encoding.
+        largest: the most bytes that one page has, compressed and not.
+    """
+
+    dictionary: int
+    values: np.ndarray
+    plain: np.ndarray
+    encodings: np.ndarray
+    largest: int
+
+
+def read_footer(stream: IO[bytes]) -> Footer:
+    """What a file's footer says.
+
+    Raises:
+        ValueError: if it is malformed, encrypted, or beyond what is permitted.
+    """
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(max(0, size - 8))
+    end = stream.read(8)
+    if size < 12 or end[4:] != b"PAR1":
+        raise ValueError(
+            "it does not end as a Parquet file does" if end[4:] != b"PARE" else "it is encrypted"
+        )
+    length = int.from_bytes(end[:4], "little")
+    if length > min(MOST_FOOTER, size - 12):
+        raise ValueError(f"its footer would have {length:,} bytes")
+    stream.seek(size - 8 - length)
+    return _footer(stream.read(length), size)
+
+
+@functools.lru_cache(maxsize=2)
+def _footer(data: bytes, size: int) -> Footer:
+    """The footer of a file of so many bytes. Each row group is read by itself, and asks for it again."""
+    metadata, _ = read_struct(data)
+    if field(metadata, 8, STRUCT) is not None:
+        raise ValueError("it is encrypted")
+    leaves = _leaves(field(metadata, 2, LIST) or ())
+    rows, chunks = [], []
+    for group in field(metadata, 4, LIST) or ():
+        columns = tuple(_chunk(column, size) for column in field(group, 1, LIST) or ())
+        if len(columns) != len(leaves):
+            raise ValueError(f"a row group has {len(columns):,} columns, and the schema {len(leaves):,}")
+        rows.append(field(group, 3, I64) or 0)
+        chunks.append(columns)
+        if not 0 <= rows[-1] <= max(MOST_ROWS, MOST_RATIO * size):
+            raise ValueError(f"a row group would have {rows[-1]:,} rows")
+    if sum(chunk.size for columns in chunks for chunk in columns) > size:
+        raise ValueError("its columns would have more bytes than the file")
+    return Footer(leaves, tuple(rows), tuple(chunks))
+
+
+def _leaves(elements: Sequence[Any]) -> tuple[Leaf, ...]:
+    """The columns of values of a schema, which lists each column before those in it."""
+    leaves = []
+    above: list[list[Any]] = []  # of each column that is not complete: how many are missing, and its name
+    for place, element in enumerate(elements):
+        name = (field(element, 4, BINARY) or b"").decode("utf-8", "replace")
+        children = field(element, 5, I32) or 0
+        if children < 0 or len(above) > _MOST_DEPTH or bool(above) != bool(place):
+            raise ValueError("its schema is no tree, or a deep one")
+        if above:
+            above[-1][0] -= 1
+        if children or not place:
+            above.append([children, name])
+        else:
+            path = ".".join([*(own for _, own in above[1:]), name])
+            flat = len(above) == 1 and field(element, 3, I32) != _REPEATED
+            width = field(element, 2, I32) or 0
+            nullable = field(element, 3, I32) != _REQUIRED
+            leaves.append(Leaf(path, flat, field(element, 1, I32) or 0, max(0, width), nullable))
+        while above and not above[-1][0]:
+            above.pop()
+    if above or not elements:
+        raise ValueError("its schema is no tree")
+    return tuple(leaves)
+
+
+def _chunk(column: Any, size: int) -> Chunk:
+    """Where Arrow will look for a column's pages, in a file of so many bytes."""
+    own = field(column, 3, STRUCT)
+    if own is None or field(column, 8, STRUCT) is not None or field(column, 1, BINARY):
+        raise ValueError("a column has no pages here: they are encrypted, or in another file")
+    start, dictionary = field(own, 9, I64) or 0, field(own, 11, I64) or 0
+    start = dictionary if 0 < dictionary < start else start
+    codec = field(own, 4, I32) or 0
+    chunk = Chunk(start, field(own, 7, I64) or 0, field(own, 5, I64) or 0, codec)
+    if min(chunk.start, chunk.size, chunk.values, dictionary) < 0 or chunk.start + chunk.size > size:
+        raise ValueError("a column would lie outside of the file")
+    return chunk
+
+
+def read_pages(stream: IO[bytes], chunk: Chunk, leaf: Leaf) -> Pages:
+    """What the page headers of a column that is not nested say.
+
+    Raises:
+        ValueError: if one is malformed or beyond what is permitted, or there are more or fewer values than
+            the footer says.
+        OSError: if a page that is looked into does not decompress.
+    """
+    at, end, seen = chunk.start, chunk.start + chunk.size, 0
+    dictionary = largest = 0
+    pages: list[tuple[int, int, int]] = []
+    while seen < chunk.values:
+        header, length = _page_header(stream, at, end)
+        kind, plain, packed = (field(header, number, I32) for number in (1, 2, 3))
+        if plain is None or packed is None or min(plain, packed) < 0 or at + length + packed > end:
+            raise ValueError(f"a page would have {plain} bytes, and {packed} in the file")
+        if plain + packed > 2 * MOST_PAGES or max(plain, packed) > MOST_PAGES:
+            raise ValueError(
+                f"a page would have {max(plain, packed):,} bytes: at most {MOST_PAGES:,} are read"
+            )
+        largest = max(largest, plain, packed)
+        first = at == chunk.start
+        at += length + packed
+        if kind == DICTIONARY:
+            if not first:
+                raise ValueError("a dictionary stands behind other pages")
+            distinct = field(field(header, 7, STRUCT) or {}, 1, I32) or 0
+            if not 0 <= distinct <= MOST_ROWS:
+                raise ValueError(f"a dictionary would have {distinct:,} values")
+            dictionary = plain
+        elif kind in (DATA, DATA_V2):
+            own = field(header, 5 if kind == DATA else 8, STRUCT) or {}
+            values, encoding = field(own, 1, I32), field(own, 2 if kind == DATA else 4, I32)
+            if values is None or encoding is None or values < 0:
+                raise ValueError(f"a page would have {values} values in the encoding {encoding}")
+            seen += values
+            if seen > chunk.values:
+                raise ValueError(f"pages have {seen:,} values, and the footer says {chunk.values:,}")
+            if encoding in (DELTA_LENGTH, DELTA_BYTE_ARRAY):
+                stream.seek(at - packed)
+                _refuse_lengths(stream.read(packed), header, chunk.codec, leaf)
+            pages.append((values, plain, encoding))
+    table = np.array(pages, dtype=np.int64).reshape(-1, 3)
+    coded = np.isin(table[:, 2], (PLAIN_DICTIONARY, RLE_DICTIONARY))
+    if (coded[1:] & ~coded[:-1]).any():
+        raise ValueError("a page refers to the dictionary behind one that does not")
+    total = int(table[:, 1].sum())
+    if total > max(MOST_PLAIN, MOST_RATIO * chunk.size):
+        raise ValueError(f"a column would have {total:,} bytes, too many for {chunk.size:,}")
+    return Pages(dictionary, table[:, 0], table[:, 1], table[:, 2], largest)
+
+
+def _page_header(stream: IO[bytes], at: int, end: int) -> tuple[Struct, int]:
+    """The page header that stands somewhere, and its length; most have fewer than 256 bytes."""
+    stream.seek(at)
+    try:
+        return read_struct(stream.read(min(256, end - at)))
+    except ValueError:
+        stream.seek(at)
+        return read_struct(stream.read(min(MOST_HEADER, end - at)))
+
+
+def _refuse_lengths(data: bytes, header: Struct, codec: int, leaf: Leaf) -> None:
+    """See that a page of texts has no more lengths than values."""
+    plain, first = field(header, 2, I32), field(header, 1, I32) == DATA
+    own = field(header, 5 if first else 8, STRUCT)
+    if first and leaf.nullable and field(own, 3, I32) != _RLE:
+        raise ValueError("a page has levels in an encoding that is not read")
+    if not first:
+        # Levels are not compressed in this version.
+        apart = (field(own, 5, I32) or 0) + (field(own, 6, I32) or 0)
+        if not 0 <= apart <= min(len(data), plain) or field(own, 6, I32):
+            raise ValueError(f"a page would have {apart} bytes of levels")
+        data, plain = data[apart:], plain - apart
+        codec = 0 if own.get(16 * 7 + FALSE) is False else codec
+    prefixes = field(own, 2 if first else 4, I32) == DELTA_BYTE_ARRAY
+    refuse_lengths(
+        unpacked(data, codec, plain), field(own, 1, I32), levels=first and leaf.nullable, prefixes=prefixes
+    )
+
+
+def most_bytes(leaf: Leaf, pages: Pages, longest: int, rows: int) -> int:
+    """How many bytes the values of a column can have in any so many rows one after the other.
+
+    Args:
+        leaf: the column.
+        pages: its pages in a row group.
+        longest: how many bytes the longest value of its dictionary has.
+        rows: how many rows.
+    """
+    if leaf.kind != BYTE_ARRAY:
+        # Arrow copies values of a fixed length, missing ones too.
+        return rows * (4 * leaf.width if leaf.kind == FIXED_LENGTH else 12)
+    some = np.minimum(pages.values, rows)
+    # A value of this encoding repeats as much as it likes of the one before it in the page.
+    sizes = np.where(pages.encodings == DELTA_BYTE_ARRAY, some * pages.plain, pages.plain)
+    coded = np.isin(pages.encodings, (PLAIN_DICTIONARY, RLE_DICTIONARY))
+    sizes = np.where(coded, some * longest, sizes)
+    ends = np.cumsum(pages.values)
+    starts, sums = ends - pages.values, np.concatenate([[0], np.cumsum(sizes)])
+    # Rows that begin in a page end in another one; those between them count as a whole.
+    beyond = np.searchsorted(starts, ends - 1 + rows, side="left")
+    return int((sums[beyond] - sums[:-1]).max(initial=0))

@@ -1,0 +1,1 @@
+"""Report files: Avro containers, Parquet and JSON lines."""

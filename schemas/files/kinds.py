@@ -1,0 +1,60 @@
+"""What a file that somebody named is, in words for error messages."""
+
+from __future__ import annotations
+
+from typing import IO
+
+from ldpbeam.schemas.files import containers, parquet
+
+_GZIP = b"\x1f\x8b"
+#: Enough of a file's start to tell its format.
+_START_BYTES = 64
+STATISTICS = "a file of statistics"
+_DAMAGED = "an Avro file with a damaged header"
+_OURS = {
+    "Report": "a file of reports",
+    "Statistic": STATISTICS,
+    "Estimate": "a file of estimates",
+    "DeadLetter": "a file of dead letters",
+}
+
+
+def file_kind(stream: IO[bytes]) -> str:
+    """The kind of a file, from its start: :data:`STATISTICS` for one of snapshots.
+
+    Args:
+        stream: seekable; it is left at its start.
+    """
+    stream.seek(0)
+    start = stream.read(_START_BYTES)
+    stream.seek(0)
+    if not start:
+        return "an empty file"
+    if start.startswith(containers.MAGIC):
+        try:
+            return _record_kind(containers.read_header(stream).writer_schema)
+        except ValueError as error:
+            return f"{_DAMAGED} ({error})"
+        finally:
+            stream.seek(0)
+    if start.startswith(parquet.MAGIC):
+        return "a Parquet file"
+    if start.startswith(_GZIP):
+        return "a file compressed with gzip"
+    if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")):
+        return "a JSON file"
+    return "a file in an unknown format"
+
+
+def _record_kind(writer_schema: object) -> str:
+    """The kind of an Avro file, whose records may be another program's."""
+    if not isinstance(writer_schema, dict) or writer_schema.get("type") != "record":
+        return "an Avro file without records"
+    fields = writer_schema.get("fields")
+    if not isinstance(fields, list) or not all(isinstance(f, dict) and "name" in f for f in fields):
+        return _DAMAGED
+    name = str(writer_schema.get("name")).rpartition(".")[2]
+    if name in _OURS:
+        return _OURS[name]
+    names = {str(field["name"]) for field in fields}
+    return _OURS["Report"] if {"user_id", "payload"} <= names else f"an Avro file of {name!r} records"

@@ -1,0 +1,194 @@
+"""Parquet files, read as columns by pyarrow, a row group at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ldpbeam.schemas.encodings import parquet_pages
+from ldpbeam.schemas.encodings.arrow_sizes import expanded_bytes
+from ldpbeam.schemas.encodings.parquet_pages import BYTE_ARRAY, Footer, Leaf, Pages, most_bytes
+from ldpbeam.schemas.reports.columns import Columns, decoded
+
+MAGIC = b"PAR1"
+#: Batches have at most so many reports, and about so many bytes.
+BATCH_REPORTS, BATCH_BYTES = 131_072, 2**26
+#: Whatever its values, no batch has more bytes as Arrow reads it.
+MOST_BATCH = 2**27
+#: The values of a row group have at most so many bytes, or those that its compressed bytes permit.
+MOST_VALUES = 2**32
+#: A row group is read in at most so many batches.
+MOST_BATCHES = 2**15
+#: Column chunks are read through a buffer of this size.
+BUFFER_BYTES = 2**20
+
+
+def row_groups(stream: IO[bytes]) -> list[int]:
+    """The number of rows of each row group.
+
+    Raises:
+        ValueError: if this is no Parquet file, or its footer contradicts itself.
+    """
+    try:
+        footer = parquet_pages.read_footer(stream)
+        metadata = _opened(stream).metadata
+    except MemoryError:
+        # Arrow's own is an ArrowException too; the machine's lack of memory is no damage of the file.
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ValueError(f"no Parquet file: {error}") from None
+    groups = list(footer.rows)
+    if sum(groups) != metadata.num_rows:
+        raise ValueError(
+            f"its row groups have {sum(groups):,} rows, and its footer says {metadata.num_rows:,}"
+        )
+    return groups
+
+
+def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator[pa.RecordBatch]:
+    """Batches of reports from one row group.
+
+    Raises:
+        ValueError: if it does not decode.
+    """
+    start, rows = 0, 0
+    try:
+        footer = parquet_pages.read_footer(stream)
+        if index >= len(footer.rows):
+            raise ValueError(f"there is no row group {index}")
+        rows = footer.rows[index]
+        found = _read_columns(stream, footer, index, wanted)
+        names = list(found)
+        file = _opened(stream)
+        entries = (file.schema_arrow.metadata or {}).items()
+        metadata = {
+            key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in entries
+        }
+        shared, most = _ways(stream, index, found, rows)
+        if shared:
+            file = _opened(stream, shared)
+        packed = sum(chunk.size for chunk in footer.chunks[index])
+        permitted = left = max(MOST_VALUES, parquet_pages.MOST_RATIO * packed)
+        for batch in _batches(file, index, names, rows, most):
+            # Text that is not UTF-8 is read as it is.
+            batch.validate(full=True)
+            left -= sum(
+                expanded_bytes(column) if name in shared else column.nbytes
+                for name, column in zip(names, batch.columns, strict=True)
+            )
+            if left < 0:
+                raise ValueError(f"its values would have more than {permitted:,} bytes")
+            for part in _parts(batch, shared):
+                columns = dict(zip(names, part.columns, strict=True))
+                if any(leaf.name.startswith("payload.") and not leaf.flat for leaf in footer.leaves):
+                    # Not a report. NaN is not taken for a missing one.
+                    columns["payload"] = pa.array(np.full(part.num_rows, np.nan))
+                places = np.arange(start, start + part.num_rows)
+                position = pa.array(np.full(part.num_rows, index))
+                yield decoded(columns, wanted, metadata, position, pa.array(places))
+                start += part.num_rows
+    except MemoryError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ValueError(f"it does not decode: {error}") from None
+    if start != rows:
+        raise ValueError(f"it has {start:,} rows, and its footer says {rows:,}")
+
+
+def _read_columns(
+    stream: IO[bytes], footer: Footer, index: int, wanted: Columns
+) -> dict[str, tuple[Leaf, Pages]]:
+    """The columns that are read, and their pages in a row group; nested ones are not."""
+    places = [at for at, leaf in enumerate(footer.leaves) if leaf.flat and leaf.name in wanted.names]
+    names = [footer.leaves[at].name for at in places]
+    if any(footer.chunks[index][at].values != footer.rows[index] for at in places):
+        raise ValueError("a column has other values than one for each row")
+    # Arrow takes a name with a dot for a column in another one.
+    alike = [leaf.name for leaf in footer.leaves if leaf.name.split(".")[0] in names]
+    if len(alike) > len(set(names)):
+        raise ValueError(f"columns stand twice: {', '.join(sorted(alike))}")
+    found = {
+        footer.leaves[at].name: (
+            footer.leaves[at],
+            parquet_pages.read_pages(stream, footer.chunks[index][at], footer.leaves[at]),
+        )
+        for at in places
+    }
+    largest = sum(pages.largest for _, pages in found.values())
+    if largest > parquet_pages.MOST_PAGES:
+        raise ValueError(
+            f"its largest pages would have {largest:,} bytes: at most {parquet_pages.MOST_PAGES:,} are read"
+        )
+    return found
+
+
+def _opened(stream: IO[bytes], read_dictionary: Sequence[str] = ()) -> Any:
+    most = parquet_pages.MOST_FOOTER
+    limits = {"thrift_string_size_limit": most, "thrift_container_size_limit": most // 16}
+    return pq.ParquetFile(
+        stream,
+        read_dictionary=list(read_dictionary),
+        buffer_size=BUFFER_BYTES,
+        page_checksum_verification=True,
+        **limits,
+    )
+
+
+def _ways(
+    stream: IO[bytes], index: int, found: Mapping[str, tuple[Leaf, Pages]], rows: int
+) -> tuple[list[str], int]:
+    """How a row group is read: the columns that stay in dictionaries, and the rows of a batch."""
+    longest = _longest_values(
+        stream,
+        index,
+        {name: pages.dictionary for name, (leaf, pages) in found.items() if leaf.kind == BYTE_ARRAY},
+    )
+    shared = [name for name, length in longest.items() if BATCH_REPORTS * length > BATCH_BYTES]
+    lengths = {name: 0 if name in shared else longest.get(name, 0) for name in found}
+    most = BATCH_REPORTS
+    while sum(most_bytes(*found[name], lengths[name], most) for name in found) > MOST_BATCH:
+        most //= 2
+        if rows > most * MOST_BATCHES:
+            raise ValueError("its pages are too large for its many rows")
+    return shared, most
+
+
+def _longest_values(stream: IO[bytes], index: int, dictionaries: Mapping[str, int]) -> dict[str, int]:
+    """How many bytes the longest value of each dictionary has at most, from how many each dictionary has."""
+    found = {name: size for name, size in dictionaries.items() if size}
+    large = [name for name, size in found.items() if BATCH_REPORTS * size > BATCH_BYTES]
+    if large:
+        # The first row of a column that is read as a dictionary brings all of it.
+        batches = _opened(stream, large).iter_batches(1, row_groups=[index], columns=large, use_threads=False)
+        first = next(batches, None)
+        if first is None:
+            raise ValueError("it has no rows")
+        for name, column in zip(first.schema.names, first.columns, strict=True):
+            if pa.types.is_dictionary(column.type) and len(column.dictionary):
+                found[name] = pc.max(pc.binary_length(column.dictionary)).as_py() or 0
+    return found
+
+
+def _batches(file: Any, index: int, names: list[str], rows: int, most: int) -> Iterator[pa.RecordBatch]:
+    if names:
+        yield from file.iter_batches(most, row_groups=[index], columns=names, use_threads=False)
+        return
+    for start in range(0, rows, most):
+        length = min(most, rows - start)
+        yield pa.RecordBatch.from_struct_array(pa.array([{}] * length, pa.struct([])))
+
+
+def _parts(batch: pa.RecordBatch, shared: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """A batch in parts whose columns are small without their dictionaries."""
+    size = sum(expanded_bytes(batch.column(name)) for name in shared)
+    if size <= BATCH_BYTES or batch.num_rows == 1:
+        yield batch
+        return
+    middle = batch.num_rows // 2
+    yield from _parts(batch.slice(0, middle), shared)
+    yield from _parts(batch.slice(middle), shared)

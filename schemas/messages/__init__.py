@@ -1,0 +1,1 @@
+"""Messages of Pub/Sub and Kafka to columns."""

@@ -1,0 +1,214 @@
+"""What messages hold besides JSON: Avro's single objects and containers, and Arrow streams.
+
+The bytes may come from anyone, and a message that ends the process is delivered again. So schemas and buffers
+that could do that are refused before they are used.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from fastavro.schema import fingerprint, to_parsing_canonical_form
+
+from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.encodings.arrow_sizes import expanded_bytes, sizes_of
+from ldpbeam.schemas.encodings.avro_records import RecordReader
+from ldpbeam.schemas.encodings.avro_schemas import measure
+from ldpbeam.schemas.files.containers import Block, read_blocks, read_header, refuse_damaged_marker
+from ldpbeam.schemas.reports.columns import Columns, decoded
+
+BAD_MESSAGE = "bad_message"
+CORRUPT_BLOCK = "corrupt_block"
+UNKNOWN_SCHEMA = "unknown_schema"
+
+#: What Avro's single-object encoding begins with; eight bytes of the schema's fingerprint follow.
+OBJECT_MAGIC = b"\xc3\x01"
+_OBJECT_AT = len(OBJECT_MAGIC) + 8
+#: A message has no more plain bytes, and no more reports: all of it is in memory at once.
+ALLOWANCE = avro.Allowance(2**27, 0)
+MOST_REPORTS = 2**21
+#: Each record batch or dictionary of a stream takes Arrow a while.
+MOST_BATCHES = 10_000
+#: Larger record batches of a stream come in parts of this many reports.
+BATCH_REPORTS = 65_536
+
+
+@dataclass(frozen=True)
+class BadPart:
+    """What of some bytes does not decode.
+
+    Attributes:
+        place: the row it begins at; of single objects, which of them it is.
+        reports: how many reports it claims to be, at least 1.
+        reason: one of this file's.
+        problem: what is wrong with it.
+        data: the bytes that are bad.
+    """
+
+    place: int
+    reports: int
+    reason: str
+    problem: str
+    data: bytes
+
+
+def decode_objects(
+    objects: Sequence[bytes], wanted: Columns, writer_schemas: Sequence[Any]
+) -> Iterator[pa.RecordBatch | BadPart]:
+    """Batches of reports from Avro single objects that begin with ``OBJECT_MAGIC``.
+
+    The column ``position`` says which of the objects a report is.
+    """
+    known = {_fingerprint(writer_schema): writer_schema for writer_schema in writer_schemas}
+    by_schema: dict[bytes, list[int]] = defaultdict(list)
+    for place, data in enumerate(objects):
+        by_schema[data[len(OBJECT_MAGIC) : _OBJECT_AT]].append(place)
+    for own, places in by_schema.items():
+        if own in known:
+            yield from _objects_of(known[own], objects, places, wanted)
+            continue
+        names = ", ".join(f"{print_.hex()} of {schema['name']}" for print_, schema in known.items())
+        problem = f"its schema's fingerprint is {own.hex()}; known are {names}"
+        for place in places:
+            yield BadPart(place, 1, UNKNOWN_SCHEMA, problem, objects[place])
+
+
+def _fingerprint(writer_schema: Any) -> bytes:
+    """The CRC-64-AVRO of a schema, in the order of bytes that messages have."""
+    return bytes.fromhex(fingerprint(to_parsing_canonical_form(writer_schema), "CRC-64-AVRO"))
+
+
+def _objects_of(
+    writer_schema: Any, objects: Sequence[bytes], places: Sequence[int], wanted: Columns
+) -> Iterator[pa.RecordBatch | BadPart]:
+    reader = RecordReader(writer_schema, measure(writer_schema), wanted)
+    records: list[Any] = []
+    whole: list[int] = []
+    for place in places:
+        try:
+            for part in reader.parts([objects[place][_OBJECT_AT:]], 1):
+                records += part.records
+        except Exception as error:  # fastavro raises its own
+            yield BadPart(place, 1, BAD_MESSAGE, f"it does not decode: {error!r}", objects[place])
+            continue
+        whole.append(place)
+    positions = np.array(whole, dtype=np.int64)
+    yield from reader.batches(records, {}, positions, np.zeros_like(positions))
+
+
+def decode_container(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | BadPart]:
+    """Batches of reports from an Avro container; a corrupt block costs only itself.
+
+    The column ``row`` counts from the container's start, by what its blocks claim.
+
+    Raises:
+        ValueError: if its header is damaged, or refused by :func:`read_header`.
+    """
+    stream = io.BytesIO(data)
+    header = read_header(stream)
+    refuse_damaged_marker(stream, header)
+    rows: dict[int, int] = {}
+    blocks = _counted(read_blocks(stream, header, 0, len(data)), min(MOST_REPORTS, 8 * len(data)), rows)
+    for item in avro.decode_blocks(header, blocks, wanted, ALLOWANCE):
+        if isinstance(item, Block):
+            yield BadPart(rows[item.position], item.reports, CORRUPT_BLOCK, item.problem, item.data)
+            continue
+        positions, block = np.unique(item.column("position").to_numpy(), return_inverse=True)
+        before = np.array([rows[position] for position in positions.tolist()], dtype=np.int64)
+        row = pa.array(before[block] + item.column("row").to_numpy())
+        yield item.set_column(item.schema.get_field_index("row"), "row", row)
+
+
+def _counted(blocks: Iterator[Block], most: int, rows: dict[int, int]) -> Iterator[Block]:
+    """Blocks as they are; ``rows`` is filled with how many reports stand before each position."""
+    total = 0
+    for block in blocks:
+        rows[block.position] = total
+        if total + block.reports > most:
+            problem = f"{total + block.reports:,} reports are more than a message of its size may have"
+            block = replace(block, reports=1, problem=block.problem or problem)
+        total += block.reports
+        yield block
+
+
+def decode_stream(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | BadPart]:
+    """Batches of reports from an Arrow stream; damage costs what comes from there on.
+
+    The column ``row`` counts from the stream's start.
+
+    Raises:
+        ValueError: if this is no Arrow stream, or a column stands twice in it.
+    """
+    source = pa.BufferReader(data)
+    try:
+        _refuse_sizes(data)
+        reader = pa.ipc.open_stream(source)
+        names = [name for name in reader.schema.names if name in wanted.names]
+        entries = (reader.schema.metadata or {}).items()
+    except Exception as error:  # damage shows in any of Arrow's ways, and in names that are not UTF-8
+        raise ValueError(f"no Arrow stream: {error}") from None
+    if len(set(names)) < len(names):
+        raise ValueError(f"columns stand twice: {', '.join(sorted(names))}")
+    metadata = {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in entries}
+    row, start, claimed, expanded = 0, source.tell(), 1, 0
+    try:
+        for batch in reader:
+            # A column of nulls has no bytes, so any number of rows could be claimed.
+            if row + batch.num_rows > min(MOST_REPORTS, 8 * len(data)):
+                raise ValueError(f"{batch.num_rows} reports are more than a message of its size may have")
+            claimed = batch.num_rows
+            chosen = batch.select(names)
+            chosen.validate(full=True)
+            expanded += sum(map(expanded_bytes, chosen.columns))
+            if expanded > ALLOWANCE.bytes:
+                raise ValueError(f"its values would be more than {ALLOWANCE}")
+            parts = [chosen.slice(first, BATCH_REPORTS) for first in range(0, claimed, BATCH_REPORTS)]
+            yield from [
+                _part(part, wanted, metadata, row + BATCH_REPORTS * n) for n, part in enumerate(parts)
+            ]
+            row, start, claimed = row + claimed, source.tell(), 1
+        start = source.tell()
+        if start < len(data):
+            raise ValueError("bytes are left after its end")
+    except Exception as error:  # as above
+        yield BadPart(row, max(1, claimed), CORRUPT_BLOCK, f"it does not decode: {error}", data[start:])
+
+
+def _refuse_sizes(data: bytes) -> None:
+    sizes = sizes_of(data)
+    if sizes.plain > ALLOWANCE.bytes:
+        raise ValueError(f"its buffers would be more than {ALLOWANCE}")
+    if sizes.batches > MOST_BATCHES:
+        raise ValueError(f"it has {sizes.batches:,} batches and dictionaries, more than {MOST_BATCHES:,}")
+
+
+def _part(batch: pa.RecordBatch, wanted: Columns, metadata: Mapping[str, str], row: int) -> pa.RecordBatch:
+    columns = dict(zip(batch.schema.names, map(_readable, batch.columns), strict=True))
+    rows = pa.array(np.arange(row, row + batch.num_rows))
+    return decoded(columns, wanted, metadata, rows, rows)
+
+
+def _readable(column: pa.Array) -> pa.Array:
+    """A column without views. Casts follow those of missing values too, and no validation looks at them."""
+    if isinstance(column, pa.ExtensionArray):
+        return _readable(column.storage)
+    kind, start = column.type, column.offset
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(column.indices, _readable(column.dictionary))
+    if not (pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)):
+        return column
+    if column.null_count:
+        validity, views, *data = column.buffers()
+        own = np.frombuffer(views, dtype=np.uint8).copy()
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+        own[16 * start : 16 * (start + len(column))].reshape(-1, 16)[missing] = 0
+        buffers = [validity, pa.py_buffer(own), *data]
+        column = pa.Array.from_buffers(kind, len(column), buffers, offset=start)
+    return pc.cast(column, pa.string() if pa.types.is_string_view(kind) else pa.binary())

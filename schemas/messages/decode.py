@@ -1,0 +1,301 @@
+"""Pub/Sub messages to decoded batches, of the kind that files give (``reports.py``).
+
+Two columns differ: ``position`` is the id of the message where that is a number below 2**63, else null, and
+``row`` the report's place in its message (of JSON lines, the line). And a report without an id of its own has
+its message's, so that a message that is delivered twice counts once: of a single report the message's id,
+of row r of a batch ``id/r``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.files.json_lines import BYTE_ORDER_MARK, CHUNK_BYTES, BadLine, decode_lines
+from ldpbeam.schemas.messages.binary import (
+    BAD_MESSAGE,
+    OBJECT_MAGIC,
+    BadPart,
+    decode_container,
+    decode_objects,
+    decode_stream,
+)
+from ldpbeam.schemas.reports.columns import Columns
+
+UNKNOWN_CONTENT_TYPE = "unknown_content_type"
+NOT_JSON = "not_json"
+
+JSON, LINES, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
+AVRO = ("application/avro", "avro/binary")
+KNOWN = (JSON, LINES, *AVRO, ARROW)
+_SPACE = b" \t\r\n"
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message as it was delivered.
+
+    Attributes:
+        id: the server's message id, the same whenever it is delivered.
+        data: its bytes.
+        content_type: its attribute ``content-type``, empty if it has none.
+    """
+
+    id: str
+    data: bytes
+    content_type: str
+
+
+@dataclass(frozen=True)
+class BadMessage:
+    """What of a message does not decode.
+
+    Attributes:
+        message: the message.
+        reports: how many reports that part claims to be, at least 1.
+        reason: one of this file's reasons.
+        problem: what is wrong with it.
+        data: the bytes that are bad.
+        row: where they begin in the message, in its rows; None where that is not known.
+    """
+
+    message: Message
+    reports: int
+    reason: str
+    problem: str
+    data: bytes
+    row: int | None
+
+
+_Decoded = Iterator[pa.RecordBatch | BadMessage]
+_Decode = Callable[[Sequence[Message], Columns], _Decoded]
+
+
+def decode_messages(
+    messages: Sequence[Message], wanted: Columns, writer_schemas: Sequence[Any] = ()
+) -> Iterator[pa.RecordBatch | BadMessage]:
+    """Batches of the reports in some messages, and what of them does not decode: no bytes raise an error.
+
+    Messages of single reports and of JSON lines are decoded together; their order is not kept.
+
+    Args:
+        messages: of any content types.
+        wanted: which columns matter, and the attribute and service where neither report nor message has them.
+        writer_schemas: schemas of records that Avro's single objects may have, besides ``report.avsc``.
+    """
+    objects = partial(_decode_objects, writer_schemas=[avro.schema("report"), *writer_schemas])
+    together: dict[tuple[_Decode, object], list[Message]] = defaultdict(list)
+    for message in messages:
+        kind, data = _kind(message), message.data
+        if kind == JSON:
+            together[_decode_reports, _texts_in(data, wanted)].append(message)
+        elif kind == LINES:
+            together[_decode_lines, _texts_in(data.partition(b"\n")[0], wanted)].append(message)
+        elif kind in AVRO and data.startswith(OBJECT_MAGIC):
+            together[objects, None].append(message)
+        elif kind in AVRO:
+            yield from _guarded(_decode_container, [message], wanted)
+        elif kind == ARROW:
+            yield from _guarded(_decode_stream, [message], wanted)
+        else:
+            yield _unknown(message, kind)
+    for (decode, _), alike in together.items():
+        for part in _parts(alike):
+            yield from _guarded(decode, part, wanted)
+
+
+def may_expand(message: Message) -> bool:
+    """Whether a message may hold many times its own bytes: it is compressed, or has dictionaries."""
+    kind = _kind(message)
+    return kind == ARROW or (kind in AVRO and not message.data.startswith(OBJECT_MAGIC))
+
+
+def _kind(message: Message) -> str:
+    given = message.content_type.partition(";")[0].strip().lower()
+    return JSON if not given and message.data.lstrip(_SPACE).startswith(b"{") else given
+
+
+def _unknown(message: Message, kind: str) -> BadMessage:
+    found = f"content type {kind!r} is none of" if kind else "no content-type, and no JSON object; there are"
+    problem = f"{found} {', '.join(KNOWN)}"
+    return BadMessage(message, 1, UNKNOWN_CONTENT_TYPE, problem, message.data, None)
+
+
+def _texts_in(data: bytes, wanted: Columns) -> frozenset[bytes]:
+    """Which fields of a JSON report hold text; reports that agree in it are columns, and are read fast."""
+    names = "|".join(map(re.escape, wanted.names))
+    return frozenset(re.findall(rf'"({names})"\s*:\s*"'.encode(), data))
+
+
+def _parts(messages: Sequence[Message]) -> Iterator[list[Message]]:
+    """Messages in parts of about a chunk of bytes."""
+    ends = np.cumsum([len(message.data) for message in messages]) // CHUNK_BYTES
+    for _, part in itertools.groupby(zip(ends.tolist(), messages, strict=True), key=lambda pair: pair[0]):
+        yield [message for _, message in part]
+
+
+def _guarded(decode: _Decode, messages: Sequence[Message], wanted: Columns) -> _Decoded:
+    """What some messages decode to; one that defeats its decoder costs only itself."""
+    if len(messages) > 1:
+        try:
+            items = list(decode(messages, wanted))
+        except Exception:  # whatever it was, it is met again where the message stands alone
+            middle = len(messages) // 2
+            yield from _guarded(decode, messages[:middle], wanted)
+            yield from _guarded(decode, messages[middle:], wanted)
+        else:
+            yield from items
+        return
+    try:
+        yield from decode(messages, wanted)
+    except Exception as error:  # damaged bytes fail in any way of Arrow, fastavro and each codec
+        (message,) = messages
+        yield BadMessage(message, 1, BAD_MESSAGE, str(error) or repr(error), message.data, None)
+
+
+@dataclass(frozen=True)
+class _Ids:
+    """The ids of some messages as columns: as text, and as numbers where they are such."""
+
+    text: pa.Array
+    numbers: pa.Array
+
+
+def _ids_of(messages: Sequence[Message]) -> _Ids:
+    ids = [message.id for message in messages]
+    numbers = [int(own) if re.fullmatch("[0-9]{1,19}", own) else -1 for own in ids]
+    sane = [number if 0 <= number < 2**63 else None for number in numbers]
+    return _Ids(pa.array(ids, pa.string()), pa.array(sane, pa.int64()))
+
+
+def _placed(
+    batch: pa.RecordBatch,
+    ids: _Ids,
+    which: NDArray[np.int64],
+    row: NDArray[np.int64],
+    wanted: Columns,
+    *,
+    single: bool = False,
+) -> pa.RecordBatch:
+    """A decoded batch whose reports have their messages' places and, where they have none, ids.
+
+    Args:
+        batch: its own position and row are replaced.
+        ids: of all messages.
+        which: each report's message, as an index.
+        row: each report's place in it.
+        wanted: says the order of columns.
+        single: whether each report is a message of its own.
+    """
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    messages = pa.array(which)
+    own = columns.get("report_id")
+    if own is None or own.null_count:
+        derived = ids.text.take(messages)
+        if not single:
+            derived = pc.binary_join_element_wise(derived, pc.cast(pa.array(row), pa.string()), "/")
+        derived = pc.cast(derived, pa.binary())
+        columns["report_id"] = derived if own is None else pc.coalesce(own, derived)
+    columns |= {"position": ids.numbers.take(messages), "row": pa.array(row)}
+    names = [name for name in (*wanted.names, "position", "row") if name in columns]
+    placed = pa.RecordBatch.from_pydict({name: columns[name] for name in names})
+    return placed.replace_schema_metadata(batch.schema.metadata)
+
+
+def _decode_reports(messages: Sequence[Message], wanted: Columns) -> _Decoded:
+    """Messages that are a JSON object each."""
+    whole, texts = [], []
+    for message in messages:
+        text = message.data.removeprefix(BYTE_ORDER_MARK).strip(_SPACE)
+        try:
+            if b"\n" in text:
+                # In JSON a line's end is either whitespace or a mistake.
+                json.loads(text)
+                text = text.replace(b"\n", b" ")
+            if not text:
+                raise ValueError("it is empty")
+        except (ValueError, RecursionError) as error:
+            yield BadMessage(message, 1, NOT_JSON, f"not JSON: {error}", message.data, 0)
+        else:
+            whole.append(message)
+            texts.append(text)
+    yield from _decode_text(whole, texts, wanted, single=True)
+
+
+def _decode_lines(messages: Sequence[Message], wanted: Columns) -> _Decoded:
+    """Messages of JSON lines."""
+    texts = [message.data.removeprefix(BYTE_ORDER_MARK) for message in messages]
+    yield from _decode_text(messages, texts, wanted, single=False)
+
+
+def _decode_text(
+    messages: Sequence[Message], texts: Sequence[bytes], wanted: Columns, *, single: bool
+) -> _Decoded:
+    # An empty line comes first, so that no text is taken for the start of a file.
+    text = b"\n".join([b"", *texts])
+    starts = np.cumsum([1, *(len(own) + 1 for own in texts)])[:-1]
+    breaks = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n"))
+    before = np.searchsorted(breaks, starts)
+    ids = _ids_of(messages)
+
+    def places(positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        which = np.searchsorted(starts, positions, side="right") - 1
+        return which, np.searchsorted(breaks, positions) - before[which]
+
+    for item in decode_lines(0, text, wanted, [0, *starts.tolist()]):
+        if isinstance(item, BadLine):
+            which, row = places(np.array([item.position]))
+            message = messages[which[0]]
+            data = message.data if single else item.data
+            yield BadMessage(message, item.reports, NOT_JSON, item.problem, data, int(row[0]))
+        else:
+            which, row = places(item.column("position").to_numpy())
+            yield _placed(item, ids, which, row, wanted, single=single)
+
+
+def _decode_objects(messages: Sequence[Message], wanted: Columns, writer_schemas: Sequence[Any]) -> _Decoded:
+    ids = _ids_of(messages)
+    for item in decode_objects([message.data for message in messages], wanted, writer_schemas):
+        if isinstance(item, BadPart):
+            yield _bad(messages[item.place], item, 0)
+        else:
+            which = item.column("position").to_numpy()
+            yield _placed(item, ids, which, np.zeros_like(which), wanted, single=True)
+
+
+def _decode_container(messages: Sequence[Message], wanted: Columns) -> _Decoded:
+    yield from _decode_batch(messages, decode_container(messages[0].data, wanted), wanted)
+
+
+def _decode_stream(messages: Sequence[Message], wanted: Columns) -> _Decoded:
+    yield from _decode_batch(messages, decode_stream(messages[0].data, wanted), wanted)
+
+
+def _decode_batch(
+    messages: Sequence[Message], items: Iterator[pa.RecordBatch | BadPart], wanted: Columns
+) -> _Decoded:
+    """What one message of many reports decodes to."""
+    (message,) = messages
+    ids = _ids_of(messages)
+    for item in items:
+        if isinstance(item, BadPart):
+            yield _bad(message, item, item.place)
+        else:
+            row = item.column("row").to_numpy()
+            yield _placed(item, ids, np.zeros_like(row), row, wanted)
+
+
+def _bad(message: Message, part: BadPart, row: int) -> BadMessage:
+    return BadMessage(message, part.reports, part.reason, part.problem, part.data, row)

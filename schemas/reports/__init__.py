@@ -1,0 +1,1 @@
+"""The columns of reports: which there are, and how fields of any format become them."""

@@ -1,0 +1,59 @@
+"""Payloads between a mechanism's arrays and Arrow columns: numbers, or bytes of one length."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ldpbeam.schemas.reports.columns import fixed_bytes
+
+
+def payload_column(payloads: np.ndarray) -> pa.Array:
+    """A mechanism's payloads as Arrow has them: numbers, or bytes of one width."""
+    if payloads.dtype.kind != "V":
+        return pa.array(payloads)
+    data = pa.py_buffer(np.ascontiguousarray(payloads))
+    return pa.Array.from_buffers(pa.binary(payloads.dtype.itemsize), len(payloads), [None, data])
+
+
+def payloads_in(column: pa.Array, dtype: np.dtype) -> np.ndarray:
+    """The inverse of :func:`payload_column`: payloads of a mechanism's dtype."""
+    if dtype.kind != "V":
+        numbers: np.ndarray = column.to_numpy(zero_copy_only=False)
+        return numbers
+    payloads: np.ndarray = fixed_bytes(column).view(dtype).ravel()
+    return payloads
+
+
+def bytes_in(column: pa.Array, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """A column's values as rows of so many bytes, shape (n, width), and which values are such.
+
+    Bytes stand as they are, text as hexadecimal digits, two a byte.
+    """
+    text = pa.types.is_string(column.type)
+    wide = 2 * width if text else width
+    if pa.types.is_fixed_size_binary(column.type):
+        fits = np.full(len(column), column.type.byte_width == wide)
+    else:
+        fits = pc.equal(pc.binary_length(column), wide).fill_null(False).to_numpy(zero_copy_only=False)
+    fits = fits & column.is_valid().to_numpy(zero_copy_only=False)
+    rows = np.zeros((len(column), width), dtype=np.uint8)
+    if fits.any():
+        chosen = pc.cast(column.filter(pa.array(fits)), pa.binary())
+        data = fixed_bytes(pc.cast(chosen, pa.binary(wide)))
+        if text:
+            data, legible = _from_hexadecimal(data)
+            fits[np.flatnonzero(fits)[~legible]] = False
+            data = data[legible]
+        rows[fits] = data
+    return rows, fits
+
+
+def _from_hexadecimal(digits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bytes from their digits' characters, shape (n, 2 width), and which rows have digits only."""
+    value = np.full(256, 255, dtype=np.uint8)
+    for place, characters in enumerate(zip(b"0123456789abcdef", b"0123456789ABCDEF", strict=True)):
+        value[list(characters)] = place
+    nibbles = value[digits]
+    return (nibbles[:, 0::2] << 4) | (nibbles[:, 1::2] & 15), (nibbles < 16).all(axis=1)

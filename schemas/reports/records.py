@@ -1,0 +1,91 @@
+"""Records that were decoded one by one, as columns: types may be mixed within one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ldpbeam.schemas.reports.columns import cast_column, is_number
+
+
+def by_payload(records: Sequence[Mapping[str, object]]) -> Iterator[NDArray[np.int64]]:
+    """Which records have payloads of one kind: text, bytes, or numbers (and all else).
+
+    A file may have reports of several mechanisms, and their payloads do not make one column.
+    """
+    kinds = np.array(
+        [1 if isinstance(p, str) else 2 if isinstance(p, bytes) else 0 for p in _values(records, "payload")]
+    )
+    for kind in range(3):
+        chosen = np.flatnonzero(kinds == kind)
+        if len(chosen):
+            yield chosen
+
+
+def _values(records: Sequence[Mapping[str, object]], name: str) -> list[object]:
+    return [record.get(name) for record in records]
+
+
+def columns_of(records: Sequence[Mapping[str, object]], names: Sequence[str]) -> dict[str, pa.Array]:
+    """Columns of records that were decoded one by one, mixed types within a column allowed."""
+    found: dict[str, pa.Array] = {}
+    for name in names:
+        values = _values(records, name)
+        kinds = set(map(type, values)) - {type(None)}
+        if kinds & {dict, list}:
+            # No field has values within values, and Arrow takes much memory for deep ones.
+            instead = np.nan if name == "payload" else None
+            values = [instead if isinstance(value, dict | list) else value for value in values]
+            kinds = set(map(type, values)) - {type(None)}
+        if kinds:
+            found[name] = (_of_one_type(values) if len(kinds) == 1 else None) or _mixed(name, values)
+    return found
+
+
+def _of_one_type(values: Sequence[object]) -> pa.Array | None:
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError, ValueError):
+        return None
+
+
+def _mixed(name: str, values: Sequence[object]) -> pa.Array:
+    """A column of several types: the values of each are cast by themselves, as a whole column would be."""
+    kinds = np.array([type(value).__name__ for value in values])
+    parts, places = [], []
+    for kind in np.unique(kinds):
+        chosen = np.flatnonzero(kinds == kind)
+        prepared = [_prepared(name, values[place]) for place in chosen.tolist()]
+        part = _of_one_type(prepared)
+        if part is None:
+            continue
+        part = cast_column(name, part)
+        if name == "payload" and not pa.types.is_null(part.type):
+            # Beside numbers, what is none is NaN, so that it is not taken for missing.
+            number = is_number(part.type)
+            part = pc.cast(part, pa.float64(), safe=False) if number else pa.array([np.nan] * len(part))
+        if not pa.types.is_null(part.type):
+            parts.append(part)
+            places.append(chosen)
+    if not parts:
+        return pa.nulls(len(values))
+    where = np.full(len(values), -1, dtype=np.int64)
+    where[np.concatenate(places)] = np.arange(sum(map(len, places)))
+    return pa.concat_arrays(parts).take(pa.array(where, mask=where < 0))
+
+
+def _prepared(name: str, value: object) -> object:
+    """A value that Arrow can hold: integers of any size, text that UTF-8 can say."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if name == "payload":
+            return float(value) if abs(value) < 10**300 else None
+        if name == "event_time":
+            return value if abs(value) < 2**62 else None
+        return str(value)
+    if isinstance(value, str):
+        return value if value.isascii() or value == value.encode("utf-8", "replace").decode() else None
+    return value

@@ -1,0 +1,1 @@
+"""The study file: its models, its YAML, and what it compiles to."""

@@ -1,0 +1,351 @@
+"""The study file: what is estimated and how. YAML, checked by pydantic."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    model_validator,
+)
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
+from ldpbeam.estimators import check
+from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
+from ldpbeam.schemas.study.compile import attribute_of, compiled
+from ldpbeam.schemas.study.times import Duration, Time
+
+#: What a group or version field cannot be: user keys, above all, must not become names of groups.
+_OWN_COLUMNS = frozenset(
+    {"user_id", "attribute", "service", "event_time", "report_id", "payload", "position", "row"}
+)
+
+
+def _safe_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", value):
+        raise ValueError("names have letters, digits, _ and -, at most 64, and start with a letter or digit")
+    return value
+
+
+def _free_field(value: str) -> str:
+    if value in _OWN_COLUMNS:
+        raise ValueError("this is a column of every report; name another field")
+    return value
+
+
+#: A number, and not a word such as yes that YAML takes for one.
+Number = Annotated[float, Field(strict=True)]
+Name = Annotated[str, AfterValidator(_safe_name)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+#: Names in the order of their indexes, or how many there are: then they are called 0, 1, 2 ...
+Names = list[str] | Annotated[int, Field(ge=2, le=1_000_000)]
+
+
+def _named(names: Names) -> tuple[str, ...]:
+    return tuple(map(str, range(names))) if isinstance(names, int) else tuple(names)
+
+
+class DomainModel(_Model):
+    """What a person has: a number, a category, keys with values, or a number at each coordinate."""
+
+    numeric: tuple[Number, Number] | None = Field(
+        None, description="[low, high]; clients clip values outside to the ends"
+    )
+    categories: Names | None = Field(None, description="the categories' names, or how many there are")
+    keys: Names | None = Field(None, description="the keys' names, or how many; beside values")
+    coordinates: list[Name] | Annotated[int, Field(ge=2, le=10_000)] | None = Field(
+        None, description="a vector's (or time series') coordinates, or how many; beside values"
+    )
+    values: tuple[Number, Number] | None = Field(
+        None, description="[low, high] of every key's value, or of every coordinate"
+    )
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> DomainModel:
+        given = [self.numeric, self.categories, self.keys, self.coordinates]
+        if sum(part is not None for part in given) != 1:
+            raise ValueError(
+                "give one of numeric: [low, high], categories: [...], keys: [...] or coordinates: [...]"
+            )
+        if (self.values is not None) != (self.keys is not None or self.coordinates is not None):
+            raise ValueError("values: [low, high] goes with keys or coordinates, and they need it")
+        self.domain  # noqa: B018 - raises for an empty range or doubled names
+        return self
+
+    @property
+    def domain(self) -> Domain:
+        """The domain as the statistics see it."""
+        if self.numeric is not None:
+            return Numeric(*self.numeric)
+        if self.categories is not None:
+            return Categories(_named(self.categories))
+        values = Numeric(*(self.values or ()))
+        if self.keys is not None:
+            return KeyValues(_named(self.keys), values)
+        assert self.coordinates is not None
+        return Vector(_named(self.coordinates), values)
+
+
+def _each_once(names: list[str] | None) -> list[str] | None:
+    if names is not None and (not names or len(set(names)) != len(names)):
+        raise ValueError("name one service or more, each once")
+    return names
+
+
+def _ascending(levels: list[float]) -> list[float]:
+    if sorted(set(levels)) != levels:
+        raise ValueError("write quantiles in ascending order, each once")
+    return levels
+
+
+def _low_high(ends: tuple[float, float]) -> tuple[float, float]:
+    if not ends[0] < ends[1]:
+        raise ValueError("a range needs low < high")
+    return ends
+
+
+Quantiles = Annotated[list[Annotated[Number, Field(gt=0, lt=1)]], AfterValidator(_ascending)]
+
+
+class VersionModel(_Model):
+    """A version of a service: what differs from the service, and how its reports are told apart."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    mechanism: str | None = None
+    epsilon: Number | None = None
+    values: list[str] | None = Field(
+        None, description="values of the service's version_field; by default the version's name"
+    )
+    since: Time | None = Field(None, description="the first event time of this version")
+    until: Time | None = Field(None, description="the first event time after it")
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The event times [since, until) in epoch milliseconds, open ends far away."""
+        return (
+            -(2**62) if self.since is None else self.since,
+            2**62 if self.until is None else self.until,
+        )
+
+
+class ServiceModel(_Model):
+    """Who collects reports of the attribute, with which mechanism and epsilon.
+
+    Further keys are the mechanism's own options.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    mechanism: str | None = None
+    epsilon: Number | None = Field(None, gt=0, le=LARGEST_EPSILON)
+    version_field: Annotated[str, AfterValidator(_free_field)] | None = Field(
+        None, description="the field of the report that tells the versions apart"
+    )
+    versions: dict[Name, VersionModel] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _versions_told_apart(self) -> ServiceModel:
+        if self.version_field and not self.versions:
+            raise ValueError("version_field needs versions")
+        if not self.version_field and any(v.values is not None for v in self.versions.values()):
+            raise ValueError("versions have values only with a version_field")
+        timed = [v for v in self.versions.values() if v.since is not None or v.until is not None]
+        if self.version_field:
+            if timed:
+                raise ValueError("versions are told apart by version_field or by time, not both")
+            named = [value for name, v in self.versions.items() for value in v.values or [name]]
+            if len(set(named)) != len(named):
+                raise ValueError("two versions have the same value of version_field")
+            return self
+        if len(timed) < len(self.versions):
+            raise ValueError(
+                "each version needs since and/or until, or the service a version_field: "
+                "otherwise reports of different epsilons could not be told apart"
+            )
+        spans = sorted(version.span for version in timed)
+        if any(start >= end for start, end in spans) or any(
+            one[1] > other[0] for one, other in itertools.pairwise(spans)
+        ):
+            raise ValueError("the versions' times overlap or are empty")
+        return self
+
+    @property
+    def each_version(self) -> Mapping[str, VersionModel]:
+        """The versions by name; where there is but one, its name is empty."""
+        return self.versions or {"": VersionModel()}
+
+
+class EstimateModel(_Model):
+    """What to solve for. Further keys are the estimator's own options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    estimator: str
+    services: Annotated[list[str] | None, AfterValidator(_each_once)] = Field(
+        None, description="whose reports to use; by default all"
+    )
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The estimator's own options."""
+        return self.model_extra or {}
+
+
+class AttributeModel(_Model):
+    """One measured quantity."""
+
+    domain: DomainModel
+    buckets: int = Field(256, ge=2, le=16384, description="value buckets of a numeric domain")
+    joint_buckets: int | None = Field(
+        None, ge=2, le=4096,
+        description="report buckets a service in the joint histogram; by default the finest "
+        "power of two, at most buckets, whose table has at most 2^20 cells",
+    )  # fmt: skip
+    services: dict[Name, ServiceModel] = Field(min_length=1)
+    estimates: dict[Name, EstimateModel] = Field(min_length=1)
+    quantiles: Quantiles = [0.05, 0.25, 0.5, 0.75, 0.95]
+    ranges: list[Annotated[tuple[Number, Number], AfterValidator(_low_high)]] = Field(
+        [], description="ranges [low, high] of a number whose shares are wanted"
+    )
+    top: int | None = Field(
+        None, ge=1, description="how many of the most frequent categories or keys to list"
+    )
+
+
+class WindowsModel(_Model):
+    """Event-time windows, aligned to 1970-01-01T00:00:00Z."""
+
+    size: Duration = Field(gt=0)
+    period: Duration | None = Field(None, description="sliding windows: one starts every period")
+    allowed_lateness: Duration = Field(
+        0, description="in a stream, how long reports may still change a window that has closed",
+        json_schema_extra={"default": "0s"},
+    )  # fmt: skip
+    early_reports: int | None = Field(
+        None, ge=1, description="in a stream, an early estimate each time so many more reports are in"
+    )
+
+    @model_validator(mode="after")
+    def _period_divides(self) -> WindowsModel:
+        if self.period is not None and not 0 < self.period <= self.size:
+            raise ValueError("period must be above zero and at most size")
+        return self
+
+    @property
+    def starts_every(self) -> int:
+        """Milliseconds from one window's start to the next one's."""
+        return self.period or self.size
+
+    @property
+    def slides(self) -> bool:
+        """Whether a window starts before the one before it has ended, so that reports lie in several."""
+        return self.starts_every < self.size
+
+
+class GroupsModel(_Model):
+    """One estimate for each value of a field of the report."""
+
+    field: Annotated[str, AfterValidator(_free_field)] = Field(
+        description="the report's field, a column of the file"
+    )
+    at_most: int = Field(
+        100, ge=1, le=10_000,
+        description="groups with the most reports that get an estimate of their own; "
+        "the rest are added up and counted",
+    )  # fmt: skip
+
+
+class Study(_Model):
+    """What is being estimated and how."""
+
+    study: Name
+    attributes: dict[Name, AttributeModel] = Field(min_length=1)
+    windows: WindowsModel | None = Field(None, description="leave out for one window over everything")
+    groups: GroupsModel | None = None
+    duplicates: Literal["drop", "keep"] = Field(
+        "drop", description="keep: no report is compared with another, and users are not grouped"
+    )
+    repeats: Literal["first", "all"] = Field(
+        "first", description="whether a user's later reports in a window count too"
+    )
+    epsilon_cap: Number | None = Field(
+        None,
+        gt=0,
+        description="users whose reports in a window spent more are counted in the ledger",
+    )
+
+    @property
+    def group_users(self) -> bool:
+        """Whether a user's reports are brought together."""
+        return self.duplicates == "drop" and self.repeats == "first"
+
+    @model_validator(mode="after")
+    def _compiles(self) -> Study:
+        for name in self._compiled:
+            attribute, model = self.attribute(name), self.model(name)
+            where = f"attributes.{attribute_of(name)}"
+            if isinstance(attribute.domain, Vector):
+                continue
+            if model.ranges and isinstance(attribute.domain, Categories | KeyValues):
+                raise ValueError(f"{where}.ranges: ranges are of numbers; for categories use top")
+            if model.top and isinstance(attribute.domain, Numeric):
+                raise ValueError(f"{where}.top: it is of categories or keys; for numbers use ranges")
+            for key, wanted in model.estimates.items():
+                for service in wanted.services or ():
+                    if service not in model.services:
+                        raise ValueError(
+                            f"{where}.estimates.{key}: unknown service {service!r}; there are: "
+                            f"{', '.join(model.services)}"
+                        )
+                try:
+                    check(
+                        wanted.estimator, attribute, wanted.services or attribute.services,
+                        wanted.options,
+                    )  # fmt: skip
+                except ValueError as error:
+                    raise ValueError(f"{where}.estimates.{key}: {error}") from None
+        return self
+
+    def model(self, name: str) -> AttributeModel:
+        """What the file says of an attribute, or of a vector's coordinate."""
+        return self.attributes[attribute_of(name)]
+
+    def attribute(self, name: str) -> Attribute:
+        """An attribute, or one coordinate of a vector (``attribute.coordinate``), as the statistics see it.
+
+        Raises:
+            ValueError: if a mechanism does not fit, or the joint histogram cannot be.
+        """
+        return self._compiled[name]
+
+    @functools.cached_property
+    def estimated(self) -> tuple[str, ...]:
+        """What has statistics of its own: attributes, and in a vector's place its coordinates."""
+        return tuple(name for name, a in self._compiled.items() if not isinstance(a.domain, Vector))
+
+    @functools.cached_property
+    def places(self) -> Mapping[str, int]:
+        """The place of each of ``estimated``, by which outputs are ordered."""
+        return {name: place for place, name in enumerate(self.estimated)}
+
+    @functools.cached_property
+    def _compiled(self) -> dict[str, Attribute]:
+        return {
+            attribute.name: attribute
+            for name, model in self.attributes.items()
+            for attribute in compiled(name, model, self.group_users)
+        }

@@ -1,0 +1,264 @@
+"""Reading a study file: every mistake becomes one message with its place."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from ldpbeam.schemas.files.local_files import refuse_special
+from ldpbeam.schemas.study.models import (
+    AttributeModel,
+    DomainModel,
+    EstimateModel,
+    GroupsModel,
+    ServiceModel,
+    Study,
+    VersionModel,
+    WindowsModel,
+)
+
+_MODELS = (
+    Study,
+    AttributeModel,
+    DomainModel,
+    ServiceModel,
+    VersionModel,
+    EstimateModel,
+    WindowsModel,
+    GroupsModel,
+)
+_KEYS = sorted({key for model in _MODELS for key in model.model_fields})
+
+#: No study has a longer text, is nested more deeply, or has more values with its aliases written out.
+MOST_CHARACTERS, MOST_LEVELS, MOST_VALUES = 2**22, 50, 200_000
+#: No more problems of a study are said at once.
+MOST_PROBLEMS = 100
+
+
+class StudyError(ValueError):
+    """A study file that is wrong; its text says where, what was found and what is allowed."""
+
+
+def read_study(path: str | Path) -> Study:
+    """The study in a YAML file.
+
+    Raises:
+        StudyError: if there is no such file, or it is no valid study.
+    """
+    try:
+        refuse_special(str(path))
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"{path}: cannot be read: {error}") from None
+    return parse_study(text, str(path))
+
+
+def parse_study(text: str, name: str = "study") -> Study:
+    """The study in a YAML text; ``name`` is what messages call it.
+
+    Raises:
+        StudyError: if it is no valid study.
+    """
+    try:
+        node, data = _load(text, name)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
+        raise StudyError(f"{name}{line}: this is not YAML: {problem}") from None
+    try:
+        return Study.model_validate(data)
+    except ValidationError as error:
+        problems = error.errors()
+        said = [_message(problem, node, name) for problem in _one_a_place(problems[:MOST_PROBLEMS], node)]
+        if len(problems) > MOST_PROBLEMS:
+            said.append(f"{name}: and more: it has {len(problems):,} problems")
+        raise StudyError("\n".join(said)) from None
+
+
+def _load(text: str, name: str) -> tuple[yaml.Node, Any]:
+    if len(text) > MOST_CHARACTERS:
+        raise StudyError(
+            f"{name}: it has {len(text):,} characters, and a study has {MOST_CHARACTERS:,} at most"
+        )
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if node is not None and _expanded(node, {}) > MOST_VALUES:
+            raise StudyError(f"{name}: with its aliases written out it has more than {MOST_VALUES:,} values")
+        if not isinstance(node, yaml.MappingNode):
+            raise StudyError(f"{name}: a study is a mapping that starts with 'study: NAME'")
+        _check_nodes(loader, node, name, ())
+        return node, loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML's safe loader, but times stay text: the study says where one is wrong, YAML would not.
+
+    What is nested too deeply is refused before the stack ends.
+    """
+
+    levels = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self.levels += 1
+        try:
+            if self.levels > MOST_LEVELS:
+                mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+                raise yaml.MarkedYAMLError(
+                    problem=f"nested more than {MOST_LEVELS} levels deep", problem_mark=mark
+                )
+            return super().compose_node(parent, index)
+        finally:
+            self.levels -= 1
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - declared so by PyYAML
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values a node has where each alias stands for all of what it names."""
+    if id(node) not in known:
+        # A node within itself counts once here; it is refused later, with its line.
+        known[id(node)] = 1
+        inner: list[yaml.Node] = []
+        if isinstance(node, yaml.SequenceNode):
+            inner = node.value
+        elif isinstance(node, yaml.MappingNode):
+            inner = [part for pair in node.value for part in pair]
+        known[id(node)] = 1 + sum(_expanded(part, known) for part in inner)
+    return known[id(node)]
+
+
+def fingerprint(study: Study) -> str:
+    """32 hexadecimal digits of everything the study says."""
+    return hashlib.sha256(study.model_dump_json().encode()).hexdigest()[:32]
+
+
+# YAML 1.1 wants a point and a sign in a number with an exponent; people write 1e-4.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+0123456789.")
+)
+
+
+def _check_nodes(loader: _Loader, node: yaml.Node, name: str, above: tuple[int, ...]) -> None:
+    """Refuse what YAML would accept, or fail on without a place.
+
+    Of two equal keys YAML keeps the last: two epsilons would silently become one.
+    """
+    line = node.start_mark.line + 1
+    if id(node) in above:
+        raise StudyError(f"{name}:{line}: this refers to itself")
+    above = (*above, id(node))
+    if isinstance(node, yaml.ScalarNode):
+        try:
+            # An escape may write half of a character ("\\ud800"), which is no text.
+            node.value.encode()
+            loader.construct_object(node)
+        except (ValueError, KeyError, AttributeError):  # as each type's constructor fails
+            raise StudyError(f"{name}:{line}: {node.value!r} is not what its tag says") from None
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            _check_nodes(loader, value, name, above)
+    elif isinstance(node, yaml.MappingNode):
+        seen: dict[str, int] = {}
+        for key, value in node.value:
+            place = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                raise StudyError(f"{name}:{place}: a key is a word, found a list or a mapping")
+            _check_nodes(loader, key, name, above)
+            if key.value in seen:
+                raise StudyError(
+                    f"{name}:{place}: {key.value!r} stands twice (first on line {seen[key.value]})"
+                )
+            seen[key.value] = place
+            _check_nodes(loader, value, name, above)
+
+
+def _one_a_place(problems: Sequence[Any], root: yaml.Node) -> list[Any]:
+    """Of the problems of a value that may be of two types, the first of the type it is meant to be of."""
+    rivals: dict[tuple[Any, ...], list[Any]] = {}
+    for problem in problems:
+        place = _place(problem["loc"], root)
+        common = problem["loc"][: len(place)]
+        tagged = next((i for i, (p, q) in enumerate(zip(place, common, strict=True)) if p != q), len(place))
+        union = len(place) < len(problem["loc"])
+        rivals.setdefault(tuple(place[:tagged]) if union else (id(problem),), []).append(problem)
+    kept = []
+    for where, several in rivals.items():
+        meant = [
+            p for p in several if not (p["type"].endswith("_type") and _place(p["loc"], root) == [*where])
+        ]
+        kept += (meant or several)[:1]
+    return kept
+
+
+def _place(parts: Sequence[Any], root: yaml.Node) -> list[Any]:
+    """The keys and indexes of a place, without the names pydantic gives to the types of a union."""
+    node: yaml.Node | None = root
+    place = []
+    for part in parts:
+        if isinstance(node, yaml.MappingNode):
+            place.append(part)
+            node = next((value for key, value in node.value if key.value == str(part)), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            place.append(part)
+            node = node.value[part] if part < len(node.value) else None
+        elif node is None:
+            place.append(part)
+    return place
+
+
+#: What pydantic says in its own words, in those of study files: by kind of problem.
+_SAY = {
+    "model_type": "write keys and values here, as in {key: value}",
+    "tuple_type": "write a pair here, as in [0, 1]",
+    "too_short": "it needs one entry or more",
+}
+
+
+def _message(problem: Any, root: yaml.Node, name: str) -> str:
+    place = _place(problem["loc"], root)
+    text = re.sub(r"^(Value error|Assertion failed), ", "", problem["msg"])
+    if not place and (inner := re.match(r"(attributes\.[^:]+): ", text)):
+        # Checks over the whole study name the place themselves.
+        place, text = inner[1].split("."), text[inner.end() :]
+    if problem["type"] == "model_type" and len(place) > 1 and place[-2] == "estimates":
+        text = f"write {{estimator: {problem['input']}}}"
+    else:
+        text = _SAY.get(problem["type"], text)
+    found = problem.get("input")
+    shown = ""
+    if problem["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(place[-1]), _KEYS, n=1)
+        text, found = f"unknown key{f'; did you mean {near[0]!r}?' if near else ''}", {}
+    if not isinstance(found, dict | Study) and problem["type"] != "missing":
+        shown = f", found {found!r}"
+    where = ".".join(map(str, place))
+    return f"{name}:{_line(root, place)}: {where or 'study'}: {text}{shown}"
+
+
+def _line(node: yaml.Node, place: list[Any]) -> int:
+    """The line of the deepest part of a place that the file has."""
+    line = node.start_mark.line + 1
+    for part in place:
+        found = None
+        if isinstance(node, yaml.MappingNode):
+            found = next(((k, v) for k, v in node.value if k.value == str(part)), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            found = (node.value[part], node.value[part])
+        if found is None:
+            break
+        line, node = found[0].start_mark.line + 1, found[1]
+    return line

@@ -1,0 +1,1 @@
+"""The reports of one user at several services become one row."""

@@ -1,0 +1,1 @@
+"""The sinks: snapshots, estimates, dead letters and accounting."""

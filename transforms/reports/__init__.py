@@ -1,0 +1,1 @@
+"""A batch of reports, its checks, and how reports are counted and dropped."""

@@ -1,0 +1,317 @@
+"""Decoded batches to batches of one channel; what cannot be a report becomes a dead letter."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.mechanisms import Mechanism
+from ldpbeam.schemas.reports import event_times
+from ldpbeam.schemas.reports.columns import Columns, binary_of_width, fixed_bytes
+from ldpbeam.schemas.reports.payloads import bytes_in, payload_column
+from ldpbeam.schemas.study.models import ServiceModel, Study
+from ldpbeam.transforms.reports.batches import WATERMARK, tagged
+from ldpbeam.transforms.reports.counts import COUNTS, OUT_OF_RANGE, count
+from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, DeadLetter, Disclosure, emit, record_bytes
+from ldpbeam.transforms.windows.spans import EVERYTHING, FAR, Span
+
+#: Longer user ids are no user ids: one of a megabyte would make its whole batch as wide.
+LONGEST_USER_ID = 256
+
+#: Why a record is a dead letter; the first that applies is the reason.
+REASONS = (
+    "",
+    "no_user_id",
+    "user_id_too_long",
+    "no_attribute",
+    "unknown_attribute",
+    "no_service",
+    "unknown_service",
+    "no_event_time",
+    *(reason for reason, _ in event_times.PROBLEMS),
+    "unknown_version",
+    "no_payload",
+    "payload_not_a_number",
+    "payload_not_bytes",
+    "payload_wrong_length",
+    "payload_outside_mechanism",
+)
+_RowsBy = dict[str | None, NDArray[np.bool_]]
+_CODE = {reason: code for code, reason in enumerate(REASONS)}
+_DETAILS = dict(event_times.PROBLEMS)
+
+
+def wanted_columns(study: Study, attribute: str | None, service: str | None) -> Columns:
+    """The columns a study needs of a file."""
+    fields = [study.groups.field] if study.groups else []
+    for model in study.attributes.values():
+        fields += [own.version_field for own in model.services.values() if own.version_field]
+    return Columns(attribute, service, tuple(dict.fromkeys(fields)))
+
+
+class ValidateReports(beam.PTransform):
+    """Batches of one channel from decoded ones.
+
+    Reports outside the span are left out and counted. Where the study compares report ids, those that have
+    one go on: they may be what a report inside repeats, and :class:`LeaveOutside` comes after that.
+
+    Outputs: the main one of channel batches, dead letters (``DEAD``), and counts.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        *,
+        span: Span = EVERYTHING,
+        disclosure: Disclosure = PLAIN,
+    ) -> None:
+        super().__init__()
+        self.function = _Validate(study, span, disclosure)
+
+    def expand(self, decoded: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+        """Wire the stage."""
+        return decoded | "Validate" >> beam.ParDo(self.function).with_outputs(
+            DEAD, COUNTS, main="reports"
+        ).with_output_types(pa.RecordBatch)
+
+
+class _Validate(beam.DoFn):
+    def __init__(self, study: Study, span: Span, disclosure: Disclosure) -> None:
+        self.study = study
+        self.span = span
+        self.disclosure = disclosure
+        self.key = disclosure.user_id_key
+        self.services = sorted({s for model in study.attributes.values() for s in model.services})
+        by_time = any(
+            service.versions and not service.version_field
+            for model in study.attributes.values()
+            for service in model.services.values()
+        )
+        self.needs_time = bool(study.windows) or by_time or span.bounded
+        self.old_times = -FAR < span.start < event_times.YEAR_1990
+
+    def process(self, batch: pa.RecordBatch) -> Iterable[Any]:
+        by_attribute = _rows_by(batch, "attribute", list(self.study.attributes))
+        by_service = _rows_by(batch, "service", self.services)
+        reasons = self._common_reasons(batch, by_attribute, by_service)
+        out_of_range = 0
+        for name, in_attribute in by_attribute.items():
+            if name is None or name not in self.study.attributes:
+                continue
+            attribute = self.study.attribute(name)
+            for service, in_service in by_service.items():
+                model = self.study.attributes[name].services.get(service or "")
+                if service is None or model is None:
+                    continue
+                unclaimed = in_attribute & in_service & (reasons == 0)
+                for index, rows in _by_version(attribute, service, model, batch, unclaimed):
+                    unclaimed[rows] = False
+                    mechanism = attribute.versions[index].mechanism
+                    payloads, problems = checked_payloads(mechanism, batch, rows)
+                    reasons[rows] = problems
+                    good = problems == 0
+                    kept = good & ~self._left_out(batch, rows)
+                    out_of_range += int(good.sum() - kept.sum())
+                    if kept.any():
+                        reports = self._reports(batch, rows[kept], payloads[kept])
+                        yield tagged(reports, name, index, (batch.schema.metadata or {}).get(WATERMARK))
+                reasons[unclaimed] = _CODE["unknown_version"]
+        if out_of_range:
+            yield count(OUT_OF_RANGE, out_of_range)
+        yield from self._dead_letters(batch, reasons)
+
+    def _common_reasons(
+        self, batch: pa.RecordBatch, by_attribute: _RowsBy, by_service: _RowsBy
+    ) -> NDArray[np.int8]:
+        """Each row's reason, as far as its mechanism has no say."""
+        reasons = np.zeros(batch.num_rows, dtype=np.int8)
+
+        def refuse(rows: NDArray[np.bool_], reason: str) -> None:
+            reasons[rows & (reasons == 0)] = _CODE[reason]
+
+        users = batch.column("user_id")
+        refuse(_is_null(users), "no_user_id")
+        lengths = pc.fill_null(pc.binary_length(users), 0).to_numpy(zero_copy_only=False)
+        refuse(lengths > LONGEST_USER_ID, "user_id_too_long")
+        for name, in_attribute in by_attribute.items():
+            model = self.study.attributes.get(name) if name is not None else None
+            if model is None:
+                refuse(in_attribute, "no_attribute" if name is None else "unknown_attribute")
+                continue
+            for service, in_service in by_service.items():
+                if service is None or service not in model.services:
+                    reason = "no_service" if service is None else "unknown_service"
+                    refuse(in_attribute & in_service, reason)
+        if self.needs_time:
+            refuse(_is_null(batch.column("event_time")), "no_event_time")
+            times = pc.fill_null(batch.column("event_time"), 0).to_numpy()
+            problems = event_times.problems(times, old=self.old_times)
+            for code in np.unique(problems[problems > 0]):
+                refuse(problems == code, event_times.PROBLEMS[code - 1][0])
+        return reasons
+
+    def _left_out(self, batch: pa.RecordBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of some good rows lie outside the span, and are not needed to tell repeats."""
+        if not self.span.bounded:
+            return np.zeros(len(rows), dtype=np.bool_)
+        outside = self.span.outside(batch.column("event_time").to_numpy(zero_copy_only=False)[rows])
+        if self.study.duplicates == "drop" and "report_id" in batch.schema.names:
+            outside &= _is_null(batch.column("report_id"))[rows]
+        return outside
+
+    def _reports(
+        self, batch: pa.RecordBatch, rows: NDArray[np.int64], payloads: NDArray[Any]
+    ) -> pa.RecordBatch:
+        every = len(rows) == batch.num_rows
+        chosen = pa.array(rows)
+
+        def column(name: str) -> pa.Array:
+            return batch.column(name) if every else batch.column(name).take(chosen)
+
+        users = column("user_id")
+        columns = {
+            "user": users if self.key is None else _keyed(users, self.key),
+            "event_time": pc.fill_null(column("event_time"), 0),
+            "payload": payload_column(payloads),
+        }
+        if "report_id" in batch.schema.names:
+            ids = column("report_id")
+            if ids.null_count < len(ids):
+                columns["report_id"] = ids
+        if self.study.groups and self.study.groups.field in batch.schema.names:
+            columns["group"] = column(self.study.groups.field)
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _dead_letters(self, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> Iterator[Any]:
+        bad = np.flatnonzero(reasons)
+        if not len(bad):
+            return
+        metadata = batch.schema.metadata or {}
+        constants = {key.decode(): text.decode() for key, text in metadata.items() if key != WATERMARK}
+        file = constants.pop("file", "")
+        letters = []
+        for record, code in zip(batch.take(pa.array(bad)).to_pylist(), reasons[bad], strict=True):
+            position, row = record.pop("position"), record.pop("row")
+            reason = REASONS[code]
+            text = record_bytes({**constants, **record})
+            letters.append(DeadLetter(file, position, row, reason, _DETAILS.get(reason, ""), 1, text))
+        yield from emit(letters, self.disclosure)
+
+
+def _is_null(array: pa.Array) -> NDArray[np.bool_]:
+    nulls: NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
+    return nulls
+
+
+def _rows_by(batch: pa.RecordBatch, name: str, known: Sequence[str]) -> _RowsBy:
+    """Which rows have each of the known values of a column (or of the constant in its place).
+
+    Rows without a value come under None, those with any other under the empty text, which is no name. What is
+    kept does not grow with the values a damaged client may send.
+    """
+    if name not in batch.schema.names:
+        constant = (batch.schema.metadata or {}).get(name.encode(), b"").decode() or None
+        every = np.ones(batch.num_rows, dtype=np.bool_)
+        return {constant if constant is None or constant in known else "": every}
+    column = batch.column(name)
+    places = pc.fill_null(pc.index_in(column, value_set=pa.array(known, pa.string())), -1).to_numpy()
+    found: _RowsBy = {value: places == place for place, value in enumerate(known)}
+    missing = _is_null(column)
+    found |= {"": (places < 0) & ~missing, None: missing}
+    return {value: rows for value, rows in found.items() if rows.any()}
+
+
+def _by_version(
+    attribute: Attribute,
+    service: str,
+    model: ServiceModel,
+    batch: pa.RecordBatch,
+    chosen: NDArray[np.bool_],
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Each version of a service, and which of the chosen rows are its."""
+    indexes = attribute.versions_of([service])
+    if not model.versions:
+        yield indexes[0], np.flatnonzero(chosen)
+        return
+    for index in indexes:
+        version = model.versions[attribute.versions[index].version]
+        if model.version_field:
+            names = version.values or [attribute.versions[index].version]
+            own = _is_in(batch, model.version_field, names)
+        else:
+            times = batch.column("event_time").to_numpy(zero_copy_only=False)
+            own = (times >= version.span[0]) & (times < version.span[1])
+        yield index, np.flatnonzero(chosen & own)
+
+
+def _is_in(batch: pa.RecordBatch, field: str, names: list[str]) -> NDArray[np.bool_]:
+    if field not in batch.schema.names:
+        return np.zeros(batch.num_rows, dtype=np.bool_)
+    found = pc.is_in(batch.column(field), value_set=pa.array(names))
+    result: NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
+    return result
+
+
+def checked_payloads(
+    mechanism: Mechanism, batch: pa.RecordBatch, rows: NDArray[np.int64]
+) -> tuple[NDArray[Any], NDArray[np.int8]]:
+    """Some rows' payloads in the mechanism's type, and each one's reason, 0 where it is a report."""
+    column = batch.column("payload")
+    if len(rows) < batch.num_rows:
+        column = column.take(pa.array(rows))
+    problems = np.zeros(len(rows), dtype=np.int8)
+    payloads = np.zeros(len(rows), dtype=mechanism.payload_dtype)
+    missing = _is_null(column)
+    problems[missing] = _CODE["no_payload"]
+    if pa.types.is_null(column.type):
+        return payloads, problems
+    if payloads.dtype.kind == "V":
+        _check_bytes(mechanism, column, ~missing, payloads, problems)
+        return payloads, problems
+    if pa.types.is_fixed_size_binary(column.type) and column.type.byte_width == 4:
+        values = fixed_bytes(column).view("<u4").ravel()
+    elif pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
+        values = column.to_numpy(zero_copy_only=False)
+    else:
+        problems[~missing] = _CODE["payload_not_a_number"]
+        return payloads, problems
+    possible = mechanism.is_report(np.where(missing, 0, values) if missing.any() else values)
+    problems[~possible & ~missing] = _CODE["payload_outside_mechanism"]
+    problems[np.isnan(values) & ~missing] = _CODE["payload_not_a_number"]
+    good = problems == 0
+    payloads[good] = values[good].astype(mechanism.payload_dtype)
+    return payloads, problems
+
+
+def _check_bytes(
+    mechanism: Mechanism,
+    column: pa.Array,
+    given: NDArray[np.bool_],
+    payloads: NDArray[Any],
+    problems: NDArray[np.int8],
+) -> None:
+    """Fill in payloads that are bytes of one width, and what is wrong with the others."""
+    kind = column.type
+    if not (pa.types.is_fixed_size_binary(kind) or pa.types.is_binary(kind) or pa.types.is_string(kind)):
+        problems[given] = _CODE["payload_not_bytes"]
+        return
+    data, fits = bytes_in(column, payloads.dtype.itemsize)
+    payloads[:] = data.view(payloads.dtype).ravel()
+    problems[given & ~fits] = _CODE["payload_wrong_length"]
+    problems[fits & ~mechanism.is_report(payloads)] = _CODE["payload_outside_mechanism"]
+
+
+def _keyed(users: pa.Array, key: bytes) -> pa.Array:
+    """User keys replaced by the first 128 bits of their HMAC-SHA256."""
+    encoded = users.dictionary_encode()
+    digests = [hmac.digest(key, user, "sha256")[:16] for user in encoded.dictionary.to_pylist()]
+    table = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, 16)
+    return binary_of_width(table[encoded.indices.to_numpy()])

@@ -1,0 +1,67 @@
+"""Which messages are being decoded, written down before decoding begins.
+
+A message that ends the process is not acknowledged, so the server delivers it again, and every restart would
+end as the first run did. A restart therefore looks for messages that are still on record: one that was
+decoded alone becomes a dead letter, and the others are decoded alone.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.transforms.outputs.write import make_folder, read_json, replacing
+from ldpbeam.transforms.sources.files import literal
+
+#: The reason of the dead letter that such a message becomes.
+DEFEATED = "defeated_decoder"
+PROBLEM = "the process that decoded this message ended before it had finished"
+_NAME = "decoding-{}.json"
+
+
+def left_on_record(folder: str) -> dict[str, bool]:
+    """The ids of messages whose decoding did not finish, and whether each was decoded alone.
+
+    Args:
+        folder: of a run, or a pattern of the folders of several runs, as Beam writes patterns.
+
+    Raises:
+        ValueError: if a record is damaged.
+    """
+    found: dict[str, bool] = {}
+    for entry in FileSystems.match([FileSystems.join(folder, _NAME.format("*"))])[0].metadata_list:
+        ids = read_json(entry.path)["messages"]
+        for message in ids:
+            found[message] = found.get(message, False) or len(ids) == 1
+    return found
+
+
+class Record:
+    """The record of one reader of a run.
+
+    Args:
+        folder: the run's folder.
+        earlier: what earlier runs left on record, as :func:`left_on_record` gives it.
+    """
+
+    def __init__(self, folder: str, earlier: Mapping[str, bool]) -> None:
+        self._folder = folder
+        # A reader that is made again in the same run, after its process ended, goes on with what it left.
+        own = left_on_record(literal(folder))
+        self.suspects = {key: own.get(key, False) or earlier.get(key, False) for key in {*own, *earlier}}
+        self._path = FileSystems.join(folder, _NAME.format(uuid.uuid4().hex))
+
+    @contextmanager
+    def of(self, messages: Sequence[str]) -> Iterator[None]:
+        """Messages are on record while they are decoded; an error that is caught takes them off it too."""
+        make_folder(self._folder)
+        with replacing(self._path, private=True) as stream:
+            stream.write(json.dumps({"messages": list(messages)}).encode() + b"\n")
+        try:
+            yield
+        finally:
+            FileSystems.delete([literal(self._path)])

@@ -1,0 +1,194 @@
+"""Which files are read, what they are, and where they can be split."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, NamedTuple, cast
+
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.schemas.files import containers, json_lines, parquet
+from ldpbeam.schemas.files.local_files import NotAFileError, refuse_special
+
+GZIP_MAGIC = b"\x1f\x8b"
+#: How names of files end whose formats have a header.
+_NEVER_EMPTY = (".avro", ".parquet", ".gz")
+#: Files are read in ranges of about this many bytes.
+RANGE_BYTES = 16 * 2**20
+
+
+class ReportFile(NamedTuple):
+    """A file of reports.
+
+    Attributes:
+        path: where it is, on any file system Beam knows.
+        size: its length in bytes.
+        format: avro, parquet, jsonl or jsonl.gz, by its first bytes.
+    """
+
+    path: str
+    size: int
+    format: str
+
+
+class FileRange(NamedTuple):
+    """A part of a file that one worker reads.
+
+    Attributes:
+        path: the file.
+        format: as in :class:`ReportFile`.
+        start: the first byte (Avro, JSON lines) or row group (Parquet).
+        stop: the first one that is not of the range.
+        size: the file's length in bytes when it was found.
+    """
+
+    path: str
+    format: str
+    start: int
+    stop: int
+    size: int
+
+
+class BadFile(NamedTuple):
+    """A file that cannot be read as reports, and why."""
+
+    path: str
+    problem: str
+
+
+def literal(path: str) -> str:
+    """A path as a pattern of itself: Beam's match and delete take patterns."""
+    return re.sub(r"([*?[])", r"[\1]", path)
+
+
+def absolute(path: str) -> str:
+    """A path or pattern that means the same from any working folder."""
+    return path if "://" in path else str(Path(path).absolute())
+
+
+def pattern_of(path: str) -> str:
+    """What Beam is asked to match for a name or pattern that a person gave."""
+    pattern = literal(path) if FileSystems.exists(path) else path
+    # Beam finds nothing for a pattern without a folder.
+    return pattern if "/" in pattern else f"./{pattern}"
+
+
+def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
+    """(path, size) of the files that some patterns name, each once, sorted.
+
+    Raises:
+        FileNotFoundError: naming the first pattern that names no file.
+    """
+    try:
+        results = FileSystems.match(list(map(pattern_of, patterns)))
+    except (BeamIOError, ValueError) as error:
+        raise FileNotFoundError(f"--input: {error}") from None
+    found: dict[str, tuple[str, int]] = {}
+    for pattern, result in zip(patterns, results, strict=True):
+        if not result.metadata_list:
+            raise FileNotFoundError(f"--input {pattern}: no file has this name")
+        for entry in result.metadata_list:
+            found.setdefault(absolute(entry.path), (entry.path, entry.size_in_bytes))
+    return sorted(found.values())
+
+
+def open_raw(path: str) -> IO[bytes]:
+    """A file's own bytes, whatever its name says of compression.
+
+    Raises:
+        NotAFileError: if it is a FIFO, a device or a socket; it is not opened.
+    """
+    if "://" not in path:
+        refuse_special(path)
+    return cast("IO[bytes]", FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
+
+
+def sniff(path: str, size: int) -> ReportFile | BadFile:
+    """What a file is, by its start (and a Parquet file's end).
+
+    An empty file is JSON lines with no line, unless its name says another format: those are never empty.
+    """
+    try:
+        with open_raw(path) as stream:
+            start = stream.read(4096)
+            stream.seek(0)
+            if start.startswith(containers.MAGIC):
+                containers.refuse_damaged_marker(stream, containers.read_header(stream))
+                return ReportFile(path, size, "avro")
+            if start.startswith(parquet.MAGIC):
+                parquet.row_groups(stream)
+                return ReportFile(path, size, "parquet")
+    except ValueError as error:
+        return BadFile(path, str(error))
+    except IsADirectoryError:
+        return BadFile(path, "it is a folder; to read the files in it, add /*")
+    except NotAFileError as error:
+        return BadFile(path, str(error))
+    except (BeamIOError, OSError) as error:
+        return BadFile(path, f"it cannot be opened: {error}")
+    if not start and path.endswith(_NEVER_EMPTY):
+        return BadFile(path, "it is empty, as no file of its kind is: it was cut, or is still being written")
+    kind = "jsonl"
+    if start.startswith(GZIP_MAGIC):
+        kind = "jsonl.gz"
+        with contextlib.suppress(zlib.error):
+            start = zlib.decompressobj(31).decompress(start, 4096)
+    lines = start.removeprefix(json_lines.BYTE_ORDER_MARK).split(b"\n")
+    if not start.strip() or any(line.lstrip().startswith(b"{") for line in lines):
+        return ReportFile(path, size, kind)
+    return BadFile(path, "it starts neither like Avro or Parquet, nor (gzipped or not) with JSON objects")
+
+
+def sniff_all(files: Iterable[tuple[str, int]]) -> tuple[list[ReportFile], list[BadFile]]:
+    """The files that can be read, and those that cannot."""
+    with ThreadPoolExecutor(16) as pool:
+        kinds = list(pool.map(lambda entry: sniff(*entry), files))
+    return (
+        [kind for kind in kinds if isinstance(kind, ReportFile)],
+        [kind for kind in kinds if isinstance(kind, BadFile)],
+    )
+
+
+def see_size(stream: IO[bytes], file: ReportFile | FileRange) -> None:
+    """See that an open file still has what it had when it was found, and go to its start.
+
+    A file of Avro or JSON lines may have grown: what was added later is not read. A file of another format
+    was written anew if its size is another.
+
+    Raises:
+        ValueError: if it is shorter, or its size is another where that matters.
+    """
+    stream.seek(0, os.SEEK_END)
+    size = stream.tell()
+    stream.seek(0)
+    may_grow = file.format in ("avro", "jsonl")
+    if size < file.size or (size > file.size and not may_grow):
+        raise ValueError(f"it has {size:,} bytes, and had {file.size:,} when it was found")
+
+
+def split(file: ReportFile) -> Iterator[FileRange]:
+    """The ranges of a file; compressed text is never split.
+
+    Raises:
+        ValueError: if it is a Parquet file that has changed, or has no readable footer.
+        OSError: if a Parquet file cannot be opened any more.
+    """
+    if file.format == "jsonl.gz":
+        yield FileRange(file.path, file.format, 0, file.size, file.size)
+        return
+    if file.format == "parquet":
+        with open_raw(file.path) as stream:
+            see_size(stream, file)
+            groups = len(parquet.row_groups(stream))
+        for index in range(groups):
+            yield FileRange(file.path, file.format, index, index + 1, file.size)
+        return
+    for start in range(0, file.size, RANGE_BYTES):
+        yield FileRange(file.path, file.format, start, min(start + RANGE_BYTES, file.size), file.size)

@@ -1,0 +1,162 @@
+"""Files as a feed: new ones are read as they arrive, and never twice.
+
+Beam's ``MatchContinuously`` takes the wall clock for the watermark, so that reports of an hour ago are late;
+here the watermark is that of the source, as for Pub/Sub.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.outputs.write import make_folder, read_json, replacing
+from ldpbeam.transforms.reports.dead_letters import DeadLetter
+from ldpbeam.transforms.sources.feeds import DECODED_BYTES, Feed, OpenFeed, Parcel
+from ldpbeam.transforms.sources.files import BadFile, FileRange, absolute, literal, pattern_of, sniff
+from ldpbeam.transforms.sources.read import DAMAGE, read_range, split_or_keep
+
+#: New files are looked for so often, in seconds.
+LOOKING_SECONDS = 2.0
+#: Below a run's folder: the parts of files that are safe.
+DONE = "files.json"
+
+
+@dataclass(frozen=True)
+class FolderFeed(Feed):
+    """The files that some patterns name, now and later.
+
+    A file must be whole when its name first matches: write it under another name, and rename it. Names that
+    begin with a dot are never read.
+
+    Attributes:
+        patterns: globs, on any file system Beam knows.
+        columns: which columns of reports matter.
+        folder: where it is written down which parts of files are safe.
+        done: what earlier runs wrote there.
+    """
+
+    patterns: tuple[str, ...]
+    columns: Columns
+    folder: str
+    done: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The patterns."""
+        return ", ".join(self.patterns)
+
+    def open(self) -> OpenFeed:
+        """Begin to look for files."""
+        return _Watched(self)
+
+
+def done_before(output: str, runs: str) -> tuple[str, ...]:
+    """The parts of files that earlier runs of an output folder made safe, sorted."""
+    found: set[str] = set()
+    pattern = FileSystems.join(literal(output), runs, "*", DONE)
+    for entry in FileSystems.match([pattern])[0].metadata_list:
+        found.update(_read(entry.path))
+    # In an order: an engine knows a source, and its reader, by the bytes of its pickle.
+    return tuple(sorted(found))
+
+
+def _read(path: str) -> list[str]:
+    found: list[str] = read_json(path)
+    return found
+
+
+class _Watched(OpenFeed):
+    def __init__(self, feed: FolderFeed) -> None:
+        self.feed = feed
+        self._known: set[str] = set()
+        self._path = FileSystems.join(feed.folder, DONE)
+        # A feed that is opened again in the same run goes on.
+        self._safe = set(_read(self._path)) if FileSystems.exists(self._path) else set()
+        self._done = self._safe.union(feed.done)
+        self._waiting: deque[tuple[FileRange | BadFile, float]] = deque()
+        self._looked = -LOOKING_SECONDS
+        #: Of the part of a file that is being read.
+        self._parcels: Iterator[Parcel] = iter(())
+
+    def take(self) -> Parcel | None:
+        parcel = next(self._parcels, None)
+        if parcel is not None:
+            return parcel
+        if not self._waiting and time.monotonic() - self._looked >= LOOKING_SECONDS:
+            self._look()
+            self._looked = time.monotonic()
+        while self._waiting:
+            part, written = self._waiting.popleft()
+            receipt = _receipt(part)
+            if receipt not in self._done:
+                self._parcels = self._read(part, receipt, int(1000 * written))
+                return next(self._parcels)
+        return None
+
+    def _read(self, part: FileRange | BadFile, receipt: str, published: int) -> Iterator[Parcel]:
+        """The parcels of a part of a file; the last one has the receipt of all."""
+        batches: list[pa.RecordBatch] = []
+        letters: list[DeadLetter] = []
+        size = 0
+        for item in read_range(part, self.feed.columns):
+            if size >= DECODED_BYTES:
+                yield Parcel(batches, letters, [], published, _damaged(part.path, letters))
+                batches, letters, size = [], [], 0
+            if isinstance(item, DeadLetter):
+                letters.append(item)
+                size += len(item.record)
+            elif item.num_rows:
+                metadata = {**(item.schema.metadata or {}), b"file": part.path.encode()}
+                batches.append(item.replace_schema_metadata(metadata))
+                size += item.nbytes
+        yield Parcel(batches, letters, [receipt], published, _damaged(part.path, letters))
+
+    def _look(self) -> None:
+        try:
+            results = FileSystems.match(list(map(pattern_of, self.feed.patterns)))
+        except BeamIOError as error:
+            raise OSError(str(error)) from None
+        found: dict[str, Any] = {
+            absolute(entry.path): entry
+            for result in results
+            for entry in result.metadata_list
+            if not FileSystems.split(entry.path)[1].startswith(".")
+        }
+        for path in sorted(found.keys() - self._known):
+            self._known.add(path)
+            entry = found[path]
+            for part in split_or_keep(sniff(path, entry.size_in_bytes)):
+                self._waiting.append((part, entry.last_updated_in_seconds or time.time()))
+
+    @property
+    def drained(self) -> bool:
+        return not self._waiting
+
+    def acknowledge(self, receipts: Sequence[str]) -> None:
+        if not receipts:
+            return
+        self._safe.update(receipts)
+        make_folder(self.feed.folder)
+        with replacing(self._path) as stream:
+            stream.write(json.dumps(sorted(self._safe)).encode() + b"\n")
+
+    def close(self) -> None:
+        self._waiting.clear()
+        self._parcels = iter(())
+
+
+def _damaged(path: str, letters: Sequence[DeadLetter]) -> list[str]:
+    return [path] if any(letter.reason in DAMAGE for letter in letters) else []
+
+
+def _receipt(part: FileRange | BadFile) -> str:
+    return part.path if isinstance(part, BadFile) else f"{part.path}#{part.start}-{part.stop}"

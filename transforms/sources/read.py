@@ -1,0 +1,178 @@
+"""Files to decoded batches: match, split into ranges, spread, read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.io.filesystem import BeamIOError
+
+from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.files import json_lines, parquet
+from ldpbeam.schemas.files.containers import Block, read_blocks, read_header
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.reports.counts import COUNTS, IN, count, damaged_file
+from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure, emit
+from ldpbeam.transforms.sources.files import BadFile, FileRange, ReportFile, open_raw, see_size, split
+
+BAD_FILE = "bad_file"
+CORRUPT_BLOCK = "corrupt_block"
+NOT_JSON = "not_json"
+#: The reasons of dead letters that stand for damage: how many reports it cost is not known.
+DAMAGE = frozenset({BAD_FILE, CORRUPT_BLOCK})
+#: Dead letters of a file are handed on so many at once.
+MOST_LETTERS = 1_000
+_CUT_LINE = "the file ends inside a line: it was cut short, or is still being written"
+
+
+class ReadReports(beam.PTransform):
+    """Decoded batches of the reports in some files.
+
+    Reads do not spread by themselves on every engine (Flink in batch), so ranges are reshuffled
+    before they are read.
+
+    Outputs: the main one of decoded batches, whose schema's metadata names the file; dead letters
+    (``DEAD``) of what does not decode; and counts.
+    """
+
+    def __init__(
+        self,
+        files: list[ReportFile],
+        bad_files: list[BadFile],
+        columns: Columns,
+        disclosure: Disclosure,
+    ) -> None:
+        super().__init__()
+        self.files = files
+        self.bad_files = bad_files
+        self.columns = columns
+        self.disclosure = disclosure
+
+    def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
+        """Wire the stages."""
+        entries = [*self.files, *self.bad_files]
+        return (
+            pipeline
+            | "Files" >> beam.Create(entries, reshuffle=False)
+            | "SplitFiles" >> beam.FlatMap(split_or_keep)
+            | "SpreadRanges" >> beam.Reshuffle()
+            | "ReadRanges"
+            >> beam.ParDo(_ReadRange(self.columns, self.disclosure)).with_outputs(
+                DEAD, COUNTS, main="decoded"
+            )
+        )
+
+
+def split_or_keep(file: ReportFile | BadFile) -> Iterator[FileRange | BadFile]:
+    """The ranges of a file; a malformed one is handed on as it is."""
+    if isinstance(file, BadFile):
+        yield file
+        return
+    try:
+        yield from split(file)
+    except (BeamIOError, OSError, ValueError) as error:
+        yield BadFile(file.path, str(error))
+
+
+class _ReadRange(beam.DoFn):
+    def __init__(self, columns: Columns, disclosure: Disclosure) -> None:
+        self.columns = columns
+        self.disclosure = disclosure
+
+    def process(self, element: FileRange | BadFile) -> Iterable[Any]:
+        path = element.path
+        letters: list[DeadLetter] = []
+        for item in read_range(element, self.columns):
+            if isinstance(item, DeadLetter):
+                letters.append(item)
+                if len(letters) == MOST_LETTERS:
+                    yield from self._emit(path, letters)
+                    letters = []
+            elif item.num_rows:
+                yield count(IN, item.num_rows)
+                metadata = {**(item.schema.metadata or {}), b"file": path.encode()}
+                yield item.replace_schema_metadata(metadata)
+        yield from self._emit(path, letters)
+
+    def _emit(self, path: str, letters: list[DeadLetter]) -> Iterator[Any]:
+        if letters:
+            yield count(IN, sum(letter.reports for letter in letters))
+        if any(letter.reason in DAMAGE for letter in letters):
+            yield damaged_file(path)
+        yield from emit(letters, self.disclosure)
+
+
+def read_range(element: FileRange | BadFile, columns: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:
+    """Decoded batches of a part of a file, and dead letters of the rest.
+
+    Damage is a dead letter whose reason is one of :data:`DAMAGE`; what was read before it counts. Compressed
+    text counts as a whole or not at all.
+    """
+    if isinstance(element, BadFile):
+        yield _bad_file(element.path, None, element.problem)
+        return
+    try:
+        with open_raw(element.path) as stream:
+            if element.format not in ("avro", "jsonl"):
+                see_size(stream, element)
+            yield from _READERS[element.format](stream, element, columns)
+            # The file may have been cut while it was read.
+            see_size(stream, element)
+    except (BeamIOError, OSError, ValueError) as error:
+        yield _bad_file(element.path, element.start, str(error))
+
+
+def _bad_file(path: str, position: int | None, problem: str) -> DeadLetter:
+    return DeadLetter(path, position, None, BAD_FILE, problem, 1, path.encode())
+
+
+def _read_avro(stream: IO[bytes], part: FileRange, columns: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:
+    header = read_header(stream)
+    blocks = read_blocks(stream, header, part.start, part.stop)
+    for item in avro.decode_blocks(header, blocks, columns):
+        if isinstance(item, Block):
+            yield DeadLetter(
+                part.path, item.position, None, CORRUPT_BLOCK, item.problem, item.reports, item.data
+            )
+        else:
+            yield item
+
+
+def _read_parquet(
+    stream: IO[bytes], part: FileRange, columns: Columns
+) -> Iterator[pa.RecordBatch | DeadLetter]:
+    for index in range(part.start, part.stop):
+        reports = 0
+        try:
+            for batch in parquet.decode_row_group(stream, index, columns):
+                reports += batch.num_rows
+                yield batch
+        except ValueError as error:
+            groups = parquet.row_groups(stream)
+            lost = groups[index] - reports if index < len(groups) else 1
+            place = f"{part.path} row group {index}".encode()
+            yield DeadLetter(part.path, index, None, CORRUPT_BLOCK, str(error), max(1, lost), place)
+
+
+def _read_lines(
+    stream: IO[bytes], part: FileRange, columns: Columns
+) -> Iterator[pa.RecordBatch | DeadLetter]:
+    chunks = (
+        json_lines.read_gzip_chunks(stream)
+        if part.format == "jsonl.gz"
+        else json_lines.read_chunks(stream, part.start, part.stop)
+    )
+    for position, text in chunks:
+        end = position + len(text)
+        for item in json_lines.decode_lines(position, text, columns):
+            if not isinstance(item, json_lines.BadLine):
+                yield item
+            elif item.position + len(item.data) == end:
+                yield DeadLetter(part.path, item.position, 0, BAD_FILE, _CUT_LINE, 1, item.data)
+            else:
+                yield DeadLetter(part.path, item.position, 0, NOT_JSON, item.problem, item.reports, item.data)
+
+
+_READERS = {"avro": _read_avro, "parquet": _read_parquet, "jsonl": _read_lines, "jsonl.gz": _read_lines}

@@ -1,0 +1,1 @@
+"""Reports are cut by event time, and folded into statistics per window."""
