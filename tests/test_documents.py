@@ -27,7 +27,7 @@ from ldpbeam.schemas.study.yaml_file import parse_study, read_study
 from ldpbeam.transforms.reports.validate import checked_payloads
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 REPORTS = (ROOT / "docs" / "reports.md").read_text(encoding="utf-8")
 FORMULAS = (ROOT / "docs" / "formulas.md").read_text(encoding="utf-8")
 #: (mechanism, options, value, draws, report), a row having several of the last two.
