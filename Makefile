@@ -4,6 +4,9 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 
+# Two processes, a file of tests each at a time: what starts an engine or a server keeps it for itself.
+PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
+
 .DEFAULT_GOAL := help
 .PHONY: help install constraints demo demo-stream test test-versions fast fuzz test-busy lint format benchmarks prism-wheel flink-up flink-down clean
 
@@ -46,15 +49,15 @@ format: install
 	$(BIN)/ruff check --fix .
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
 
 fast: install
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
 
 BUSY   ?= 2
 ROUNDS ?= 3
 test-busy: install
-	$(BIN)/python tests/busy.py $(BUSY) $(ROUNDS) $(TESTS)
+	$(BIN)/python tests/busy.py $(BUSY) $(ROUNDS) $(PARALLEL) $(TESTS)
 
 SECONDS ?= 60
 SEED    ?= 0

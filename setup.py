@@ -82,6 +82,8 @@ setup(
             "import-linter>=2.1",
             "mypy>=1.11",
             "pytest>=8",
+            "pytest-timeout>=2.3",
+            "pytest-xdist>=3.5",
             "ruff>=0.6",
             "scipy-stubs",
             "setuptools>=77",
