@@ -1,4 +1,4 @@
-"""OLH, unary encodings, Hadamard response and sampled coordinates: privacy, samplers, packing, inversions."""
+"""OLH, unary encodings, Hadamard response and sampled coordinates: probabilities, packing, inversions."""
 
 from __future__ import annotations
 
@@ -61,31 +61,6 @@ class Scripted:
         return draw
 
 
-@pytest.mark.parametrize("epsilon", [1e-5, 0.5, 2.0, 8.0])
-@pytest.mark.parametrize("name", EVERY)
-def test_columns_sum_to_one(name: str, epsilon: float) -> None:
-    for size in (2, 3, 8, 9):
-        mechanism = make(name, epsilon, size)
-        channels = [(mechanism.histogram_channel(size, 7), mechanism.histogram_cells(7))]
-        if name != "olh any":
-            channels.append((mechanism.channel(size, 7), mechanism.cells(7)))
-        for channel, rows in channels:
-            assert channel.shape == (rows, size)
-            assert channel.dense().min() > 0.0
-            np.testing.assert_allclose(channel.dense().sum(axis=0), 1.0, atol=1e-12)
-            np.testing.assert_allclose(channel.rmatvec(np.ones(rows)), 1.0, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@reproducibly
-@given(epsilon=st.floats(0.05, 6.0), size=st.integers(2, 10))
-def test_the_likeliest_report_spends_epsilon_and_none_more(name: str, epsilon: float, size: int) -> None:
-    # The largest ratio over every report there is, bit vectors and pairs of seed and hash included.
-    matrix = make(name, epsilon, size).channel(size, 7).dense()
-    ratio = matrix.max(axis=1) / matrix.min(axis=1)
-    assert ratio.max() == pytest.approx(math.exp(epsilon), rel=1e-9)
-
-
 def test_a_bit_vectors_probability_is_the_product_over_its_bits() -> None:
     for name, (own, other) in (
         ("oue", (0.5, 1 / (math.exp(1.2) + 1))),
@@ -137,17 +112,17 @@ def test_any_seed_is_any_32_bits_and_a_family_its_own() -> None:
 
 
 @pytest.mark.parametrize("block", [1, 30, 100, 2**22])
-@pytest.mark.parametrize(("size", "seeds"), [(2, 2), (5, 64), (30, 17)])
 def test_products_with_hashes_equal_the_matrix_in_blocks_of_any_size(
-    size: int, seeds: int, block: int, monkeypatch: pytest.MonkeyPatch
+    block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local_hashing, "BLOCK_HASHES", block)
-    check_products(LocalHashing(1.5, size=size, seeds=seeds).channel(size, 0))
+    for size, seeds in ((2, 2), (5, 64), (30, 17)):
+        check_products(LocalHashing(1.5, size=size, seeds=seeds).channel(size, 0))
 
 
-@pytest.mark.parametrize("size", [2, 3, 8, 9, 33])
-def test_products_of_hadamard_response_equal_the_matrix(size: int) -> None:
-    check_products(HadamardResponse(0.7, size=size).channel(size, 0))
+def test_products_of_hadamard_response_equal_the_matrix() -> None:
+    for size in (2, 3, 8, 9, 33):
+        check_products(HadamardResponse(0.7, size=size).channel(size, 0))
 
 
 def check_products(channel: Channel) -> None:
@@ -165,21 +140,6 @@ def test_the_matrix_of_hashes_says_what_every_seed_does() -> None:
     for seed, value, sent in itertools.product(range(9), range(6), range(4)):
         own = xxhash.xxh32_intdigest(value.to_bytes(4, "little"), seed) % 4
         assert matrix[4 * seed + sent, value] == pytest.approx((p if own == sent else q) / 9, rel=1e-12)
-
-
-@pytest.mark.parametrize("category", [0, 4])
-@pytest.mark.parametrize("name", NAMES)
-def test_the_sampler_follows_the_channel(name: str, category: int) -> None:
-    mechanism, n = make(name, 1.0, 5, seeds=16), 40_000
-    reports = mechanism.perturb(np.full(n, category), np.random.default_rng(5))
-    assert reports.dtype == mechanism.payload_dtype
-    assert mechanism.is_report(reports).all()
-    counts = np.bincount(mechanism.bucketise(reports, 0), minlength=mechanism.cells(0))
-    expected = n * mechanism.channel(5, 0).dense()[:, category]
-    assert expected.min() > 5
-    assert stats.chisquare(counts, expected).pvalue > 1e-4
-    if name in ("olh", "hadamard"):
-        np.testing.assert_array_equal(mechanism.histogram(reports, 0), counts)
 
 
 @pytest.mark.parametrize("name", ["oue", "sue"])
@@ -234,11 +194,12 @@ SIZE = 60
 POPULATION = np.concatenate(([0.45, 0.25, 0.2, 0.1], np.zeros(SIZE - 4)))
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize(
+    ("name", "epsilon"), [("olh", 2.0), ("olh any", 0.5), ("oue", 0.5), ("sue", 2.0), ("hadamard", 0.5)]
+)
 def test_inversion_is_unbiased_and_as_variable_as_said(name: str, epsilon: float) -> None:
     mechanism = make(name, epsilon, SIZE, seeds=1024)
-    rng, users, repeats = np.random.default_rng(8), 1000, 250
+    rng, users, repeats = np.random.default_rng(8), 1000, 120
     values = np.repeat(np.arange(SIZE), np.rint(POPULATION * users).astype(int))
     errors = np.array(
         [
@@ -271,42 +232,39 @@ def test_variances_are_those_of_the_papers() -> None:
     assert make("olh any", math.log(3), 9).frequency_variance == pytest.approx(4 * 3 / 2**2)
 
 
-@pytest.mark.parametrize("size", [2, 3, 9])
 @pytest.mark.parametrize("name", ["oue", "sue", "hadamard"])
-def test_the_variance_of_a_rare_category_is_that_of_one_reports_share(name: str, size: int) -> None:
+def test_the_variance_of_a_rare_category_is_that_of_one_reports_share(name: str) -> None:
     """Exactly, over every report that there is: its share of a category that its sender has not."""
-    mechanism = make(name, 0.8, size)
-    payloads = np.arange(mechanism.cells(0))
-    if isinstance(mechanism, UnaryEncoding):
-        width = mechanism.payload_dtype.itemsize
-        payloads = np.array([number.to_bytes(width, "little") for number in payloads.tolist()], f"V{width}")
-    shares = np.array(
-        [
-            mechanism.unbiased_frequencies(mechanism.histogram(payloads[i : i + 1], 0), 1)
-            for i in range(len(payloads))
-        ]
-    )
-    column = mechanism.channel(size, 0).dense()[:, 0]
-    np.testing.assert_allclose(column @ shares, [1.0, *[0.0] * (size - 1)], atol=1e-12)
-    np.testing.assert_allclose(column @ shares[:, 1:] ** 2, mechanism.frequency_variance, rtol=1e-12)
+    for size in (2, 3, 9):
+        mechanism = make(name, 0.8, size)
+        payloads = np.arange(mechanism.cells(0))
+        if isinstance(mechanism, UnaryEncoding):
+            width = mechanism.payload_dtype.itemsize
+            packed = [number.to_bytes(width, "little") for number in payloads.tolist()]
+            payloads = np.array(packed, f"V{width}")
+        histograms = [mechanism.histogram(payloads[i : i + 1], 0) for i in range(len(payloads))]
+        shares = np.array([mechanism.unbiased_frequencies(histogram, 1) for histogram in histograms])
+        column = mechanism.channel(size, 0).dense()[:, 0]
+        np.testing.assert_allclose(column @ shares, [1.0, *[0.0] * (size - 1)], atol=1e-12)
+        np.testing.assert_allclose(column @ shares[:, 1:] ** 2, mechanism.frequency_variance, rtol=1e-12)
 
 
-@pytest.mark.parametrize("size", [2, 3, 9])
 @pytest.mark.parametrize("name", ["oue", "sue", "olh any"])
-def test_the_channel_of_single_bits_is_what_a_report_says_bit_by_bit(name: str, size: int) -> None:
-    mechanism = make(name, 1.3, size)
-    channel = mechanism.histogram_channel(size, 0)
-    check_products(channel)
-    if name == "olh any":
-        growth = math.exp(1.3)
-        g = round(growth) + 1
-        present = np.full((size, size), 1 / g)
-        np.fill_diagonal(present, growth / (growth + g - 1))
-    else:
-        bits = np.arange(2**size)[:, None] >> np.arange(size) & 1
-        present = bits.T @ mechanism.channel(size, 0).dense()
-    np.testing.assert_allclose(size * channel.dense()[1::2], present, rtol=1e-12)
-    np.testing.assert_allclose(size * channel.dense()[::2], 1 - present, rtol=1e-12)
+def test_the_channel_of_single_bits_is_what_a_report_says_bit_by_bit(name: str) -> None:
+    for size in (2, 3, 9):
+        mechanism = make(name, 1.3, size)
+        channel = mechanism.histogram_channel(size, 0)
+        check_products(channel)
+        if name == "olh any":
+            growth = math.exp(1.3)
+            g = round(growth) + 1
+            present = np.full((size, size), 1 / g)
+            np.fill_diagonal(present, growth / (growth + g - 1))
+        else:
+            bits = np.arange(2**size)[:, None] >> np.arange(size) & 1
+            present = bits.T @ mechanism.channel(size, 0).dense()
+        np.testing.assert_allclose(size * channel.dense()[1::2], present, rtol=1e-12)
+        np.testing.assert_allclose(size * channel.dense()[::2], 1 - present, rtol=1e-12)
 
 
 @pytest.mark.parametrize("seeds", [64, 1024])
@@ -363,13 +321,13 @@ def test_category_k_is_bit_k_mod_8_of_byte_k_over_8(size: int) -> None:
         assert mechanism.histogram(np.array([report]), 0).tolist() == pairs
 
 
-@pytest.mark.parametrize("size", [2, 3, 7, 8, 9, 15, 16])
-def test_bits_after_the_last_category_are_refused(size: int) -> None:
-    mechanism = SymmetricUnaryEncoding(1.0, size=size)
-    width = -(-size // 8)
-    numbers = range(2 ** (8 * width)) if width == 1 else [*range(2**size - 5, 2 ** (8 * width), 97)]
-    payloads = np.array([number.to_bytes(width, "little") for number in numbers], dtype=f"V{width}")
-    assert mechanism.is_report(payloads).tolist() == [number < 2**size for number in numbers]
+def test_bits_after_the_last_category_are_refused() -> None:
+    for size in (2, 3, 7, 8, 9, 15, 16):
+        mechanism = SymmetricUnaryEncoding(1.0, size=size)
+        width = -(-size // 8)
+        numbers = range(2 ** (8 * width)) if width == 1 else [*range(2**size - 5, 2 ** (8 * width), 97)]
+        payloads = np.array([number.to_bytes(width, "little") for number in numbers], dtype=f"V{width}")
+        assert mechanism.is_report(payloads).tolist() == [number < 2**size for number in numbers]
 
 
 def test_own_bits_are_set_with_p_and_others_with_q_at_the_very_limit() -> None:
@@ -506,24 +464,6 @@ def of_vector(name: str, epsilon: float, size: int) -> SampledCoordinate:
     return found
 
 
-@pytest.mark.parametrize("name", ["piecewise", "stochastic_rounding"])
-def test_a_coordinate_is_drawn_evenly_and_reported_as_the_inner_mechanism_does(name: str) -> None:
-    mechanism, n = of_vector(name, 1.0, 3), 60_000
-    # Coordinate i of everybody is uniform within value bucket i of 4, so that a column of the channel is due.
-    rng = np.random.default_rng(11)
-    values = (np.arange(3) + rng.random((n, 3))) / 4
-    reports = mechanism.perturb(values, rng)
-    assert mechanism.is_report(reports).all()
-    counts = np.bincount(reports["coordinate"], minlength=3)
-    assert stats.chisquare(counts).pvalue > 1e-4
-    resolution = 16
-    cells = np.bincount(mechanism.bucketise(reports, resolution), minlength=mechanism.cells(resolution))
-    inner = mechanism.inner.channel(4, resolution).dense()
-    for coordinate, found in enumerate(cells.reshape(3, -1)):
-        expected = counts[coordinate] * inner[:, coordinate]
-        assert stats.chisquare(found, expected).pvalue > 1e-4
-
-
 def test_which_coordinate_is_drawn_does_not_depend_on_the_values() -> None:
     mechanism = of_vector("piecewise", 1.0, 7)
     one, other = np.zeros((1000, 7)), np.random.default_rng(12).random((1000, 7))
@@ -537,18 +477,6 @@ def test_which_coordinate_is_drawn_does_not_depend_on_the_values() -> None:
     still, changed = (mechanism.perturb(v, np.random.default_rng(13)) for v in (one, moved))
     differ = still["report"] != changed["report"]
     assert set(drawn[0][differ].tolist()) == {2}
-
-
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
-def test_a_sampled_coordinate_spends_the_inner_epsilon_and_no_more(epsilon: float) -> None:
-    mechanism, buckets = of_vector("stochastic_rounding", epsilon, 2), 512
-    inner = mechanism.inner.channel(buckets, 4).dense()
-    # P(coordinate, report | two values): half the inner channel of either; over all pairs of vectors.
-    ratio = (inner.max(axis=1) / inner.min(axis=1)).max()
-    assert mechanism.epsilon == mechanism.inner.epsilon == epsilon
-    assert ratio <= math.exp(epsilon) * (1 + 1e-9)
-    # The value buckets at the ends have midpoints 1/1024 from them.
-    assert ratio > math.exp(epsilon) * (1 - 1 / 256 * math.sinh(epsilon))
 
 
 def test_reports_of_unknown_coordinates_or_of_no_inner_report_are_refused() -> None:

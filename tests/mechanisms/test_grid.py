@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.domains import Floats, Integers, KeyValuePairs, Numeric
-from ldpbeam.mechanisms import build_mechanism
+from ldpbeam.domains import Floats, Integers, KeyValuePairs
 from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM, slot_draws, slot_wave
 from ldpbeam.mechanisms.numbers.gaussian import Gaussian, NormalLattice, normal_lattice
 from ldpbeam.mechanisms.numbers.general_wave import GeneralWave
@@ -327,17 +326,6 @@ def test_slots_hold_piecewise_reports_of_the_grid_and_nothing_finer() -> None:
 
 
 # What is common to all
-
-
-NUMBERS = ("square_wave", "piecewise", "general_wave", "laplace", "gaussian", "hybrid", "stochastic_rounding")
-
-
-@pytest.mark.parametrize("name", NUMBERS)
-def test_values_outside_the_domain_are_taken_for_its_ends(name: str) -> None:
-    mechanism = build_mechanism(name, Numeric(0, 1), 1.0)
-    given = [0.2, 0.6, 0.7]
-    outside = mechanism.perturb(np.array([-5.0, 9.0]), Given(*given))
-    np.testing.assert_array_equal(outside, mechanism.perturb(np.array([0.0, 1.0]), Given(*given)))
 
 
 def test_a_value_is_put_on_the_nearest_place() -> None:

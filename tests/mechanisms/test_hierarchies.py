@@ -11,36 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy import stats
 from scipy.linalg import hadamard
 
 from ldpbeam import Attribute, Numeric, ServiceVersion, build_mechanism
-from ldpbeam.mechanisms import RandomisedResponse, SecureUniforms
+from ldpbeam.mechanisms import RandomisedResponse
 from ldpbeam.mechanisms.ranges.binned import BinMechanism, Binned
 from ldpbeam.mechanisms.ranges.haar import Haar
 from ldpbeam.mechanisms.ranges.hierarchy import Hierarchy, constrained_inference, node_variance
 
 Floats = NDArray[np.float64]
 DOMAIN = Numeric(-3.0, 7.0)
-ORACLES = ("auto", "grr", "olh", "hadamard")
-#: Whole reports are told apart by all of them.
-CASES: dict[str, tuple[str, dict[str, Any]]] = {
-    **{f"binned-{o}": ("binned", {"bins": 6, "oracle": o}) for o in (*ORACLES, "oue", "sue")},
-    **{f"binary-{o}": ("hierarchy", {"branching": 2, "leaves": 8, "oracle": o}) for o in ORACLES},
-    **{f"ternary-{o}": ("hierarchy", {"branching": 3, "leaves": 27, "oracle": o}) for o in ORACLES},
-    "flat": ("hierarchy", {"branching": 5, "leaves": 5}),
-    "haar-2": ("haar", {"leaves": 2}),
-    "haar-16": ("haar", {"leaves": 16}),
-}
-N = 20_000
 reproducibly = settings(derandomize=True, deadline=None, max_examples=40)
-
-
-def make(case: str, epsilon: float) -> BinMechanism:
-    name, options = CASES[case]
-    mechanism = build_mechanism(name, DOMAIN, epsilon, **options)
-    assert isinstance(mechanism, BinMechanism)
-    return mechanism
 
 
 def hierarchy(epsilon: float = 1.0, **options: Any) -> Hierarchy:
@@ -57,57 +38,6 @@ class Given:
 
     def random(self, size: int) -> Floats:
         return np.full(size, self.draws.pop(0)) if size else np.zeros(0)
-
-
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 5.0])
-@pytest.mark.parametrize("case", CASES)
-def test_columns_sum_to_one_and_products_are_those_of_the_matrix(case: str, epsilon: float) -> None:
-    mechanism = make(case, epsilon)
-    rng = np.random.default_rng(0)
-    for per_bin in (1, 3):
-        buckets = per_bin * mechanism.bins
-        for channel, cells in (
-            (mechanism.channel(buckets, 9), mechanism.cells(9)),
-            (mechanism.histogram_channel(buckets, 9), mechanism.histogram_cells(9)),
-        ):
-            matrix = channel.dense()
-            assert matrix.shape == channel.shape == (cells, buckets)
-            assert matrix.min() > 0.0
-            np.testing.assert_allclose(matrix.sum(axis=0), 1.0, atol=1e-12)
-            weights, counts = rng.normal(size=buckets), rng.normal(size=cells)
-            np.testing.assert_allclose(channel.matvec(weights), matrix @ weights, atol=1e-12)
-            np.testing.assert_allclose(channel.rmatvec(counts), counts @ matrix, atol=1e-12)
-
-
-def assert_budget_is_kept_and_spent(matrix: Floats, epsilon: float) -> None:
-    # Every oracle here has a report that is exactly exp(epsilon) times likelier under another value.
-    ratio = (matrix.max(axis=1) / matrix.min(axis=1)).max()
-    assert ratio == pytest.approx(math.exp(epsilon), rel=1e-9)
-
-
-@reproducibly
-@given(
-    epsilon=st.floats(0.05, 6.0),
-    tree=st.sampled_from([(2, 2), (2, 16), (3, 9), (4, 16), (5, 25), (7, 7)]),
-    oracle=st.sampled_from(ORACLES),
-)
-def test_no_node_is_likelier_than_exp_epsilon_allows(
-    epsilon: float, tree: tuple[int, int], oracle: str
-) -> None:
-    mechanism = hierarchy(epsilon, branching=tree[0], leaves=tree[1], oracle=oracle)
-    assert_budget_is_kept_and_spent(mechanism.channel(tree[1], 1).dense(), epsilon)
-
-
-@reproducibly
-@given(epsilon=st.floats(0.05, 6.0), levels=st.integers(1, 6))
-def test_no_coefficient_is_likelier_than_exp_epsilon_allows(epsilon: float, levels: int) -> None:
-    assert_budget_is_kept_and_spent(Haar(epsilon, 2**levels).channel(2**levels, 1).dense(), epsilon)
-
-
-@reproducibly
-@given(epsilon=st.floats(0.05, 6.0), bins=st.integers(2, 12), oracle=st.sampled_from((*ORACLES, "sue")))
-def test_no_bin_is_likelier_than_exp_epsilon_allows(epsilon: float, bins: int, oracle: str) -> None:
-    assert_budget_is_kept_and_spent(Binned(epsilon, bins, oracle).channel(bins, 1).dense(), epsilon)
 
 
 def test_the_channel_of_a_tree_is_the_one_its_words_say() -> None:
@@ -135,82 +65,26 @@ def test_the_channel_of_haar_is_the_one_its_words_say() -> None:
     np.testing.assert_allclose(Haar(1.0, 8).channel(8, 1).dense(), expected, atol=1e-15)
 
 
-def chi_square_p_value(sampler: BinMechanism, claimed: BinMechanism, bucket: int) -> float:
-    """How well the sampler's reports of values in a bucket fit the claimed channel's column."""
-    buckets = 2 * claimed.bins
-    values = (bucket + np.random.default_rng(1).random(N)) / buckets
-    reports = sampler.perturb(values, np.random.default_rng(2))
-    counts = np.bincount(claimed.bucketise(reports, 1), minlength=claimed.cells(1))
-    expected = N * claimed.channel(buckets, 1).dense()[:, bucket]
-    # Thousands of rare cells (of OLH) are taken together by their probability: 5 or more reports a cell.
-    order = np.argsort(expected, kind="stable")
-    group = np.floor(np.cumsum(expected[order]) / 5.0).astype(int)
-    found, likely = np.bincount(group, counts[order]), np.bincount(group, expected[order])
-    some = likely > 0
-    return float(stats.chisquare(found[some], likely[some] * (N / likely.sum())).pvalue)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_the_sampler_matches_its_channel(case: str) -> None:
-    for epsilon in (0.5, 3.0):
-        mechanism = make(case, epsilon)
-        for bucket in (0, mechanism.bins, 2 * mechanism.bins - 1):
-            assert chi_square_p_value(mechanism, mechanism, bucket) > 1e-4
-
-
-@pytest.mark.parametrize("case", [case for case in CASES if case.split("-")[1:] not in (["olh"], ["auto"])])
-def test_a_sampler_of_another_epsilon_does_not_match(case: str) -> None:
-    # (OLH has other cells at another epsilon.)
-    assert chi_square_p_value(make(case, 1.5), make(case, 1.0), 0) < 1e-4
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_histogram_counts_reports_by_bucket(case: str) -> None:
-    mechanism = make(case, 1.0)
-    reports = mechanism.perturb(np.random.default_rng(3).random(500), np.random.default_rng(4))
-    histogram = mechanism.histogram(reports, 9)
-    assert len(histogram) == mechanism.histogram_cells(9)
-    if not mechanism.composite:
-        assert histogram.sum() == 500
-        assert (
-            histogram.tolist()
-            == np.bincount(mechanism.bucketise(reports, 9), minlength=len(histogram)).tolist()
-        )
-    assert mechanism.composite == (case in ("binned-oue", "binned-sue"))
-
-
 def expected_histogram(mechanism: BinMechanism, truth: Floats, reports: int) -> NDArray[np.int64]:
     """What so many reports give on average, rounded."""
     channel = mechanism.channel(mechanism.bins, 1).dense()
     return np.rint(reports * (channel @ truth)).astype(np.int64)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-@pytest.mark.parametrize("case", [case for case in CASES if "-oue" not in case and "-sue" not in case])
-def test_the_average_histogram_gives_the_truth(case: str, epsilon: float) -> None:
-    # Shares are linear in the histogram of each level, so this is to be unbiased; rounding 10^13 reports to
-    # whole ones costs 1e-13 a cell, which a small epsilon and tens of thousands of cells raise to 1e-9.
-    mechanism = make(case, epsilon)
-    truth = np.random.default_rng(5).dirichlet(np.ones(mechanism.bins))
-    found = mechanism.unbiased_frequencies(expected_histogram(mechanism, truth, 10**13), 10**13)
-    np.testing.assert_allclose(found, truth, atol=1e-8)
-
-
 @pytest.mark.parametrize(
-    ("name", "options", "repetitions"),
+    ("name", "options", "epsilon", "repetitions"),
     [
-        ("haar", {"leaves": 32}, 3000),
-        ("haar", {"leaves": 2}, 20_000),
-        ("hierarchy", {"branching": 2, "leaves": 32, "oracle": "grr"}, 3000),
-        ("hierarchy", {"branching": 2, "leaves": 32, "oracle": "hadamard"}, 3000),
-        ("hierarchy", {"branching": 4, "leaves": 64, "oracle": "grr"}, 3000),
-        ("hierarchy", {"branching": 3, "leaves": 27, "oracle": "hadamard"}, 3000),
-        ("hierarchy", {"branching": 4, "leaves": 16, "oracle": "auto"}, 300),
+        ("haar", {"leaves": 32}, 0.5, 1000),
+        ("haar", {"leaves": 2}, 1.5, 4000),
+        ("hierarchy", {"branching": 2, "leaves": 32, "oracle": "grr"}, 1.5, 1000),
+        ("hierarchy", {"branching": 2, "leaves": 32, "oracle": "hadamard"}, 0.5, 1000),
+        ("hierarchy", {"branching": 4, "leaves": 64, "oracle": "grr"}, 0.5, 1000),
+        ("hierarchy", {"branching": 3, "leaves": 27, "oracle": "hadamard"}, 1.5, 1000),
+        ("hierarchy", {"branching": 4, "leaves": 16, "oracle": "auto"}, 1.5, 300),
     ],
 )
-@pytest.mark.parametrize("epsilon", [0.5, 1.5])
 def test_the_variance_of_a_leaf_is_the_stated_one(
-    name: str, options: dict[str, Any], repetitions: int, epsilon: float
+    name: str, options: dict[str, Any], epsilon: float, repetitions: int
 ) -> None:
     mechanism = build_mechanism(name, DOMAIN, epsilon, **options)
     assert isinstance(mechanism, BinMechanism)
@@ -312,39 +186,10 @@ def test_olh_nodes_vary_as_their_supports_do(epsilon: float) -> None:
     assert node_variance(oracle) == pytest.approx(second / 2, rel=1e-12)
 
 
-@pytest.mark.parametrize("source", ["seeded", "secure"])
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 5.0, 12.0, 20.0])
-@pytest.mark.parametrize("case", CASES)
-def test_every_report_of_the_sampler_is_accepted(case: str, epsilon: float, source: str) -> None:
-    if "olh" in case and "binned" not in case and epsilon == 20.0:
-        with pytest.raises(ValueError, match="keeps no counts by seed"):
-            make(case, epsilon)
-        return
-    mechanism = make(case, epsilon)
-    uniforms = np.random.default_rng(8) if source == "seeded" else SecureUniforms()
-    reports = mechanism.perturb(np.repeat([0.0, 0.25, 1.0], 700), uniforms)
-    assert reports.dtype == mechanism.payload_dtype
-    assert mechanism.is_report(reports).all()
-    if not mechanism.composite:
-        buckets = mechanism.bucketise(reports, 1)
-        assert 0 <= buckets.min() <= buckets.max() < mechanism.cells(1)
-
-
-@pytest.mark.parametrize("case", [case for case in CASES if "olh" not in case])
-def test_extreme_budgets(case: str) -> None:
-    for epsilon in (0.01, 20.0):
-        mechanism = make(case, epsilon)
-        matrix = mechanism.histogram_channel(mechanism.bins, 1).dense()
-        assert matrix.min() > 0.0
-        np.testing.assert_allclose(matrix.sum(axis=0), 1.0, atol=1e-12)
-        reports = mechanism.perturb(np.random.default_rng(9).random(N) ** 2, np.random.default_rng(10))
-        found = mechanism.unbiased_frequencies(mechanism.histogram(reports, 1), N)
-        truth = np.diff(np.sqrt(np.linspace(0.0, 1.0, mechanism.bins + 1)))
-        # Five deviations of a bin's share; at epsilon 20 that of drawing people (GRR's, for a rare bin,
-        # is nothing) of the h-th part that a level has.
-        levels = len(mechanism.reporters) if isinstance(mechanism, Hierarchy) else 1
-        variance = mechanism.frequency_variance + levels * truth * (1.0 - truth)
-        assert (np.abs(found - truth) < 5.0 * np.sqrt(variance / N)).all()
+def test_a_tree_of_olh_whose_hashes_are_too_many_for_a_family_is_refused() -> None:
+    for leaves in (8, 64):
+        with pytest.raises(ValueError, match="olh at epsilon 20 over 2 nodes keeps no counts by seed"):
+            hierarchy(20.0, branching=2, leaves=leaves, oracle="olh")
 
 
 def accepted(mechanism: Hierarchy, *reports: tuple[int, int, int]) -> list[bool]:

@@ -23,12 +23,10 @@ from ldpbeam.mechanisms import (
     NumericMechanism,
     Piecewise,
     RandomisedResponse,
-    SecureUniforms,
     SquareWave,
     StochasticRounding,
-    registered_mechanisms,
 )
-from ldpbeam.mechanisms.numbers.discrete_square_wave import DiscreteBandChannel, DiscreteSquareWave
+from ldpbeam.mechanisms.numbers.discrete_square_wave import DiscreteSquareWave
 from ldpbeam.mechanisms.numbers.gaussian import Gaussian, hockey_stick
 from ldpbeam.mechanisms.numbers.general_wave import GeneralWave
 from ldpbeam.mechanisms.numbers.hybrid import Hybrid
@@ -61,19 +59,6 @@ def assert_products_are_the_matrix(channel: Channel) -> None:
     np.testing.assert_allclose(channel.matvec(weights), matrix @ weights, **close)
     np.testing.assert_allclose(channel.rmatvec(ratios), ratios @ matrix, **close)
     np.testing.assert_allclose(channel.rmatvec(np.ones(channel.shape[0])), 1.0, **close)
-
-
-NUMERIC = tuple(name for name, kind in registered_mechanisms().items() if issubclass(kind, NumericMechanism))
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 5.0])
-@pytest.mark.parametrize("name", NUMERIC)
-def test_a_cells_representative_lies_in_it(name: str, epsilon: float) -> None:
-    mechanism = build_mechanism(name, UNIT, epsilon)
-    assert isinstance(mechanism, NumericMechanism)
-    representatives = mechanism.representatives(50)
-    assert mechanism.is_report(representatives).all()
-    assert mechanism.bucketise(representatives, 50).tolist() == list(range(mechanism.cells(50)))
 
 
 # HM
@@ -353,25 +338,6 @@ def test_a_waves_sampler_has_its_density(epsilon: float, top: float, x: float) -
     assert stats.kstest(reports, lambda y: np.interp(y, grid, cumulated)).pvalue > 1e-4
 
 
-@reproducibly
-@given(
-    epsilon=st.floats(0.01, 8.0),
-    top=st.floats(0.0, 1.0),
-    half_width=st.none() | st.floats(0.01, 3.0),
-    value_buckets=st.integers(1, 40),
-    resolution=st.integers(1, 40),
-)
-def test_no_wave_is_over_its_budget(
-    epsilon: float, top: float, half_width: float | None, value_buckets: int, resolution: int
-) -> None:
-    mechanism = GeneralWave(epsilon, top, half_width)
-    matrix = mechanism.channel(value_buckets, resolution).dense()
-    assert (matrix.max(axis=1) / matrix.min(axis=1)).max() <= math.exp(epsilon) * (1 + 1e-9)
-    np.testing.assert_allclose(matrix.sum(axis=0), 1.0, rtol=0, atol=1e-12)
-    p, q = mechanism.densities
-    assert p / q == pytest.approx(math.exp(epsilon), rel=1e-12)
-
-
 @pytest.mark.parametrize("top", TOPS)
 @pytest.mark.parametrize("epsilon", [1.1e-6, 1e-5, 10.0, 20.0])
 def test_a_waves_channel_is_right_at_extreme_epsilons(epsilon: float, top: float) -> None:
@@ -431,66 +397,11 @@ def test_discrete_square_wave_is_the_papers_table(epsilon: float, bins: int) -> 
     np.testing.assert_allclose(expected.sum(axis=0), 1.0, rtol=1e-12)
 
 
-@pytest.mark.parametrize("epsilon", [1.1e-6, 1e-5, 0.5, 1.0, 5.0, 20.0])
-@pytest.mark.parametrize(("bins", "value_buckets"), [(2, 2), (7, 21), (64, 64), (64, 512)])
-def test_discrete_products_equal_the_dense_matrix(epsilon: float, bins: int, value_buckets: int) -> None:
-    channel = discrete(epsilon, bins).channel(value_buckets, 9)
-    assert_products_are_the_matrix(channel)
-    assert channel.dense().min() > 0.0
-    per_bin = value_buckets // bins
-    np.testing.assert_array_equal(channel.dense()[:, 0], channel.dense()[:, per_bin - 1])
-
-
-@reproducibly
-@given(epsilon=st.floats(0.01, 10.0), bins=st.integers(2, 80))
-def test_discrete_square_wave_spends_its_budget_and_no_more(epsilon: float, bins: int) -> None:
-    mechanism = discrete(epsilon, bins)
-    matrix = mechanism.channel(bins, 1).dense()
-    ratios = matrix.max(axis=1) / matrix.min(axis=1)
-    assert ratios.max() == pytest.approx(math.exp(epsilon), rel=1e-12)
-    band = DiscreteBandChannel(bins, mechanism.half_width, *mechanism.probabilities)
-    assert_products_are_the_matrix(band)
-
-
 def test_without_width_discrete_square_wave_is_randomised_response() -> None:
     mechanism = discrete(4.0, 8)
     assert mechanism.half_width == 0
     expected = RandomisedResponse(4.0, size=8).channel(8, 8).dense()
     np.testing.assert_allclose(mechanism.channel(8, 8).dense(), expected, rtol=1e-14)
-
-
-@pytest.mark.parametrize("bin_", [0, 3, 11])
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 5.0])
-def test_the_discrete_sampler_matches_its_channel(epsilon: float, bin_: int) -> None:
-    mechanism = discrete(epsilon, 12)
-    values = (bin_ + np.random.default_rng(1).random(N)) / 12
-    reports = mechanism.perturb(values, np.random.default_rng(2))
-    counts = mechanism.histogram(reports, 5)
-    column = mechanism.channel(12, 5).dense()[:, bin_]
-    assert stats.chisquare(counts, N * column).pvalue > 1e-4
-    other = discrete(1.3 * epsilon, 12)
-    if other.half_width == mechanism.half_width:
-        # Another epsilon's reports do not fit, so the test above can fail.
-        wrong = mechanism.histogram(other.perturb(values, np.random.default_rng(2)), 5)
-        assert stats.chisquare(wrong, N * column).pvalue < 1e-6
-
-
-@pytest.mark.parametrize("source", ["seeded", "secure"])
-@pytest.mark.parametrize("epsilon", [1e-5, 1.0, 20.0])
-def test_every_discrete_report_is_accepted(epsilon: float, source: str) -> None:
-    mechanism = discrete(epsilon, 12)
-    uniforms = np.random.default_rng(6) if source == "seeded" else SecureUniforms()
-    reports = mechanism.perturb(np.repeat([0.0, 0.25, 1.0], 2000), uniforms)
-    assert reports.dtype == mechanism.payload_dtype == np.uint32
-    for payloads in (reports, reports.astype(np.float64)):
-        assert mechanism.is_report(payloads).all()
-        assert mechanism.bucketise(payloads, 3).tolist() == reports.tolist()
-    assert mechanism.histogram(reports, 3).sum() == 6000
-    last = 1 - 2.0**-53
-    for x in (0.0, 0.5, 1.0):
-        for first in (0.0, last):
-            for second in (0.0, last):
-                assert mechanism.is_report(mechanism.perturb(np.array([x]), Given(first, second))).all()
 
 
 def test_what_no_client_of_discrete_square_wave_can_send_is_refused() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import math
 from collections.abc import Iterator
 from types import ModuleType
 from typing import ClassVar
@@ -12,7 +11,6 @@ from typing import ClassVar
 import pytest
 
 from ldpbeam import Categories, Numeric, build_mechanism, registered_mechanisms
-from ldpbeam.domains import Domain, KeyValues
 from ldpbeam.mechanisms import RandomisedResponse, SquareWave, register
 
 UNIT = Numeric(0.0, 1.0)
@@ -104,25 +102,6 @@ def test_an_option_a_mechanism_does_not_take_is_refused() -> None:
         build_mechanism("grr", COLOURS, 1.0, size=4)
 
 
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 50.1])
-@pytest.mark.parametrize("name", list(registered_mechanisms()))
-def test_an_epsilon_out_of_range_is_refused(name: str, epsilon: float) -> None:
-    domains: dict[type, Domain] = {Numeric: UNIT, Categories: COLOURS, KeyValues: KeyValues(("a", "b"), UNIT)}
-    domain = domains[registered_mechanisms()[name].domain_type]
-    with pytest.raises(ValueError, match="epsilon must be above 1e-06 and at most 20"):
-        build_mechanism(name, domain, epsilon)
-
-
 def test_one_category_is_refused() -> None:
     with pytest.raises(ValueError, match="two categories or more"):
         RandomisedResponse(1.0, size=1)
-
-
-@pytest.mark.parametrize("name", list(registered_mechanisms()))
-def test_parameters_tell_two_epsilons_apart(name: str) -> None:
-    domains: dict[type, Domain] = {Numeric: UNIT, Categories: COLOURS, KeyValues: KeyValues(("a", "b"), UNIT)}
-    domain = domains[registered_mechanisms()[name].domain_type]
-    one = build_mechanism(name, domain, 1.0)
-    assert one.parameters["mechanism"] == name
-    assert one.parameters != build_mechanism(name, domain, 1.0 + 1e-12).parameters
-    assert one.output()

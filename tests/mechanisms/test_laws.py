@@ -1,0 +1,32 @@
+"""Each law of mechanisms, once per case."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from cases import CASES, Case
+from laws import LAWS, Law
+
+from ldpbeam.mechanisms import registered_mechanisms
+
+PAIRS = [(law, case) for law, holds in LAWS.items() for case in CASES if holds(case)]
+
+
+@pytest.mark.parametrize(("law", "case"), PAIRS, ids=[f"{law.__name__}-{case}" for law, case in PAIRS])
+def test_the_law_holds(law: Law, case: Case) -> None:
+    law(case)
+
+
+def test_every_registered_mechanism_has_a_case_and_every_law_has_cases() -> None:
+    assert {case.name for case in CASES} == set(registered_mechanisms())
+    assert len({case.label for case in CASES}) == len(CASES)
+    cases_of = Counter(law.__name__ for law, _ in PAIRS)
+    assert set(cases_of) == {law.__name__ for law in LAWS}
+    assert min(cases_of.values()) >= 8
+
+
+def test_no_two_cases_have_the_same_parameters() -> None:
+    # "auto" is one of the oracles that are chosen by name; the fingerprint is that of the chosen one.
+    chosen = [case for case in CASES if case.options.get("oracle") != "auto"]
+    assert len({repr(sorted(case.at(1.0).parameters.items())) for case in chosen}) == len(chosen)

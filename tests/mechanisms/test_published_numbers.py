@@ -1,0 +1,129 @@
+"""Means, variances and constants that papers print, of mechanisms whose reports are numbers and of GRR."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import integrate, optimize, stats
+
+from ldpbeam import Numeric, build_mechanism
+from ldpbeam.mechanisms import (
+    NumericMechanism,
+    RandomisedResponse,
+    SecureUniforms,
+    SquareWave,
+    registered_mechanisms,
+)
+
+NUMERIC = tuple(name for name, kind in registered_mechanisms().items() if issubclass(kind, NumericMechanism))
+
+
+def gaussian_deviation(epsilon: float, delta: float) -> float:
+    """The least sigma for sensitivity 2 (Balle & Wang, theorem 8), by plain distribution functions."""
+
+    def excess(sigma: float) -> float:
+        above = stats.norm.cdf(1 / sigma - epsilon * sigma / 2)
+        return float(above - math.exp(epsilon) * stats.norm.cdf(-1 / sigma - epsilon * sigma / 2) - delta)
+
+    return float(optimize.brentq(excess, 0.01, 1e7, xtol=1e-12))
+
+
+def moments_of_a_wave(b: float, top: float, epsilon: float, x: float) -> tuple[float, float]:
+    """(mean, variance) of a report in [-b, 1+b] by integration, its density scaled to one afterwards."""
+
+    def shape(y: float) -> float:
+        rise = (b - abs(y - x)) / (b * (1 - top)) if top < 1 else math.inf
+        return 1 + math.expm1(epsilon) * min(1.0, max(0.0, rise))
+
+    kinks = sorted({x - b, x - top * b, x + top * b, x + b})
+    total, first, second = (
+        integrate.quad(lambda y, k=k: y**k * shape(y), -b, 1 + b, points=kinks, epsabs=1e-13)[0]
+        for k in range(3)
+    )
+    return first / total, second / total - (first / total) ** 2
+
+
+def closed_forms(name: str, epsilon: float, x: NDArray[np.float64]) -> tuple[Any, Any]:
+    """(E[y | x], variance of the unbiased report on [0, 1]), as the papers print them, or by integration."""
+    E, s, v = math.exp(epsilon), math.exp(epsilon / 2), 2 * x - 1
+    if name == "square_wave":
+        b = (epsilon * E - E + 1) / (2 * E * (E - 1 - epsilon))
+        p, q = E / (2 * b * E + 1), 1 / (2 * b * E + 1)
+        mean = q / 2 + q * b + 2 * b * (p - q) * x
+        outside = q * (b**3 - (b + x) ** 3 - (b - x) ** 3 + (b + 1) ** 3) / 3
+        variance = outside + 2 * b * p * (b**2 + 3 * x**2) / 3 - mean**2
+        return mean, variance / (2 * b * (p - q)) ** 2
+    if name == "general_wave":
+        b = (epsilon * E - E + 1) / (2 * E * (E - 1 - epsilon))
+        mean, variance = np.transpose([moments_of_a_wave(b, 0.8, epsilon, one) for one in x])
+        # The unbiased report is linear in y, so its slope is the mean's.
+        return mean, variance / (mean[-1] - mean[0]) ** 2
+    if name == "hybrid":
+        name = "stochastic_rounding" if epsilon <= 0.61 else name
+    on_minus_one_to_one = {
+        "hybrid": (s + 3) / (3 * s * (s - 1)) + ((E + 1) / (E - 1)) ** 2 / s + 0 * v,
+        "gaussian": gaussian_deviation(epsilon, 1e-6) ** 2 + 0 * v,
+        "piecewise": v**2 / (s - 1) + (s + 3) / (3 * (s - 1) ** 2),
+        "stochastic_rounding": ((E + 1) / (E - 1)) ** 2 - v**2,
+        "laplace": 8 / epsilon**2 + 0 * v,
+    }
+    return v, on_minus_one_to_one[name] / 4
+
+
+@pytest.mark.parametrize("name", NUMERIC)
+def test_unbiased_value_and_variance_are_the_papers(name: str) -> None:
+    x = np.linspace(0.0, 1.0, 11)
+    for epsilon in (0.05, 0.5, 1.0, 3.0, 5.0):
+        mechanism = build_mechanism(name, Numeric(-3.0, 7.0), epsilon)
+        assert isinstance(mechanism, NumericMechanism)
+        mean, variance = closed_forms(name, epsilon, x)
+        np.testing.assert_allclose(mechanism.unbiased(mean), x, atol=1e-10)
+        np.testing.assert_allclose(mechanism.variance(x), variance, rtol=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_grr_frequencies_are_unbiased_with_the_papers_variance(epsilon: float) -> None:
+    size, users, E = 6, 20_000, math.exp(epsilon)
+    mechanism = RandomisedResponse(epsilon, size=size)
+    p, q = E / (E + size - 1), 1 / (E + size - 1)
+    # Category 0 never occurs: its unbiased frequency is 0 on average.
+    values = np.random.default_rng(4).integers(1, size, users)
+    reports = mechanism.perturb(values, np.random.default_rng(5))
+    found = mechanism.unbiased_frequencies(np.bincount(reports, minlength=size), users)
+    truth = np.bincount(values, minlength=size) / users
+    expected_variance = (size - 2 + E) / (E - 1) ** 2
+    assert mechanism.frequency_variance == pytest.approx(expected_variance)
+    assert expected_variance == pytest.approx(q * (1 - q) / (p - q) ** 2)
+    widest = max(expected_variance, p * (1 - p) / (p - q) ** 2)
+    assert np.abs(found - truth).max() < 4 * math.sqrt(widest / users)
+    assert found.sum() == pytest.approx(1.0)
+
+
+def test_square_wave_half_width_equals_its_exact_series() -> None:
+    # b = (eps E - E + 1) / (2E (E - 1 - eps)) with E as a power series, in exact fractions.
+    for epsilon in (2e-6, 1e-3, 0.0999, 0.1, 0.1001, 1.0, 5.0):
+        x = Fraction(epsilon)
+        terms = [x**k / math.factorial(k) for k in range(60)]
+        above = sum((k - 1) * term for k, term in enumerate(terms) if k >= 2)
+        exact = above / (2 * sum(terms) * sum(terms[2:]))
+        assert SquareWave(epsilon).half_width == pytest.approx(float(exact), rel=1e-12)
+
+
+def test_square_wave_half_width_goes_to_one_half() -> None:
+    for epsilon in (2e-6, 1e-4, 1e-3):  # its expansion is 1/2 - eps/3 + ...
+        assert 0.0 <= 0.5 - SquareWave(epsilon).half_width < 0.5 * epsilon
+
+
+def test_secure_uniforms_use_all_bits_and_stay_below_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    draws = SecureUniforms().random(1000)
+    assert len(np.unique(draws)) == 1000
+    assert draws.min() >= 0.0
+    assert draws.max() < 1.0
+    for byte, expected in ((b"\xff", 1.0 - 2.0**-53), (b"\x00", 0.0)):
+        monkeypatch.setattr("os.urandom", lambda size, byte=byte: byte * size)
+        assert SecureUniforms().random(3).tolist() == [expected] * 3
