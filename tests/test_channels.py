@@ -1,4 +1,7 @@
-"""Structured channels against their dense matrices, and dense matrices against integration."""
+"""Channels of full size and stacks against their dense matrices, and dense matrices against integration.
+
+That products of smaller channels are those of their matrices is a law of mechanisms (``tests/mechanisms``).
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,7 @@ from ldpbeam.channels import (
     LinearChannel,
     StackedChannel,
 )
-from ldpbeam.mechanisms import Laplace, NumericMechanism, Piecewise, SquareWave
-
-# Mechanisms with bins of their own refuse most of these sizes; their tests are beside them.
-NAMES = tuple(
-    name
-    for name, kind in ldpbeam.registered_mechanisms().items()
-    if issubclass(kind, NumericMechanism) or name in ("grr", "hadamard", "olh")
-)
-SIZES = ((1, 1), (7, 12), (12, 7), (64, 48), (48, 64))
+from ldpbeam.mechanisms import Laplace, Piecewise, SquareWave
 
 
 def make(name: str, epsilon: float, value_buckets: int, resolution: int) -> Channel:
@@ -51,19 +46,12 @@ def assert_products_are_the_matrix(channel: Channel) -> None:
     np.testing.assert_allclose(channel.T @ ratios, ratios @ matrix, **close)
 
 
-@pytest.mark.parametrize(("value_buckets", "resolution"), SIZES)
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 5.0])
-@pytest.mark.parametrize("name", NAMES)
-def test_products_equal_the_dense_matrix(
-    name: str, epsilon: float, value_buckets: int, resolution: int
-) -> None:
-    assert_products_are_the_matrix(make(name, epsilon, value_buckets, resolution))
-
-
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0])
-@pytest.mark.parametrize("name", NAMES)
-def test_products_equal_the_dense_matrix_at_full_size(name: str, epsilon: float) -> None:
-    assert_products_are_the_matrix(make(name, epsilon, 256, 512))
+@pytest.mark.parametrize(
+    "name", ["square_wave", "piecewise", "laplace", "stochastic_rounding", "hybrid", "grr", "hadamard"]
+)
+def test_products_equal_the_dense_matrix_at_full_size(name: str) -> None:
+    for epsilon in (0.01, 1.0):
+        assert_products_are_the_matrix(make(name, epsilon, 256, 512))
 
 
 def test_each_mechanism_has_the_structure_it_claims() -> None:
@@ -127,8 +115,7 @@ def band(
 
 
 # ``quad`` is asked for 1e-13 absolute, times 4 value buckets at most; 1e-11 is room for rounding.
-@pytest.mark.parametrize("shape", [(5, 3), (3, 4)])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize(("epsilon", "shape"), [(0.1, (5, 3)), (1.0, (3, 4)), (4.0, (5, 3))])
 def test_square_wave_equals_numeric_integration(epsilon: float, shape: tuple[int, int]) -> None:
     E = math.exp(epsilon)
     b = (epsilon * E - E + 1) / (2 * E * (E - 1 - epsilon))
@@ -138,8 +125,7 @@ def test_square_wave_equals_numeric_integration(epsilon: float, shape: tuple[int
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11)
 
 
-@pytest.mark.parametrize("shape", [(5, 3), (3, 4)])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize(("epsilon", "shape"), [(0.1, (5, 3)), (1.0, (3, 4)), (4.0, (5, 3))])
 def test_piecewise_equals_numeric_integration(epsilon: float, shape: tuple[int, int]) -> None:
     s = math.exp(epsilon / 2)
     C = (s + 1) / (s - 1)
@@ -155,8 +141,7 @@ def test_piecewise_equals_numeric_integration(epsilon: float, shape: tuple[int, 
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11)
 
 
-@pytest.mark.parametrize(("inner", "value_buckets"), [(5, 3), (3, 4)])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize(("epsilon", "inner", "value_buckets"), [(0.1, 5, 3), (1.0, 3, 4), (4.0, 5, 3)])
 def test_laplace_equals_numeric_integration(epsilon: float, inner: int, value_buckets: int) -> None:
     # On [-1, 1] the scale is 2/eps: 1/eps on the unit interval.
     edges = np.concatenate(([-math.inf], np.linspace(0.0, 1.0, inner + 1), [math.inf]))
