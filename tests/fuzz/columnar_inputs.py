@@ -73,9 +73,11 @@ def _times(rng: Random, rows: int) -> pa.Array:
 
 
 def _dictionary(rng: Random, rows: int) -> pa.Array:
-    values = rng.choice((_text, _binary, _numbers, _times))(rng, 3)
+    # Of values that are equal Arrow writes one into a Parquet file, and for the others memory as it was.
+    values = rng.choice((_text, _binary, _numbers, _times))(rng, 3).unique()
     codes = pa.array(
-        [rng.choice((0, 1, 2, None)) for _ in range(rows)], rng.choice((pa.int8(), pa.uint32(), pa.int64()))
+        [rng.choice((*range(len(values)), None)) for _ in range(rows)],
+        rng.choice((pa.int8(), pa.uint32(), pa.int64())),
     )
     return pa.DictionaryArray.from_arrays(codes, values)
 
