@@ -1,0 +1,232 @@
+"""Files that released versions wrote are read for ever: docs/formats.md says what is promised.
+
+What the files hold stands beside them as plain JSON, which fastavro wrote (``tests/data/write_formats.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from ldpbeam.schemas.encodings.avro import schema
+from ldpbeam.schemas.messages.decode import Message, decode_messages
+from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
+from ldpbeam.schemas.reports.columns import Columns
+
+DATA = Path(__file__).parents[1] / "data"
+VERSIONS = sorted(DATA.glob("[0-9]*"))
+FORMATS = ("avro", "parquet", "jsonl")
+
+pytestmark = pytest.mark.parametrize("version", VERSIONS, ids=lambda path: path.name)
+
+
+def listed(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def writer_schema(path: Path) -> Any:
+    with path.open("rb") as stream:
+        return fastavro.reader(stream).writer_schema
+
+
+def as_today(path: Path, name: str) -> list[dict[str, Any]]:
+    """The records of a file as a program with today's schema reads them."""
+    with path.open("rb") as stream:
+        return list(fastavro.reader(stream, reader_schema=schema(name)))  # type: ignore[arg-type]
+
+
+def snapshots_in(*paths: Path) -> list[Snapshot]:
+    found: list[Snapshot] = []
+    for path in paths:
+        with path.open("rb") as stream:
+            found += read_snapshots(stream)
+    return found
+
+
+def plain(snapshot: Snapshot) -> dict[str, Any]:
+    """What a snapshot says, but for the run that made it, as the JSON beside the files says it."""
+    statistic = snapshot.statistic
+    start, end = snapshot.window or (None, None)
+    return {
+        "attribute": snapshot.attribute,
+        "group": snapshot.group,
+        "other_groups": snapshot.other_groups,
+        "window_start": start,
+        "window_end": end,
+        "pane_index": snapshot.pane_index,
+        "pane_timing": snapshot.pane_timing,
+        "complete": snapshot.complete,
+        "parts": list(snapshot.parts),
+        "fingerprint": statistic.fingerprint,
+        "reports": statistic.reports,
+        "users": statistic.users,
+        "histograms": [histogram.tolist() for histogram in statistic.histograms],
+        "moments": [
+            {
+                "answered": answered,
+                "users": moments.users,
+                "sums": list(map(str, moments.sums)),
+                "squares": list(map(str, moments.squares)),
+            }
+            for answered, moments in sorted(statistic.moments.items())
+        ],
+        "joint_cells": statistic.joint_cells.tolist(),
+        "joint_counts": statistic.joint_counts.tolist(),
+    }
+
+
+def told(version: Path, attribute: str | None = None) -> list[dict[str, Any]]:
+    """What the JSON beside the files says of their snapshots, in the order of their files."""
+    own = ("run", "shard", "channels", "study", "study_fingerprint")
+    return [
+        {name: value for name, value in entry.items() if name not in own}
+        for entry in listed(version / "statistics.json")
+        if attribute in (None, entry["attribute"])
+    ]
+
+
+def test_snapshots_are_read(version: Path) -> None:
+    snapshots = snapshots_in(*sorted((version / "out" / "statistics").iterdir()))
+    assert list(map(plain, snapshots)) == told(version)
+    assert {snapshot.run for snapshot in snapshots} == {listed(version / "out" / "run.json")["run"]}
+    assert all(snapshot.hashed for snapshot in snapshots)
+
+
+def test_snapshots_without_hashes_are_read(version: Path) -> None:
+    snapshots = snapshots_in(version / "without_hashes.avro")
+    first = told(version)[: len(snapshots)]
+    assert snapshots
+    assert list(map(plain, snapshots)) == first
+    assert not any(snapshot.hashed for snapshot in snapshots)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_reports_of_every_format_give_the_same_statistics(
+    version: Path, kind: str, tmp_path: Path, run_estimate: Any
+) -> None:
+    study = (version / "study.yaml").read_text(encoding="utf-8")
+    ran = run_estimate(tmp_path, study, sorted((version / "reports" / kind).iterdir()))
+    assert ran.code == 0, ran.err
+    assert list(map(plain, ran.snapshots)) == told(version)
+    kept = listed(version / "out" / "accounting.json")
+    assert ran.accounting["used"] == ran.accounting["in"] == kept["used"]
+
+
+def test_a_report_is_the_same_one_in_every_format(version: Path, tmp_path: Path, run_estimate: Any) -> None:
+    """Users and times are the same, so that all but one of each report's copies are duplicates."""
+    study = (version / "study.yaml").read_text(encoding="utf-8")
+    inputs = [path for kind in FORMATS for path in sorted((version / "reports" / kind).iterdir())]
+    ran = run_estimate(tmp_path, study, inputs)
+    used = listed(version / "out" / "accounting.json")["used"]
+    assert (ran.accounting["used"], ran.accounting["duplicates"]) == (used, 2 * used)
+    assert list(map(plain, ran.snapshots)) == told(version)
+
+
+def test_a_run_says_what_a_run_of_the_version_said(version: Path, tmp_path: Path, run_estimate: Any) -> None:
+    study = (version / "study.yaml").read_text(encoding="utf-8")
+    inputs = [*sorted((version / "reports" / "avro").iterdir()), version / "reports" / "bad.jsonl"]
+    ran = run_estimate(tmp_path, study, inputs, "--max-bad-fraction", 1)
+    kept = listed(version / "out" / "accounting.json")
+    assert {name: ran.accounting[name] for name in kept} == kept
+    assert set(listed(version / "out" / "run.json")) <= set(ran.json("run.json"))
+    entries, found = listed(version / "out" / "ledger.json"), ran.json("ledger.json")
+    assert [{name: now[name] for name in then} for now, then in zip(found, entries, strict=True)] == entries
+
+
+def test_statistics_are_estimated_again(version: Path, tmp_path: Path, command: Any) -> None:
+    """The channels' fingerprints are the same, and with them the unbiased means, which have one formula."""
+    ran = command(
+        *("rollup", "--study", version / "study.yaml", "--output", tmp_path / "out", "--window", "1h"),
+        *("--statistics", *sorted((version / "out" / "statistics").iterdir())),
+    )
+    assert ran.code == 0, ran.err
+    found, kept = lines(tmp_path / "out" / "estimates.jsonl"), lines(version / "out" / "estimates.jsonl")
+    place = ("attribute", "name", "group", "window_start", "window_end", "reports", "users")
+    assert [[line[name] for name in place] for line in found] == [
+        [line[name] for name in place] for line in kept
+    ]
+    means = [[line["mean"] for line in some if line["estimator"] == "ivw"] for some in (found, kept)]
+    assert means[0]
+    assert means[0] == pytest.approx(means[1], rel=1e-9)
+
+
+def test_statistics_without_hashes_are_estimated_with_a_warning(
+    version: Path, tmp_path: Path, command: Any
+) -> None:
+    given = shutil.copy(version / "without_hashes.avro", tmp_path / "given.avro")
+    ran = command(
+        *("rollup", "--study", version / "study.yaml", "--output", tmp_path / "out", "--statistics", given)
+    )
+    assert ran.code == 0, ran.err
+    assert "without hashes" in ran.err
+    expected = [
+        entry
+        for entry in told(version, "minutes")
+        if entry["window_start"] == told(version)[0]["window_start"]
+    ]
+    assert sorted(line["reports"] for line in lines(tmp_path / "out" / "estimates.jsonl")) == sorted(
+        2 * [entry["reports"] for entry in expected]
+    )
+
+
+def test_estimates_are_read_with_todays_schema(version: Path) -> None:
+    records = as_today(version / "out" / "estimates.avro", "estimate")
+    kept = lines(version / "out" / "estimates.jsonl")
+    assert len(records) == len(kept) > 0
+    for record, line in zip(records, kept, strict=True):
+        record["details"] = json.loads(record["details"])
+        assert {name: record[name] for name in line} == line
+        # What a line leaves out is what the schema says is so by default.
+        left_out = {name: value for name, value in record.items() if name not in line}
+        assert not any(left_out.values()), left_out
+
+
+def test_dead_letters_are_read_with_todays_schema(version: Path) -> None:
+    paths = sorted((version / "out" / "dead_letters").iterdir())
+    records = [record for path in paths for record in as_today(path, "dead_letter")]
+    kept = listed(version / "dead_letters.json")
+    assert len(records) == len(kept) > 0
+    for record, letter in zip(records, kept, strict=True):
+        record["record"] = record["record"].decode()
+        assert {name: record[name] for name in letter} == letter
+
+
+def test_a_single_object_is_read(version: Path) -> None:
+    data = (version / "message.bin").read_bytes()
+    (batch,) = decode_messages([Message("1", data, "application/avro")], Columns())
+    assert isinstance(batch, pa.RecordBatch)
+    (row,) = batch.to_pylist()
+    assert (row["user_id"], row["attribute"], row["service"]) == (b"person-0", "minutes", "maps")
+    assert (row["event_time"], row["payload"]) == (1_795_158_000_000, 0.5)
+
+
+@pytest.mark.parametrize("name", ["statistic", "estimate", "dead_letter"])
+def test_a_schema_only_grows_by_fields_with_defaults(version: Path, name: str) -> None:
+    """New fields have a default and stand last, in snapshots before the hash; types fit those of the file."""
+    folder, pattern = {
+        "statistic": ("statistics", "*.avro"),
+        "estimate": (".", "estimates.avro"),
+        "dead_letter": ("dead_letters", "*.avro"),
+    }[name]
+    path = next((version / "out" / folder).glob(pattern))
+    before = writer_schema(path)
+    assert as_today(path, name)
+    names = [field["name"] for field in before["fields"]]
+    fields = schema(name)["fields"]
+    assert [field["name"] for field in fields if field["name"] in names] == names
+    last = ["sha256"] if name == "statistic" else []
+    old = [name for name in names if name not in last]
+    assert [field["name"] for field in fields][: len(old)] == old
+    assert all("default" in field for field in fields[len(old) :])
+    if last:
+        assert fields[-1]["name"] == last[0]
