@@ -87,7 +87,7 @@ def part_of(
 
 
 splits = st.lists(st.integers(0, 5), min_size=USERS, max_size=USERS)
-reproducibly = settings(derandomize=True, deadline=None, max_examples=60)
+reproducibly = settings(derandomize=True, deadline=None, max_examples=25)
 
 
 @pytest.mark.parametrize("attribute", [INCOME, COLOUR], ids=lambda attribute: attribute.name)

@@ -113,8 +113,13 @@ def test_admm_ends_at_the_minimum(tree: tuple[int, int], seed: int, noise: float
     assert np.linalg.norm(early.leaves - exact) <= early.distance + 1e-12
 
 
-@pytest.mark.parametrize("tree", [(2, 256), (4, 256), (16, 256), (2, 1024), (4, 1024), (32, 1024)])
-@pytest.mark.parametrize("noise", [0.003, 0.1, 10.0])
+@pytest.mark.parametrize(
+    ("tree", "noise"),
+    [
+        ((2, 256), 0.003), ((4, 256), 10.0), ((16, 256), 0.1),
+        ((2, 1024), 0.1), ((4, 1024), 0.003), ((32, 1024), 10.0),
+    ],
+)  # fmt: skip
 def test_no_step_from_where_admm_ends_is_downhill(tree: tuple[int, int], noise: float) -> None:
     rng = np.random.default_rng(0)
     levels = matrices(*tree)
@@ -188,8 +193,9 @@ def test_deepest_levels_without_weight_are_split_evenly() -> None:
     np.testing.assert_allclose(found.leaves, np.repeat(shallow.leaves / 4.0, 4), atol=1e-12)
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
-@pytest.mark.parametrize("users", [1, 7, 20_000])
+@pytest.mark.parametrize(
+    ("users", "epsilon"), [(1, 0.01), (1, 20.0), (7, 1.0), (20_000, 0.01), (20_000, 20.0)]
+)
 def test_admm_gives_a_distribution_whatever_the_reports(epsilon: float, users: int) -> None:
     attribute = asked(Hierarchy(epsilon), buckets=512)
     statistic, _ = reported(attribute, users, seed=users)
@@ -275,7 +281,7 @@ def test_a_planted_truth_is_recovered_as_reports_grow(mechanism: Any) -> None:
     attribute = asked(mechanism, buckets=64)
     bins = mechanism.bins
     errors: dict[str, list[float]] = {"norm_sub": [], "em": [], "ems": [], "admm": []}
-    for users in (5_000, 50_000, 500_000):
+    for users in (5_000, 500_000):
         statistic, truth = reported(attribute, users, seed=users)
         own = truth.reshape(bins, -1).sum(axis=1)
         shares = distribution(estimate("inversion", attribute, statistic)).reshape(bins, -1).sum(axis=1)
@@ -298,10 +304,10 @@ def test_a_planted_truth_is_recovered_as_reports_grow(mechanism: Any) -> None:
     # A hundred times the reports: a tenth of the error, of a fixed seed. EMS smooths however many there are.
     for name in ("norm_sub", "em", "admm"):
         if errors[name]:
-            assert errors[name][2] < 0.35 * errors[name][0], name
-            assert errors[name][2] < 0.15 * uniform, name
+            assert errors[name][1] < 0.35 * errors[name][0], name
+            assert errors[name][1] < 0.15 * uniform, name
     if not mechanism.composite:
-        assert errors["ems"][2] < 0.3 * uniform
+        assert errors["ems"][1] < 0.3 * uniform
 
 
 def test_admm_is_nearer_the_truth_than_inversion_and_norm_sub() -> None:

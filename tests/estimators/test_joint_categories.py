@@ -102,12 +102,13 @@ def iterate(attribute: Attribute, statistic: Statistic, services: Sequence[str],
     return ule(question, tolerance=-math.inf, max_iterations=iterations)
 
 
-@pytest.mark.parametrize("answering", [1.0, 0.5])
 @pytest.mark.parametrize(
-    "services",
-    [*((name,) for name in NAMES), ("grr", "olh"), ("hadamard", "oue"), ("oue", "olh", "grr"), NAMES],
-    ids="+".join,
-)
+    ("services", "answering"),
+    [
+        *(((name,), 0.5) for name in NAMES),
+        (("grr", "olh"), 1.0), (("hadamard", "oue"), 0.5), (("oue", "olh", "grr"), 0.5), (NAMES, 1.0),
+    ],
+)  # fmt: skip
 def test_ule_equals_a_loop_over_users(services: tuple[str, ...], answering: float) -> None:
     users, iterations = 120, 25
     answers = ask(FOUR, users, 1, answering)

@@ -41,7 +41,7 @@ from ldpbeam.statistics import Answers, Moments, Statistic, empty, tally
 
 Floats = NDArray[np.float64]
 UNIT = Numeric(0.0, 1.0)
-reproducibly = settings(derandomize=True, deadline=None, max_examples=150)
+reproducibly = settings(derandomize=True, deadline=None, max_examples=60)
 #: Sixteenths, which are exact: many are equal, and sums of exactly one are common.
 sixteenths = st.lists(st.integers(-16, 16).map(lambda i: i / 16), min_size=2, max_size=12)
 
@@ -149,8 +149,7 @@ def rare_counts(mechanism: FrequencyMechanism, n: int, rng: np.random.Generator)
     return np.column_stack((n - present, present)).ravel()
 
 
-@pytest.mark.parametrize("significance", [0.05, 0.5])
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
+@pytest.mark.parametrize(("mechanism", "significance"), list(zip(MECHANISMS, (0.05, 0.5, 0.05), strict=True)))
 def test_a_category_nobody_has_is_kept_as_often_as_the_significance_says(
     mechanism: FrequencyMechanism, significance: float
 ) -> None:
@@ -216,13 +215,15 @@ def test_where_nothing_is_kept_a_warning_says_so(name: str) -> None:
     assert estimate(name, unary, counted(unary, of_set_bits([20, 5, 0, 1, 0], 40), 40)).warnings == ()
 
 
-@pytest.mark.parametrize("value", [0, 0.0, -0.1, 1.001, 100.0, True, "0.5", math.nan, math.inf, None])
-def test_shares_and_chances_above_one_or_not_above_zero_are_refused(value: Any) -> None:
+def test_shares_and_chances_above_one_or_not_above_zero_are_refused() -> None:
     attribute = attribute_of(RandomisedResponse(1.0, size=5))
     statistic = counted(attribute, [200] * 5, 1000)
+    wrong: list[Any] = [0, 0.0, -0.1, 1.001, 100.0, True, "0.5", math.nan, math.inf, None]
     for name, option in (("threshold", "significance"), ("mr", "keep")):
-        with pytest.raises(ValueError, match=f"option '{option}' is a number above 0 and at most 1, found"):
-            estimate(name, attribute, statistic, options={option: value})
+        told = f"option '{option}' is a number above 0 and at most 1, found"
+        for value in wrong:
+            with pytest.raises(ValueError, match=told):
+                estimate(name, attribute, statistic, options={option: value})
         for good in (1, 1.0, 0.001):
             assert estimate(name, attribute, statistic, options={option: good}).estimator == name
 
@@ -285,7 +286,7 @@ def test_where_the_same_people_answer_services_are_weighted_by_perturbation_alon
 
 def test_few_precise_reports_of_other_people_do_not_spoil_many() -> None:
     errors = []
-    for seed in range(60):
+    for seed in range(30):
         attribute, statistic = of_two(1000, seed)
         found = [
             estimate("norm_sub", attribute, statistic, services).distribution
@@ -297,7 +298,7 @@ def test_few_precise_reports_of_other_people_do_not_spoil_many() -> None:
     assert many.mean() < 0.1 * few.mean()
     assert GRR.frequency_variance / 1000 < OUE.frequency_variance / 100_000
     lost = both - many
-    assert lost.mean() < 2.33 * lost.std(ddof=1) / math.sqrt(60)
+    assert lost.mean() < 2.33 * lost.std(ddof=1) / math.sqrt(30)
 
 
 BINNED = Attribute("x", UNIT, 16, (ServiceVersion("s", "", Binned(1.0, bins=4, oracle="grr")),))
@@ -591,8 +592,9 @@ class Problem:
         return smooth(new) if smoothing else new
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("name", "epsilon"), [("grr", 1.0), ("olh", 1.0), ("hadamard", 0.5), ("sue", 1.0)])
+@pytest.mark.parametrize(
+    ("name", "epsilon", "seed"), [("grr", 1.0, 0), ("olh", 1.0, 1), ("hadamard", 0.5, 2), ("sue", 1.0, 0)]
+)
 def test_larger_steps_reach_the_fixed_point_of_em(name: str, epsilon: float, seed: int) -> None:
     problem = Problem(name, epsilon, 8, seed)
     plain = problem.run(maximise, False, 1e-10, 40_000)
@@ -617,8 +619,7 @@ def test_larger_steps_reach_the_fixed_point_of_em(name: str, epsilon: float, see
         assert problem.likelihood(ends[1].weights) >= problem.likelihood(ends[0].weights)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("name", "buckets"), [("square_wave", 32), ("piecewise", 16)])
+@pytest.mark.parametrize(("name", "buckets", "seed"), [("square_wave", 32, 0), ("piecewise", 16, 1)])
 def test_larger_steps_reach_the_fixed_point_of_ems(name: str, buckets: int, seed: int) -> None:
     problem = Problem(name, 1.0, buckets, seed)
     plain = problem.run(maximise, True, -math.inf, 10_000)
@@ -631,18 +632,15 @@ def test_larger_steps_reach_the_fixed_point_of_ems(name: str, buckets: int, seed
     np.testing.assert_allclose(fast.weights, plain.weights, atol=1e-6)
 
 
-@pytest.mark.parametrize("smoothing", [False, True])
-def test_no_larger_step_ends_less_likely_than_two_updates(smoothing: bool) -> None:
+def test_no_larger_step_of_em_ends_less_likely_than_an_update() -> None:
     problem = Problem("square_wave", 1.0, 32, 5)
-    fast = problem.run(accelerate, smoothing, -math.inf, 60)
-    if not smoothing:
-        # From each point of the trace two plain updates would reach at most the next one.
-        assert (np.diff(fast.log_likelihoods) > -1e-9).all()
+    fast = problem.run(accelerate, False, -math.inf, 60)
+    assert (np.diff(fast.log_likelihoods) > -1e-9).all()
     for most in range(1, 12):
-        here = problem.run(accelerate, smoothing, -math.inf, most).weights
-        there = problem.run(accelerate, smoothing, -math.inf, most + 1).weights
-        once = problem.updated(here, smoothing)
-        assert problem.likelihood(there) >= problem.likelihood(once) - 1e-9 or smoothing
+        here = problem.run(accelerate, False, -math.inf, most).weights
+        there = problem.run(accelerate, False, -math.inf, most + 1).weights
+        once = problem.updated(here, False)
+        assert problem.likelihood(there) >= problem.likelihood(once) - 1e-9
 
 
 def test_iterations_are_counted_and_limited() -> None:
@@ -772,9 +770,7 @@ def test_a_quantile_of_unbiased_shares_is_the_first_place_they_add_up_to(
     shares: Floats, level: float
 ) -> None:
     (found,) = quantiles(shares, np.arange(len(shares) + 1.0), [level])
-    below = 0.0
-    for place, share in enumerate(shares.tolist()):
-        if below + share >= level:
-            assert found == pytest.approx(place + (level - below) / share, abs=1e-6)
-            return
-        below += share
+    # Shares may be negative, so that sums go up and down: the first place counts.
+    sums = np.concatenate(([0.0], np.cumsum(shares)))
+    place = int(np.flatnonzero(sums[1:] >= level)[0])
+    assert found == pytest.approx(place + (level - sums[place]) / shares[place], abs=1e-6)

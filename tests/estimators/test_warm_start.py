@@ -35,7 +35,7 @@ FIXED = {"accelerated": True, "tolerance": 1e-15}
 SEEDS = (11, 12, 14)
 CASES = {
     "square wave": ("square_wave", 1.0, 64),
-    "square wave, finer": ("square_wave", 1.0, 256),
+    "square wave, finer": ("square_wave", 1.0, 128),
     "piecewise": ("piecewise", 2.0, 64),
     "binned": ("binned", 1.0, 64),
     "hierarchy": ("hierarchy", 1.0, 64),
