@@ -65,7 +65,7 @@ fuzz: install
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED) $(if $(TARGET),--target $(TARGET))
 
 # Each Python that is found, with the lowest versions that setup.py promises and with the newest.
-test-versions: $(VENV)/.uv
+test-versions: install
 	@for version in 3.11 3.12 3.13; do \
 		command -v python$$version > /dev/null && python$$version --version > /dev/null 2>&1 \
 			|| { echo "python$$version is not here: not tested"; continue; }; \
@@ -82,16 +82,12 @@ test-versions: $(VENV)/.uv
 		done; \
 	done
 
-constraints: $(VENV)/.uv
+constraints: install
 	@mkdir -p build
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra test --no-header --no-annotate \
 		--no-emit-index-url --no-emit-find-links --output-file build/versions.txt setup.py
 	@sed '/^[^#]/,$$d' constraints.txt | cat - build/versions.txt > build/constraints.txt
 	@mv build/constraints.txt constraints.txt
-
-$(VENV)/.uv: $(VENV)/.installed
-	$(BIN)/pip install --quiet uv
-	@touch $@
 
 flink-up: install
 	$(BIN)/python -m ldpbeam.runners.flink.cluster up

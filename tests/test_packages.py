@@ -1,7 +1,13 @@
-"""What is packaged and installed."""
+"""The packages that are released, in an empty environment; and the versions that ``make install`` takes."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -48,3 +54,117 @@ def test_every_requirement_has_one_version_that_fits(
         (version,) = [known for known in here if known.name.lower() == wanted.name.lower()]
         (bound,) = version.specifier
         assert wanted.specifier.contains(bound.version), line
+
+
+def run(*command: object, cwd: Path, **environment: str) -> str:
+    """What a program says, which ends well."""
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=cwd,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def tool(name: str) -> Path:
+    """A program that is installed beside this Python."""
+    return Path(sys.executable).with_name(name)
+
+
+@pytest.fixture(scope="session")
+def online(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """An index of packages answers."""
+    asked = subprocess.run(
+        [tool("uv"), "pip", "compile", "--quiet", "--no-deps", "--refresh-package", "setuptools", "-"],
+        cwd=tmp_path_factory.mktemp("online"),
+        input="setuptools",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if asked.returncode:
+        if os.environ.get("LDPBEAM_REQUIRE_INTEGRATION") == "1":
+            pytest.fail(asked.stderr)
+        pytest.skip("no index of packages can be reached, and an empty environment needs one")
+
+
+@pytest.fixture(scope="session")
+def tracked() -> list[str]:
+    """The files of this checkout, as git has them."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("packages are made of the files that git has, and this is no checkout")
+    return run("git", "ls-files", "-z", cwd=ROOT).split("\0")[:-1]
+
+
+@pytest.fixture(scope="session")
+def packages(online: None, tracked: list[str], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The wheel and the source package, in this order, made of what git has and of nothing beside it."""
+    tree = tmp_path_factory.mktemp("tree")
+    for name in tracked:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tree / name, follow_symlinks=False)
+    run(sys.executable, "-m", "build", "--installer", "uv", "--outdir", "dist", cwd=tree)
+    made = sorted((tree / "dist").iterdir(), key=lambda path: path.suffix != ".whl")
+    assert [path.suffix for path in made] == [".whl", ".gz"]
+    return made
+
+
+@pytest.fixture(scope="session")
+def environment(packages: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment that has the wheel and what it requires, and nothing else."""
+    place = tmp_path_factory.mktemp("environment") / "venv"
+    run(tool("uv"), "venv", "--quiet", "--python", sys.executable, place, cwd=place.parent)
+    install = [tool("uv"), "pip", "install", "--quiet", "--python", place, "--strict"]
+    run(*install, "--constraint", ROOT / "constraints.txt", packages[0], cwd=place.parent)
+    return place
+
+
+@pytest.mark.slow
+def test_packages_are_as_an_index_wants_them(packages: list[Path], tmp_path: Path) -> None:
+    run(tool("twine"), "check", "--strict", *packages, cwd=tmp_path)
+    run(tool("check-wheel-contents"), packages[0], cwd=tmp_path)
+    # The project has neither an address nor a home page of its own; all else has full marks.
+    run(tool("pyroma"), "--min", 10, "--skip-tests", "AuthorEmail,Url", packages[1], cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_the_wheel_has_every_module_and_schema_and_the_licence(
+    packages: list[Path], tracked: list[str]
+) -> None:
+    with zipfile.ZipFile(packages[0]) as wheel:
+        names = set(wheel.namelist())
+        (licence,) = [name for name in names if name.endswith(".dist-info/licenses/LICENSE")]
+        assert wheel.read(licence) == (ROOT / "LICENSE").read_bytes()
+    folders = ("schemas", "transforms", "pipelines", "runners")
+    own = {name for name in tracked if name.startswith("ldpbeam/") and Path(name).suffix in (".py", ".typed")}
+    for name in tracked:
+        if name.partition("/")[0] in folders and (ROOT / name).parent.joinpath("__init__.py").exists():
+            own |= {f"ldpbeam/{name}"} if Path(name).suffix in (".py", ".avsc", ".xml", ".patch") else set()
+    assert len(own) > 100
+    assert own <= names
+    assert not [name for name in names if not name.startswith("ldpbeam")]
+
+
+@pytest.mark.slow
+def test_the_program_says_its_version(environment: Path, tmp_path: Path) -> None:
+    expected = f"ldpbeam {metadata.version('ldpbeam')}\n"
+    assert run(environment / "bin" / "ldpbeam", "--version", cwd=tmp_path) == expected
+    assert run(environment / "bin" / "python", "-m", "ldpbeam", "--version", cwd=tmp_path) == expected
+
+
+@pytest.mark.slow
+def test_the_demonstration_runs_on_what_is_installed(environment: Path, tmp_path: Path) -> None:
+    example = shutil.copytree(ROOT / "examples" / "commute", tmp_path / "commute")
+    python = environment / "bin" / "python"
+    where = run(python, "-c", "import ldpbeam; print(ldpbeam.__file__)", cwd=tmp_path)
+    assert Path(where.strip()).is_relative_to(environment)
+    said = run(python, example / "demo.py", "--people", 2000, "--output", "demo", cwd=tmp_path)
+    # Two windows, and a report of each person to each of three services.
+    assert "6,000 reports in = 6,000 used" in said
+    estimates = (tmp_path / "demo" / "estimates" / "estimates.jsonl").read_text(encoding="utf-8")
+    assert len(estimates.splitlines()) == 2 * 3
