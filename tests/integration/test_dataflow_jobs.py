@@ -146,13 +146,13 @@ def pip_install(package: Path, target: Path) -> Path:
 
 
 def files_of_the_package() -> set[str]:
-    """What of this checkout is to be in a source package of it."""
+    """What of this checkout's code is to be in every package of it, by its place once it is installed."""
     folders = ("ldpbeam", "schemas", "transforms", "pipelines", "runners")
     packages = [place.parent for folder in folders for place in (ROOT / folder).rglob("__init__.py")]
     code = {str(file.relative_to(ROOT)) for package in packages for file in package.glob("*.py")}
     data = {str(file.relative_to(ROOT)) for file in (ROOT / "schemas").glob("*.avsc")}
     assert len(code) > 100 and len(data) >= 4
-    return code | data | {"runners/flink/pom.xml", "ldpbeam/py.typed"} | BESIDE
+    return set(map(installed, code | data | {"runners/flink/pom.xml", "ldpbeam/py.typed"}))
 
 
 def installed(file: str) -> str:
@@ -261,7 +261,7 @@ def test_a_checkout_is_staged_as_a_source_package_and_its_job_is_a_local_run(
     source.write_bytes(staged[source.name])
     with tarfile.open(source) as package:
         names = {name.partition("/")[2] for name in package.getnames()}
-    assert files_of_the_package() <= names
+    assert files_of_the_package() | BESIDE <= names
     target = pip_install(source, tmp_path / "target")
     told = (
         "import ldpbeam.pipelines.main, ldpbeam.transforms.windows.stream_users as there\n"
@@ -276,7 +276,7 @@ def test_a_checkout_is_staged_as_a_source_package_and_its_job_is_a_local_run(
         text=True,
         check=True,
     )
-    assert said.stdout.strip() == str(target / "ldpbeam" / "transforms" / "stream_users.py")
+    assert said.stdout.strip() == str(target / "ldpbeam" / "transforms" / "windows" / "stream_users.py")
 
     local = command(
         "estimate", "--study", study, "--input", "gs://bucket/reports/*", "--output", "gs://bucket/local"
@@ -305,7 +305,7 @@ def test_installed_code_is_staged_as_a_wheel(
     monkeypatch.setattr(wheels, "distribution", lambda _: Distribution.at(about))
     staged = check_submission(google, estimate(), "ldpbeam-0.1.0-py3-none-any.whl")
     wheel = zipfile.ZipFile(io.BytesIO(staged["ldpbeam-0.1.0-py3-none-any.whl"]))
-    needed = {installed(file) for file in files_of_the_package() - BESIDE}
+    needed = files_of_the_package()
     assert needed <= set(wheel.namelist())
     for file in sorted(needed):
         assert wheel.read(file) == (site / file).read_bytes()
