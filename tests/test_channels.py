@@ -19,11 +19,11 @@ from ldpbeam.channels import (
     BandChannel,
     Channel,
     DiagonalChannel,
-    LaplaceChannel,
-    LinearChannel,
     StackedChannel,
 )
 from ldpbeam.mechanisms import Laplace, Piecewise, SquareWave
+from ldpbeam.mechanisms.numbers.laplace import LaplaceChannel
+from ldpbeam.mechanisms.numbers.stochastic_rounding import LinearChannel
 
 
 def make(name: str, epsilon: float, value_buckets: int, resolution: int) -> Channel:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import integrate, stats
 
 from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, build_mechanism, estimate, tally
-from ldpbeam.channels import BandChannel, Channel, DenseChannel, LinearChannel, MixtureChannel
+from ldpbeam.channels import BandChannel, Channel, DenseChannel, MixtureChannel
 from ldpbeam.mechanisms import (
     Mechanism,
     NumericMechanism,
@@ -30,6 +30,7 @@ from ldpbeam.mechanisms.numbers.discrete_square_wave import DiscreteSquareWave
 from ldpbeam.mechanisms.numbers.gaussian import Gaussian, hockey_stick
 from ldpbeam.mechanisms.numbers.general_wave import GeneralWave
 from ldpbeam.mechanisms.numbers.hybrid import Hybrid
+from ldpbeam.mechanisms.numbers.stochastic_rounding import LinearChannel
 from ldpbeam.metrics import wasserstein
 
 Floats = NDArray[np.float64]

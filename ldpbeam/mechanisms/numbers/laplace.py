@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.signal import lfilter
 
-from ldpbeam.channels import Channel, LaplaceChannel
+from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms
 from ldpbeam.mechanisms.numbers.grid import (
@@ -130,3 +131,65 @@ class Laplace(NumericMechanism):
     def output(self) -> str:
         """Any number."""
         return f"a number, within {self.report_range[1]:.6g} of 0"
+
+
+class LaplaceChannel(Channel):
+    """Laplace noise on [0, 1], the report clamped to [0, 1]: inner cells and two end cells.
+
+    The clamped report is sufficient: beyond an end the likelihood's shape in x no longer changes.
+    Rows are (-inf, 0), ``inner`` equal cells of [0, 1], (1, inf). Products are two exponential
+    recursions on the common refinement of cells and value buckets.
+    """
+
+    def __init__(self, value_buckets: int, inner: int, scale: float) -> None:
+        super().__init__(inner + 2, value_buckets)
+        self.scale = scale
+        self.fine = int(np.lcm(value_buckets, inner))
+        width = 1.0 / self.fine
+        ratio = width / scale
+        # The mass a fine cell receives from another n cells away is far * exp(-(n - 1) ratio).
+        self.decay = np.exp(-ratio)
+        self.far = 0.5 * np.expm1(-ratio) ** 2 / ratio
+        self.same = 1.0 + np.expm1(-ratio) / ratio
+
+    @functools.cached_property
+    def below(self) -> Floats:
+        """P(report < 0 | x uniform in a fine cell), mirrored P(report > 1); shape (fine,)."""
+        ratio = 1.0 / (self.fine * self.scale)
+        leave = 0.5 * -np.expm1(-ratio) / ratio
+        share: Floats = leave * np.exp(-np.arange(self.fine) * ratio)
+        return share
+
+    def _spread(self, mass: Floats) -> Floats:
+        """The symmetric kernel of the fine cells, applied to a vector of their size."""
+        right = lfilter([0.0, self.far], [1.0, -self.decay], mass)
+        left = lfilter([0.0, self.far], [1.0, -self.decay], mass[::-1])[::-1]
+        spread: Floats = self.same * mass + right + left
+        return spread
+
+    def _matvec(self, x: Floats) -> Floats:
+        weights = np.ravel(x)
+        per_bucket = self.fine // self.shape[1]
+        mass = np.repeat(weights / per_bucket, per_bucket)
+        inner = self._spread(mass).reshape(self.shape[0] - 2, -1).sum(axis=1)
+        ends = self.below @ mass, self.below[::-1] @ mass
+        return np.concatenate(([ends[0]], inner, [ends[1]]))
+
+    def _rmatvec(self, x: Floats) -> Floats:
+        weights = np.ravel(x)
+        per_cell = self.fine // (self.shape[0] - 2)
+        fine = self._spread(np.repeat(weights[1:-1], per_cell))
+        fine += weights[0] * self.below + weights[-1] * self.below[::-1]
+        product: Floats = fine.reshape(self.shape[1], -1).mean(axis=1)
+        return product
+
+    def dense(self) -> Floats:
+        """Each entry from differences of the second antiderivative of the Laplace density."""
+        cells = np.linspace(0.0, 1.0, self.shape[0] - 1)
+        edges = np.linspace(0.0, 1.0, self.shape[1] + 1)
+        gap = cells[:, None] - edges[None, :]
+        # The integral over x of the distribution function at y is an antiderivative in y - x.
+        # (expm1, as a constant drops out of the differences and would cost their digits at a large scale).
+        second = np.maximum(gap, 0.0) + 0.5 * self.scale * np.expm1(-np.abs(gap) / self.scale)
+        below = (second[:, :-1] - second[:, 1:]) * self.shape[1]
+        return np.vstack([below[:1], np.diff(below, axis=0), 1.0 - below[-1:]])

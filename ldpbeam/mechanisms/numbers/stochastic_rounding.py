@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldpbeam.channels import Channel, LinearChannel
+from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.mechanism import SLACK, NumericMechanism, Uniforms
 from ldpbeam.mechanisms.numbers.grid import DRAWS, STEPS, exponential, places, whole_draws
@@ -87,3 +87,30 @@ class StochasticRounding(NumericMechanism):
     def output(self) -> str:
         """The two reports."""
         return f"{-self.bound:.9g} or {self.bound:.9g}"
+
+
+class LinearChannel(Channel):
+    """A report of few values whose probabilities are linear in the value (SR).
+
+    P(r | x) = intercepts[r] + slopes[r] x, exact for a bucket at its midpoint.
+    """
+
+    def __init__(self, value_buckets: int, intercepts: Floats, slopes: Floats) -> None:
+        super().__init__(len(intercepts), value_buckets)
+        self.intercepts = intercepts
+        self.slopes = slopes
+        self.midpoints = (np.arange(value_buckets) + 0.5) / value_buckets
+
+    def _matvec(self, x: Floats) -> Floats:
+        weights = np.ravel(x)
+        product: Floats = self.intercepts * weights.sum() + self.slopes * (self.midpoints @ weights)
+        return product
+
+    def _rmatvec(self, x: Floats) -> Floats:
+        weights = np.ravel(x)
+        product: Floats = self.intercepts @ weights + (self.slopes @ weights) * self.midpoints
+        return product
+
+    def dense(self) -> Floats:
+        """The outer sum of intercepts and slopes."""
+        return self.intercepts[:, None] + np.outer(self.slopes, self.midpoints)

@@ -1,0 +1,68 @@
+"""What a channel is, and the two plain ones: any matrix, and one number on the diagonal."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator
+
+Floats = NDArray[np.float64]
+
+
+class Channel(LinearOperator):
+    """P(report bucket | value bucket), shape (report buckets, value buckets)."""
+
+    def __init__(self, report_buckets: int, value_buckets: int) -> None:
+        super().__init__(np.dtype(np.float64), (report_buckets, value_buckets))  # type: ignore[call-arg]
+
+    @abstractmethod
+    def dense(self) -> Floats:
+        """The whole matrix, from a formula that shares nothing with the products."""
+
+    def rows(self, chosen: NDArray[np.int64]) -> Floats:
+        """Some rows of the matrix, shape (chosen, value buckets)."""
+        return self.dense()[chosen]
+
+
+class DenseChannel(Channel):
+    """A matrix that has no structure to use, such as normal noise or a wave of any shape."""
+
+    def __init__(self, matrix: Floats) -> None:
+        super().__init__(*matrix.shape)
+        self.matrix = matrix
+
+    def _matvec(self, x: Floats) -> Floats:
+        product: Floats = self.matrix @ np.ravel(x)
+        return product
+
+    def _rmatvec(self, x: Floats) -> Floats:
+        product: Floats = np.ravel(x) @ self.matrix
+        return product
+
+    def dense(self) -> Floats:
+        """The matrix itself."""
+        return self.matrix
+
+
+class DiagonalChannel(Channel):
+    """A multiple of the identity plus a constant (GRR): ``keep`` on the diagonal, else ``other``."""
+
+    def __init__(self, size: int, keep: float, other: float) -> None:
+        super().__init__(size, size)
+        self.keep = keep
+        self.other = other
+
+    def _matvec(self, x: Floats) -> Floats:
+        weights = np.ravel(x)
+        product: Floats = (self.keep - self.other) * weights + self.other * weights.sum()
+        return product
+
+    _rmatvec = _matvec
+
+    def dense(self) -> Floats:
+        """The full matrix."""
+        matrix = np.full(self.shape, self.other)
+        np.fill_diagonal(matrix, self.keep)
+        return matrix

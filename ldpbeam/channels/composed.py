@@ -1,0 +1,81 @@
+"""Channels made of other channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ldpbeam.channels.channel import Channel, Floats
+
+
+class StackedChannel(Channel):
+    """Reports of several channels one below the other: independent reports of one population.
+
+    Its columns sum to the number of channels, so EM's weights still sum to one when the counts of
+    all of them are divided by their total.
+    """
+
+    def __init__(self, channels: Sequence[Channel]) -> None:
+        super().__init__(sum(channel.shape[0] for channel in channels), channels[0].shape[1])
+        self.channels = tuple(channels)
+        self.ends = np.cumsum([channel.shape[0] for channel in channels])[:-1]
+
+    def _matvec(self, x: Floats) -> Floats:
+        return np.concatenate([channel.matvec(np.ravel(x)) for channel in self.channels])
+
+    def _rmatvec(self, x: Floats) -> Floats:
+        parts = np.split(np.ravel(x), self.ends)
+        total = np.zeros(self.shape[1])
+        for channel, part in zip(self.channels, parts, strict=True):
+            total += channel.rmatvec(part)
+        return total
+
+    def dense(self) -> Floats:
+        """The matrices of all channels, stacked."""
+        return np.vstack([channel.dense() for channel in self.channels])
+
+
+class BinnedChannel(Channel):
+    """A channel of bins, seen from value buckets that are finer (or as fine): each bin is so many of them."""
+
+    def __init__(self, channel: Channel, value_buckets: int) -> None:
+        super().__init__(channel.shape[0], value_buckets)
+        self.channel = channel
+        self.per_bin = value_buckets // channel.shape[1]
+
+    def _matvec(self, x: Floats) -> Floats:
+        product: Floats = self.channel.matvec(np.ravel(x).reshape(-1, self.per_bin).sum(axis=1))
+        return product
+
+    def _rmatvec(self, x: Floats) -> Floats:
+        product: Floats = np.repeat(self.channel.rmatvec(np.ravel(x)), self.per_bin)
+        return product
+
+    def dense(self) -> Floats:
+        """The bins' matrix, its columns repeated."""
+        return np.repeat(self.channel.dense(), self.per_bin, axis=1)
+
+
+class MixtureChannel(Channel):
+    """A report names which of several channels it came through, drawn with fixed shares.
+
+    Its rows are those of the channels, one below the other, times their shares; columns sum to one.
+    """
+
+    def __init__(self, channels: Sequence[Channel], shares: Sequence[float]) -> None:
+        super().__init__(sum(channel.shape[0] for channel in channels), channels[0].shape[1])
+        self.stacked = StackedChannel(channels)
+        self.shares = np.repeat(shares, [channel.shape[0] for channel in channels])
+
+    def _matvec(self, x: Floats) -> Floats:
+        product: Floats = self.shares * self.stacked.matvec(np.ravel(x))
+        return product
+
+    def _rmatvec(self, x: Floats) -> Floats:
+        product: Floats = self.stacked.rmatvec(self.shares * np.ravel(x))
+        return product
+
+    def dense(self) -> Floats:
+        """The stacked matrix, its rows times their shares."""
+        return self.shares[:, None] * self.stacked.dense()
