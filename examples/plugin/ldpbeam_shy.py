@@ -1,0 +1,95 @@
+"""A mechanism of a package outside of ldpbeam: randomised response of people who may say nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpbeam.channels import Channel, DenseChannel
+from ldpbeam.mechanisms import CategoricalMechanism, Uniforms
+
+
+@dataclasses.dataclass(frozen=True)
+class Shy(CategoricalMechanism):
+    """Nothing with chance s; else the category itself, E times as likely as any other.
+
+    Here E = exp(epsilon) and d is the number of categories. A category is reported with probability
+    p = (1 - s) E / (E + d - 1) by those who have it and q = (1 - s) / (E + d - 1) by others, nothing (the
+    index d) with probability s by everybody. The unbiased share of a category that C of n report is
+    (C/n - q) / (p - q).
+
+    Attributes:
+        silence: s, the chance of a report that says nothing, above 0 and below 1.
+    """
+
+    name = "shy"
+    summary = "randomised response of people who may say nothing"
+
+    silence: float = 0.2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.silence < 1:
+            raise ValueError(f"silence must be above 0 and below 1, found {self.silence}")
+
+    @property
+    def probabilities(self) -> tuple[float, float]:
+        """(p, q): of a category, from those who have it and from others."""
+        other = (1 - self.silence) / (math.exp(self.epsilon) + self.size - 1)
+        return math.exp(self.epsilon) * other, other
+
+    @property
+    def payload_dtype(self) -> np.dtype[Any]:
+        """An index."""
+        return np.dtype(np.uint32)
+
+    def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
+        """Reports of category indexes, shape (n,)."""
+        index = np.asarray(values, dtype=np.int64)
+        own, other = self.probabilities
+        draw = uniforms.random(len(index))
+        shift = 1 + np.floor(uniforms.random(len(index)) * (self.size - 1)).astype(np.int64)
+        others = (index + shift) % self.size
+        spoken = np.where(draw < own, index, others)
+        silent = draw >= own + (self.size - 1) * other
+        return np.where(silent, self.size, spoken).astype(np.uint32)
+
+    def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which payloads are whole numbers from 0 to d."""
+        whole = (payloads >= 0) & (payloads <= self.size) & (payloads == np.floor(payloads))
+        return np.asarray(whole, dtype=np.bool_)
+
+    def cells(self, resolution: int) -> int:
+        """The categories, and nothing."""
+        return self.size + 1
+
+    def bucketise(self, payloads: NDArray[Any], resolution: int) -> NDArray[np.int64]:
+        """The index."""
+        return payloads.astype(np.int64)
+
+    def channel(self, value_buckets: int, resolution: int) -> Channel:
+        """The matrix, shape (d + 1, d)."""
+        own, other = self.probabilities
+        matrix = np.full((self.size + 1, self.size), other)
+        np.fill_diagonal(matrix, own)
+        matrix[self.size] = self.silence
+        return DenseChannel(matrix)
+
+    def unbiased_frequencies(self, histogram: NDArray[np.int64], reports: int) -> NDArray[np.float64]:
+        """(C/n - q) / (p - q), shape (d,)."""
+        own, other = self.probabilities
+        return np.asarray((histogram[: self.size] / reports - other) / (own - other))
+
+    @property
+    def frequency_variance(self) -> float:
+        """The variance q (1 - q) / (p - q)^2."""
+        own, other = self.probabilities
+        return other * (1 - other) / (own - other) ** 2
+
+    def output(self) -> str:
+        """The indexes."""
+        return f"the index of a category, 0 to {self.size - 1}, or {self.size} for nothing"

@@ -1,0 +1,87 @@
+"""The example of a mechanism in a package of its own: it keeps every law, and works where it is installed."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import Case, categories
+from hypothesis import strategies as st
+from laws import LAWS
+
+from ldpbeam import build_mechanism
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
+SHARES = {"water": 0.4, "tea": 0.3, "coffee": 0.2, "juice": 0.1}
+PEOPLE = 20_000
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example's mechanism is known, until the test has ended."""
+    registry = importlib.import_module("ldpbeam.mechanisms.registry")
+    monkeypatch.syspath_prepend(EXAMPLE)
+    shy = importlib.import_module("ldpbeam_shy").Shy
+    monkeypatch.setattr(registry, "_REGISTRY", {**registry._REGISTRY, shy.name: shy})
+
+
+@pytest.mark.parametrize("silence", [0.01, 0.3])
+def test_the_mechanism_keeps_every_law_that_applies(registered: None, silence: float) -> None:
+    options = {"silence": silence}
+    sizes = st.integers(2, 10).map(lambda size: (categories(size), options))
+    case = Case("shy", "shy", categories(5), options, sizes)
+    laws = [law for law, holds in LAWS.items() if holds(case)]
+    assert len(laws) > 10
+    for law in laws:
+        law(case)
+
+
+@pytest.mark.parametrize("silence", [0.0, 1.0])
+def test_an_option_that_cannot_be_is_refused(registered: None, silence: float) -> None:
+    with pytest.raises(ValueError, match="silence must be above 0 and below 1, found"):
+        build_mechanism("shy", categories(3), 1.0, silence=silence)
+
+
+@pytest.mark.slow
+def test_the_installed_package_perturbs_and_estimates(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+
+    def run(*arguments: object) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", *map(str, arguments)],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+
+    # Installing leaves files where the source lies.
+    source = shutil.copytree(EXAMPLE, tmp_path / "source")
+    run("pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target", site, source)
+    drinks = np.repeat(list(SHARES), [round(PEOPLE * share) for share in SHARES.values()])
+    (tmp_path / "people.csv").write_text("\n".join(["drink", *drinks]) + "\n", encoding="utf-8")
+    study = ["--study", EXAMPLE / "study.yaml"]
+    people = ["--attribute", "drink", "--input", "people.csv", "--value-column", "drink"]
+    run("ldpbeam", "perturb", *study, *people, "--output", "reports", "--seed", 3)
+    run("ldpbeam", "estimate", *study, "--input", "reports/*", "--output", "out")
+    lines = (tmp_path / "out" / "estimates.jsonl").read_text(encoding="utf-8").splitlines()
+    estimates = {line["name"]: line for line in map(json.loads, lines)}
+    found = estimates["app_only"]
+    # Four categories, epsilon 1, silence 0.3: p and q, and the deviation of an unbiased share.
+    own, other = 0.7 * math.e / (math.e + 3), 0.7 / (math.e + 3)
+    for name, share in SHARES.items():
+        chance = share * own + (1 - share) * other
+        deviation = math.sqrt(chance * (1 - chance) / PEOPLE) / (own - other)
+        assert abs(found["frequencies"][found["categories"].index(name)] - share) < 4 * deviation
