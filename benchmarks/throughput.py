@@ -30,7 +30,8 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
 from ldpbeam.mechanisms import NumericMechanism
 from ldpbeam.schemas.encodings import avro
-from ldpbeam.schemas.files.containers import read_blocks, read_header
+from ldpbeam.schemas.files.avro_blocks import read_blocks
+from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.study.models import Study
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, tally

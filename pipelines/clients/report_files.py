@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.schemas.encodings import avro
-from ldpbeam.schemas.files.containers import SYNC_SIZE
+from ldpbeam.schemas.files.avro_headers import SYNC_SIZE
 from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.study.times import rfc3339

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from ldpbeam.schemas.encodings import compression
 from ldpbeam.schemas.encodings.avro_records import Records
 from ldpbeam.schemas.encodings.avro_rows import Rows
-from ldpbeam.schemas.files.containers import Block, Header, write_block, write_header
+from ldpbeam.schemas.files.avro_blocks import Block
+from ldpbeam.schemas.files.avro_headers import Header, write_block, write_header
 from ldpbeam.schemas.reports.columns import Columns
 
 _WIDTHS = {"double": "<f8", "float": "<f4"}

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from ldpbeam.schemas.encodings import compression
 from ldpbeam.schemas.encodings.avro_rows import BATCH_BYTES, BATCH_REPORTS
 from ldpbeam.schemas.encodings.avro_schemas import Shape, without_logical_types
-from ldpbeam.schemas.files.containers import SYNC_SIZE, Block, Header
+from ldpbeam.schemas.files.avro_blocks import Block
+from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, Header
 from ldpbeam.schemas.reports.columns import Columns, decoded
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 

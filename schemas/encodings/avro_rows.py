@@ -10,7 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpbeam.schemas.encodings import compression
-from ldpbeam.schemas.files.containers import Block, Header
+from ldpbeam.schemas.files.avro_blocks import Block
+from ldpbeam.schemas.files.avro_headers import Header
 from ldpbeam.schemas.reports.columns import Columns, decoded
 
 #: Records are gathered into batches of about this many reports, or of this many bytes.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import IO
 
-from ldpbeam.schemas.files import containers, parquet
+from ldpbeam.schemas.files import avro_headers, parquet
 
 _GZIP = b"\x1f\x8b"
 #: Enough of a file's start to tell its format.
@@ -30,9 +30,9 @@ def file_kind(stream: IO[bytes]) -> str:
     stream.seek(0)
     if not start:
         return "an empty file"
-    if start.startswith(containers.MAGIC):
+    if start.startswith(avro_headers.MAGIC):
         try:
-            return _record_kind(containers.read_header(stream).writer_schema)
+            return _record_kind(avro_headers.read_header(stream).writer_schema)
         except ValueError as error:
             return f"{_DAMAGED} ({error})"
         finally:

@@ -21,7 +21,8 @@ from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.encodings.arrow_sizes import expanded_bytes, sizes_of
 from ldpbeam.schemas.encodings.avro_records import RecordReader
 from ldpbeam.schemas.encodings.avro_schemas import measure
-from ldpbeam.schemas.files.containers import Block, read_blocks, read_header, refuse_damaged_marker
+from ldpbeam.schemas.files.avro_blocks import Block, read_blocks, refuse_damaged_marker
+from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.reports.columns import Columns, decoded
 
 BAD_MESSAGE = "bad_message"

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.schemas.encodings import avro
@@ -32,6 +31,7 @@ from ldpbeam.schemas.messages.binary import (
     decode_objects,
     decode_stream,
 )
+from ldpbeam.schemas.messages.placed import ids_of, placed
 from ldpbeam.schemas.reports.columns import Columns
 
 UNKNOWN_CONTENT_TYPE = "unknown_content_type"
@@ -165,55 +165,6 @@ def _guarded(decode: _Decode, messages: Sequence[Message], wanted: Columns) -> _
         yield BadMessage(message, 1, BAD_MESSAGE, str(error) or repr(error), message.data, None)
 
 
-@dataclass(frozen=True)
-class _Ids:
-    """The ids of some messages as columns: as text, and as numbers where they are such."""
-
-    text: pa.Array
-    numbers: pa.Array
-
-
-def _ids_of(messages: Sequence[Message]) -> _Ids:
-    ids = [message.id for message in messages]
-    numbers = [int(own) if re.fullmatch("[0-9]{1,19}", own) else -1 for own in ids]
-    sane = [number if 0 <= number < 2**63 else None for number in numbers]
-    return _Ids(pa.array(ids, pa.string()), pa.array(sane, pa.int64()))
-
-
-def _placed(
-    batch: pa.RecordBatch,
-    ids: _Ids,
-    which: NDArray[np.int64],
-    row: NDArray[np.int64],
-    wanted: Columns,
-    *,
-    single: bool = False,
-) -> pa.RecordBatch:
-    """A decoded batch whose reports have their messages' places and, where they have none, ids.
-
-    Args:
-        batch: its own position and row are replaced.
-        ids: of all messages.
-        which: each report's message, as an index.
-        row: each report's place in it.
-        wanted: says the order of columns.
-        single: whether each report is a message of its own.
-    """
-    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    messages = pa.array(which)
-    own = columns.get("report_id")
-    if own is None or own.null_count:
-        derived = ids.text.take(messages)
-        if not single:
-            derived = pc.binary_join_element_wise(derived, pc.cast(pa.array(row), pa.string()), "/")
-        derived = pc.cast(derived, pa.binary())
-        columns["report_id"] = derived if own is None else pc.coalesce(own, derived)
-    columns |= {"position": ids.numbers.take(messages), "row": pa.array(row)}
-    names = [name for name in (*wanted.names, "position", "row") if name in columns]
-    placed = pa.RecordBatch.from_pydict({name: columns[name] for name in names})
-    return placed.replace_schema_metadata(batch.schema.metadata)
-
-
 def _decode_reports(messages: Sequence[Message], wanted: Columns) -> _Decoded:
     """Messages that are a JSON object each."""
     whole, texts = [], []
@@ -248,7 +199,7 @@ def _decode_text(
     starts = np.cumsum([1, *(len(own) + 1 for own in texts)])[:-1]
     breaks = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n"))
     before = np.searchsorted(breaks, starts)
-    ids = _ids_of(messages)
+    ids = ids_of([message.id for message in messages])
 
     def places(positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         which = np.searchsorted(starts, positions, side="right") - 1
@@ -262,17 +213,17 @@ def _decode_text(
             yield BadMessage(message, item.reports, NOT_JSON, item.problem, data, int(row[0]))
         else:
             which, row = places(item.column("position").to_numpy())
-            yield _placed(item, ids, which, row, wanted, single=single)
+            yield placed(item, ids, which, row, wanted, single=single)
 
 
 def _decode_objects(messages: Sequence[Message], wanted: Columns, writer_schemas: Sequence[Any]) -> _Decoded:
-    ids = _ids_of(messages)
+    ids = ids_of([message.id for message in messages])
     for item in decode_objects([message.data for message in messages], wanted, writer_schemas):
         if isinstance(item, BadPart):
             yield _bad(messages[item.place], item, 0)
         else:
             which = item.column("position").to_numpy()
-            yield _placed(item, ids, which, np.zeros_like(which), wanted, single=True)
+            yield placed(item, ids, which, np.zeros_like(which), wanted, single=True)
 
 
 def _decode_container(messages: Sequence[Message], wanted: Columns) -> _Decoded:
@@ -288,13 +239,13 @@ def _decode_batch(
 ) -> _Decoded:
     """What one message of many reports decodes to."""
     (message,) = messages
-    ids = _ids_of(messages)
+    ids = ids_of([message.id for message in messages])
     for item in items:
         if isinstance(item, BadPart):
             yield _bad(message, item, item.place)
         else:
             row = item.column("row").to_numpy()
-            yield _placed(item, ids, np.zeros_like(row), row, wanted)
+            yield placed(item, ids, np.zeros_like(row), row, wanted)
 
 
 def _bad(message: Message, part: BadPart, row: int) -> BadMessage:

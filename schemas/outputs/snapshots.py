@@ -18,14 +18,8 @@ from ldpbeam.domains import Integers
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.encodings.avro_values import DatumReader
 from ldpbeam.schemas.encodings.compression import plain
-from ldpbeam.schemas.files.containers import (
-    Block,
-    Header,
-    read_blocks,
-    read_header,
-    write_block,
-    write_header,
-)
+from ldpbeam.schemas.files.avro_blocks import Block, read_blocks
+from ldpbeam.schemas.files.avro_headers import Header, read_header, write_block, write_header
 from ldpbeam.schemas.files.kinds import STATISTICS, file_kind
 from ldpbeam.schemas.outputs.snapshot_checks import check_counts, check_record
 from ldpbeam.statistics import Moments, Statistic

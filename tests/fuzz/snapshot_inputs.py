@@ -16,7 +16,7 @@ from fuzz.avro_inputs import COMPRESS
 from fuzz.mutations import edge, mutated, zigzag
 from ldpbeam import Answers, tally
 from ldpbeam.schemas.encodings.avro import schema
-from ldpbeam.schemas.files.containers import write_header
+from ldpbeam.schemas.files.avro_headers import write_header
 from ldpbeam.schemas.outputs.snapshots import Snapshot, write_snapshots
 from ldpbeam.schemas.study.yaml_file import parse_study
 

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from ldpbeam.schemas.encodings import avro
-from ldpbeam.schemas.files import containers, json_lines, parquet
+from ldpbeam.schemas.files import avro_blocks, avro_headers, json_lines, parquet
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.models import Study
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -39,8 +39,8 @@ def read(path: Path, study: str = COLOURS) -> list[dict[str, Any]]:
     batches: list[Any] = []
     with path.open("rb") as stream:
         if path.suffix == ".avro":
-            header = containers.read_header(stream)
-            blocks = containers.read_blocks(stream, header, 0, path.stat().st_size)
+            header = avro_headers.read_header(stream)
+            blocks = avro_blocks.read_blocks(stream, header, 0, path.stat().st_size)
             batches = list(avro.decode_blocks(header, blocks, wanted))
         elif path.suffix == ".parquet":
             for index in range(len(parquet.row_groups(stream))):

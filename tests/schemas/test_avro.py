@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ldpbeam.schemas.encodings import avro
-from ldpbeam.schemas.files import containers
+from ldpbeam.schemas.files import avro_blocks, avro_headers
 from ldpbeam.schemas.reports.columns import Columns
 
 SYNC = bytes(range(100, 116))
@@ -28,7 +28,7 @@ REPORT = avro.schema("report")
 
 class Found(NamedTuple):
     rows: list[dict[str, Any]]
-    bad: list[containers.Block]
+    bad: list[avro_blocks.Block]
 
     @property
     def places(self) -> list[tuple[int, int]]:
@@ -36,11 +36,11 @@ class Found(NamedTuple):
 
 
 def read(data: bytes, start: int = 0, stop: int | None = None) -> Found:
-    header = containers.read_header(stream := io.BytesIO(data))
-    blocks = containers.read_blocks(stream, header, start, len(data) if stop is None else stop)
+    header = avro_headers.read_header(stream := io.BytesIO(data))
+    blocks = avro_blocks.read_blocks(stream, header, start, len(data) if stop is None else stop)
     found = Found([], [])
     for item in avro.decode_blocks(header, blocks, COLUMNS):
-        if isinstance(item, containers.Block):
+        if isinstance(item, avro_blocks.Block):
             found.bad.append(item)
         else:
             found.rows.extend(item.to_pylist())
@@ -101,7 +101,7 @@ def test_a_file_split_anywhere_gives_each_report_once(block_records: int) -> Non
     for cut in range(len(data) + 1):
         assert read(data, 0, cut).rows + read(data, cut).rows == whole.rows
     assert [row for at in range(len(data)) for row in read(data, at, at + 1).rows] == whole.rows
-    assert containers.read_header(io.BytesIO(data)).metadata == {"ldpbeam.service": "maps"}
+    assert avro_headers.read_header(io.BytesIO(data)).metadata == {"ldpbeam.service": "maps"}
 
 
 RECORDS = [
@@ -200,8 +200,8 @@ def test_a_truncated_file_loses_only_its_last_block(kept: int) -> None:
 def test_a_block_that_does_not_decompress_costs_itself(codec: str, at: int, schema: Any) -> None:
     records = fastavro.reader(io.BytesIO(fixed_file(3, 3))) if schema is FIXED else RECORDS[:3]
     data = file_of(schema, records, codec, per_block=1)
-    header = containers.read_header(stream := io.BytesIO(data))
-    first, second, third = containers.read_blocks(stream, header, 0, len(data))
+    header = avro_headers.read_header(stream := io.BytesIO(data))
+    first, second, third = avro_blocks.read_blocks(stream, header, 0, len(data))
     spoilt = bytearray(second.data)
     spoilt[at] ^= 0xFF
     found = read(data.replace(second.data, bytes(spoilt)))
@@ -220,7 +220,7 @@ def test_records_that_are_not_as_many_as_their_block_says_are_not_used(count: in
 
 def test_a_corrupt_huge_size_does_not_read_the_rest_of_the_file() -> None:
     stream = io.BytesIO(HEADER + frame(3, GOOD, size=2**40) + frame(3, GOOD) * 50_000)
-    blocks = containers.read_blocks(stream, containers.read_header(stream), 0, len(HEADER) + 1)
+    blocks = avro_blocks.read_blocks(stream, avro_headers.read_header(stream), 0, len(HEADER) + 1)
     assert [block.position for block in blocks] == [len(HEADER)]
     assert stream.tell() < 2**21
 
@@ -247,4 +247,4 @@ NO_HEADER += [HEADER.replace(*pair) for pair in WRONG]
 @pytest.mark.parametrize("data", NO_HEADER)
 def test_what_has_no_avro_header_is_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"no (Avro header|valid Avro schema)"):
-        containers.read_header(io.BytesIO(data))
+        avro_headers.read_header(io.BytesIO(data))

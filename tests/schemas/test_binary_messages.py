@@ -31,7 +31,7 @@ from sent_messages import (
     table,
 )
 
-from ldpbeam.schemas.files import containers
+from ldpbeam.schemas.files import avro_blocks, avro_headers
 from ldpbeam.schemas.messages import binary as binary_messages
 from ldpbeam.schemas.messages.decode import ARROW, JSON, Message
 
@@ -89,8 +89,8 @@ def test_a_corrupt_block_costs_only_itself_and_the_rows_after_it_keep_their_plac
     schema: Any, made: Any
 ) -> None:
     data = container(made, schema, per_block=100)
-    header = containers.read_header(stream := io.BytesIO(data))
-    blocks = list(containers.read_blocks(stream, header, 0, len(data)))
+    header = avro_headers.read_header(stream := io.BytesIO(data))
+    blocks = list(avro_blocks.read_blocks(stream, header, 0, len(data)))
     assert len(blocks) > 2
     second = blocks[1]
     spoilt = data.replace(second.data, second.data[:-1] + b"\xff\xff"[: 1 if schema is REPORT else 2], 1)
@@ -122,9 +122,9 @@ def record_schema(*kinds: Any) -> Any:
 
 
 def crafted(schema: Any, *blocks: tuple[int, bytes]) -> bytes:
-    containers.write_header(stream := io.BytesIO(), schema, {}, SYNC)
+    avro_headers.write_header(stream := io.BytesIO(), schema, {}, SYNC)
     for count, data in blocks:
-        containers.write_block(stream, count, data, SYNC)
+        avro_headers.write_block(stream, count, data, SYNC)
     return stream.getvalue()
 
 

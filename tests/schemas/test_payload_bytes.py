@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from ldpbeam.mechanisms import LocalHashing, OptimisedUnaryEncoding, SampledCoordinate
 from ldpbeam.schemas.encodings import avro
-from ldpbeam.schemas.files import containers, json_lines, parquet
+from ldpbeam.schemas.files import avro_blocks, avro_headers, json_lines, parquet
 from ldpbeam.schemas.files.json_lines import BadLine, decode_lines
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.reports.payloads import bytes_in, payload_column, payloads_in
@@ -288,9 +288,9 @@ def avro_file(
 def avro_rows(data: bytes) -> Iterator[tuple[int, pa.Array, int]]:
     """Each report's number as its user says, the column its payload stands in, and its place there."""
     stream = io.BytesIO(data)
-    header = containers.read_header(stream)
+    header = avro_headers.read_header(stream)
     places = set()
-    for batch in avro.decode_blocks(header, containers.read_blocks(stream, header, 0, len(data)), Columns()):
+    for batch in avro.decode_blocks(header, avro_blocks.read_blocks(stream, header, 0, len(data)), Columns()):
         assert isinstance(batch, pa.RecordBatch), batch
         own = list(zip(batch.column("position").to_pylist(), batch.column("row").to_pylist(), strict=True))
         assert not places & set(own)
@@ -324,8 +324,8 @@ def test_avro_has_them_as_fixed_as_bytes_and_in_unions(name: str, plain: bool, d
 def test_rows_of_a_block_of_several_kinds_keep_their_places() -> None:
     values = [0.5, b"abc", 1.5, b"ab", b"xyz", 2.5]
     stream = io.BytesIO(avro_file(["double", "bytes"], values, plain=False))
-    header = containers.read_header(stream)
-    blocks = containers.read_blocks(stream, header, 0, len(stream.getvalue()))
+    header = avro_headers.read_header(stream)
+    blocks = avro_blocks.read_blocks(stream, header, 0, len(stream.getvalue()))
     batches = list(avro.decode_blocks(header, blocks, Columns()))
     found = {}
     for batch in batches:

@@ -18,7 +18,7 @@ import pytest
 
 from ldpbeam import Answers, Attribute, tally
 from ldpbeam.schemas.encodings.avro import schema
-from ldpbeam.schemas.files.containers import write_block, write_header
+from ldpbeam.schemas.files.avro_headers import write_block, write_header
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots, write_snapshots
 from ldpbeam.schemas.study.models import Study
 

@@ -20,7 +20,7 @@ import zstandard
 from bounded import Decoded, bounded, decode_file, decode_message
 
 from ldpbeam.schemas.encodings import avro
-from ldpbeam.schemas.files import containers
+from ldpbeam.schemas.files import avro_headers
 
 SYNC = bytes(range(100, 116))
 FIXED = avro.fixed_report_schema({"user_id": 8})
@@ -33,10 +33,10 @@ def container(schema: Any, codec: str, *blocks: tuple[int, bytes], sync: bytes =
     text = schema if isinstance(schema, str) else json.dumps(schema)
     meta = {"avro.schema": text.encode(), "avro.codec": codec.encode()}
     stream = io.BytesIO()
-    header = {"magic": containers.MAGIC, "meta": meta, "sync": SYNC}
-    fastavro.schemaless_writer(stream, containers.HEADER_SCHEMA, header)
+    header = {"magic": avro_headers.MAGIC, "meta": meta, "sync": SYNC}
+    fastavro.schemaless_writer(stream, avro_headers.HEADER_SCHEMA, header)
     for count, data in blocks:
-        containers.write_block(stream, count, data, sync)
+        avro_headers.write_block(stream, count, data, sync)
     return stream.getvalue()
 
 
@@ -249,8 +249,8 @@ def test_a_block_of_more_than_128_mb_is_said_to_be_too_large(tmp_path: Path) -> 
     size = 130 * 2**20
     with (tmp_path / "file.avro").open("wb") as file:
         file.write(container(FIXED, "null"))
-        containers.write_block(file, size // WIDTH, bytes(size // WIDTH * WIDTH), SYNC)
-        containers.write_block(file, 10, bytes(10 * WIDTH), SYNC)
+        avro_headers.write_block(file, size // WIDTH, bytes(size // WIDTH * WIDTH), SYNC)
+        avro_headers.write_block(file, 10, bytes(10 * WIDTH), SYNC)
     found = bounded(decode_file, tmp_path / "file.avro")
     assert (found.reports, found.letters) == (10, 1)
     assert "128 MB" in found.problems[0]
@@ -260,5 +260,5 @@ def test_a_large_block_is_read_in_parts(tmp_path: Path) -> None:
     records = 4_000_000
     with (tmp_path / "file.avro").open("wb") as file:
         file.write(container(FIXED, "null"))
-        containers.write_block(file, records, bytes(records * WIDTH), SYNC)
+        avro_headers.write_block(file, records, bytes(records * WIDTH), SYNC)
     assert bounded(decode_file, tmp_path / "file.avro") == Decoded(records, {}, 0, [])

@@ -22,7 +22,7 @@ from apache_beam.testing.util import assert_that
 
 from ldpbeam.runners import direct
 from ldpbeam.schemas.encodings import avro
-from ldpbeam.schemas.files import containers, json_lines
+from ldpbeam.schemas.files import avro_blocks, json_lines
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.counts import COUNTS, accounting
 from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure
@@ -261,7 +261,7 @@ def test_a_file_that_is_cut_while_it_is_read_is_damaged(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(json_lines, "CHUNK_BYTES", 100)
-    monkeypatch.setattr(containers, "STEP_BYTES", 100)
+    monkeypatch.setattr(avro_blocks, "STEP_BYTES", 100)
     monkeypatch.setattr(files, "RANGE_BYTES", 5_000)
     path = tmp_path / "x"
     data = avro_bytes(codec="null") if kind == "avro" else lines()

@@ -14,7 +14,7 @@ from typing import IO, NamedTuple, cast
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.schemas.files import containers, json_lines, parquet
+from ldpbeam.schemas.files import avro_blocks, avro_headers, json_lines, parquet
 from ldpbeam.schemas.files.local_files import NotAFileError, refuse_special
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -119,8 +119,8 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
         with open_raw(path) as stream:
             start = stream.read(4096)
             stream.seek(0)
-            if start.startswith(containers.MAGIC):
-                containers.refuse_damaged_marker(stream, containers.read_header(stream))
+            if start.startswith(avro_headers.MAGIC):
+                avro_blocks.refuse_damaged_marker(stream, avro_headers.read_header(stream))
                 return ReportFile(path, size, "avro")
             if start.startswith(parquet.MAGIC):
                 parquet.row_groups(stream)

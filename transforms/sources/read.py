@@ -11,7 +11,8 @@ from apache_beam.io.filesystem import BeamIOError
 
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files import json_lines, parquet
-from ldpbeam.schemas.files.containers import Block, read_blocks, read_header
+from ldpbeam.schemas.files.avro_blocks import Block, read_blocks
+from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.counts import COUNTS, IN, count, damaged_file
 from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure, emit

@@ -1,0 +1,111 @@
+"""The header of Avro container files, and the framing that is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import IO, Any
+
+import fastavro
+
+from ldpbeam.schemas.encodings.avro_schemas import Shape, measure
+
+MAGIC = b"Obj\x01"
+SYNC_SIZE = 16
+HEADER_SCHEMA = {
+    "type": "record",
+    "name": "Header",
+    "fields": [
+        {"name": "magic", "type": {"type": "fixed", "name": "Magic", "size": 4}},
+        {"name": "meta", "type": {"type": "map", "values": "bytes"}},
+        {"name": "sync", "type": {"type": "fixed", "name": "Sync", "size": SYNC_SIZE}},
+    ],
+}
+#: No header has more bytes.
+MOST_HEADER_BYTES = 2**22
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the start of a container file says.
+
+    Attributes:
+        size: the header's length in bytes; the first block follows.
+        writer_schema: the schema its records were written with.
+        codec: null, deflate, snappy, ...
+        metadata: its text entries besides Avro's own.
+        sync: the marker after the header and each block.
+        shape: what its records can be.
+    """
+
+    size: int
+    writer_schema: Any
+    codec: str
+    metadata: Mapping[str, str]
+    sync: bytes
+    shape: Shape
+
+
+def read_header(stream: IO[bytes]) -> Header:
+    """The header at the start of a stream.
+
+    Raises:
+        ValueError: if there is none, it is too large, its schema is not valid, or a few bytes could be
+            endless records by it.
+    """
+    counted = _Counted(stream)
+    try:
+        found: Any = fastavro.schemaless_reader(counted, HEADER_SCHEMA, None)
+        writer_schema = json.loads(found["meta"]["avro.schema"])
+        shape = measure(writer_schema)
+    except ValueError as error:
+        raise ValueError(f"no Avro header: {error}") from None
+    except Exception as error:  # a damaged header can fail in any of fastavro's ways
+        raise ValueError(f"no Avro header: {error!r}") from None
+    if found["magic"] != MAGIC:
+        raise ValueError("no Avro header")
+    return Header(
+        size=counted.taken,
+        writer_schema=writer_schema,
+        codec=found["meta"].get("avro.codec", b"null").decode("utf-8", "replace"),
+        metadata={
+            key: value.decode("utf-8", "replace")
+            for key, value in found["meta"].items()
+            if not key.startswith("avro.")
+        },
+        sync=found["sync"],
+        shape=shape,
+    )
+
+
+class _Counted:
+    """A stream that counts what was read from it."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.taken = 0
+
+    def read(self, size: int) -> bytes:
+        if not 0 <= size <= MOST_HEADER_BYTES - self.taken:
+            raise ValueError(f"it is longer than {MOST_HEADER_BYTES // 2**20} MB")
+        part = self._stream.read(size)
+        self.taken += len(part)
+        return part
+
+
+def write_header(
+    stream: IO[bytes], writer_schema: Any, metadata: Mapping[str, str], sync: bytes, codec: str = "null"
+) -> None:
+    """The header of a container file, whose blocks are compressed by who writes them."""
+    meta = {"avro.schema": json.dumps(writer_schema).encode(), "avro.codec": codec.encode()}
+    meta |= {key: value.encode() for key, value in metadata.items()}
+    fastavro.schemaless_writer(stream, HEADER_SCHEMA, {"magic": MAGIC, "meta": meta, "sync": sync})
+
+
+def write_block(stream: IO[bytes], records: int, data: bytes, sync: bytes) -> None:
+    """One block of a container file."""
+    fastavro.schemaless_writer(stream, "long", records)
+    fastavro.schemaless_writer(stream, "long", len(data))
+    stream.write(data)
+    stream.write(sync)

@@ -1,0 +1,63 @@
+"""Reports that were decoded from messages get the places and the ids of their messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ldpbeam.schemas.reports.columns import Columns
+
+
+@dataclass(frozen=True)
+class Ids:
+    """The ids of some messages as columns: as text, and as numbers where they are such."""
+
+    text: pa.Array
+    numbers: pa.Array
+
+
+def ids_of(names: Sequence[str]) -> Ids:
+    """The ids of messages as columns."""
+    numbers = [int(own) if re.fullmatch("[0-9]{1,19}", own) else -1 for own in names]
+    sane = [number if 0 <= number < 2**63 else None for number in numbers]
+    return Ids(pa.array(names, pa.string()), pa.array(sane, pa.int64()))
+
+
+def placed(
+    batch: pa.RecordBatch,
+    ids: Ids,
+    which: NDArray[np.int64],
+    row: NDArray[np.int64],
+    wanted: Columns,
+    *,
+    single: bool = False,
+) -> pa.RecordBatch:
+    """A decoded batch whose reports have their messages' places and, where they have none, ids.
+
+    Args:
+        batch: its own position and row are replaced.
+        ids: of all messages.
+        which: each report's message, as an index.
+        row: each report's place in it.
+        wanted: says the order of columns.
+        single: whether each report is a message of its own.
+    """
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    messages = pa.array(which)
+    own = columns.get("report_id")
+    if own is None or own.null_count:
+        derived = ids.text.take(messages)
+        if not single:
+            derived = pc.binary_join_element_wise(derived, pc.cast(pa.array(row), pa.string()), "/")
+        derived = pc.cast(derived, pa.binary())
+        columns["report_id"] = derived if own is None else pc.coalesce(own, derived)
+    columns |= {"position": ids.numbers.take(messages), "row": pa.array(row)}
+    names = [name for name in (*wanted.names, "position", "row") if name in columns]
+    found = pa.RecordBatch.from_pydict({name: columns[name] for name in names})
+    return found.replace_schema_metadata(batch.schema.metadata)
