@@ -72,7 +72,7 @@ def test_the_installed_package_perturbs_and_estimates(tmp_path: Path) -> None:
     run("pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target", site, source)
     drinks = np.repeat(list(SHARES), [round(PEOPLE * share) for share in SHARES.values()])
     (tmp_path / "people.csv").write_text("\n".join(["drink", *drinks]) + "\n", encoding="utf-8")
-    study = ["--study", EXAMPLE / "study.yaml"]
+    study = ["--study", EXAMPLE / "drinks.yaml"]
     people = ["--attribute", "drink", "--input", "people.csv", "--value-column", "drink"]
     run("ldpbeam", "perturb", *study, *people, "--output", "reports", "--seed", 3)
     run("ldpbeam", "estimate", *study, "--input", "reports/*", "--output", "out")
