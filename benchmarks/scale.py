@@ -58,8 +58,8 @@ from ldpbeam.transforms.windows.aggregate import CombineStatistics
 from ldpbeam.transforms.windows.coders import GroupKey, Statistics, StatisticsCoder
 from ldpbeam.transforms.windows.cut import GATHERED_REPORTS, SplitByStepAndKey
 from ldpbeam.transforms.windows.panes import CombineGroups
-from ldpbeam.transforms.windows.stream_users import REMEMBERED_WINDOWS
 from ldpbeam.transforms.windows.stream_windows import SplitByWindow
+from ldpbeam.windows import REMEMBERED_WINDOWS
 
 # Dollars, us-central1, of cloud.google.com/dataflow/pricing, as Beam 2.77 has them for its own benchmarks
 # (apache_beam/testing/load_tests/dataflow_cost_consts.py).

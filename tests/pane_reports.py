@@ -19,7 +19,7 @@ from ldpbeam.schemas.study.models import Study
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.reports.validate import ValidateReports, wanted_columns
-from ldpbeam.transforms.windows.spans import Span
+from ldpbeam.windows import Span
 
 SECOND = 1000
 _NUMBERS = "{numeric: [0, 10]}"

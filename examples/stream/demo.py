@@ -25,8 +25,8 @@ import numpy as np
 import pubsub
 from numpy.typing import NDArray
 
-from ldpbeam.schemas.study.times import milliseconds
 from ldpbeam.schemas.study.yaml_file import read_study
+from ldpbeam.times import milliseconds
 
 STUDY = Path(__file__).with_name("rides.yaml")
 WINDOW = 10_000

@@ -20,7 +20,7 @@ from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files.avro_headers import SYNC_SIZE
 from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY
 from ldpbeam.schemas.reports.payloads import payload_column
-from ldpbeam.schemas.study.times import rfc3339
+from ldpbeam.times import rfc3339
 
 #: A file has at most this many reports.
 FILE_REPORTS = 2**22

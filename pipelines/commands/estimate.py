@@ -35,10 +35,10 @@ from ldpbeam.pipelines.terminal import shown
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.study.compile import attribute_of
 from ldpbeam.schemas.study.models import Study
-from ldpbeam.schemas.study.times import rfc3339
+from ldpbeam.times import rfc3339
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.windows.cut import beam_windows
-from ldpbeam.transforms.windows.spans import FAR, Span, whole_windows
+from ldpbeam.windows import FAR, Span, whole_windows
 
 
 def estimate_command(parser: Parser, arguments: list[str]) -> int:

@@ -14,7 +14,7 @@ from ldpbeam.mechanisms import Mechanism, SampledCoordinate
 from ldpbeam.pipelines.runs.costs import slow_parts
 from ldpbeam.schemas.study.compile import attribute_of
 from ldpbeam.schemas.study.models import AttributeModel, ServiceModel, Study
-from ldpbeam.schemas.study.times import format_duration, rfc3339
+from ldpbeam.times import format_duration, rfc3339
 
 
 def explain(study: Study) -> list[str]:
@@ -108,7 +108,7 @@ def _windows(study: Study) -> str:
     if study.windows is None:
         return "There are no windows: all reports are one."
     windows = study.windows
-    sliding = f", one starting every {format_duration(windows.starts_every)}" if windows.slides else ""
+    sliding = f", one starting every {format_duration(windows.period)}" if windows.slides else ""
     early = (
         f", and an early estimate of a window comes each time {windows.early_reports:,} more of its reports "
         "are in"

@@ -34,7 +34,7 @@ from ldpbeam.pipelines.runs.stream_watch import run_until_stopped, submit
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.schemas.study.times import rfc3339
+from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.validate import wanted_columns
 from ldpbeam.transforms.sources.decoding import left_on_record
 from ldpbeam.transforms.sources.feeds import Feed

@@ -15,7 +15,7 @@ from ldpbeam.domains import KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.pipelines.clients.people import People
 from ldpbeam.schemas.study.compile import attribute_of
 from ldpbeam.schemas.study.models import Study
-from ldpbeam.schemas.study.times import milliseconds
+from ldpbeam.times import milliseconds
 
 
 def errors_of(record: Mapping[str, Any], study: Study, people: People) -> dict[str, float]:

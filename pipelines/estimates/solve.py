@@ -10,7 +10,7 @@ from ldpbeam.estimators import Estimate, Progress, estimate, starts_warm
 from ldpbeam.schemas.outputs.estimates import estimate_record
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.models import EstimateModel, Study
-from ldpbeam.schemas.study.times import milliseconds
+from ldpbeam.times import milliseconds
 
 #: Makes a progress callback for one estimate, from its name.
 Watch = Callable[[str], Progress]

@@ -17,7 +17,7 @@ from ldpbeam.pipelines.terminal import shown
 from ldpbeam.schemas.outputs.estimates import write_json_lines
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.compile import attribute_of
-from ldpbeam.schemas.study.times import rfc3339
+from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.write import make_folder, replacing, snapshot_name, write_window
 from ldpbeam.transforms.sources.journal import OpenWindow, stopped_at
 from ldpbeam.transforms.windows.panes import EARLY

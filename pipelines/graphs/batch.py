@@ -25,8 +25,9 @@ from ldpbeam.transforms.reports.validate import ValidateReports, wanted_columns
 from ldpbeam.transforms.sources.files import BadFile, ReportFile
 from ldpbeam.transforms.sources.read import ReadReports
 from ldpbeam.transforms.windows.aggregate import Aggregate
-from ldpbeam.transforms.windows.spans import EVERYTHING, LeaveOutside, Span
+from ldpbeam.transforms.windows.spans import LeaveOutside
 from ldpbeam.transforms.windows.users import GroupUsers
+from ldpbeam.windows import EVERYTHING, Span
 
 #: A partition of users holds about this many bytes of input.
 PARTITION_BYTES = 24 * 2**20

@@ -38,7 +38,7 @@ from ldpbeam.pipelines.runs.output import (
     write_json,
 )
 from ldpbeam.schemas.outputs.estimates import write_json_lines
-from ldpbeam.schemas.study.times import milliseconds, rfc3339
+from ldpbeam.times import milliseconds, rfc3339
 from ldpbeam.transforms.outputs.write import (
     make_folder,
     replacing,
@@ -47,7 +47,7 @@ from ldpbeam.transforms.outputs.write import (
     window_name,
 )
 from ldpbeam.transforms.sources.journal import RUNS
-from ldpbeam.transforms.windows.spans import EVERYTHING, Span
+from ldpbeam.windows import EVERYTHING, Span
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.output import ESTIMATES, STATISTICS, files_in
 from ldpbeam.pipelines.runs.scheduled_runs import read_run_accounting
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
-from ldpbeam.schemas.study.times import rfc3339
+from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.write import opened, read_json_lines
 from ldpbeam.transforms.reports import counts
 from ldpbeam.transforms.sources import source

@@ -16,7 +16,7 @@ from ldpbeam.estimators import Estimate
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.models import AttributeModel
-from ldpbeam.schemas.study.times import rfc3339
+from ldpbeam.times import rfc3339
 
 
 def estimate_record(

@@ -22,6 +22,7 @@ from ldpbeam.estimators import check
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
 from ldpbeam.schemas.study.compile import attribute_of, compiled
 from ldpbeam.schemas.study.times import Duration, Time
+from ldpbeam.windows import Windows
 
 #: What a group or version field cannot be: user keys, above all, must not become names of groups.
 _OWN_COLUMNS = frozenset(
@@ -246,14 +247,9 @@ class WindowsModel(_Model):
         return self
 
     @property
-    def starts_every(self) -> int:
-        """Milliseconds from one window's start to the next one's."""
-        return self.period or self.size
-
-    @property
-    def slides(self) -> bool:
-        """Whether a window starts before the one before it has ended, so that reports lie in several."""
-        return self.starts_every < self.size
+    def windows(self) -> Windows:
+        """The windows as every stage sees them."""
+        return Windows(self.size, self.period or self.size, self.allowed_lateness, self.early_reports)
 
 
 class GroupsModel(_Model):
@@ -274,7 +270,9 @@ class Study(_Model):
 
     study: Name
     attributes: dict[Name, AttributeModel] = Field(min_length=1)
-    windows: WindowsModel | None = Field(None, description="leave out for one window over everything")
+    windows_model: WindowsModel | None = Field(
+        None, alias="windows", description="leave out for one window over everything"
+    )
     groups: GroupsModel | None = None
     duplicates: Literal["drop", "keep"] = Field(
         "drop", description="keep: no report is compared with another, and users are not grouped"
@@ -287,6 +285,11 @@ class Study(_Model):
         gt=0,
         description="users whose reports in a window spent more are counted in the ledger",
     )
+
+    @property
+    def windows(self) -> Windows | None:
+        """The windows, None for one over everything."""
+        return None if self.windows_model is None else self.windows_model.windows
 
     @property
     def group_users(self) -> bool:

@@ -1,4 +1,4 @@
-"""Times and durations as people write them, and as epoch milliseconds."""
+"""Times and durations as people write them in a study file, for pydantic."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+from ldpbeam.times import UNITS, format_duration, rfc3339
+
 _WRITE_DURATION = "write a whole number and a unit: ms, s, m, h, d or w, as in 90s or 1h"
-_LONGEST = 365_000 * _UNITS["d"]
+_LONGEST = 365_000 * UNITS["d"]
 _DURATION = re.compile(r"\s*(\d+)\s*(ms|s|m|h|d|w)\s*")
 
 
@@ -19,7 +20,7 @@ def _milliseconds(value: object) -> object:
         match = _DURATION.fullmatch(value)
         if match is None:
             raise ValueError(_WRITE_DURATION)
-        milliseconds = int(match[1]) * _UNITS[match[2]]
+        milliseconds = int(match[1]) * UNITS[match[2]]
         if milliseconds > _LONGEST:
             raise ValueError(f"the longest duration is {format_duration(_LONGEST)}")
         return milliseconds
@@ -36,29 +37,6 @@ def _epoch(value: object) -> object:
             raise ValueError("write a time with its zone, as in 2026-11-20T10:00:00Z")
         return (value - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
     raise ValueError("write a time with its zone, as in 2026-11-20T10:00:00Z")
-
-
-def format_duration(milliseconds: int) -> str:
-    """A duration as study files write it, in the largest unit that divides it."""
-    if milliseconds == 0:
-        return "0s"
-    for unit, size in sorted(_UNITS.items(), key=lambda pair: -pair[1]):
-        if milliseconds % size == 0:
-            return f"{milliseconds // size}{unit}"
-    raise AssertionError("every whole number of milliseconds has a unit")
-
-
-def rfc3339(time: int) -> str:
-    """A time in epoch milliseconds as RFC 3339 text in UTC, with milliseconds only where there are some."""
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time)
-    timespec = "milliseconds" if time % 1000 else "seconds"
-    return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
-
-
-def milliseconds(text: str) -> int:
-    """The inverse of :func:`rfc3339`."""
-    elapsed = datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=UTC)
-    return elapsed // timedelta(milliseconds=1)
 
 
 Duration = Annotated[

@@ -34,7 +34,7 @@ _MODELS = (
     WindowsModel,
     GroupsModel,
 )
-_KEYS = sorted({key for model in _MODELS for key in model.model_fields})
+_KEYS = sorted({field.alias or key for model in _MODELS for key, field in model.model_fields.items()})
 
 #: No study has a longer text, is nested more deeply, or has more values with its aliases written out.
 MOST_CHARACTERS, MOST_LEVELS, MOST_VALUES = 2**22, 50, 200_000
@@ -143,7 +143,7 @@ def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
 
 def fingerprint(study: Study) -> str:
     """32 hexadecimal digits of everything the study says."""
-    return hashlib.sha256(study.model_dump_json().encode()).hexdigest()[:32]
+    return hashlib.sha256(study.model_dump_json(by_alias=True).encode()).hexdigest()[:32]
 
 
 # YAML 1.1 wants a point and a sign in a number with an exponent; people write 1e-4.

@@ -24,8 +24,8 @@ from stream_messages import (
 from stream_runs import answers, closes, run_batch, statistics_of, streaming
 
 from ldpbeam.pipelines.estimates.write_panes import estimate_id
-from ldpbeam.schemas.study.times import rfc3339
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.times import rfc3339
 
 pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
 pytestmark = pytest.mark.slow

@@ -15,8 +15,8 @@ from rich.console import Console
 from ldpbeam.pipelines.clients.people import People
 from ldpbeam.pipelines.estimates.compare import errors_of
 from ldpbeam.pipelines.estimates.tables import print_estimates
-from ldpbeam.schemas.study.times import rfc3339
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.times import rfc3339
 
 HOUR = 3_600_000
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z

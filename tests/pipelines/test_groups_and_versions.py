@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.schemas.study.times import rfc3339
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import merge
+from ldpbeam.times import rfc3339
 
 HOUR = 3_600_000
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z

@@ -18,8 +18,8 @@ import pytest
 from ldpbeam.pipelines.estimates import stages as estimate
 from ldpbeam.pipelines.estimates.rollup import read_all
 from ldpbeam.pipelines.runs import scheduled
-from ldpbeam.schemas.study.times import milliseconds, rfc3339
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.times import milliseconds, rfc3339
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

@@ -30,8 +30,8 @@ from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.outputs.estimates import estimate_record, write_avro, write_json_lines
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.models import AttributeModel
-from ldpbeam.schemas.study.times import milliseconds as milliseconds_of
-from ldpbeam.schemas.study.times import rfc3339
+from ldpbeam.times import milliseconds as milliseconds_of
+from ldpbeam.times import rfc3339
 
 SYNC = bytes(range(16))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

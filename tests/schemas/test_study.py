@@ -16,8 +16,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from ldpbeam import Attribute, Categories, Numeric
 from ldpbeam.schemas.study import models
 from ldpbeam.schemas.study.models import Study
-from ldpbeam.schemas.study.times import Duration, Time, format_duration
+from ldpbeam.schemas.study.times import Duration, Time
 from ldpbeam.schemas.study.yaml_file import fingerprint, parse_study
+from ldpbeam.times import format_duration
 
 DURATIONS: TypeAdapter[int] = TypeAdapter(Duration)
 TIMES: TypeAdapter[int] = TypeAdapter(Time)
@@ -142,7 +143,7 @@ def test_a_study_survives_pickling_and_json(commute_text: str, versions: str) ->
     pickled = pickle.loads(pickle.dumps(study))
     assert pickled == study
     assert pickled.attribute("minutes") == study.attribute("minutes")
-    parsed = Study.model_validate_json(study.model_dump_json())
+    parsed = Study.model_validate_json(study.model_dump_json(by_alias=True))
     assert parsed == study
     assert fingerprint(parsed) == fingerprint(study)
 
@@ -234,7 +235,9 @@ def test_the_json_schema_names_every_key() -> None:
     found = {"Study": schema, **schema["$defs"]}
     ours = [m for m in vars(models).values() if isinstance(m, type) and issubclass(m, BaseModel)]
     named = {
-        m.__name__: set(m.model_fields) for m in ours if m.__module__ == models.__name__ and m.model_fields
+        m.__name__: {field.alias or name for name, field in m.model_fields.items()}
+        for m in ours
+        if m.__module__ == models.__name__ and m.model_fields
     }
     assert len(named) == 8
     assert {name: set(found[name]["properties"]) for name in named} == named

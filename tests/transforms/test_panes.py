@@ -20,6 +20,7 @@ from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.windows import stream_users
 from ldpbeam.transforms.windows.coders import Statistics
 from ldpbeam.transforms.windows.panes import CombineGroups, _Window
+from ldpbeam.windows import REMEMBERED_WINDOWS
 
 WINDOW = (0, 10_000)
 
@@ -206,7 +207,7 @@ def test_a_window_is_kept_until_no_report_can_be_on_its_way() -> None:
     window.advance(12_000)
     assert window.key.kept == {"statistics", "fired", "due"}
     # Partitions speak once more when no report is waited for, and forget a millisecond before this does.
-    last = 30_000 + stream_users.REMEMBERED_WINDOWS * 10_000
+    last = 30_000 + REMEMBERED_WINDOWS * 10_000
     assert told(window.gain(BOB) + window.advance(last)) == [(1, "late", 2)]
     window.advance(last + 1)
     assert not window.key.kept

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import pickle
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +21,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.runners import direct
-from ldpbeam.schemas.study.models import WindowsModel
 from ldpbeam.transforms.reports.batches import WATERMARK
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure
@@ -30,6 +28,7 @@ from ldpbeam.transforms.sources import source
 from ldpbeam.transforms.sources.feeds import Feed, OpenFeed, Parcel
 from ldpbeam.transforms.sources.journal import OpenWindow, ask_to_stop, named_windows, stopped_at
 from ldpbeam.transforms.sources.source import Progress, Reading, ReadStream, Taken, Unpack, progress
+from ldpbeam.windows import Windows
 
 SECOND = 1000
 WEEK = 7 * 86_400 * SECOND
@@ -110,14 +109,12 @@ class Fake(Feed):
 class Driven:
     """A reader of the source, driven as Beam drives it."""
 
-    def __init__(
-        self, output: Path, windows: str = "10s", period: str | None = None, reader: int = 0, **given: Any
-    ) -> None:
+    def __init__(self, output: Path, period: int = 10 * SECOND, reader: int = 0, **given: Any) -> None:
         self.now = NOW
         self.output = str(output)
-        model = {"size": windows, "period": period, "allowed_lateness": "20s"}
+        windows = Windows(10 * SECOND, period, 20 * SECOND)
         feed = Fake()
-        own = {"feed": feed, "attributes": ("x", "y"), "windows": WindowsModel.model_validate(model)}
+        own = {"feed": feed, "attributes": ("x", "y"), "windows": windows}
         self.reading = Reading(
             **{**own, "output": self.output, "run": feed.label, "disorder": DISORDER, **given}
         )
@@ -472,7 +469,7 @@ def test_it_names_the_windows_of_the_attributes_of_the_study(drive: Drive) -> No
 
 
 def test_of_windows_that_slide_it_names_all_that_hold_a_report(drive: Drive) -> None:
-    driven = drive(period="4s")
+    driven = drive(period=4 * SECOND)
     driven.come(-7)
     driven.make_safe()
     held = {(own.start, own.end) for own in driven.named}
@@ -776,7 +773,7 @@ def test_on_an_engine_one_reader_reads_a_run_to_its_end(
     WAITING[feed.name] = deque(
         Parcel([batch(time)], [LETTER] if time == at(-10) else [], [f"r{time}"], NOW) for time in times
     )
-    windows = WindowsModel.model_validate({"size": "10s"})
+    windows = Windows(10 * SECOND, 10 * SECOND)
     reading = Reading(feed, ("x",), windows, str(tmp_path), feed.name, DISORDER, stop_when_idle=200)
     GIVEN[feed.name] = [], Counter()
     with beam.Pipeline(runner=direct.runner()) as pipeline:
@@ -793,30 +790,15 @@ def test_on_an_engine_one_reader_reads_a_run_to_its_end(
 
 
 def test_a_source_is_the_same_bytes_wherever_it_has_been() -> None:
-    windows = WindowsModel.model_validate({"size": "10s"})
+    windows = Windows(10 * SECOND, 10 * SECOND)
     made = pickler.dumps(source._Source(Reading(Fake(done=MANY), ("x",), windows, "out", "run", DISORDER)))
     # A worker never has the source that was made, but what came over the wire.
     first = pickler.dumps(pickler.loads(made))
     assert pickler.dumps(pickler.loads(first)) == first
 
 
-def scrambled() -> set[str]:
-    """A set whose copy in a pickle has another order; names of fields may be one, as strings are hashed."""
-    for pair in itertools.combinations([f"field {number}" for number in range(1000)], 2):
-        if list(found := set(pair)) != list(pickle.loads(pickle.dumps(found))):
-            return found
-    raise AssertionError("one pair in sixteen is one")
-
-
-def test_a_source_is_the_same_bytes_whatever_sets_are_in_it() -> None:
-    windows = WindowsModel.model_construct(scrambled(), size=10 * SECOND, period=None, allowed_lateness=0)
-    made = pickler.dumps(source._Source(Reading(Fake(), ("x",), windows, "out", "run", DISORDER)))
-    first = pickler.dumps(pickler.loads(made))
-    assert pickler.dumps(pickler.loads(first)) == first
-
-
 def test_a_reader_in_anothers_place_goes_on_with_its_feed_and_its_watermark(tmp_path: Path) -> None:
-    windows = WindowsModel.model_validate({"size": "10s"})
+    windows = Windows(10 * SECOND, 10 * SECOND)
     reading = Reading(Fake(), ("x",), windows, str(tmp_path), "taken over", DISORDER)
     made = source._Source(reading)
     first = made.create_reader(None, None)

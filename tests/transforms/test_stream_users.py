@@ -23,7 +23,7 @@ from ldpbeam.statistics import empty, merge
 from ldpbeam.transforms.windows import stream_users as stage
 from ldpbeam.transforms.windows.coders import Statistics
 from ldpbeam.transforms.windows.panes import CombineGroups, _Window
-from ldpbeam.transforms.windows.stream_windows import windows_of
+from ldpbeam.windows import REMEMBERED_WINDOWS
 
 #: All in one window of ten seconds: two services, some users twice, some report ids twice.
 WINDOW = (0, 10_000)
@@ -87,7 +87,7 @@ def test_the_windows_of_a_batch_run_are_those_folded_one_by_one(name: str) -> No
     by_window: dict[tuple[int, int], list[pa.RecordBatch]] = {}
     for batch in batches:
         times = np.array(times_of(batch))
-        for bounds in {own for time in times.tolist() for own in windows_of(study.windows, time)}:
+        for bounds in {own for time in times.tolist() for own in study.windows.windows_of(time)}:
             inside = (times >= bounds[0]) & (times < bounds[1])
             by_window.setdefault(bounds, []).append(batch.filter(pa.array(inside)))
     folded = {
@@ -276,9 +276,9 @@ def test_reports_go_when_none_is_waited_for_and_the_mark_when_none_can_be_on_its
     assert key.key.kept == {"progress", "due"}
     key.come(CHO)
     assert key.key.kept == {"progress", "due"}, "what is late leaves nothing"
-    key.advance(30_000 + stage.REMEMBERED_WINDOWS * 10_000 - 1)
+    key.advance(30_000 + REMEMBERED_WINDOWS * 10_000 - 1)
     assert key.come(CHO) == (0, {"late": 1})
-    key.advance(30_000 + stage.REMEMBERED_WINDOWS * 10_000)
+    key.advance(30_000 + REMEMBERED_WINDOWS * 10_000)
     assert not key.key.kept
 
 

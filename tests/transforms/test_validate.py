@@ -24,7 +24,7 @@ from ldpbeam.transforms.joining.joins import join
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
 from ldpbeam.transforms.reports.validate import REASONS, ValidateReports, wanted_columns
-from ldpbeam.transforms.windows.spans import Span
+from ldpbeam.windows import Span
 
 STUDY = parse_study(
     """

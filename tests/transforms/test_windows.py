@@ -15,17 +15,17 @@ from apache_beam.testing.util import assert_that
 from apache_beam.transforms import window
 
 from ldpbeam.runners import direct
-from ldpbeam.schemas.study.models import WindowsModel
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.reports.partitions import partition
 from ldpbeam.transforms.windows import cut as stage
+from ldpbeam.windows import Windows
 
-HOUR = 3_600_000
+SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 NOVEMBER = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 
 
-def windows(size: str, period: str | None = None) -> WindowsModel:
-    return WindowsModel.model_validate({"size": size, "period": period})
+def windows(size: int, period: int | None = None) -> Windows:
+    return Windows(size, period or size)
 
 
 def batch_of(times: list[int], version: int = 0, first: int = 0, **columns: list[Any]) -> pa.RecordBatch:
@@ -40,11 +40,11 @@ def batch_of(times: list[int], version: int = 0, first: int = 0, **columns: list
     return tagged(pa.RecordBatch.from_pydict(data), "minutes", version)
 
 
-def windows_of(time: int, model: WindowsModel | None) -> list[tuple[int, int] | None]:
+def windows_of(time: int, model: Windows | None) -> list[tuple[int, int] | None]:
     """The windows of one report: those [k period, k period + size) that its time lies in."""
     if model is None:
         return [None]
-    period = model.period or model.size
+    period = model.period
     last = time // period
     starts = [k * period for k in range(last - model.size // period - 1, last + 1)]
     return [(start, start + model.size) for start in starts if start <= time < start + model.size]
@@ -62,19 +62,18 @@ class Spread(beam.DoFn):
 
 MODELS = [
     None,
-    windows("1h"),
-    windows("7s"),
-    windows("1h", "1h"),
-    windows("2h", "30m"),
-    windows("90m", "60m"),
-    windows("250ms", "100ms"),
-    windows("1001ms"),
-    windows("4009ms", "2003ms"),
+    windows(HOUR),
+    windows(7 * SECOND),
+    windows(2 * HOUR, 30 * MINUTE),
+    windows(90 * MINUTE, 60 * MINUTE),
+    windows(250, 100),
+    windows(1001),
+    windows(4009, 2003),
 ]
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: f"{m.size},{m.period}" if m else "none")
-def test_windowing_a_batch_is_windowing_its_reports(model: WindowsModel | None) -> None:
+def test_windowing_a_batch_is_windowing_its_reports(model: Windows | None) -> None:
     rng = random.Random(3)
     step = model.size if model else HOUR
     edges = [base + k * step + d for base in (0, NOVEMBER) for k in (-2, 0, 1) for d in (-1, 0, 1)]
@@ -117,7 +116,7 @@ def pieces_of(
 
 def test_pieces_are_gathered_until_the_bundle_ends() -> None:
     batches = [batch_of([k * HOUR + at for k in range(4)], first=4 * at) for at in range(10)]
-    early, late = pieces_of(stage.SplitByStepAndKey(windows("1h"), "user", 1), batches)
+    early, late = pieces_of(stage.SplitByStepAndKey(windows(HOUR), "user", 1), batches)
     assert early == []
     assert [(key, at, piece.num_rows) for key, piece, at in late] == [
         ("minutes/0", k * HOUR, 10) for k in range(4)
@@ -127,7 +126,7 @@ def test_pieces_are_gathered_until_the_bundle_ends() -> None:
 def test_a_bundle_hands_on_its_pieces_when_it_has_gathered_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage, "GATHERED_REPORTS", 10)
     batches = [batch_of([0, 1, HOUR, HOUR + 1], first=4 * at) for at in range(7)]
-    function = stage.SplitByStepAndKey(windows("1h"), "user", 1)
+    function = stage.SplitByStepAndKey(windows(HOUR), "user", 1)
     early, late = pieces_of(function, batches)
     # Twelve reports are the first multiple of a batch of four that reaches ten: twice, then four are left.
     assert [piece.num_rows for _, piece, _ in early] == [6, 6, 6, 6]
@@ -143,7 +142,7 @@ def test_a_piece_holds_one_step_one_partition_and_one_channel() -> None:
         batch_of(rng.integers(-5 * HOUR, 5 * HOUR, 200).tolist(), version, first=200 * version)
         for version in (0, 1)
     ]
-    _, late = pieces_of(stage.SplitByStepAndKey(windows("2h", "30m"), "user", 4), batches)
+    _, late = pieces_of(stage.SplitByStepAndKey(windows(2 * HOUR, 30 * MINUTE), "user", 4), batches)
     seen = 0
     for key, piece, at in late:
         assert set(np.asarray(piece.column("event_time")) // (HOUR // 2)) == {at // (HOUR // 2)}
@@ -173,18 +172,10 @@ def test_the_key_can_be_another_column() -> None:
         assert {f"minutes/{code}" for code in partition(piece.column("report_id"), 8)} == {key}
 
 
-@pytest.mark.parametrize(
-    ("size", "period", "step"),
-    [("1h", None, HOUR), ("2h", "30m", HOUR // 2), ("90m", "60m", HOUR // 2), ("7s", "3s", 1000)],
-)
-def test_the_step_is_what_size_and_period_share(size: str, period: str | None, step: int) -> None:
-    assert stage.step(windows(size, period)) == step
-
-
 def test_windows_that_overlap_sixty_times_are_the_most() -> None:
-    assert isinstance(stage.beam_windows(windows("1h", "1m")), window.SlidingWindows)
+    assert isinstance(stage.beam_windows(windows(HOUR, MINUTE)), window.SlidingWindows)
     with pytest.raises(ValueError, match=r"windows\.size is 61 times windows\.period") as caught:
-        stage.beam_windows(windows("61m", "1m"))
+        stage.beam_windows(windows(61 * MINUTE, MINUTE))
     assert "60 is the most: raise period or lower size" in str(caught.value)
 
 

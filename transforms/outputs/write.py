@@ -29,8 +29,8 @@ from apache_beam.io.localfilesystem import LocalFileSystem
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.outputs.snapshots import Snapshot, write_snapshots
 from ldpbeam.schemas.study.models import Study
-from ldpbeam.schemas.study.times import milliseconds
 from ldpbeam.schemas.study.yaml_file import fingerprint
+from ldpbeam.times import milliseconds
 from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.sources.files import literal, open_raw
 

@@ -21,7 +21,7 @@ from ldpbeam.schemas.study.models import ServiceModel, Study
 from ldpbeam.transforms.reports.batches import WATERMARK, tagged
 from ldpbeam.transforms.reports.counts import COUNTS, OUT_OF_RANGE, count
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, DeadLetter, Disclosure, emit, record_bytes
-from ldpbeam.transforms.windows.spans import EVERYTHING, FAR, Span
+from ldpbeam.windows import EVERYTHING, FAR, Span
 
 #: Longer user ids are no user ids: one of a megabyte would make its whole batch as wide.
 LONGEST_USER_ID = 256

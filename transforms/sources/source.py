@@ -7,7 +7,6 @@ with unbounded splittable reads: Prism and Flink.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import threading
 import time
@@ -31,16 +30,13 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from numpy.typing import NDArray
 
 from ldpbeam.schemas.reports.event_times import problems
-from ldpbeam.schemas.study.models import WindowsModel
 from ldpbeam.transforms.reports.batches import WATERMARK
 from ldpbeam.transforms.reports.counts import COUNTS, IN, count, damaged_file
 from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure, emit
 from ldpbeam.transforms.sources.feeds import Feed, OpenFeed, Parcel
 from ldpbeam.transforms.sources.journal import Journal, OpenWindow, asked_to_stop
 from ldpbeam.transforms.sources.watermark import OVER, Watermark
-from ldpbeam.transforms.windows.cut import step
-from ldpbeam.transforms.windows.stream_users import REMEMBERED_WINDOWS
-from ldpbeam.transforms.windows.stream_windows import FUTURE, windows_of
+from ldpbeam.windows import FUTURE, Windows
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
 #: Seconds after which a bundle ends, so that what it read becomes durable and is acknowledged.
@@ -72,22 +68,13 @@ class Reading:
 
     feed: Feed
     attributes: tuple[str, ...]
-    windows: WindowsModel
+    windows: Windows
     output: str
     run: str
     disorder: int
     stop_when_idle: int | None = None
     readers: int = 1
     stays: bool = False
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """An engine knows a source by the bytes of its pickle, and those of a model's sets change."""
-        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return _reading, (given | {"windows": self.windows.model_dump_json()},)
-
-
-def _reading(given: dict[str, Any]) -> Reading:
-    return Reading(**given | {"windows": WindowsModel.model_validate_json(given["windows"])})
 
 
 class Taken(NamedTuple):
@@ -222,7 +209,7 @@ class _Place:
 
     def __init__(self, reading: Reading, reader: int) -> None:
         self.key = (reading.run, reader)
-        kept = REMEMBERED_WINDOWS * reading.windows.size + reading.windows.allowed_lateness
+        kept = reading.windows.remembered + reading.windows.allowed_lateness
         self.journal = Journal(reading.output, reading.run, reader, kept)
         self.watermark = Watermark(reading.disorder)
         self.feed_name = reading.feed.name
@@ -443,13 +430,13 @@ def _plausible_times(batch: pa.RecordBatch) -> NDArray[np.int64]:
 
 def _windows(parcel: Parcel, reading: Reading, now: int) -> Iterator[OpenWindow]:
     """The windows of each attribute that a parcel has reports of."""
-    size = step(reading.windows)
+    size = reading.windows.step
     for batch in parcel.batches:
         for attribute, rows in _by_attribute(batch):
             own = _plausible_times(batch if rows is None else batch.filter(rows))
             if attribute in reading.attributes:
                 for place in np.unique(own[own < now + FUTURE] // size).tolist():
-                    for start, end in windows_of(reading.windows, place * size):
+                    for start, end in reading.windows.windows_of(place * size):
                         yield OpenWindow(attribute, start, end)
 
 

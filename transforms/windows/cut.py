@@ -7,7 +7,6 @@ would be.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -20,9 +19,9 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from numpy.typing import NDArray
 
-from ldpbeam.schemas.study.models import WindowsModel
 from ldpbeam.transforms.reports.batches import attribute_name, version_index
 from ldpbeam.transforms.reports.partitions import partition, split_by
+from ldpbeam.windows import Bounds, Windows
 
 #: A bundle hands its pieces on whenever it has gathered this many reports.
 GATHERED_REPORTS = 2**20
@@ -30,12 +29,7 @@ GATHERED_REPORTS = 2**20
 MOST_OVERLAP = 60
 
 
-def step(windows: WindowsModel) -> int:
-    """The window step in milliseconds."""
-    return math.gcd(windows.size, windows.starts_every)
-
-
-def beam_windows(windows: WindowsModel | None, joined: bool = True) -> window.WindowFn:
+def beam_windows(windows: Windows | None, joined: bool = True) -> window.WindowFn:
     """The window function of a study, whose users are joined or not.
 
     Raises:
@@ -47,15 +41,15 @@ def beam_windows(windows: WindowsModel | None, joined: bool = True) -> window.Wi
     size = Duration(micros=1000 * windows.size)
     if not windows.slides:
         return window.FixedWindows(size)
-    if joined and windows.size > MOST_OVERLAP * windows.starts_every:
+    if joined and windows.size > MOST_OVERLAP * windows.period:
         raise ValueError(
-            f"windows.size is {windows.size / windows.starts_every:.0f} times windows.period; every report "
+            f"windows.size is {windows.size / windows.period:.0f} times windows.period; every report "
             f"would be joined that often, and {MOST_OVERLAP} is the most: raise period or lower size"
         )
-    return window.SlidingWindows(size, Duration(micros=1000 * windows.starts_every))
+    return window.SlidingWindows(size, Duration(micros=1000 * windows.period))
 
 
-def window_bounds(bounds: window.BoundedWindow) -> tuple[int, int] | None:
+def window_bounds(bounds: window.BoundedWindow) -> Bounds | None:
     """(start, end) of a window in epoch milliseconds, None for the global one."""
     if isinstance(bounds, window.IntervalWindow):
         return bounds.start.micros // 1000, bounds.end.micros // 1000
@@ -71,8 +65,8 @@ class SplitByStepAndKey(beam.DoFn):
         partitions: how many partitions there are.
     """
 
-    def __init__(self, windows: WindowsModel | None, column: str, partitions: int) -> None:
-        self.step = step(windows) if windows else None
+    def __init__(self, windows: Windows | None, column: str, partitions: int) -> None:
+        self.step = windows.step if windows else None
         self.column = column
         self.partitions = partitions
         self._gathered: defaultdict[tuple[int, str, int, pa.Schema], list[pa.RecordBatch]]

@@ -27,7 +27,6 @@ from ldpbeam.schemas.study.models import Study
 from ldpbeam.statistics import Statistic, merge
 from ldpbeam.transforms.windows.aggregate import capped
 from ldpbeam.transforms.windows.coders import GroupKey, Statistics, StatisticsCoder
-from ldpbeam.transforms.windows.stream_users import REMEMBERED_WINDOWS
 from ldpbeam.transforms.windows.stream_windows import place_and_window
 
 EARLY, ON_TIME, LATE = "early", "on_time", "late"
@@ -106,7 +105,7 @@ class _Window(beam.DoFn):
         assert study.windows is not None
         self.study = study
         self.early = study.windows.early_reports
-        self.remembered = study.windows.allowed_lateness + REMEMBERED_WINDOWS * study.windows.size + 1
+        self.remembered = study.windows.allowed_lateness + study.windows.remembered + 1
         self.limit = study.groups.at_most if study.groups else 1
 
     def process(

@@ -45,10 +45,7 @@ from ldpbeam.transforms.reports.counts import (
 )
 from ldpbeam.transforms.windows.coders import GroupKey, Statistics, StatisticsCoder
 from ldpbeam.transforms.windows.stream_windows import place_and_window, window_key
-
-#: How many window sizes longer than its reports a window's mark is kept, that it is closed: as long as a
-#: report that was not late for the source may be on its way.
-REMEMBERED_WINDOWS = 100
+from ldpbeam.windows import counted_until
 
 
 class Folded(NamedTuple):
@@ -71,8 +68,7 @@ def fold(
     study: Study, attribute: Attribute, batches: Sequence[pa.RecordBatch], bounds: tuple[int, int]
 ) -> Folded:
     """All reports of some users in one window to statistics: what a batch run does in several stages."""
-    windows = study.windows
-    until = bounds[0] + windows.starts_every if windows is not None and windows.slides else 2**62
+    until = counted_until(study.windows, bounds)
     reports = sum(_before(batch, until) for batch in batches)
     if study.duplicates == "drop":
         batches = _first_of_ids(attribute, batches)
@@ -208,7 +204,7 @@ class _JoinWindow(beam.DoFn):
         assert study.windows is not None
         self.study = study
         self.lateness = study.windows.allowed_lateness
-        self.remembered = REMEMBERED_WINDOWS * study.windows.size
+        self.remembered = study.windows.remembered
         early = study.windows.early_reports
         self.early = None if early is None else -(-early // partitions)
 
@@ -281,11 +277,9 @@ class _JoinWindow(beam.DoFn):
     def _late(self, batch: pa.RecordBatch, bounds: tuple[int, int]) -> Iterator[Any]:
         windows = self.study.windows
         assert windows is not None
-        if not windows.slides:
-            yield count(LATE, batch.num_rows)
-            return
-        yield count(LATE_IN_WINDOWS, batch.num_rows)
-        counted_here = _before(batch, bounds[0] + windows.starts_every)
+        if windows.slides:
+            yield count(LATE_IN_WINDOWS, batch.num_rows)
+        counted_here = _before(batch, counted_until(windows, bounds))
         if counted_here:
             yield count(LATE, counted_here)
 

@@ -18,22 +18,11 @@ from apache_beam.transforms import window
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from ldpbeam.schemas.study.models import WindowsModel
 from ldpbeam.transforms.reports.batches import WATERMARK, attribute_name, version_index
 from ldpbeam.transforms.reports.counts import COUNTS, LATE, LATE_IN_WINDOWS, OUT_OF_RANGE, count
 from ldpbeam.transforms.reports.partitions import partition, split_by
-from ldpbeam.transforms.windows.cut import GATHERED_REPORTS, step
-
-#: Reports dated so many milliseconds ahead of the clock or more are out of range: no clock of a client is so
-#: far out, and their windows would stay open until then.
-FUTURE = 86_400_000
-
-
-def windows_of(windows: WindowsModel, time: int) -> list[tuple[int, int]]:
-    """The windows that hold an event time, the one that starts last first."""
-    last = time - time % windows.starts_every
-    starts = range(last, time - windows.size, -windows.starts_every)
-    return [(start, start + windows.size) for start in starts]
+from ldpbeam.transforms.windows.cut import GATHERED_REPORTS
+from ldpbeam.windows import FUTURE, Windows
 
 
 def window_key(place: str, bounds: tuple[int, int]) -> str:
@@ -58,7 +47,7 @@ class SplitByWindow(beam.DoFn):
         partitions: how many partitions of users there are.
     """
 
-    def __init__(self, windows: WindowsModel, partitions: int) -> None:
+    def __init__(self, windows: Windows, partitions: int) -> None:
         self.windows = windows
         self.partitions = partitions
         self._gathered: defaultdict[tuple[str, int, pa.Schema], list[pa.RecordBatch]]
@@ -84,10 +73,10 @@ class SplitByWindow(beam.DoFn):
             times = times[~future]
         if not len(times):
             return
-        size = step(self.windows)
+        size = self.windows.step
         late = late_in_windows = 0
         for code, piece in split_by(batch, times // size):
-            bounds = windows_of(self.windows, code * size)
+            bounds = self.windows.windows_of(code * size)
             is_open = [own for own in bounds if own[1] + self.windows.allowed_lateness > watermark]
             late_in_windows += piece.num_rows * (len(bounds) - len(is_open))
             if not is_open:
@@ -124,7 +113,7 @@ class SplitByWindow(beam.DoFn):
 class StreamWindows(beam.PTransform):
     """Batches of a channel to (key of attribute, partition and window, batch), and counts of the late."""
 
-    def __init__(self, windows: WindowsModel, partitions: int) -> None:
+    def __init__(self, windows: Windows, partitions: int) -> None:
         super().__init__()
         self.function = SplitByWindow(windows, partitions)
 

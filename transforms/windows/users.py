@@ -16,7 +16,8 @@ from ldpbeam.transforms.joining.joins import join, without_join
 from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.reports.counts import COUNTS, DUPLICATES, IN_WINDOWS, USED, count
 from ldpbeam.transforms.windows.cut import SplitByStepAndKey, beam_windows, window_bounds
-from ldpbeam.transforms.windows.spans import EVERYTHING, FAR, Span, keep_windows
+from ldpbeam.transforms.windows.spans import keep_windows
+from ldpbeam.windows import EVERYTHING, Span, counted_until
 
 
 class GroupUsers(beam.PTransform):
@@ -64,16 +65,13 @@ class GroupUsers(beam.PTransform):
 class _Join(beam.DoFn):
     """Joins a partition's reports in one window.
 
-    Sliding windows hand a report to several joins; it is counted in the window inside the span that starts
-    last. The reports that could come before it there are in all its other windows too, so it stands in that
-    window if it stands in any.
+    Sliding windows hand a report to several joins; one of them counts it.
     """
 
     def __init__(self, study: Study, span: Span) -> None:
         self.study = study
         self.span = span
-        windows = study.windows
-        self.period = windows.starts_every if windows and windows.slides else None
+        self.slides = bool(study.windows and study.windows.slides)
         self._milliseconds = beam.metrics.Metrics.distribution("ldpbeam", "join_milliseconds")
 
     def process(
@@ -84,21 +82,15 @@ class _Join(beam.DoFn):
         key, batches = element
         started = time.monotonic()
         attribute = self.study.attribute(key.rpartition("/")[0])
-        joined = join(attribute, list(batches), self._counted_until(window_bounds(bounds)))
+        until = counted_until(self.study.windows, window_bounds(bounds), self.span)
+        joined = join(attribute, list(batches), until)
         self._milliseconds.update(int(1000 * (time.monotonic() - started)))
         for users in joined.users:
             yield (users.attribute, users.group), users
         yield count(USED, joined.used)
         yield count(DUPLICATES, joined.duplicates)
-        if self.period is not None:
+        if self.slides:
             yield count(IN_WINDOWS, sum(users.reports for users in joined.users))
-
-    def _counted_until(self, window: tuple[int, int] | None) -> int:
-        """The first event time whose reports are counted in the next window, far away if there is none."""
-        if window is None or self.period is None:
-            return FAR
-        start, end = window
-        return start + self.period if self.span.holds((start + self.period, end + self.period)) else FAR
 
 
 class _WithoutJoin(beam.DoFn):

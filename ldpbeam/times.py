@@ -1,0 +1,35 @@
+"""Times and durations in epoch milliseconds, and as people read them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+#: The milliseconds of each unit of a duration.
+UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+
+
+def format_duration(milliseconds: int) -> str:
+    """A duration as study files write it, in the largest unit that divides it."""
+    if milliseconds == 0:
+        return "0s"
+    for unit, size in sorted(UNITS.items(), key=lambda pair: -pair[1]):
+        if milliseconds % size == 0:
+            return f"{milliseconds // size}{unit}"
+    raise AssertionError("every whole number of milliseconds has a unit")
+
+
+def rfc3339(time: int) -> str:
+    """A time in epoch milliseconds as RFC 3339 text in UTC, with milliseconds only where there are some."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time)
+    timespec = "milliseconds" if time % 1000 else "seconds"
+    return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
+def milliseconds(text: str) -> int:
+    """The inverse of :func:`rfc3339`.
+
+    Raises:
+        ValueError: if the text is no ISO 8601 time.
+    """
+    elapsed = datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=UTC)
+    return elapsed // timedelta(milliseconds=1)

@@ -1,0 +1,147 @@
+"""Event-time windows and spans: the one place where their arithmetic is.
+
+Every time and duration is in milliseconds, times since 1970-01-01T00:00:00Z. A window is a pair of integers
+(start, end); it holds the times start <= time < end. Windows are aligned: one starts at each multiple of the
+period.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbeam.times import format_duration, rfc3339
+
+#: A window: (start, end).
+Bounds = tuple[int, int]
+
+#: An end that is not given lies beyond every event time.
+FAR = 2**62
+#: Reports dated so many milliseconds ahead of the clock or more are out of range: no clock of a client is so
+#: far out, and their windows would stay open until then.
+FUTURE = 86_400_000
+#: A stream keeps the mark that a window is closed for so many window sizes after the last report that the
+#: window can take: a report that was not late at the source may be on its way for that long.
+REMEMBERED_WINDOWS = 100
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of one size, of which one starts every period.
+
+    Attributes:
+        size: how long a window lasts.
+        period: the time from the start of one window to the start of the next, at most ``size``. Windows
+            slide where it is shorter than ``size``: a report then lies in several.
+        allowed_lateness: how long after its end a stream's window still takes reports.
+        early_reports: a stream estimates an open window each time it has so many more reports; None for
+            never.
+
+    Raises:
+        ValueError: if ``period`` is not above zero and at most ``size``, or ``allowed_lateness`` is negative.
+    """
+
+    size: int
+    period: int
+    allowed_lateness: int = 0
+    early_reports: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.period <= self.size:
+            raise ValueError("period must be above zero and at most size")
+        if self.allowed_lateness < 0:
+            raise ValueError("allowed_lateness must not be negative")
+
+    @property
+    def slides(self) -> bool:
+        """Whether a window starts before the one before it has ended, so that reports lie in several."""
+        return self.period < self.size
+
+    @property
+    def step(self) -> int:
+        """The longest time of which every window holds whole multiples: all reports in it share windows."""
+        return math.gcd(self.size, self.period)
+
+    @property
+    def remembered(self) -> int:
+        """How long after a window's last possible report a stream remembers that the window is closed."""
+        return REMEMBERED_WINDOWS * self.size
+
+    def windows_of(self, time: int) -> list[Bounds]:
+        """The windows that hold an event time, the one that starts last first."""
+        last = time - time % self.period
+        return [(start, start + self.size) for start in range(last, time - self.size, -self.period)]
+
+    def next(self, window: Bounds) -> Bounds:
+        """The window that starts one period later."""
+        return window[0] + self.period, window[1] + self.period
+
+
+@dataclass(frozen=True)
+class Span:
+    """The event times start <= time < stop."""
+
+    start: int = -FAR
+    stop: int = FAR
+
+    @property
+    def bounded(self) -> bool:
+        """Whether any event time lies outside."""
+        return self.start > -FAR or self.stop < FAR
+
+    def outside(self, times: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which of some event times lie outside."""
+        return np.asarray((times < self.start) | (times >= self.stop))
+
+    def holds(self, window: Bounds | None) -> bool:
+        """Whether a window lies inside; the one over everything always does."""
+        return window is None or (self.start <= window[0] and window[1] <= self.stop)
+
+
+EVERYTHING = Span()
+
+
+def counted_until(windows: Windows | None, window: Bounds | None, span: Span = EVERYTHING) -> int:
+    """The event time before which this window counts its reports; later ones are counted in the next window.
+
+    Windows that slide share their reports. Each report is counted once, in the window inside the span that
+    starts last. The reports that could come before it there are in all its other windows too, so a report
+    that is kept in any window is kept in that one.
+
+    Args:
+        windows: the study's; None for one window over everything.
+        window: the window that asks; None for the one over everything.
+        span: the windows outside are not estimated.
+    """
+    if windows is None or window is None or not windows.slides:
+        return FAR
+    later = windows.next(window)
+    return later[0] if span.holds(later) else FAR
+
+
+def whole_windows(windows: Windows, given: Span) -> Span:
+    """The span of the windows that lie inside a given one.
+
+    Raises:
+        ValueError: if none does; the text names the nearest span of whole windows.
+    """
+    size, period = windows.size, windows.period
+    start = given.start if given.start == -FAR else _multiple_from(given.start, period)
+    stop = given.stop if given.stop == FAR else (given.stop - size) // period * period + size
+    if start + size <= stop:
+        return Span(start, stop)
+    first = given.start // period * period
+    last = max(first, _multiple_from(given.stop - size, period))
+    raise ValueError(
+        f"no window of {format_duration(size)} lies inside; one starts every {format_duration(period)}, "
+        f"counted from 1970-01-01T00:00:00Z; the nearest span of whole windows is {rfc3339(first)} to "
+        f"{rfc3339(last + size)}"
+    )
+
+
+def _multiple_from(time: int, period: int) -> int:
+    return -(-time // period) * period
