@@ -19,7 +19,9 @@ def test_the_law_holds(law: Law, case: Case) -> None:
 
 
 def test_every_registered_mechanism_has_a_case_and_every_law_has_cases() -> None:
-    assert {case.name for case in CASES} == set(registered_mechanisms())
+    # Other packages that are installed may have added theirs.
+    ours = {name for name, kind in registered_mechanisms().items() if kind.__module__.startswith("ldpbeam.")}
+    assert {case.name for case in CASES} == ours
     assert len({case.label for case in CASES}) == len(CASES)
     cases_of = Counter(law.__name__ for law, _ in PAIRS)
     assert set(cases_of) == {law.__name__ for law in LAWS}

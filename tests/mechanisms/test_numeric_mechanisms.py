@@ -1,6 +1,7 @@
 """HM, the Gaussian mechanism, waves of any shape, and discrete SW: what each of them alone promises.
 
-What they share with every mechanism whose reports are numbers is in ``test_mechanisms.py``.
+What they share with other mechanisms is in ``laws.py``, their published moments in
+``test_published_numbers.py``.
 """
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ from ldpbeam.metrics import wasserstein
 
 Floats = NDArray[np.float64]
 UNIT = Numeric(0.0, 1.0)
-N = 20_000
 TOPS = (0.0, 0.2, 0.6, 1.0)
 reproducibly = settings(derandomize=True, deadline=None, max_examples=60)
 

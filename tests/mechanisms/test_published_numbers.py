@@ -20,7 +20,11 @@ from ldpbeam.mechanisms import (
     registered_mechanisms,
 )
 
-NUMERIC = tuple(name for name, kind in registered_mechanisms().items() if issubclass(kind, NumericMechanism))
+NUMERIC = tuple(
+    name
+    for name, kind in registered_mechanisms().items()
+    if issubclass(kind, NumericMechanism) and kind.__module__.startswith("ldpbeam.")
+)
 
 
 def gaussian_deviation(epsilon: float, delta: float) -> float:
