@@ -55,6 +55,11 @@ attributes:
 """
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Engines and servers first: they take longest, and no process should be left with them at the end."""
+    items.sort(key=lambda item: "integration" not in item.path.parts)
+
+
 class Ran(NamedTuple):
     """A command that has ended: its exit code and what it said."""
 
