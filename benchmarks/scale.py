@@ -689,36 +689,36 @@ def limits(m: Measured) -> list[tuple[float, str, str]]:
             stream_command.PARTITIONS * room / m.memory / 2,
             f"stream, windows of a day, `--partitions {stream_command.PARTITIONS}` (the default)",
             "a partition, which is read and joined whole, no longer fits a worker; with windows of an hour "
-            "it is 24 times the users. Name as many as in the table above",
+            "the limit is 24 times the users. Set as many partitions as in the table above",
         ),
         (
             mixed,
-            "batch, windows of an hour, a file has all",
-            "a piece has more bytes of schema than of reports. Keep a file to an hour, and let each hour's "
+            "batch, windows of an hour, files with all windows",
+            "a piece has more bytes of schema than of reports. Write one file per hour, and let each hour's "
             "run read its own files",
         ),
         (
             MOST_MESSAGES / (CHECKPOINT_MILLISECONDS / 1000) * 86_400 / 2,
-            "stream on Flink, one report a message",
+            "stream on Flink, one report per message",
             f"the one reader holds at most {MOST_MESSAGES:,} messages until the next checkpoint. Put many "
-            "reports in one",
+            "reports into each message",
         ),
         (
             DEAD_LETTER_SHARDS * room / m.letter_bytes / 2 / BAD,
             f"batch, {BAD:.0%} of the reports bad",
-            f"dead letters come together for {DEAD_LETTER_SHARDS} files, each in the memory of one worker. "
-            f"With every report bad it is {BAD:.0%} of these users",
+            f"dead letters are gathered for {DEAD_LETTER_SHARDS} files, each in the memory of one worker. "
+            f"If every report is bad, the limit is {BAD:.0%} of these users",
         ),
         (
             batch.MOST_PARTITIONS * room / m.memory / 2,
             "batch, one window",
-            f"one of {batch.MOST_PARTITIONS:,} partitions, the most there are, no longer fits a worker",
+            f"one of {batch.MOST_PARTITIONS:,} partitions, the maximum, no longer fits a worker",
         ),
     ]
     if merged < batch.MOST_PARTITIONS:
         what = (
-            f"{short(merged)} statistics of a window no longer fit the worker that merges them. Engines that "
-            "give a bundle several partitions get further"
+            f"{short(merged)} statistics of a window no longer fit the worker that merges them. The limit is "
+            "higher on engines that put several partitions into a bundle"
         )
         where = "batch, two services joined, every partition a bundle of its own"
         found.append((merged * partition_reports(m.avro) / 2, where, what))
@@ -770,8 +770,8 @@ def batch_table(runs: dict[str, BatchRun]) -> str:
         )
         for name, run in runs.items()
     ]  # fmt: skip
-    heads = "batch|partitions|reports a piece|a partition in memory|reports shuffled|statistics, at most|"
-    return table(heads + "core-hours|cores for an hour|on Dataflow|on Flink, its cores", rows)
+    heads = "batch|partitions|reports per piece|a partition in memory|reports shuffled|statistics, at most|"
+    return table(heads + "core-hours|cores for one hour|on Dataflow|cores on Flink", rows)
 
 
 def growth_table(m: Measured) -> str:
@@ -781,7 +781,7 @@ def growth_table(m: Measured) -> str:
         pieces = f"{short(one.rows)}; {short(all_hours.rows)}"
         hours = f"{short(one.core_hours)}; {short(all_hours.core_hours)}"
         rows.append((f"10^{power}", f"{one.partitions:,}", pieces, hours, size(one.memory)))
-    heads = "users a day|partitions|reports a piece: one window; 24, a file has all|core-hours: likewise|"
+    heads = "users a day|partitions|reports per piece: one window; 24 in each file|core-hours: same two|"
     return table(heads + "a partition in memory", rows)
 
 
@@ -793,16 +793,16 @@ def stream_table(runs: dict[str, StreamRun]) -> str:
         )
         for name, run in runs.items()
     ]  # fmt: skip
-    heads = "stream|`--partitions`|reports a piece|state of a window|cores, all day|on Dataflow, a day|"
-    return table(heads + "on Flink, its cores", rows)
+    heads = "stream|`--partitions`|reports per piece|state of a window|cores, all day|Dataflow per day|"
+    return table(heads + "cores on Flink", rows)
 
 
 def page(m: Measured, users: float = 1e9) -> str:
     """The page; its prose is fixed, its numbers are not."""
     runs = {
         "one window": batch_run(m, users),
-        "24 windows, a file has one": batch_run(m, users, windows=24),
-        "24 windows, a file has all": batch_run(m, users, windows=24, mixed=True),
+        "24 windows, each file with one": batch_run(m, users, windows=24),
+        "24 windows, each file with all": batch_run(m, users, windows=24, mixed=True),
         "one window, report ids": batch_run(m, users, ids=True),
         "24 windows, report ids": batch_run(m, users, windows=24, ids=True),
     }
@@ -810,7 +810,9 @@ def page(m: Measured, users: float = 1e9) -> str:
     a_second = 2 * users / 86_400
     own = a_second * BUNDLE_SECONDS
     streams = {
-        f"windows of {name}, {short(bundle)} reports a bundle": stream_run(m, users, windows=n, bundle=bundle)
+        f"windows of {name}, {short(bundle)} reports per bundle": stream_run(
+            m, users, windows=n, bundle=bundle
+        )
         for name, n in (("an hour", 24), ("a day", 1))
         for bundle in (own, SMALL_BUNDLE)
     }
@@ -831,60 +833,61 @@ def page(m: Measured, users: float = 1e9) -> str:
 # Scale
 
 Made by `python -m benchmarks.scale --write docs/scale.md` on {m.day}. Nothing here ran on a cloud: the \
-first section was measured, all else is computed from it by that script. What an engine does besides \
-(reading from a store, keeping state, starting machines) is not in it.
+first section was measured, and the script computed the rest from it. The figures leave out what an engine \
+does besides: reading from a store, keeping state, starting machines.
 
-In short: {users:,.0f} users a day, two services each, are {short(one.core_hours)} core-hours in batch where \
-a file has reports of one window, {short(mixed.core_hours)} where it has those of all hours, and \
-{short(ids.core_hours)} with report ids. As a stream with windows of an hour they keep \
-{short(hour.core_hours / 24)} to {short(hour_small.core_hours / 24)} cores busy, depending on how many \
-reports a bundle has. Windows of a day are for batch: as a stream they would be {size(day.state)} to \
-{size(day_small.state)} of state. The first limit that is met is: {met[0][1]}, from {short(met[0][0] / 1e6)} \
-million users on; the others are [below](#which-limit-is-met-first).
+In short: {users:,.0f} users a day with two services each take {short(one.core_hours)} core-hours in batch \
+if each file has reports of one window, {short(mixed.core_hours)} if each file has reports of all hours, and \
+{short(ids.core_hours)} with report ids. A stream with windows of an hour keeps \
+{short(hour.core_hours / 24)} to {short(hour_small.core_hours / 24)} cores busy, depending on the number of \
+reports per bundle. Use batch for windows of a day: a stream would need {size(day.state)} to \
+{size(day_small.state)} of state. The first limit is: {met[0][1]}, from {short(met[0][0] / 1e6)} million \
+users on; the others are [below](#which-limit-is-met-first).
 
 ## Measured
-Processor time of one core ({m.processor}), each step in a process of its own, the best of three. Two \
-services, a square wave and a piecewise, 256 buckets, keys of 16 bytes.
+CPU time of one core ({m.processor}), each step in its own process, the best of three. Two services, a \
+square wave and a piecewise, 256 buckets, keys of 16 bytes.
 
-| step | reports a second | and for each | microseconds |
+| step | reports a second | plus, for each | microseconds |
 | --- | --- | --- | --- |
 | read Avro, validate | {rate(m.read)} | | |
-| cut by window and partition | {rate(m.cut)} | slice: rows of a batch that go to one of them | \
+| cut by window and partition | {rate(m.cut)} | slice: the rows of a batch for one window and partition | \
 {short(m.cut_slice)} |
-| shuffle: encode, the local engine, decode | {rate(m.shuffle)} | piece: what a bundle has for one of them | \
+| shuffle: encode, the local engine, decode | {rate(m.shuffle)} | piece: the reports of a bundle for one \
+window and partition | \
 {short(m.shuffle_piece)} |
 | join, tally | {rate(m.join)} | piece; join | {short(m.join_piece)}; {short(m.join_each)} |
-| compare report ids, where there are any | {rate(m.first)} | piece | {short(m.first_piece)} |
+| compare report ids, if there are any | {rate(m.first)} | piece | {short(m.first_piece)} |
 | merge statistics | | statistic, in batch; in a pane | {short(m.merge)}; {short(m.gain)} |
 | dead letters | {rate(m.letter)} | | |
 | stream: decode messages of {MESSAGE_REPORTS:,}, validate | {rate(m.taken)} | | |
-| stream: messages of one, our own source | {rate(m.taken_alone)} | | |
+| stream: messages of one, ldpbeam's source | {rate(m.taken_alone)} | | |
 | stream: messages of one, on Dataflow | {rate(m.native_alone)} | | |
 | stream: cut by window and partition | {rate(m.stream_cut)} | slice | {short(m.stream_cut_slice)} |
 
-A whole run takes {short(overhead(m))} times the sum of its steps, and so it is reckoned below. A slice or a \
-piece costs the same whether it has one report or a thousand: what counts at scale is how many reports a \
-piece has. A run of 2,000,000 reports in {CHECKED_PARTITIONS:,} partitions took {short(m.checked)} s, and \
-would take {short(check(m))} s by these numbers.
+A whole run takes {short(overhead(m))} times the sum of its steps; the figures below include this factor. A \
+slice or a piece costs the same with one report as with a thousand, so at scale the number of reports per \
+piece decides. A run of 2,000,000 reports in {CHECKED_PARTITIONS:,} partitions took {short(m.checked)} s; \
+these numbers predict {short(check(m))} s.
 
 | bytes of a report | |
 | --- | --- |
 | in fixed-width Avro | {short(m.avro)} |
-| in the shuffle, of one service or of several joined | {short(m.bytes_plain)}; with a report id \
+| in the shuffle, of one service or of several that are joined | {short(m.bytes_plain)}; with a report id \
 {short(m.bytes_ids)}, twice: by id, by user |
-| a piece besides: schema, key | {short(m.bytes_piece)} |
-| in a message of {MESSAGE_REPORTS:,}; in one of its own | {short(m.message_bytes)}; \
+| per piece in addition: schema, key | {short(m.bytes_piece)} |
+| in a message of {MESSAGE_REPORTS:,}; in a message of one | {short(m.message_bytes)}; \
 {short(m.message_bytes_alone)} |
-| in a stream's state, with an id made of its message's | {short(m.bytes_streamed)} |
-| in memory while its partition is joined | {short(m.memory)}, besides {short(m.process / 1e6)} MB of the \
+| in a stream's state, with an id made from the message's id | {short(m.bytes_streamed)} |
+| in memory while its partition is joined | {short(m.memory)}, plus {short(m.process / 1e6)} MB for the \
 process |
 | a dead letter without its record | {short(m.letter_bytes)} |
 
 {statistic_table(m)}
 
-Statistics are of {partition_reports(m.avro) // 2:,} users; in brackets the most they can have. That depends \
-on the study alone, but where it sets `joint_buckets`: then a joint histogram has at most a cell a user. \
-Merging 400 of them takes {short(m.merge_memory)} times their bytes of memory.
+The statistics hold {partition_reports(m.avro) // 2:,} users; the maximum is in brackets. The study alone \
+determines the maximum, unless it sets `joint_buckets`: then a joint histogram has at most one cell per \
+user. Merging 400 statistics takes {short(m.merge_memory)} times their bytes of memory.
 
 ## {users:,.0f} users a day, two services each
 That is {size(2 * users * m.avro)} of Avro, {short(a_second)} reports a second.
@@ -892,71 +895,72 @@ That is {size(2 * users * m.avro)} of Avro, {short(a_second)} reports a second.
 {batch_table(runs)}
 
 A partition is {batch.PARTITION_BYTES / 2**20:g} MiB of input, and there are {batch.FEWEST_PARTITIONS} to \
-{batch.MOST_PARTITIONS:,}, whatever the windows. A bundle is taken for one range of {RANGE_BYTES / 2**20:g} \
-MiB; engines that give it more make larger pieces. Pieces grow in number with bundles times partitions, so \
-with the square of the input, until there are {batch.MOST_PARTITIONS:,} partitions:
+{batch.MOST_PARTITIONS:,}, whatever the windows. A bundle is assumed to be one range of \
+{RANGE_BYTES / 2**20:g} MiB; engines with larger bundles make larger pieces. The number of pieces grows with \
+bundles times partitions, so with the square of the input, until there are {batch.MOST_PARTITIONS:,} \
+partitions:
 
 {growth_table(m)}
 
 {stream_table(streams)}
 
-A stream's `--partitions` are those that give a window's partitions the size they have in batch. \
-{short(own)} reports are what our source reads in {BUNDLE_SECONDS:g} s, on Flink; what bundles Dataflow \
-makes is not known here. Messages have {MESSAGE_REPORTS:,} reports and cost ${pubsub:.2f} a day at Pub/Sub; \
-with one report each it is ${pubsub_alone:.2f}, and {more_alone} cores more, on Dataflow {more_native}. Each \
-early pane joins all reports of its window so far: k of them make k/2 joins more.
+`--partitions` is chosen so that a window's partitions have the same size as in batch. ldpbeam's source \
+reads {short(own)} reports in {BUNDLE_SECONDS:g} s, on Flink; the bundles of Dataflow are not known here. \
+Messages of {MESSAGE_REPORTS:,} reports cost ${pubsub:.2f} a day at Pub/Sub; messages of one report cost \
+${pubsub_alone:.2f}, and take {more_alone} cores more, on Dataflow {more_native}. Each early pane joins all \
+reports of its window so far, so k early panes make k/2 joins more.
 
-On Flink, in batch, the pieces of a key come together in the heap of a task manager (Beam's issue 18848), \
-{size(heap)} here. In a stream each checkpoint, one in {CHECKPOINT_MILLISECONDS / 1000:g} s, writes all \
-state that is in the heap, up to {size(hour.state)} with windows of an hour: that takes the RocksDB backend \
-with incremental checkpoints.
+In batch on Flink, the pieces of a key are gathered in the heap of a task manager (Beam's issue 18848), \
+{size(heap)} here. In a stream, each checkpoint, every {CHECKPOINT_MILLISECONDS / 1000:g} s, writes all \
+state in the heap, up to {size(hour.state)} with windows of an hour; this requires the RocksDB backend with \
+incremental checkpoints.
 
-Prices are constants of the script. Dataflow: ${VCPU_HOUR_BATCH} (stream ${VCPU_HOUR_STREAMING}) a vCPU and \
-hour, ${GB_HOUR_BATCH} a GB and hour, {WORKER_GB} GB a vCPU, ${SHUFFLED_GB} a GB shuffled, counted written \
-and read (stream ${STREAMED_GB} a GB moved), those of us-central1 that Beam 2.77 has of \
-cloud.google.com/dataflow/pricing in `dataflow_cost_consts.py`. Pub/Sub: ${PUBSUB_TIB:g} a TiB published, \
-and again delivered (cloud.google.com/pubsub/pricing, September 2026). For Flink ${MACHINE_HOUR} a core and \
-hour is an example. A core-hour is taken for a vCPU's, which is a hardware thread and does less. Disks, \
-stores and reductions are left out.
+Prices are constants of the script. Dataflow: ${VCPU_HOUR_BATCH} (stream ${VCPU_HOUR_STREAMING}) per vCPU \
+and hour, ${GB_HOUR_BATCH} per GB and hour, {WORKER_GB} GB per vCPU, ${SHUFFLED_GB} per GB shuffled, counted \
+written and read (stream ${STREAMED_GB} per GB moved). These are the prices of us-central1 that Beam 2.77 \
+takes from cloud.google.com/dataflow/pricing in `dataflow_cost_consts.py`. Pub/Sub: ${PUBSUB_TIB:g} per TiB \
+published, and again delivered (cloud.google.com/pubsub/pricing, September 2026). For Flink, \
+${MACHINE_HOUR} per core and hour is an example. A core-hour is priced as a vCPU-hour, although a vCPU is a \
+hardware thread and does less. Disks, stores and reductions are left out.
 
 ## Which limit is met first
-A worker has {WORKER_GB} GB a core and works on one partition at a time; one that works on several at once \
-meets limits of memory as many times earlier.
+A worker has {WORKER_GB} GB per core and works on one partition at a time. A worker that works on several \
+at once reaches the memory limits that many times earlier.
 
 {limit_table}
 
-No limits: the driver (it opens each input file once, sixteen at a time, and solves one statistic after the \
-other), messages (10 MB, Pub/Sub's most, are {short(1e7 / m.message_bytes)} reports), the accounting (one \
-key, a few counts a bundle), what one key adds up when a window of a stream ends ({short(hour.closing)} s \
-with windows of an hour). But one worker alone reads the footers of all Parquet files, and gzipped JSON \
-lines are not split.
+These are no limits: the driver (it opens each input file once, sixteen at a time, and solves one statistic \
+after the other), messages (10 MB, Pub/Sub's maximum, are {short(1e7 / m.message_bytes)} reports), the \
+accounting (one key, a few counts per bundle), and what one key adds up when a window of a stream ends \
+({short(hour.closing)} s with windows of an hour). But a single worker reads the footers of all Parquet \
+files, and gzipped JSON lines are not split.
 
 ## What grows with users, and what does not
-| stage | key | what a key holds | with more users |
+| stage | key | content of a key | with more users |
 | --- | --- | --- | --- |
 | `DropRepeats` | attribute, partition of ids | its reports that have ids, of all windows | more keys, to \
 {batch.MOST_PARTITIONS:,}; then more in each |
-| `GroupUsers` | attribute, partition of users, window | its reports of the window | likewise |
-| `Aggregate` | attribute, group, window | one statistic, merged from those of bundles | more to merge, as \
-partitions |
-| `CapGroups` | attribute, window | a statistic a group, before the cap | the same; more with groups |
+| `GroupUsers` | attribute, partition of users, window | its reports of the window | same as `DropRepeats` |
+| `Aggregate` | attribute, group, window | one statistic, merged from those of the bundles | more to merge, \
+like partitions |
+| `CapGroups` | attribute, window | one statistic per group, before the cap | the same; more with groups |
 | snapshots, estimates | attribute, window | `at_most` + 1 statistics | the same |
-| dead letters | one of {DEAD_LETTER_SHARDS} | its letters, sorted | more, with bad reports |
+| dead letters | one of {DEAD_LETTER_SHARDS} | its dead letters, sorted | more, with bad reports |
 | accounting | a counter's name | a number | the same |
-| stream: `JoinWindows` | attribute, partition, window | its reports until window and lateness are over, \
-what it last said of them; a mark for {REMEMBERED_WINDOWS} windows more | more, unless `--partitions` is \
-raised |
-| stream: `FirePanes` | attribute, window | a statistic a group, for {REMEMBERED_WINDOWS} windows more | the \
-same; more with groups |
+| stream: `JoinWindows` | attribute, partition, window | its reports until the allowed lateness has \
+passed, and the statistics last emitted; a mark for {REMEMBERED_WINDOWS} windows more | more, unless \
+`--partitions` is raised |
+| stream: `FirePanes` | attribute, window | one statistic per group, for {REMEMBERED_WINDOWS} windows more | \
+the same; more with groups |
 | stream: dead letters; accounting | one | those of a minute; a few counts | more, with bad reports |
 | stream: the source | a reader | messages not yet acknowledged, a journal of windows | the same |
 
-No key, window or accumulator is a user's. Users are hashed to partitions ([decision \
-5](decisions/5-partitions.md)); a partition is joined over columns and leaves a statistic whose size the \
-study fixes; statistics add up, so behind the join nothing depends on how many users there were. Report ids \
-are kept as long as reports are: in a stream until the window is over. Sliding windows hold a report as \
-often as they overlap. A field of very many groups makes a statistic for each partition and group, before \
-the cap ([decision 4](decisions/4-groups.md)).
+No key, window or accumulator belongs to a single user. Users are hashed to partitions ([decision \
+5](decisions/5-partitions.md)). A partition is joined over columns and yields a statistic whose size the \
+study determines. Statistics add up, so after the join nothing depends on the number of users. Report ids \
+are stored as long as reports: in a stream, until the window has expired. Sliding windows store a report as \
+many times as they overlap. A field with very many groups makes one statistic per partition and group, \
+before the cap ([decision 4](decisions/4-groups.md)).
 
 <!-- measured: {json.dumps(asdict(m))} -->
 """
