@@ -40,9 +40,9 @@ from ldpbeam.pipelines.graphs import batch
 from ldpbeam.runners.flink import CHECKPOINT_MILLISECONDS
 from ldpbeam.schemas.encodings.avro_rows import BATCH_REPORTS
 from ldpbeam.schemas.outputs.snapshots import decode_statistic, encode_statistic
-from ldpbeam.schemas.study.models import Study
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, Statistic, tally
+from ldpbeam.study import Study
 from ldpbeam.transforms.joining import repeats
 from ldpbeam.transforms.joining.joins import join
 from ldpbeam.transforms.outputs.write import DEAD_LETTER_SHARDS

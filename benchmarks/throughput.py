@@ -32,9 +32,9 @@ from ldpbeam.mechanisms import NumericMechanism
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files.avro_blocks import read_blocks
 from ldpbeam.schemas.files.avro_headers import read_header
-from ldpbeam.schemas.study.models import Study
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, tally
+from ldpbeam.study import Study
 
 STUDY = """
 study: throughput

@@ -15,7 +15,7 @@ from ldpbeam.mechanisms.registry import BrokenPlugin
 from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.errors import DONE, INTERRUPTED, OF_THE_MACHINE, WRONG, UserError, machine_problem
 from ldpbeam.pipelines.terminal import shown
-from ldpbeam.schemas.study.models import Study
+from ldpbeam.schemas.study.models import StudyModel
 from ldpbeam.schemas.study.yaml_file import StudyError
 
 _PYTHONS_OWN = warnings.formatwarning
@@ -130,7 +130,7 @@ def _explain(parser: Parser, arguments: list[str]) -> int:
 
 def _schema(parser: Parser, arguments: list[str]) -> int:
     parser.parse(arguments)
-    print(json.dumps(Study.model_json_schema(), indent=2))
+    print(json.dumps(StudyModel.model_json_schema(), indent=2))
     return DONE
 
 

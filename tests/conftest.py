@@ -19,8 +19,8 @@ from ldpbeam.pipelines.clients import perturb, report_files
 from ldpbeam.pipelines.clients.people import People
 from ldpbeam.pipelines.main import main
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
-from ldpbeam.schemas.study.models import Study
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.study import Study
 
 # The study of issue 3, as it stands.
 COMMUTE = """\

@@ -27,7 +27,7 @@ from pane_runs import Streamed
 from pane_scripts import Step
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.schemas.study.models import Study
+from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import WATERMARK
 from ldpbeam.transforms.windows.panes import _Window
 from ldpbeam.transforms.windows.stream_users import JoinStream

@@ -15,8 +15,8 @@ from ldpbeam.pipelines.clients.perturb import simulate
 from ldpbeam.pipelines.clients.report_files import SentReports
 from ldpbeam.schemas.reports.columns import decoded
 from ldpbeam.schemas.reports.payloads import payload_column
-from ldpbeam.schemas.study.models import Study
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.reports.validate import ValidateReports, wanted_columns
 from ldpbeam.windows import Span

@@ -24,8 +24,8 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.pipelines.estimates.solve import solve
 from ldpbeam.runners import direct
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.schemas.study.models import Study
 from ldpbeam.statistics import Statistic, merge, tally
+from ldpbeam.study import Study
 from ldpbeam.transforms.joining.joins import (
     UserReports,
     by_coordinate,
@@ -163,7 +163,7 @@ def in_windows(study: Study, script: Iterable[Step]) -> dict[tuple[str, Any], li
     """
     windows = study.windows
     assert windows is not None
-    period = windows.period or windows.size
+    period = windows.period
     came: dict[tuple[str, tuple[int, int]], list[pa.RecordBatch]] = defaultdict(list)
     for watermark, batches in script:
         for batch in batches:

@@ -14,8 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pane_reports import NOT_TO_JOIN, SECOND, TO_JOIN, Report, batches_of, study_text, times_of
 
-from ldpbeam.schemas.study.models import Study
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.study import Study
 
 
 class Step(NamedTuple):
@@ -65,7 +65,7 @@ def arriving(batches: Sequence[pa.RecordBatch], seed: int = 0, too_late: bool = 
 def in_time(study: Study, script: Iterable[Step]) -> tuple[list[pa.RecordBatch], int]:
     """The reports of a script that come before their last window closes, and how many do not."""
     assert study.windows is not None
-    period = study.windows.period or study.windows.size
+    period = study.windows.period
     kept, late = [], 0
     for watermark, batches in script:
         for batch in batches:

@@ -215,7 +215,7 @@ def test_links_lead_somewhere(document: Path) -> None:
 def test_the_guides_study_is_the_examples_and_it_runs() -> None:
     (block, *_) = re.findall(r"```yaml\n(study: .*?)```", (ROOT / "docs" / "guide.md").read_text(), re.DOTALL)
     assert block == (ROOT / "examples" / "commute" / "study.yaml").read_text()
-    assert parse_study(block).study == "commute"
+    assert parse_study(block).name == "commute"
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_an_example_of_every_family_runs_and_answers_all_its_study_asks(
     study = read_study(ROOT / "examples" / name / "study.yaml")
     folder = tmp_path / name / "estimates"
     found = [json.loads(line) for line in (folder / "estimates.jsonl").read_text().splitlines()]
-    expected = {(own, key) for own in study.estimated for key in study.model(own).estimates}
+    expected = {(own, key) for own in study.estimated for key in study.described(own).estimates}
     assert {(record["attribute"], record["name"]) for record in found} == expected
     for record in found:
         answer = [record.get(key) for key in ("mean", "frequencies", "distribution", "key_means")]

@@ -13,7 +13,7 @@ from ldpbeam.pipelines.clients.perturb import simulate
 from ldpbeam.pipelines.clients.report_files import SentReports
 from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY
 from ldpbeam.schemas.reports.payloads import payload_column
-from ldpbeam.schemas.study.models import Study
+from ldpbeam.study import Study
 
 
 class Outgoing(NamedTuple):

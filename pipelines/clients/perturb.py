@@ -17,7 +17,7 @@ from ldpbeam.mechanisms.key_values.privkv import PrivKVM
 from ldpbeam.pipelines.clients.people import People
 from ldpbeam.pipelines.clients.report_files import SentReports
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.schemas.study.models import ServiceModel, Study
+from ldpbeam.study import Service, Study
 
 
 def uniforms_for(seed: int | None, purpose: str) -> Uniforms:
@@ -156,7 +156,7 @@ def _alike(
 def _versions(
     attribute: Attribute,
     service: str,
-    model: ServiceModel,
+    model: Service,
     wanted: str | None,
     times: NDArray[np.int64],
     extras: dict[str, NDArray[np.bytes_]],
@@ -168,15 +168,14 @@ def _versions(
         return [(indexes[0], everyone)]
     if model.version_field is None:
         return [
-            (index, np.flatnonzero((times >= own.span[0]) & (times < own.span[1])))
+            (index, np.flatnonzero(~model.versions[attribute.versions[index].version].span.outside(times)))
             for index in indexes
-            for own in (model.versions[attribute.versions[index].version],)
         ]
     names = {attribute.versions[index].version: index for index in indexes}
     version = wanted or next(iter(names))
     if version not in names:
         raise UserError(f"--versions {service}={version}: there are {', '.join(names)}")
-    value = (model.versions[version].values or [version])[0]
+    value = model.versions[version].values[0]
     column = np.array([value.encode()])
     width = column.dtype.itemsize + (column.dtype.itemsize == 16)
     extras[model.version_field] = np.repeat(column.astype(f"S{width}"), len(times))

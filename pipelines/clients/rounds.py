@@ -12,7 +12,7 @@ from ldpbeam.domains import Floats, KeyValues
 from ldpbeam.mechanisms.key_values.privkv import PrivKVM
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.schemas.files.local_files import refuse_special
-from ldpbeam.schemas.study.models import Study
+from ldpbeam.study import Study
 
 
 def services_of_round(attribute: Attribute, number: int | None) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ def read_means(path: str, study: Study, attribute: Attribute) -> Floats:
     domain = attribute.domain
     if not isinstance(domain, KeyValues):
         raise UserError(f"--means: attribute {attribute.name} has no keys")
-    wanted = {"study": study.study, "attribute": attribute.name, "keys": list(domain.keys)}
+    wanted = {"study": study.name, "attribute": attribute.name, "keys": list(domain.keys)}
     found = [
         record["key_means"]
         for record in records
@@ -60,7 +60,7 @@ def read_means(path: str, study: Study, attribute: Attribute) -> Floats:
     if len(found) != 1:
         raise UserError(
             f"--means {path}: it has {len(found) or 'no'} estimates of the means of {attribute.name} in "
-            f"study {study.study}; one is needed: give a file of the line (window, group, estimate) meant"
+            f"study {study.name}; one is needed: give a file of the line (window, group, estimate) meant"
         )
     try:
         means = np.array(found[0], dtype=np.float64)

@@ -33,8 +33,7 @@ from ldpbeam.pipelines.runs.output import (
 from ldpbeam.pipelines.runs.scheduled import Scheduled, claimed_shared, publish
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.runners import dataflow
-from ldpbeam.schemas.study.compile import attribute_of
-from ldpbeam.schemas.study.models import Study
+from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.windows.cut import beam_windows

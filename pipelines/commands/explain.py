@@ -12,15 +12,15 @@ from ldpbeam.domains import Categories, KeyValues, Numeric, Vector
 from ldpbeam.estimators import ESTIMATORS
 from ldpbeam.mechanisms import Mechanism, SampledCoordinate
 from ldpbeam.pipelines.runs.costs import slow_parts
-from ldpbeam.schemas.study.compile import attribute_of
-from ldpbeam.schemas.study.models import AttributeModel, ServiceModel, Study
+from ldpbeam.study import Service, Study, StudyAttribute, attribute_of
 from ldpbeam.times import format_duration, rfc3339
+from ldpbeam.windows import FAR
 
 
 def explain(study: Study) -> list[str]:
     """The sentences, in the order data passes."""
     sentences = [
-        f"Study {study.study!r} estimates {_count(len(study.attributes), 'attribute')}: "
+        f"Study {study.name!r} estimates {_count(len(study.attributes), 'attribute')}: "
         f"{', '.join(study.attributes)}."
     ]
     for name, model in study.attributes.items():
@@ -49,7 +49,7 @@ def _count(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
-def _collection(attribute: Attribute, model: AttributeModel) -> Iterator[str]:
+def _collection(attribute: Attribute, model: StudyAttribute) -> Iterator[str]:
     yield f"{attribute.name!r} is {_kind(attribute)}."
     for version in attribute.versions:
         mechanism = version.mechanism
@@ -82,15 +82,15 @@ def _coordinates(study: Study, name: str) -> str:
     )
 
 
-def _told_apart(service: ServiceModel, version: str) -> str:
+def _told_apart(service: Service, version: str) -> str:
     if not service.versions:
         return ""
     if service.version_field:
-        values = service.versions[version].values or [version]
+        values = service.versions[version].values
         return f"; told by {service.version_field!r} being {' or '.join(values)}"
-    own = service.versions[version]
-    since = f" from {rfc3339(own.since)} on" if own.since is not None else ""
-    until = f" before {rfc3339(own.until)}" if own.until is not None else ""
+    span = service.versions[version].span
+    since = f" from {rfc3339(span.start)} on" if span.start > -FAR else ""
+    until = f" before {rfc3339(span.stop)}" if span.stop < FAR else ""
     return f"; told by an event time{since}{' and' if since and until else ''}{until}"
 
 
@@ -156,9 +156,9 @@ def _statistics(attribute: Attribute) -> Iterator[str]:
         )
 
 
-def _estimates(attribute: Attribute, model: AttributeModel) -> Iterator[str]:
+def _estimates(attribute: Attribute, model: StudyAttribute) -> Iterator[str]:
     for name, wanted in model.estimates.items():
-        services = ", ".join(wanted.services or attribute.services)
+        services = ", ".join(wanted.services)
         estimator = ESTIMATORS[wanted.estimator]
         options = "".join(f", {key} {value}" for key, value in wanted.options.items())
         yield (

@@ -13,9 +13,9 @@ from ldpbeam.pipelines.clients.people import PeopleColumns
 from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.schemas.reports import event_times
-from ldpbeam.schemas.study.models import Study
 from ldpbeam.schemas.study.times import Duration, Time
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study, read_study
+from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.write import opened
 
 

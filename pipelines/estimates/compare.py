@@ -13,8 +13,7 @@ from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.pipelines.clients.people import People
-from ldpbeam.schemas.study.compile import attribute_of
-from ldpbeam.schemas.study.models import Study
+from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import milliseconds
 
 

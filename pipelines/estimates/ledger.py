@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from ldpbeam.pipelines.runs.output import LEDGER, Output, snapshots_of
-from ldpbeam.schemas.study.compile import attribute_of
+from ldpbeam.study import attribute_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.write import write_bytes
 

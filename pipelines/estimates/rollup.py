@@ -18,8 +18,8 @@ from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs.output import STATISTICS, Output, snapshots_in
 from ldpbeam.schemas.outputs.snapshot_checks import check_shape
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.schemas.study.models import Study
 from ldpbeam.statistics import merge
+from ldpbeam.study import Study
 from ldpbeam.times import format_duration, rfc3339
 from ldpbeam.transforms.outputs.write import write_window
 from ldpbeam.transforms.sources.files import pattern_of

@@ -9,7 +9,7 @@ from ldpbeam.domains import Floats
 from ldpbeam.estimators import Estimate, Progress, estimate, starts_warm
 from ldpbeam.schemas.outputs.estimates import estimate_record
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.schemas.study.models import EstimateModel, Study
+from ldpbeam.study import Study, WantedEstimate
 from ldpbeam.times import milliseconds
 
 #: Makes a progress callback for one estimate, from its name.
@@ -32,12 +32,12 @@ def answers(
     """
     attribute = study.attribute(snapshot.attribute)
     found = {}
-    for name, wanted in study.model(snapshot.attribute).estimates.items():
+    for name, wanted in study.described(snapshot.attribute).estimates.items():
         found[name] = estimate(
             wanted.estimator,
             attribute,
             snapshot.statistic,
-            tuple(wanted.services or ()),
+            wanted.services,
             wanted.options,
             watch(f"{snapshot.attribute}.{name}") if watch else None,
             _start(wanted, (starts or {}).get(name)),
@@ -45,7 +45,7 @@ def answers(
     return found
 
 
-def _start(wanted: EstimateModel, before: Estimate | None) -> Floats | None:
+def _start(wanted: WantedEstimate, before: Estimate | None) -> Floats | None:
     """The distribution to begin from, where the answer does not depend on it."""
     if before is None or not starts_warm(wanted.estimator, wanted.options):
         return None
@@ -63,9 +63,9 @@ def solve(
 
 
 def _records(study: Study, snapshot: Snapshot, found: Mapping[str, Estimate]) -> list[dict[str, Any]]:
-    attribute, model = study.attribute(snapshot.attribute), study.model(snapshot.attribute)
+    attribute, summary = study.attribute(snapshot.attribute), study.described(snapshot.attribute).summary
     return [
-        estimate_record(study.study, name, attribute, snapshot, answer, model)
+        estimate_record(study.name, name, attribute, snapshot, answer, summary)
         for name, answer in found.items()
     ]
 
@@ -90,7 +90,7 @@ class Solver:
 
 def sort_key(study: Study, record: dict[str, Any]) -> tuple[Any, ...]:
     """The order of estimates in a file: attribute, window, group, then the study's order."""
-    names = list(study.model(record["attribute"]).estimates)
+    names = list(study.described(record["attribute"]).estimates)
     return (
         study.places[record["attribute"]],
         milliseconds(record["window_start"]) if record["window_start"] else 0,

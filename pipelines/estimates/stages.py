@@ -25,8 +25,7 @@ from ldpbeam.pipelines.terminal import shown
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.schemas.files.local_files import refuse_special
 from ldpbeam.schemas.outputs.estimates import write_avro, write_json_lines
-from ldpbeam.schemas.study.models import Study
-from ldpbeam.schemas.study.yaml_file import fingerprint
+from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.write import read_json, read_json_lines, replacing, write_bytes
 from ldpbeam.transforms.reports import counts
 from ldpbeam.transforms.reports.counts import accounting
@@ -79,7 +78,7 @@ def _is_text(name: str) -> bool:
 
 def run_name(study: Study, inputs: Sequence[str], *options: int | str | None) -> str:
     """A name that the same study, input and options that change results always give."""
-    text = json.dumps([fingerprint(study), sorted(inputs), *options])
+    text = json.dumps([study.fingerprint, sorted(inputs), *options])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -169,7 +168,7 @@ def write_estimates(job: Output, records: Sequence[dict[str, Any]]) -> None:
     with replacing(job.path(f"{ESTIMATES}.jsonl")) as stream:
         write_json_lines(stream, records)
     with replacing(job.path(f"{ESTIMATES}.avro")) as stream:
-        write_avro(stream, records, bytes.fromhex(fingerprint(job.study)))
+        write_avro(stream, records, bytes.fromhex(job.study.fingerprint))
 
 
 def _from_workers(job: Output) -> list[dict[str, Any]]:

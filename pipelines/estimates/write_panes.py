@@ -16,7 +16,7 @@ from ldpbeam.pipelines.runs.output import ESTIMATES, STATISTICS, Output
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.schemas.outputs.estimates import write_json_lines
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.schemas.study.compile import attribute_of
+from ldpbeam.study import attribute_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.write import make_folder, replacing, snapshot_name, write_window
 from ldpbeam.transforms.sources.journal import OpenWindow, stopped_at
@@ -58,7 +58,7 @@ class WritePane(beam.DoFn):
             record["run"] = run
         folder = self.output.path(ESTIMATES)
         make_folder(folder)
-        name = snapshot_name(study.study, attribute, snapshots[0].window, run).removesuffix(".avro")
+        name = snapshot_name(study.name, attribute, snapshots[0].window, run).removesuffix(".avro")
         with replacing(FileSystems.join(folder, f"{name}.jsonl")) as stream:
             write_json_lines(stream, records)
         PANES.info(pane_line(snapshots, records))

@@ -11,7 +11,7 @@ import apache_beam as beam
 from ldpbeam.pipelines.estimates.solve import solve, sort_key
 from ldpbeam.pipelines.runs.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, WORKER_ESTIMATES, Output
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.schemas.study.models import Study
+from ldpbeam.study import Study
 from ldpbeam.transforms.joining.repeats import DropRepeats
 from ldpbeam.transforms.outputs.write import (
     WriteAccounting,

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from ldpbeam.attributes import Attribute
 from ldpbeam.estimators import ESTIMATORS
 from ldpbeam.mechanisms.categories.local_hashing import LocalHashing
-from ldpbeam.schemas.study.compile import attribute_of
-from ldpbeam.schemas.study.models import Study
+from ldpbeam.study import Study, attribute_of
 
 #: Hashes that one core of 2026 makes a second, and those that it looks up in a table.
 HASHES_PER_SECOND, LOOKUPS_PER_SECOND = 1e8, 4e8
@@ -21,9 +20,9 @@ def slow_parts(study: Study) -> Iterator[str]:
     for name in study.estimated:
         attribute = study.attribute(name)
         yield from _tallies(attribute)
-        for estimate, wanted in study.model(name).estimates.items():
+        for estimate, wanted in study.described(name).estimates.items():
             if "max_iterations" in ESTIMATORS[wanted.estimator].defaults:
-                yield from _iterations(attribute, estimate, wanted.services or attribute.services)
+                yield from _iterations(attribute, estimate, wanted.services)
 
 
 def _tallies(attribute: Attribute) -> Iterator[str]:
@@ -40,7 +39,7 @@ def _tallies(attribute: Attribute) -> Iterator[str]:
                 )
 
 
-def _iterations(attribute: Attribute, estimate: str, services: tuple[str, ...] | list[str]) -> Iterator[str]:
+def _iterations(attribute: Attribute, estimate: str, services: tuple[str, ...]) -> Iterator[str]:
     mechanisms = [attribute.versions[index].mechanism for index in attribute.versions_of(services)]
     entries = sum(
         int(mechanism.seeds) * mechanism.size

@@ -15,8 +15,7 @@ from apache_beam.io.filesystems import FileSystems
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs.locks import GoneError, Held, is_lock, locked
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
-from ldpbeam.schemas.study.models import Study
-from ldpbeam.schemas.study.yaml_file import fingerprint
+from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.write import half_written, opened, read_json, write_bytes
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.sources.journal import RUNS
@@ -53,7 +52,7 @@ class Output:
     @property
     def about(self) -> dict[str, Any]:
         """What stands in ``run.json`` of whose outputs these are."""
-        return {"run": self.run, "study": self.study.study, "study_fingerprint": fingerprint(self.study)}
+        return {"run": self.run, "study": self.study.name, "study_fingerprint": self.study.fingerprint}
 
 
 @contextlib.contextmanager
@@ -135,7 +134,7 @@ def _holds(before: Mapping[str, Any], job: Output, scheduled: bool) -> str:
         return (
             f"the scheduled runs {study}, and this run is not one of them: it has no windows, --from or --to"
         )
-    changed = before.get("study") == job.study.study
+    changed = before.get("study") == job.study.name
     return f"the scheduled runs {study}" + (" as it was before it was changed" if changed else "")
 
 

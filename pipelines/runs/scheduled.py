@@ -173,7 +173,7 @@ def _write_estimates(made: Output, records: Sequence[Mapping[str, Any]]) -> None
         return record["attribute"], start, end
 
     for (attribute, start, end), own in itertools.groupby(records, window_of):
-        name = f"{window_name(made.study.study, attribute, (start, end))}.jsonl"
+        name = f"{window_name(made.study.name, attribute, (start, end))}.jsonl"
         with replacing(made.path(ESTIMATES, name)) as stream:
             write_json_lines(stream, own)
 

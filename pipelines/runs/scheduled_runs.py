@@ -22,9 +22,7 @@ from ldpbeam.pipelines.runs.output import (
     snapshots_in,
     write_json,
 )
-from ldpbeam.schemas.study.compile import attribute_of
-from ldpbeam.schemas.study.models import Study
-from ldpbeam.schemas.study.yaml_file import fingerprint
+from ldpbeam.study import Study, attribute_of
 from ldpbeam.transforms.outputs.write import make_folder, read_json, snapshot_name
 from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.sources.journal import RUNS, STOP, OpenWindow, named_windows
@@ -56,7 +54,7 @@ def claim_for_stream(job: StreamJob) -> None:
     Raises:
         UserError: if it holds something else, or cannot be written.
     """
-    about = {"kind": "stream", "study": job.study.study, "study_fingerprint": fingerprint(job.study)}
+    about = {"kind": "stream", "study": job.study.name, "study_fingerprint": job.study.fingerprint}
     with named_in_errors(job.output):
         if not job.output:
             raise ValueError("a folder is needed")
@@ -88,7 +86,7 @@ def claim_for_stream(job: StreamJob) -> None:
 def _file_names(job: StreamJob) -> list[str]:
     """The longest names that files of the run may have, for each attribute."""
     window = (1, 2)
-    return [snapshot_name(job.study.study, name, window, job.run) for name in job.study.estimated]
+    return [snapshot_name(job.study.name, name, window, job.run) for name in job.study.estimated]
 
 
 def go_on(output: str, run: str) -> None:
@@ -130,7 +128,7 @@ def incomplete_windows(study: Study, output: str, own: str = "") -> frozenset[Op
 def _closed(study: Study, output: str, run: str, window: OpenWindow) -> bool:
     """Whether a run wrote a pane of a window after it had closed."""
     for attribute in study.estimated:
-        name = snapshot_name(study.study, attribute, (window.start, window.end), run)
+        name = snapshot_name(study.name, attribute, (window.start, window.end), run)
         path = FileSystems.join(output, STATISTICS, name)
         if attribute_of(attribute) == window.attribute and FileSystems.exists(path):
             closed = [snapshot.pane_timing != EARLY for snapshot in snapshots_in(path)]

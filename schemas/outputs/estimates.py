@@ -15,7 +15,7 @@ from ldpbeam.domains import Categories, Domain, Floats, KeyValues, Numeric
 from ldpbeam.estimators import Estimate
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.schemas.study.models import AttributeModel
+from ldpbeam.study import Summary
 from ldpbeam.times import rfc3339
 
 
@@ -25,7 +25,7 @@ def estimate_record(
     attribute: Attribute,
     snapshot: Snapshot,
     estimate: Estimate,
-    model: AttributeModel,
+    summary: Summary,
 ) -> dict[str, Any]:
     """An estimate as the fields of an Estimate record.
 
@@ -35,8 +35,8 @@ def estimate_record(
         attribute: what was asked.
         snapshot: what the estimate stands on.
         estimate: the answer.
-        model: what the study says of the attribute: which quantiles, ranges and how many of the most
-            frequent to add, where there is a distribution.
+        summary: which quantiles, ranges and how many of the most frequent to add, where there is a
+            distribution.
     """
     window = snapshot.window
     record: dict[str, Any] = {
@@ -60,13 +60,13 @@ def estimate_record(
     if len(estimate.log_likelihoods):
         record["log_likelihood"] = float(estimate.log_likelihoods[-1])
     if estimate.distribution is not None:
-        record |= _distribution(attribute.domain, estimate.distribution, model)
+        record |= _distribution(attribute.domain, estimate.distribution, summary)
     if estimate.frequencies is not None and isinstance(attribute.domain, KeyValues):
         record["keys"] = list(attribute.domain.keys)
         record["frequencies"] = _listed(estimate.frequencies)
         if estimate.key_means is not None:
             record["key_means"] = _listed(estimate.key_means)
-        record |= _top(attribute.domain.keys, estimate.frequencies, model.top)
+        record |= _top(attribute.domain.keys, estimate.frequencies, summary.top)
     for key in ("mean", "standard_error", "variance"):
         value = getattr(estimate, key)
         if value is not None:
@@ -78,20 +78,20 @@ def estimate_record(
     return record
 
 
-def _distribution(domain: Domain, distribution: Floats, model: AttributeModel) -> dict[str, Any]:
+def _distribution(domain: Domain, distribution: Floats, summary: Summary) -> dict[str, Any]:
     if isinstance(domain, Categories):
         shares = {"categories": list(domain.names), "frequencies": _listed(distribution)}
-        return shares | _top(domain.names, distribution, model.top)
+        return shares | _top(domain.names, distribution, summary.top)
     assert isinstance(domain, Numeric)
     edges = domain.edges(len(distribution))
     record: dict[str, Any] = {"bucket_edges": _listed(edges), "distribution": _listed(distribution)}
     if distribution.sum() > 0:
-        found = metrics.quantiles(distribution, edges, model.quantiles)
-        record["quantiles"] = {f"{q:g}": float(v) for q, v in zip(model.quantiles, found, strict=True)}
-    if model.ranges:
+        found = metrics.quantiles(distribution, edges, summary.quantiles)
+        record["quantiles"] = {f"{q:g}": float(v) for q, v in zip(summary.quantiles, found, strict=True)}
+    if summary.ranges:
         record["ranges"] = [
             {"low": low, "high": high, "share": metrics.range_share(distribution, edges, low, high)}
-            for low, high in model.ranges
+            for low, high in summary.ranges
         ]
     return record
 

@@ -1,29 +1,122 @@
-"""From what a study file says of an attribute to what the statistics see."""
+"""From the models of a study file to the study that workers and drivers share."""
 
 from __future__ import annotations
 
 import difflib
+import hashlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ldpbeam.attributes import Attribute, ServiceVersion
-from ldpbeam.domains import Domain, Numeric, Vector
-from ldpbeam.estimators import ESTIMATORS
+from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
+from ldpbeam.estimators import ESTIMATORS, check
 from ldpbeam.mechanisms import Mechanism, SampledCoordinate, build_mechanism
-
-if TYPE_CHECKING:
-    from ldpbeam.schemas.study.models import AttributeModel, ServiceModel, VersionModel
+from ldpbeam.schemas.study.models import (
+    AttributeModel,
+    GroupsModel,
+    ServiceModel,
+    StudyModel,
+    VersionModel,
+    WindowsModel,
+)
+from ldpbeam.study import (
+    Groups,
+    Service,
+    Study,
+    StudyAttribute,
+    Summary,
+    Version,
+    WantedEstimate,
+    attribute_of,
+)
+from ldpbeam.windows import Windows
 
 #: The joint histogram's default resolution is the finest whose table stays below this.
 DEFAULT_JOINT_CELLS = 2**20
 
 
-def attribute_of(name: str) -> str:
-    """The attribute's name in the file: a coordinate is called ``attribute.coordinate``."""
-    return name.partition(".")[0]
+def compile_study(model: StudyModel) -> Study:
+    """The study that a file describes.
+
+    Raises:
+        ValueError: if a mechanism or an estimator does not fit, or a joint histogram cannot be; the text
+            begins with the place in the file.
+    """
+    group_users = model.duplicates == "drop" and model.repeats == "first"
+    study = Study(
+        name=model.study,
+        attributes={name: _described(own) for name, own in model.attributes.items()},
+        compiled={
+            attribute.name: attribute
+            for name, own in model.attributes.items()
+            for attribute in _compiled(name, own, group_users)
+        },
+        fingerprint=hashlib.sha256(model.model_dump_json().encode()).hexdigest()[:32],
+        windows=_windows(model.windows),
+        groups=_groups(model.groups),
+        duplicates=model.duplicates,
+        repeats=model.repeats,
+        epsilon_cap=model.epsilon_cap,
+    )
+    for name in study.estimated:
+        _check_estimates(study.attribute(name), study.described(name))
+    return study
 
 
-def compiled(name: str, model: AttributeModel, group_users: bool) -> Iterator[Attribute]:
+def _windows(model: WindowsModel | None) -> Windows | None:
+    if model is None:
+        return None
+    return Windows(model.size, model.period or model.size, model.allowed_lateness, model.early_reports)
+
+
+def _groups(model: GroupsModel | None) -> Groups | None:
+    return None if model is None else Groups(model.field, model.at_most)
+
+
+def _described(model: AttributeModel) -> StudyAttribute:
+    return StudyAttribute(
+        services={name: _service(own) for name, own in model.services.items()},
+        estimates={
+            name: WantedEstimate(wanted.estimator, tuple(wanted.services or model.services), wanted.options)
+            for name, wanted in model.estimates.items()
+        },
+        summary=Summary(tuple(model.quantiles), tuple(model.ranges), model.top),
+    )
+
+
+def _service(model: ServiceModel) -> Service:
+    versions = {
+        name: Version(tuple(own.values or [name]) if model.version_field else (), own.span)
+        for name, own in model.versions.items()
+    }
+    return Service(versions, model.version_field)
+
+
+def _check_estimates(attribute: Attribute, described: StudyAttribute) -> None:
+    """See that what is asked fits an attribute.
+
+    Raises:
+        ValueError: for the first that does not.
+    """
+    where = f"attributes.{attribute_of(attribute.name)}"
+    if described.summary.ranges and isinstance(attribute.domain, Categories | KeyValues):
+        raise ValueError(f"{where}.ranges: ranges are of numbers; for categories use top")
+    if described.summary.top and isinstance(attribute.domain, Numeric):
+        raise ValueError(f"{where}.top: it is of categories or keys; for numbers use ranges")
+    for key, wanted in described.estimates.items():
+        for service in wanted.services:
+            if service not in described.services:
+                raise ValueError(
+                    f"{where}.estimates.{key}: unknown service {service!r}; there are: "
+                    f"{', '.join(described.services)}"
+                )
+        try:
+            check(wanted.estimator, attribute, wanted.services, wanted.options)
+        except ValueError as error:
+            raise ValueError(f"{where}.estimates.{key}: {error}") from None
+
+
+def _compiled(name: str, model: AttributeModel, group_users: bool) -> Iterator[Attribute]:
     """The attribute; of a vector also each coordinate, as a numeric attribute of its own.
 
     Raises:

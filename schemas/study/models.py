@@ -1,8 +1,7 @@
-"""The study file: what is estimated and how. YAML, checked by pydantic."""
+"""What a study file may say, checked by pydantic; :mod:`ldpbeam.schemas.study.compile` takes it from here."""
 
 from __future__ import annotations
 
-import functools
 import itertools
 import re
 from collections.abc import Mapping
@@ -16,13 +15,10 @@ from pydantic import (
     model_validator,
 )
 
-from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
-from ldpbeam.estimators import check
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
-from ldpbeam.schemas.study.compile import attribute_of, compiled
 from ldpbeam.schemas.study.times import Duration, Time
-from ldpbeam.windows import Windows
+from ldpbeam.windows import FAR, Span
 
 #: What a group or version field cannot be: user keys, above all, must not become names of groups.
 _OWN_COLUMNS = frozenset(
@@ -135,12 +131,9 @@ class VersionModel(_Model):
     until: Time | None = Field(None, description="the first event time after it")
 
     @property
-    def span(self) -> tuple[int, int]:
-        """The event times [since, until) in epoch milliseconds, open ends far away."""
-        return (
-            -(2**62) if self.since is None else self.since,
-            2**62 if self.until is None else self.until,
-        )
+    def span(self) -> Span:
+        """The event times of this version."""
+        return Span(-FAR if self.since is None else self.since, FAR if self.until is None else self.until)
 
 
 class ServiceModel(_Model):
@@ -177,9 +170,9 @@ class ServiceModel(_Model):
                 "each version needs since and/or until, or the service a version_field: "
                 "otherwise reports of different epsilons could not be told apart"
             )
-        spans = sorted(version.span for version in timed)
-        if any(start >= end for start, end in spans) or any(
-            one[1] > other[0] for one, other in itertools.pairwise(spans)
+        spans = sorted((version.span for version in timed), key=lambda span: (span.start, span.stop))
+        if any(span.start >= span.stop for span in spans) or any(
+            one.stop > other.start for one, other in itertools.pairwise(spans)
         ):
             raise ValueError("the versions' times overlap or are empty")
         return self
@@ -246,11 +239,6 @@ class WindowsModel(_Model):
             raise ValueError("period must be above zero and at most size")
         return self
 
-    @property
-    def windows(self) -> Windows:
-        """The windows as every stage sees them."""
-        return Windows(self.size, self.period or self.size, self.allowed_lateness, self.early_reports)
-
 
 class GroupsModel(_Model):
     """One estimate for each value of a field of the report."""
@@ -265,14 +253,14 @@ class GroupsModel(_Model):
     )  # fmt: skip
 
 
-class Study(_Model):
+class StudyModel(_Model):
     """What is being estimated and how."""
+
+    model_config = ConfigDict(title="Study")
 
     study: Name
     attributes: dict[Name, AttributeModel] = Field(min_length=1)
-    windows_model: WindowsModel | None = Field(
-        None, alias="windows", description="leave out for one window over everything"
-    )
+    windows: WindowsModel | None = Field(None, description="leave out for one window over everything")
     groups: GroupsModel | None = None
     duplicates: Literal["drop", "keep"] = Field(
         "drop", description="keep: no report is compared with another, and users are not grouped"
@@ -285,70 +273,3 @@ class Study(_Model):
         gt=0,
         description="users whose reports in a window spent more are counted in the ledger",
     )
-
-    @property
-    def windows(self) -> Windows | None:
-        """The windows, None for one over everything."""
-        return None if self.windows_model is None else self.windows_model.windows
-
-    @property
-    def group_users(self) -> bool:
-        """Whether a user's reports are brought together."""
-        return self.duplicates == "drop" and self.repeats == "first"
-
-    @model_validator(mode="after")
-    def _compiles(self) -> Study:
-        for name in self._compiled:
-            attribute, model = self.attribute(name), self.model(name)
-            where = f"attributes.{attribute_of(name)}"
-            if isinstance(attribute.domain, Vector):
-                continue
-            if model.ranges and isinstance(attribute.domain, Categories | KeyValues):
-                raise ValueError(f"{where}.ranges: ranges are of numbers; for categories use top")
-            if model.top and isinstance(attribute.domain, Numeric):
-                raise ValueError(f"{where}.top: it is of categories or keys; for numbers use ranges")
-            for key, wanted in model.estimates.items():
-                for service in wanted.services or ():
-                    if service not in model.services:
-                        raise ValueError(
-                            f"{where}.estimates.{key}: unknown service {service!r}; there are: "
-                            f"{', '.join(model.services)}"
-                        )
-                try:
-                    check(
-                        wanted.estimator, attribute, wanted.services or attribute.services,
-                        wanted.options,
-                    )  # fmt: skip
-                except ValueError as error:
-                    raise ValueError(f"{where}.estimates.{key}: {error}") from None
-        return self
-
-    def model(self, name: str) -> AttributeModel:
-        """What the file says of an attribute, or of a vector's coordinate."""
-        return self.attributes[attribute_of(name)]
-
-    def attribute(self, name: str) -> Attribute:
-        """An attribute, or one coordinate of a vector (``attribute.coordinate``), as the statistics see it.
-
-        Raises:
-            ValueError: if a mechanism does not fit, or the joint histogram cannot be.
-        """
-        return self._compiled[name]
-
-    @functools.cached_property
-    def estimated(self) -> tuple[str, ...]:
-        """What has statistics of its own: attributes, and in a vector's place its coordinates."""
-        return tuple(name for name, a in self._compiled.items() if not isinstance(a.domain, Vector))
-
-    @functools.cached_property
-    def places(self) -> Mapping[str, int]:
-        """The place of each of ``estimated``, by which outputs are ordered."""
-        return {name: place for place, name in enumerate(self.estimated)}
-
-    @functools.cached_property
-    def _compiled(self) -> dict[str, Attribute]:
-        return {
-            attribute.name: attribute
-            for name, model in self.attributes.items()
-            for attribute in compiled(name, model, self.group_users)
-        }

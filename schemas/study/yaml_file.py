@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,19 +12,21 @@ import yaml
 from pydantic import ValidationError
 
 from ldpbeam.schemas.files.local_files import refuse_special
+from ldpbeam.schemas.study.compile import compile_study
 from ldpbeam.schemas.study.models import (
     AttributeModel,
     DomainModel,
     EstimateModel,
     GroupsModel,
     ServiceModel,
-    Study,
+    StudyModel,
     VersionModel,
     WindowsModel,
 )
+from ldpbeam.study import Study
 
 _MODELS = (
-    Study,
+    StudyModel,
     AttributeModel,
     DomainModel,
     ServiceModel,
@@ -34,7 +35,7 @@ _MODELS = (
     WindowsModel,
     GroupsModel,
 )
-_KEYS = sorted({field.alias or key for model in _MODELS for key, field in model.model_fields.items()})
+_KEYS = sorted({key for model in _MODELS for key in model.model_fields})
 
 #: No study has a longer text, is nested more deeply, or has more values with its aliases written out.
 MOST_CHARACTERS, MOST_LEVELS, MOST_VALUES = 2**22, 50, 200_000
@@ -74,13 +75,18 @@ def parse_study(text: str, name: str = "study") -> Study:
         problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
         raise StudyError(f"{name}{line}: this is not YAML: {problem}") from None
     try:
-        return Study.model_validate(data)
+        model = StudyModel.model_validate(data)
     except ValidationError as error:
         problems = error.errors()
         said = [_message(problem, node, name) for problem in _one_a_place(problems[:MOST_PROBLEMS], node)]
         if len(problems) > MOST_PROBLEMS:
             said.append(f"{name}: and more: it has {len(problems):,} problems")
         raise StudyError("\n".join(said)) from None
+    try:
+        return compile_study(model)
+    except ValueError as error:
+        problem = {"loc": (), "type": "value_error", "msg": str(error), "input": data}
+        raise StudyError(_message(problem, node, name)) from None
 
 
 def _load(text: str, name: str) -> tuple[yaml.Node, Any]:
@@ -139,11 +145,6 @@ def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
             inner = [part for pair in node.value for part in pair]
         known[id(node)] = 1 + sum(_expanded(part, known) for part in inner)
     return known[id(node)]
-
-
-def fingerprint(study: Study) -> str:
-    """32 hexadecimal digits of everything the study says."""
-    return hashlib.sha256(study.model_dump_json(by_alias=True).encode()).hexdigest()[:32]
 
 
 # YAML 1.1 wants a point and a sign in a number with an exponent; people write 1e-4.
@@ -243,7 +244,7 @@ def _message(problem: Any, root: yaml.Node, name: str) -> str:
     if problem["type"] == "extra_forbidden":
         near = difflib.get_close_matches(str(place[-1]), _KEYS, n=1)
         text, found = f"unknown key{f'; did you mean {near[0]!r}?' if near else ''}", {}
-    if not isinstance(found, dict | Study) and problem["type"] != "missing":
+    if not isinstance(found, dict) and problem["type"] != "missing":
         shown = f", found {found!r}"
     where = ".".join(map(str, place))
     return f"{name}:{_line(root, place)}: {where or 'study'}: {text}{shown}"

@@ -13,8 +13,8 @@ import fastavro
 import numpy as np
 import pytest
 
-from ldpbeam.schemas.study.models import Study
 from ldpbeam.statistics import Answers, tally
+from ldpbeam.study import Study
 
 HOUR = 3_600_000
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z

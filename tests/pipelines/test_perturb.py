@@ -14,8 +14,8 @@ from scipy import stats
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files import avro_blocks, avro_headers, json_lines, parquet
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.schemas.study.models import Study
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.study import Study
 
 COLOURS = """
 study: colours

@@ -20,8 +20,8 @@ from ldpbeam import merge
 from ldpbeam.pipelines.estimates.rollup import read_all
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.schemas.study.models import Study
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.study import Study
 
 TEXT = """\
 study: day

@@ -22,9 +22,9 @@ from ldpbeam.pipelines.runs.scheduled_runs import (
 )
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.schemas.study.models import Study
-from ldpbeam.schemas.study.yaml_file import fingerprint, parse_study
+from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers
+from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.write import write_window
 from ldpbeam.transforms.sources.folder import FolderFeed
 from ldpbeam.transforms.sources.journal import Journal, OpenWindow, ask_to_stop, asked_to_stop
@@ -71,7 +71,7 @@ def test_an_empty_folder_becomes_the_streams(there: bool, tmp_path: Path) -> Non
         output.mkdir()
     claim_for_stream(job(output))
     found = {name: json.loads(data) for name, data in files(output).items()}
-    about = {"kind": "stream", "study": "commute", "study_fingerprint": fingerprint(STUDY)}
+    about = {"kind": "stream", "study": "commute", "study_fingerprint": STUDY.fingerprint}
     assert found == {"run.json": about, "runs/run-1/run.json": {**about, "run": "run-1", "reads": "in/*"}}
 
 
@@ -110,8 +110,8 @@ def test_a_folder_of_another_study_or_of_this_one_before_it_changed_is_refused(
 @pytest.mark.parametrize(
     "mark",
     [
-        {"run": "0123", "study": "commute", "study_fingerprint": fingerprint(STUDY), "input": ["in/*"]},
-        {"kind": "scheduled", "run": "0123", "study": "commute", "study_fingerprint": fingerprint(STUDY)},
+        {"run": "0123", "study": "commute", "study_fingerprint": STUDY.fingerprint, "input": ["in/*"]},
+        {"kind": "scheduled", "run": "0123", "study": "commute", "study_fingerprint": STUDY.fingerprint},
     ],
 )
 def test_a_folder_of_a_batch_run_is_refused(mark: dict[str, Any], tmp_path: Path) -> None:

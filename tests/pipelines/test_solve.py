@@ -14,9 +14,9 @@ from ldpbeam.estimators import Estimate
 from ldpbeam.pipelines.estimates import solve as stage
 from ldpbeam.pipelines.estimates.solve import Solver, solve
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.schemas.study.models import Study
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers
+from ldpbeam.study import Study
 
 TEXT = """\
 study: panes

@@ -20,9 +20,9 @@ from ldpbeam.pipelines.estimates.solve import solve, sort_key
 from ldpbeam.pipelines.estimates.write_panes import PANES, Publish, WritePane, estimate_id, pane_line
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
-from ldpbeam.schemas.study.models import Study
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers
+from ldpbeam.study import Study
 from ldpbeam.transforms.sources.journal import Journal, OpenWindow
 
 SECOND = 1000

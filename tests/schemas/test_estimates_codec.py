@@ -29,7 +29,7 @@ from ldpbeam import estimate as solve
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.outputs.estimates import estimate_record, write_avro, write_json_lines
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.schemas.study.models import AttributeModel
+from ldpbeam.study import Summary
 from ldpbeam.times import milliseconds as milliseconds_of
 from ldpbeam.times import rfc3339
 
@@ -38,8 +38,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 WINDOW = (1_767_225_600_000, 1_767_229_200_500)
 
 
-def wanted(*quantiles: float) -> AttributeModel:
-    return AttributeModel.model_construct(quantiles=list(quantiles), ranges=[], top=None)
+def wanted(*quantiles: float) -> Summary:
+    return Summary(quantiles)
 
 
 def asked(domain: Numeric | Categories, buckets: int = 4) -> Attribute:

@@ -20,7 +20,7 @@ from ldpbeam import Answers, Attribute, tally
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.files.avro_headers import write_block, write_header
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots, write_snapshots
-from ldpbeam.schemas.study.models import Study
+from ldpbeam.study import Study
 
 SYNC = bytes(range(16))
 HOURS = [(3_600_000 * hour, 3_600_000 * (hour + 1)) for hour in range(3)]

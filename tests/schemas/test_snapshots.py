@@ -24,8 +24,8 @@ from ldpbeam.schemas.outputs.snapshots import (
     statistic_of,
     write_snapshots,
 )
-from ldpbeam.schemas.study.models import Study
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.study import Study
 
 WINDOW = (1_767_225_600_000, 1_767_229_200_000)
 NAMES = {"study": "commute", "study_fingerprint": "f" * 32, "run": "r1"}

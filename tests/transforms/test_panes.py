@@ -15,8 +15,8 @@ from pane_runs import Streamed, check_order, in_windows
 from pane_scripts import Step, in_time, reports_in
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.schemas.study.models import Study
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.study import Study
 from ldpbeam.transforms.windows import stream_users
 from ldpbeam.transforms.windows.coders import Statistics
 from ldpbeam.transforms.windows.panes import CombineGroups, _Window

@@ -173,7 +173,7 @@ def test_where_nothing_is_too_late_any_stream_ends_like_the_batch_run(
     study = study_of(name)
     batches, expected = few_reports(name)
     assert study.windows is not None
-    period = study.windows.period or study.windows.size
+    period = study.windows.period
     rows, watermark, script = [*order, *again], -20 * SECOND, []
     while rows:
         # The first window of any report that is still to come closes so late.

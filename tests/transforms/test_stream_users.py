@@ -17,9 +17,9 @@ from keyed_state import END, Key, main_and_counts
 from pane_reports import Report, batches_of, people_report, study_of, study_text, times_of
 from pane_runs import in_batch
 
-from ldpbeam.schemas.study.models import Study
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import empty, merge
+from ldpbeam.study import Study
 from ldpbeam.transforms.windows import stream_users as stage
 from ldpbeam.transforms.windows.coders import Statistics
 from ldpbeam.transforms.windows.panes import CombineGroups, _Window

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import itertools
 import json
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -18,8 +19,8 @@ from apache_beam.testing.util import assert_that, equal_to
 from ldpbeam.runners import direct
 from ldpbeam.schemas.reports.columns import decoded
 from ldpbeam.schemas.reports.records import by_payload, columns_of
-from ldpbeam.schemas.study.models import Study
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.study import Study
 from ldpbeam.transforms.joining.joins import join
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
@@ -299,7 +300,7 @@ def test_a_report_outside_goes_on_where_one_inside_may_repeat_it(duplicates: str
         {**GOOD, "event_time": time, "report_id": report_id, "user_id": str(place)}
         for place, (time, report_id) in enumerate(zip(times, ids, strict=True))
     ]
-    study = STUDY.model_copy(update={"duplicates": duplicates})
+    study = replace(STUDY, duplicates=duplicates)
     found = validated(records, study, span=Span(NOW, NOW + 1))
     compared = duplicates == "drop"
     expected = [b"0", b"1", b"3"] if compared else [b"1", b"3"]

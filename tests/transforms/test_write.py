@@ -16,7 +16,7 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from ldpbeam.runners import direct
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
-from ldpbeam.schemas.study.yaml_file import fingerprint, parse_study
+from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, tally
 from ldpbeam.transforms.outputs import write as stage
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, emit
@@ -142,7 +142,7 @@ def test_snapshots_are_read_back_and_the_same_ones_are_the_same_bytes(tmp_path: 
         with (folders[0] / name).open("rb") as stream:
             record: Any = next(fastavro.reader(stream))
         assert record["study"] == "writing"
-        assert record["study_fingerprint"] == fingerprint(STUDY)
+        assert record["study_fingerprint"] == STUDY.fingerprint
         assert record["fingerprint"] == X.fingerprint
         assert record["run"] == "run-1"
         assert record["channels"] == ["maps"]

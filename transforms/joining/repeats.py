@@ -8,7 +8,7 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 
-from ldpbeam.schemas.study.models import Study
+from ldpbeam.study import Study
 from ldpbeam.transforms.joining.joins import by_report_id, first_of_report_ids
 from ldpbeam.transforms.reports.batches import version_index
 from ldpbeam.transforms.reports.counts import COUNTS, DUPLICATES, count

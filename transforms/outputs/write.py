@@ -28,8 +28,7 @@ from apache_beam.io.localfilesystem import LocalFileSystem
 
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.outputs.snapshots import Snapshot, write_snapshots
-from ldpbeam.schemas.study.models import Study
-from ldpbeam.schemas.study.yaml_file import fingerprint
+from ldpbeam.study import Study
 from ldpbeam.times import milliseconds
 from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.sources.files import literal, open_raw
@@ -131,7 +130,7 @@ def write_window(
 ) -> str:
     """A file of the snapshots of one attribute and window; gives its path."""
     attribute = snapshots[0].attribute
-    name = snapshot_name(study.study, attribute, snapshots[0].window, run if named_by_run else "")
+    name = snapshot_name(study.name, attribute, snapshots[0].window, run if named_by_run else "")
     path: str = FileSystems.join(folder, name)
     make_folder(folder)
     with replacing(path) as stream:
@@ -139,8 +138,8 @@ def write_window(
             stream,
             snapshots,
             study.attribute(attribute),
-            study=study.study,
-            study_fingerprint=fingerprint(study),
+            study=study.name,
+            study_fingerprint=study.fingerprint,
             run=run,
         )
     return path

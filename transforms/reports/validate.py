@@ -17,7 +17,7 @@ from ldpbeam.mechanisms import Mechanism
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.reports.columns import Columns, binary_of_width, fixed_bytes
 from ldpbeam.schemas.reports.payloads import bytes_in, payload_column
-from ldpbeam.schemas.study.models import ServiceModel, Study
+from ldpbeam.study import Service, Study
 from ldpbeam.transforms.reports.batches import WATERMARK, tagged
 from ldpbeam.transforms.reports.counts import COUNTS, OUT_OF_RANGE, count
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, DeadLetter, Disclosure, emit, record_bytes
@@ -91,9 +91,7 @@ class _Validate(beam.DoFn):
         self.key = disclosure.user_id_key
         self.services = sorted({s for model in study.attributes.values() for s in model.services})
         by_time = any(
-            service.versions and not service.version_field
-            for model in study.attributes.values()
-            for service in model.services.values()
+            service.by_time for model in study.attributes.values() for service in model.services.values()
         )
         self.needs_time = bool(study.windows) or by_time or span.bounded
         self.old_times = -FAR < span.start < event_times.YEAR_1990
@@ -232,7 +230,7 @@ def _rows_by(batch: pa.RecordBatch, name: str, known: Sequence[str]) -> _RowsBy:
 def _by_version(
     attribute: Attribute,
     service: str,
-    model: ServiceModel,
+    model: Service,
     batch: pa.RecordBatch,
     chosen: NDArray[np.bool_],
 ) -> Iterator[tuple[int, NDArray[np.int64]]]:
@@ -244,15 +242,13 @@ def _by_version(
     for index in indexes:
         version = model.versions[attribute.versions[index].version]
         if model.version_field:
-            names = version.values or [attribute.versions[index].version]
-            own = _is_in(batch, model.version_field, names)
+            own = _is_in(batch, model.version_field, version.values)
         else:
-            times = batch.column("event_time").to_numpy(zero_copy_only=False)
-            own = (times >= version.span[0]) & (times < version.span[1])
+            own = ~version.span.outside(batch.column("event_time").to_numpy(zero_copy_only=False))
         yield index, np.flatnonzero(chosen & own)
 
 
-def _is_in(batch: pa.RecordBatch, field: str, names: list[str]) -> NDArray[np.bool_]:
+def _is_in(batch: pa.RecordBatch, field: str, names: Sequence[str]) -> NDArray[np.bool_]:
     if field not in batch.schema.names:
         return np.zeros(batch.num_rows, dtype=np.bool_)
     found = pc.is_in(batch.column(field), value_set=pa.array(names))

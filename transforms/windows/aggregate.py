@@ -8,8 +8,8 @@ import apache_beam as beam
 from apache_beam.transforms.window import BoundedWindow
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.schemas.study.models import Study
 from ldpbeam.statistics import Statistic, merge, tally
+from ldpbeam.study import Study
 from ldpbeam.transforms.joining.joins import UserReports, by_coordinate
 from ldpbeam.transforms.windows.coders import Accumulator, AccumulatorCoder, GroupKey
 from ldpbeam.transforms.windows.cut import window_bounds

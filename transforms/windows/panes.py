@@ -23,8 +23,8 @@ from apache_beam.transforms.userstate import (
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.schemas.study.models import Study
 from ldpbeam.statistics import Statistic, merge
+from ldpbeam.study import Study
 from ldpbeam.transforms.windows.aggregate import capped
 from ldpbeam.transforms.windows.coders import GroupKey, Statistics, StatisticsCoder
 from ldpbeam.transforms.windows.stream_windows import place_and_window

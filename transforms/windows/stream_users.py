@@ -23,8 +23,8 @@ from apache_beam.transforms.userstate import (
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.schemas.study.models import Study
 from ldpbeam.statistics import Statistic, difference, empty, merge, tally
+from ldpbeam.study import Study
 from ldpbeam.transforms.joining.joins import (
     UserReports,
     by_coordinate,

@@ -11,7 +11,7 @@ import pyarrow as pa
 from apache_beam.transforms.window import BoundedWindow, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 
-from ldpbeam.schemas.study.models import Study
+from ldpbeam.study import Study
 from ldpbeam.transforms.joining.joins import join, without_join
 from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.reports.counts import COUNTS, DUPLICATES, IN_WINDOWS, USED, count

@@ -1,0 +1,159 @@
+"""A study: what is estimated and how, in plain values that drivers and workers share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Vector
+from ldpbeam.windows import EVERYTHING, Span, Windows
+
+
+def attribute_of(name: str) -> str:
+    """The attribute's name in the study: a vector's coordinate is called ``attribute.coordinate``."""
+    return name.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Version:
+    """How reports of one version of a service are told from those of its other versions.
+
+    Attributes:
+        values: the values of the service's ``version_field`` that name this version; empty where versions
+            are told apart by time.
+        span: the event times of this version.
+    """
+
+    values: tuple[str, ...] = ()
+    span: Span = EVERYTHING
+
+
+@dataclass(frozen=True)
+class Service:
+    """How reports of a service's versions are told apart.
+
+    Attributes:
+        versions: the versions by name; empty where the service has only one, which has no name.
+        version_field: the field of a report that names its version; None where time does, or where there is
+            only one version.
+    """
+
+    versions: Mapping[str, Version] = field(default_factory=dict)
+    version_field: str | None = None
+
+    @property
+    def by_time(self) -> bool:
+        """Whether a report's event time says which version it is of."""
+        return bool(self.versions) and self.version_field is None
+
+
+@dataclass(frozen=True)
+class WantedEstimate:
+    """One estimate that a study asks for.
+
+    Attributes:
+        estimator: the estimator's name.
+        services: whose reports to use, one or more.
+        options: the estimator's own options.
+    """
+
+    estimator: str
+    services: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What is written of an estimated distribution, beside its shares.
+
+    Attributes:
+        quantiles: levels between 0 and 1, ascending, of a number's distribution.
+        ranges: ranges (low, high) of a number whose shares are written.
+        top: how many of the most frequent categories or keys are listed; None for no list.
+    """
+
+    quantiles: tuple[float, ...] = ()
+    ranges: tuple[tuple[float, float], ...] = ()
+    top: int | None = None
+
+
+@dataclass(frozen=True)
+class StudyAttribute:
+    """What a study says of one attribute, beside its mechanisms.
+
+    Attributes:
+        services: the services by name, in the study's order.
+        estimates: the wanted estimates by name, in the study's order.
+        summary: what is written of each estimated distribution.
+    """
+
+    services: Mapping[str, Service]
+    estimates: Mapping[str, WantedEstimate]
+    summary: Summary = Summary()
+
+
+@dataclass(frozen=True)
+class Groups:
+    """One estimate is made for each value of a field.
+
+    Attributes:
+        field: the report's field.
+        at_most: how many groups, those with the most reports, get an estimate of their own.
+    """
+
+    field: str
+    at_most: int
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is being estimated and how.
+
+    Attributes:
+        name: the study's name.
+        attributes: what the study says of each attribute, by name.
+        compiled: the attributes as the statistics see them, by name. A vector is followed by its coordinates,
+            each of which is a numeric attribute called ``attribute.coordinate``.
+        fingerprint: 32 hexadecimal digits of everything that the study says.
+        windows: the windows; None for one window over everything.
+        groups: the groups; None for none.
+        duplicates: ``drop``, or ``keep``: no report is compared with another, and users are not grouped.
+        repeats: whether only a user's ``first`` report in a window counts, or ``all``.
+        epsilon_cap: the ledger counts the users whose reports in a window spent more; None for no cap.
+    """
+
+    name: str
+    attributes: Mapping[str, StudyAttribute]
+    compiled: Mapping[str, Attribute]
+    fingerprint: str
+    windows: Windows | None = None
+    groups: Groups | None = None
+    duplicates: Literal["drop", "keep"] = "drop"
+    repeats: Literal["first", "all"] = "first"
+    epsilon_cap: float | None = None
+
+    @property
+    def group_users(self) -> bool:
+        """Whether a user's reports are brought together."""
+        return self.duplicates == "drop" and self.repeats == "first"
+
+    def described(self, name: str) -> StudyAttribute:
+        """What the study says of an attribute, or of a vector's coordinate."""
+        return self.attributes[attribute_of(name)]
+
+    def attribute(self, name: str) -> Attribute:
+        """An attribute, or a coordinate of a vector (``attribute.coordinate``), as the statistics see it."""
+        return self.compiled[name]
+
+    @functools.cached_property
+    def estimated(self) -> tuple[str, ...]:
+        """What has statistics of its own: attributes, and in a vector's place its coordinates."""
+        return tuple(name for name, a in self.compiled.items() if not isinstance(a.domain, Vector))
+
+    @functools.cached_property
+    def places(self) -> Mapping[str, int]:
+        """The place of each of ``estimated``, by which outputs are ordered."""
+        return {name: place for place, name in enumerate(self.estimated)}
