@@ -27,7 +27,8 @@ help:
 $(VENV)/.installed: setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade --constraint constraints.txt pip setuptools
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
+	@# setuptools warns of the folder ldpbeam beside setup.py, where it belongs.
+	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
 	@touch $@
 
 install: $(VENV)/.installed
