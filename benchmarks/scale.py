@@ -50,8 +50,8 @@ from ldpbeam.transforms.reports.batches import BatchCoder, tagged
 from ldpbeam.transforms.reports.validate import ValidateReports, wanted_columns
 from ldpbeam.transforms.sources import native_pubsub
 from ldpbeam.transforms.sources.files import RANGE_BYTES, ReportFile, split
-from ldpbeam.transforms.sources.parcels import parcel_of
-from ldpbeam.transforms.sources.pubsub import MOST_MESSAGES, PARCEL_MESSAGES
+from ldpbeam.transforms.sources.message_batches import batch_of
+from ldpbeam.transforms.sources.pubsub import BATCH_MESSAGES, MOST_MESSAGES
 from ldpbeam.transforms.sources.read import read_range
 from ldpbeam.transforms.sources.source import BUNDLE_SECONDS
 from ldpbeam.transforms.windows.aggregate import CombineStatistics
@@ -468,20 +468,20 @@ def measure_stream(folder: Path) -> dict[str, Any]:
         # Ids of messages have so many digits.
         return [Message(str(10**16 + n), one.data, one.content_type) for n, one in enumerate(found)]
 
-    def validated(parcels: Iterable[Any]) -> list[pa.RecordBatch]:
-        decoded = (part for parcel in parcels for part in parcel.batches)
+    def validated(batches: Iterable[Any]) -> list[pa.RecordBatch]:
+        decoded = (part for batch in batches for part in batch.batches)
         return [one for part in decoded for one in validate.process(part) if isinstance(one, pa.RecordBatch)]
 
     def take(messages: Sequence[Message]) -> list[pa.RecordBatch]:
-        starts = range(0, len(messages), PARCEL_MESSAGES)
+        starts = range(0, len(messages), BATCH_MESSAGES)
         return validated(
-            parcel_of("projects/p/subscriptions/s", columns, messages[at : at + PARCEL_MESSAGES])
+            batch_of("projects/p/subscriptions/s", columns, messages[at : at + BATCH_MESSAGES])
             for at in starts
         )
 
     def take_native() -> list[pa.RecordBatch]:
         found = outputs(native_pubsub._Decode("projects/p/subscriptions/s", columns), pulled, Timestamp(0))
-        return validated(taken.parcel for taken in found)
+        return validated(taken.batch for taken in found)
 
     def cut(partitions: int) -> tuple[float, float]:
         assert study.windows is not None

@@ -55,7 +55,7 @@ def decode_file(path: Path, extras: tuple[str, ...] = ()) -> Decoded:
 
 
 def decode_message(path: Path, content_type: str) -> Decoded:
-    """A message whose data is a file's; like a parcel, all of its batches are held at once."""
+    """A message whose data is a file's; like a feed_batch, all of its batches are held at once."""
     batches, letters = [], []
     for item in decode_messages([Message("17", path.read_bytes(), content_type)], Columns()):
         if isinstance(item, BadMessage):

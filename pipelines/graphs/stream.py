@@ -16,7 +16,8 @@ from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.sources.feeds import Feed
 from ldpbeam.transforms.sources.journal import RUNS, OpenWindow
 from ldpbeam.transforms.sources.native_pubsub import ReadNative
-from ldpbeam.transforms.sources.source import Reading, ReadStream
+from ldpbeam.transforms.sources.reading import Reading
+from ldpbeam.transforms.sources.source import ReadStream
 from ldpbeam.transforms.windows.panes import Panes
 from ldpbeam.transforms.windows.stream_users import JoinStream
 from ldpbeam.transforms.windows.stream_windows import StreamWindows

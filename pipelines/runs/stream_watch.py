@@ -26,7 +26,7 @@ from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.write import opened, read_json_lines
 from ldpbeam.transforms.reports import counts
-from ldpbeam.transforms.sources import source
+from ldpbeam.transforms.sources import reader
 from ldpbeam.transforms.sources.journal import ask_to_stop
 
 #: Seconds between two lines about the rate.
@@ -149,7 +149,7 @@ def _tell_here(job: StreamJob, done: threading.Event) -> None:
         now, reports = time.monotonic(), counts.read_here
         if reports == last:
             continue
-        found = source.progress(job.run)
+        found = reader.progress(job.run)
         lag = "" if found.published is None else f", {time.time() - found.published / 1000:.1f} s behind"
         mark = "" if found.watermark is None else f", watermark {rfc3339(found.watermark // 1000 * 1000)}"
         print(f"{(reports - last) / (now - at):,.0f} reports/s{lag}{mark}", flush=True)

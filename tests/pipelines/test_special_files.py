@@ -101,10 +101,10 @@ def test_a_fifo_in_the_folder_of_a_stream_is_a_dead_letter(fifo: Path, tmp_path:
     own = tmp_path / "out" / "runs" / "run"
     own.mkdir(parents=True)
     opened = FolderFeed((str(tmp_path / "f*"),), Columns(), str(own), ()).open()
-    parcel = opened.take()
-    assert parcel is not None
-    assert [(letter.file, letter.detail) for letter in parcel.letters] == [(str(fifo), REFUSED)]
-    assert parcel.damaged == [str(fifo)]
+    feed_batch = opened.take()
+    assert feed_batch is not None
+    assert [(letter.file, letter.detail) for letter in feed_batch.letters] == [(str(fifo), REFUSED)]
+    assert feed_batch.damaged == [str(fifo)]
 
 
 def test_devices_and_sockets_are_not_opened(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A message that ends the process ends it once or twice, and never again; and parcels are of bounded size."""
+"""A message that ends the process ends it once or twice, and never again; and batches are of bounded size."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.schemas.messages.decode import ARROW, JSON, Message
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.sources import decoding, parcels
+from ldpbeam.transforms.sources import decoding, message_batches
 from ldpbeam.transforms.sources.decoding import DEFEATED, Record, left_on_record
-from ldpbeam.transforms.sources.feeds import Parcel
-from ldpbeam.transforms.sources.parcels import Received, next_parcel
+from ldpbeam.transforms.sources.feeds import FeedBatch
+from ldpbeam.transforms.sources.message_batches import Received, next_batch
 
 FEED = "projects/p/subscriptions/s"
 KILLER = b'{"user_id": "killer"}'
@@ -35,8 +35,8 @@ def received(*contents: bytes, kind: str = JSON) -> list[Received]:
     return [Received(f"r{n}", Message(str(n), data, kind), n) for n, data in enumerate(contents)]
 
 
-def users(parcel: Parcel) -> list[bytes]:
-    return sorted(user for batch in parcel.batches for user in batch.column("user_id").to_pylist())
+def users(feed_batch: FeedBatch) -> list[bytes]:
+    return sorted(user for batch in feed_batch.batches for user in batch.column("user_id").to_pylist())
 
 
 def _die_of_the_killer(messages: Sequence[Message], columns: Columns) -> Any:
@@ -45,19 +45,19 @@ def _die_of_the_killer(messages: Sequence[Message], columns: Columns) -> Any:
     return _decode_messages(messages, columns)
 
 
-_decode_messages = parcels.decode_messages
+_decode_messages = message_batches.decode_messages
 
 
 def _run(output: str, run: str, queue: Any, contents: Sequence[bytes]) -> None:
     """What a run does with what is delivered to it; in a process that a message may end."""
-    parcels.decode_messages = _die_of_the_killer
+    message_batches.decode_messages = _die_of_the_killer
     earlier = left_on_record(str(FileSystems.join(output, "*")))
     record = Record(str(FileSystems.join(output, run)), earlier)
     waiting, found = received(*contents), []
     while waiting:
-        parcel, waiting = next_parcel(FEED, Columns(), waiting, record)
-        letters = [(letter.position, letter.reason) for letter in parcel.letters]
-        found.append((users(parcel), letters, sorted(parcel.receipts)))
+        feed_batch, waiting = next_batch(FEED, Columns(), waiting, record)
+        letters = [(letter.position, letter.reason) for letter in feed_batch.letters]
+        found.append((users(feed_batch), letters, sorted(feed_batch.receipts)))
     queue.put(found)
 
 
@@ -104,9 +104,11 @@ def test_nothing_stays_on_record_when_all_is_decoded_and_owners_alone_read_it(
         seen.append((left_on_record(str(tmp_path)), stat.S_IMODE(file.stat().st_mode)))
         return _decode_messages(messages, columns)
 
-    monkeypatch.setattr(parcels, "decode_messages", look)
-    parcel, rest = next_parcel(FEED, Columns(), received(report("a"), report("b")), Record(str(tmp_path), {}))
-    assert (users(parcel), rest) == ([b"a", b"b"], [])
+    monkeypatch.setattr(message_batches, "decode_messages", look)
+    feed_batch, rest = next_batch(
+        FEED, Columns(), received(report("a"), report("b")), Record(str(tmp_path), {})
+    )
+    assert (users(feed_batch), rest) == ([b"a", b"b"], [])
     assert seen == [({"0": False, "1": False}, 0o600)]
     assert left_on_record(str(tmp_path)) == {}
 
@@ -136,7 +138,7 @@ def arrow(rows: int) -> bytes:
 def test_messages_that_expand_are_taken_until_a_parcel_is_large_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parcels, "DECODED_BYTES", 2_000_000)
+    monkeypatch.setattr(message_batches, "DECODED_BYTES", 2_000_000)
     waiting = [
         *received(*[arrow(1000)] * 5, kind=ARROW),
         Received("json", Message("9", report("a"), JSON), 7),
@@ -144,10 +146,12 @@ def test_messages_that_expand_are_taken_until_a_parcel_is_large_enough(
     record = Record(str(tmp_path), {})
     taken = []
     while waiting:
-        parcel, waiting = next_parcel(FEED, Columns(), waiting, record)
-        taken.append(list(parcel.receipts))
-        assert parcel.published == max(7 if receipt == "json" else int(receipt[1:]) for receipt in taken[-1])
-    # A megabyte each: two of them are a parcel, and what cannot expand comes first.
+        feed_batch, waiting = next_batch(FEED, Columns(), waiting, record)
+        taken.append(list(feed_batch.receipts))
+        assert feed_batch.published == max(
+            7 if receipt == "json" else int(receipt[1:]) for receipt in taken[-1]
+        )
+    # A megabyte each: two of them are a feed_batch, and what cannot expand comes first.
     assert taken == [["json", "r0", "r1"], ["r2", "r3"], ["r4"]]
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources import files, folder
-from ldpbeam.transforms.sources.feeds import OpenFeed, Parcel
+from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed
 from ldpbeam.transforms.sources.folder import FolderFeed, done_before
 
 SCHEMA: Any = {
@@ -85,22 +85,22 @@ def watching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watching:
     return Watching(tmp_path)
 
 
-def everything(opened: OpenFeed) -> list[Parcel]:
+def everything(opened: OpenFeed) -> list[FeedBatch]:
     """What has arrived by now."""
-    parcels = []
-    while (parcel := opened.take()) is not None:
-        parcels.append(parcel)
-    return parcels
+    feed_batches = []
+    while (feed_batch := opened.take()) is not None:
+        feed_batches.append(feed_batch)
+    return feed_batches
 
 
-def users(parcels: Sequence[Parcel]) -> list[str]:
-    columns = [batch.column("user_id") for parcel in parcels for batch in parcel.batches]
+def users(feed_batches: Sequence[FeedBatch]) -> list[str]:
+    columns = [batch.column("user_id") for feed_batch in feed_batches for batch in feed_batch.batches]
     return [user.decode() for column in columns for user in column.to_pylist()]
 
 
-def acknowledge(opened: OpenFeed, parcels: Sequence[Parcel]) -> None:
-    for parcel in parcels:
-        opened.acknowledge(parcel.receipts)
+def acknowledge(opened: OpenFeed, feed_batches: Sequence[FeedBatch]) -> None:
+    for feed_batch in feed_batches:
+        opened.acknowledge(feed_batch.receipts)
 
 
 def test_new_files_are_read_by_name_and_never_twice(watching: Watching) -> None:
@@ -109,7 +109,7 @@ def test_new_files_are_read_by_name_and_never_twice(watching: Watching) -> None:
     for name, user in (("b", "bob"), ("a", "ann"), ("c", "cho")):
         watching.write(name, user)
     first = everything(opened)
-    assert [users([parcel]) for parcel in first] == [["ann"], ["bob"], ["cho"]]
+    assert [users([feed_batch]) for feed_batch in first] == [["ann"], ["bob"], ["cho"]]
     assert [batch.schema.metadata[b"file"].decode() for own in first for batch in own.batches] == [
         str(watching.path / name) for name in "abc"
     ]
@@ -155,8 +155,8 @@ def test_it_is_drained_when_no_part_of_a_file_waits(watching: Watching) -> None:
 
 def test_a_parcel_was_sent_when_its_file_was_written(watching: Watching) -> None:
     watching.write("a", "ann")
-    (parcel,) = everything(watching.open())
-    assert parcel.published == int(1000 * (watching.path / "a").stat().st_mtime)
+    (feed_batch,) = everything(watching.open())
+    assert feed_batch.published == int(1000 * (watching.path / "a").stat().st_mtime)
 
 
 def test_a_file_that_two_patterns_name_is_read_once(watching: Watching) -> None:
@@ -171,8 +171,8 @@ def test_a_file_that_two_patterns_spell_differently_is_read_once(
 ) -> None:
     monkeypatch.chdir(watching.path)
     watching.write("a", "ann")
-    parcels = everything(watching.open(patterns=["*", "./*", str(watching.path / "*")]))
-    assert users(parcels) == ["ann"]
+    feed_batches = everything(watching.open(patterns=["*", "./*", str(watching.path / "*")]))
+    assert users(feed_batches) == ["ann"]
 
 
 def test_a_file_that_the_next_run_spells_differently_is_not_read_again(
@@ -199,9 +199,9 @@ def test_what_an_earlier_run_made_safe_is_skipped_and_the_rest_is_read_again(wat
     first.close()
     second = watching.open("run-2")
     watching.write("d", "dee")
-    parcels = everything(second)
-    assert users(parcels) == ["bob", "dee"]
-    acknowledge(second, parcels)
+    feed_batches = everything(second)
+    assert users(feed_batches) == ["bob", "dee"]
+    acknowledge(second, feed_batches)
     assert everything(watching.open("run-3")) == []
 
 
@@ -211,9 +211,9 @@ def test_a_feed_that_is_opened_again_goes_on(watching: Watching) -> None:
     own = watching.output / "runs" / "run-1"
     feed = FolderFeed((str(watching.path / "*"),), Columns(), str(own), ())
     first = feed.open()
-    parcel = first.take()
-    assert parcel is not None
-    acknowledge(first, [parcel])
+    feed_batch = first.take()
+    assert feed_batch is not None
+    acknowledge(first, [feed_batch])
     again = feed.open()
     rest = everything(again)
     assert users(rest) == ["bob"]
@@ -229,14 +229,16 @@ def test_of_a_file_each_part_is_a_parcel_that_is_done_by_itself(
     monkeypatch.setattr(files, "RANGE_BYTES", 1500)
     (watching.path / f"reports.{kind}").write_bytes(write(MANY))
     first = watching.open("run-1")
-    parcels = everything(first)
-    assert users(parcels) == MANY
-    assert (len(parcels) > 2) == parted
-    assert len({receipt for parcel in parcels for receipt in parcel.receipts}) == len(parcels)
-    acknowledge(first, parcels[1:2] if parted else [])
-    expected = users(parcels[:1] + parcels[2:]) if parted else MANY
+    feed_batches = everything(first)
+    assert users(feed_batches) == MANY
+    assert (len(feed_batches) > 2) == parted
+    assert len({receipt for feed_batch in feed_batches for receipt in feed_batch.receipts}) == len(
+        feed_batches
+    )
+    acknowledge(first, feed_batches[1:2] if parted else [])
+    expected = users(feed_batches[:1] + feed_batches[2:]) if parted else MANY
     assert users(everything(watching.open("run-2"))) == expected
-    acknowledge(first, parcels)
+    acknowledge(first, feed_batches)
     assert everything(watching.open("run-3")) == []
 
 
@@ -245,24 +247,24 @@ def test_a_file_that_is_none_is_a_dead_letter_once(watching: Watching) -> None:
     (watching.path / "b.avro").write_bytes(avro(MANY)[:50])
     watching.write("c", "cho")
     first = watching.open("run-1")
-    parcels = everything(first)
-    assert users(parcels) == ["cho"]
-    letters = [letter for parcel in parcels for letter in parcel.letters]
+    feed_batches = everything(first)
+    assert users(feed_batches) == ["cho"]
+    letters = [letter for feed_batch in feed_batches for letter in feed_batch.letters]
     assert [(Path(letter.file).name, letter.reason, letter.reports) for letter in letters] == [
         ("a.txt", "bad_file", 1),
         ("b.avro", "bad_file", 1),
     ]
-    acknowledge(first, parcels)
+    acknowledge(first, feed_batches)
     assert everything(watching.open("run-2")) == []
 
 
 def test_what_of_a_file_does_not_decode_is_a_dead_letter_and_the_rest_counts(watching: Watching) -> None:
     (watching.path / "a").write_bytes(lines(["ann"]) + b"{\n" + lines(["bob"]))
     (watching.path / "b.gz").write_bytes(gzip.compress(lines(MANY))[:-100])
-    (parcel, damaged) = everything(watching.open())
-    assert users([parcel]) == ["ann", "bob"]
-    assert [letter.reason for letter in parcel.letters] == ["not_json"]
-    assert parcel.damaged == []
+    (feed_batch, damaged) = everything(watching.open())
+    assert users([feed_batch]) == ["ann", "bob"]
+    assert [letter.reason for letter in feed_batch.letters] == ["not_json"]
+    assert feed_batch.damaged == []
     assert (users([damaged]), [letter.reason for letter in damaged.letters]) == ([], ["bad_file"])
     assert damaged.damaged == [str(watching.path / "b.gz")]
 
@@ -271,10 +273,10 @@ def test_an_empty_file_is_done_when_it_is_acknowledged(watching: Watching) -> No
     (watching.path / "a.parquet").write_bytes(parquet([]))
     (watching.path / "b.jsonl").write_bytes(b"\n")
     first = watching.open("run-1")
-    parcels = everything(first)
-    assert users(parcels) == []
-    assert [parcel.letters for parcel in parcels] == [[] for _ in parcels]
-    acknowledge(first, parcels)
+    feed_batches = everything(first)
+    assert users(feed_batches) == []
+    assert [feed_batch.letters for feed_batch in feed_batches] == [[] for _ in feed_batches]
+    acknowledge(first, feed_batches)
     assert everything(watching.open("run-2")) == []
 
 
@@ -284,7 +286,7 @@ def test_a_file_that_is_gone_before_it_is_read_is_a_dead_letter(
     watching.write("a", "ann")
     watching.write("b", "bob")
     opened = watching.open()
-    assert users([parcel for parcel in [opened.take()] if parcel]) == ["ann"]
+    assert users([feed_batch for feed_batch in [opened.take()] if feed_batch]) == ["ann"]
     (watching.path / "b").unlink()
     (gone,) = everything(opened)
     assert gone.damaged == [str(watching.path / "b")]
@@ -299,10 +301,10 @@ def test_what_was_not_taken_is_given_back_and_what_was_is_acknowledged_after_the
     watching.write("a", "ann")
     watching.write("b", "bob")
     first = watching.open("run-1")
-    parcel = first.take()
+    feed_batch = first.take()
     first.close()
-    assert parcel is not None
-    acknowledge(first, [parcel])
+    assert feed_batch is not None
+    acknowledge(first, [feed_batch])
     assert users(everything(watching.open("run-2"))) == ["bob"]
 
 
@@ -310,11 +312,11 @@ def test_what_is_done_stands_in_a_file_of_the_run_that_is_replaced(watching: Wat
     watching.write("a", "ann")
     watching.write("b", "bob")
     opened = watching.open()
-    parcels = everything(opened)
+    feed_batches = everything(opened)
     own = watching.output / "runs" / "run-1"
     assert list(own.iterdir()) == []
     for count in (1, 2):
-        acknowledge(opened, parcels[count - 1 : count])
+        acknowledge(opened, feed_batches[count - 1 : count])
         assert [path.name for path in own.iterdir()] == ["files.json"]
         done = json.loads((own / "files.json").read_text())
         assert done == [f"{watching.path / name}#0-{len(lines(['ann']))}" for name in "ab"[:count]]
@@ -348,11 +350,11 @@ def test_a_part_of_a_file_comes_in_parcels_of_bounded_size_and_the_last_one_is_i
     (watching.path / "a.avro").write_bytes(avro(MANY))
     monkeypatch.setattr("ldpbeam.schemas.encodings.avro_records.BATCH_REPORTS", 50)
     opened = watching.open()
-    parcels = everything(opened)
-    assert len(parcels) > 1
-    assert users(parcels) == MANY
-    assert [len(parcel.receipts) for parcel in parcels] == [0] * (len(parcels) - 1) + [1]
-    acknowledge(opened, parcels[:-1])
+    feed_batches = everything(opened)
+    assert len(feed_batches) > 1
+    assert users(feed_batches) == MANY
+    assert [len(feed_batch.receipts) for feed_batch in feed_batches] == [0] * (len(feed_batches) - 1) + [1]
+    acknowledge(opened, feed_batches[:-1])
     assert users(everything(watching.open("run-2"))) == MANY
-    acknowledge(opened, parcels[-1:])
+    acknowledge(opened, feed_batches[-1:])
     assert everything(watching.open("run-3")) == []

@@ -18,13 +18,13 @@ def gathered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], str]]:
     """The ids of what was decoded together, and one of their content types."""
     found: list[tuple[list[str], str]] = []
 
-    def parcel_of(feed: str, columns: Any, messages: list[Any]) -> Any:
+    def batch_of(feed: str, columns: Any, messages: list[Any]) -> Any:
         found.append(([message.id for message in messages], messages[0].content_type))
         return SimpleNamespace(batches=[], letters=[])
 
-    monkeypatch.setattr(stage, "parcel_of", parcel_of)
-    monkeypatch.setattr(stage, "PARCEL_MESSAGES", 3)
-    monkeypatch.setattr(stage, "PARCEL_BYTES", 100)
+    monkeypatch.setattr(stage, "batch_of", batch_of)
+    monkeypatch.setattr(stage, "BATCH_MESSAGES", 3)
+    monkeypatch.setattr(stage, "BATCH_BYTES", 100)
     return found
 
 

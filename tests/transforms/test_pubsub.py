@@ -25,8 +25,8 @@ from ldpbeam.schemas.reports.columns import Columns  # noqa: E402
 from ldpbeam.transforms.reports.counts import COUNTS, DEAD_LETTERS  # noqa: E402
 from ldpbeam.transforms.reports.dead_letters import Disclosure, emit  # noqa: E402
 from ldpbeam.transforms.sources import pubsub  # noqa: E402
-from ldpbeam.transforms.sources.feeds import Parcel  # noqa: E402
-from ldpbeam.transforms.sources.parcels import parcel_of  # noqa: E402
+from ldpbeam.transforms.sources.feeds import FeedBatch  # noqa: E402
+from ldpbeam.transforms.sources.message_batches import batch_of  # noqa: E402
 from ldpbeam.transforms.sources.pubsub import PubSubFeed  # noqa: E402
 
 TOPIC, SUBSCRIPTION = "projects/ldp-test/topics/reports", "projects/ldp-test/subscriptions/estimates"
@@ -98,28 +98,28 @@ def wait_until(true: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def take(opened: Any, reports: int) -> list[Parcel]:
+def take(opened: Any, reports: int) -> list[FeedBatch]:
     """Parcels, until so many reports have come."""
-    parcels: list[Parcel] = []
+    feed_batches: list[FeedBatch] = []
 
     def enough() -> bool:
-        parcel = opened.take()
-        if parcel is not None:
-            parcels.append(parcel)
-        return len(users(*parcels)) >= reports
+        feed_batch = opened.take()
+        if feed_batch is not None:
+            feed_batches.append(feed_batch)
+        return len(users(*feed_batches)) >= reports
 
     wait_until(enough)
-    return parcels
+    return feed_batches
 
 
-def users(*parcels: Parcel) -> list[str]:
-    """Whose reports some parcels hold."""
-    columns = [batch.column("user_id") for parcel in parcels for batch in parcel.batches]
+def users(*feed_batches: FeedBatch) -> list[str]:
+    """Whose reports some feed_batches hold."""
+    columns = [batch.column("user_id") for feed_batch in feed_batches for batch in feed_batch.batches]
     return [user.decode() for column in columns for user in column.to_pylist()]
 
 
-def receipts(*parcels: Parcel) -> list[str]:
-    return [receipt for parcel in parcels for receipt in parcel.receipts]
+def receipts(*feed_batches: FeedBatch) -> list[str]:
+    return [receipt for feed_batch in feed_batches for receipt in feed_batch.receipts]
 
 
 def test_messages_come_as_batches_and_what_does_not_decode_as_dead_letters(running: Running) -> None:
@@ -131,13 +131,13 @@ def test_messages_come_as_batches_and_what_does_not_decode_as_dead_letters(runni
     after = time.time_ns() // 1_000_000
     with running.reading() as opened:
         wait_until(lambda: running.counts.delivered == 3 and len(opened._waiting) == 3)
-        parcel = opened.take()
-        assert parcel is not None
-        assert sorted(users(parcel)) == ["ann", "bob", "cho"]
-        assert {batch.schema.metadata[b"file"] for batch in parcel.batches} == {SUBSCRIPTION.encode()}
-        assert len(parcel.receipts) == len(set(parcel.receipts)) == 3
-        assert before <= parcel.published <= after
-        letters = sorted((one.file, one.position, one.row, one.reason) for one in parcel.letters)
+        feed_batch = opened.take()
+        assert feed_batch is not None
+        assert sorted(users(feed_batch)) == ["ann", "bob", "cho"]
+        assert {batch.schema.metadata[b"file"] for batch in feed_batch.batches} == {SUBSCRIPTION.encode()}
+        assert len(feed_batch.receipts) == len(set(feed_batch.receipts)) == 3
+        assert before <= feed_batch.published <= after
+        letters = sorted((one.file, one.position, one.row, one.reason) for one in feed_batch.letters)
         assert letters == [
             (SUBSCRIPTION, 2, 2, "not_json"),
             (SUBSCRIPTION, 3, None, "unknown_content_type"),
@@ -148,9 +148,9 @@ def test_messages_come_as_batches_and_what_does_not_decode_as_dead_letters(runni
 def test_a_message_is_done_only_when_it_is_acknowledged(running: Running) -> None:
     running.publish("ann", "bob", "cho")
     with running.reading() as opened:
-        parcels = take(opened, 3)
+        feed_batches = take(opened, 3)
         assert (running.counts.acked, running.counts.outstanding) == (0, 3)
-        first, *rest = receipts(*parcels)
+        first, *rest = receipts(*feed_batches)
         opened.acknowledge([first])
         assert (running.counts.acked, running.counts.outstanding) == (1, 2)
         opened.acknowledge([])
@@ -161,12 +161,12 @@ def test_a_message_is_done_only_when_it_is_acknowledged(running: Running) -> Non
 def test_a_parcel_has_so_many_messages_and_bytes_at_most(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pubsub, "PARCEL_MESSAGES", 4)
+    monkeypatch.setattr(pubsub, "BATCH_MESSAGES", 4)
     running.publish(*(f"u{number}" for number in range(10)))
     with running.reading() as opened:
         wait_until(lambda: len(opened._waiting) == 10)
         assert [len(opened.take().receipts) for _ in range(2)] == [4, 4]
-        monkeypatch.setattr(pubsub, "PARCEL_BYTES", 1)
+        monkeypatch.setattr(pubsub, "BATCH_BYTES", 1)
         assert [len(opened.take().receipts) for _ in range(2)] == [1, 1]
         assert opened.take() is None
 
@@ -179,7 +179,7 @@ def test_it_goes_on_when_the_server_is_back(
     server = running.server
     with running.reading() as opened:
         running.publish("ann")
-        parcels = take(opened, 1)
+        feed_batches = take(opened, 1)
         if fault == "the connection is dropped":
             server.drop_connections()
         elif fault == "the server hangs":
@@ -193,9 +193,9 @@ def test_it_goes_on_when_the_server_is_back(
             assert opened.take() is None
             server._start()
         running.publish("bob")
-        parcels += take(opened, 1)
-        assert users(*parcels) == ["ann", "bob"]
-        opened.acknowledge(receipts(*parcels))
+        feed_batches += take(opened, 1)
+        assert users(*feed_batches) == ["ann", "bob"]
+        opened.acknowledge(receipts(*feed_batches))
         assert (running.counts.acked, running.counts.unacked) == (2, 0)
 
 
@@ -205,9 +205,9 @@ def test_a_subscription_that_is_deleted_ends_it_after_what_had_come(running: Run
         wait_until(lambda: len(opened._waiting) == 1)
         running.delete_subscription()
         wait_until(lambda: opened._problem is not None)
-        parcel = opened.take()
-        assert parcel is not None
-        assert users(parcel) == ["ann"]
+        feed_batch = opened.take()
+        assert feed_batch is not None
+        assert users(feed_batch) == ["ann"]
         for _ in range(2):
             with pytest.raises(OSError) as found:
                 opened.take()
@@ -309,7 +309,7 @@ def test_what_is_held_for_long_is_not_sent_again_even_if_the_server_was_away(
     running.server._subscriptions[SUBSCRIPTION].config.ack_deadline_seconds = 3
     monkeypatch.setattr(pubsub, "EXTENDING_SECONDS", 0.2)
     monkeypatch.setattr(pubsub, "DEADLINE_SECONDS", 3)
-    monkeypatch.setattr(pubsub, "PARCEL_MESSAGES", 2)
+    monkeypatch.setattr(pubsub, "BATCH_MESSAGES", 2)
     monkeypatch.setattr(pubsub, "RECEIPTS_AT_ONCE", 1)
     running.publish("ann", "bob", "cho")
     refused, extended = [], []
@@ -360,20 +360,20 @@ def test_what_is_acknowledged_is_held_no_more(running: Running, monkeypatch: pyt
 def test_closing_gives_back_at_once_what_was_not_taken(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pubsub, "PARCEL_MESSAGES", 4)
+    monkeypatch.setattr(pubsub, "BATCH_MESSAGES", 4)
     monkeypatch.setattr(pubsub, "RECEIPTS_AT_ONCE", 4)
     running.publish(*(f"u{number}" for number in range(10)))
     with running.reading() as opened:
         wait_until(lambda: len(opened._waiting) == 10)
-        parcel = opened.take()
+        feed_batch = opened.take()
         opened.close()
         assert (running.counts.unacked, running.counts.outstanding) == (10, 4)
         assert opened.take() is None
         with running.reading() as other:
             rest = take(other, 4) + take(other, 2)
-            assert set(users(parcel, *rest)) == {f"u{number}" for number in range(10)}
+            assert set(users(feed_batch, *rest)) == {f"u{number}" for number in range(10)}
             # What had been taken is acknowledged after the end, and is not the other's.
-            opened.acknowledge(parcel.receipts)
+            opened.acknowledge(feed_batch.receipts)
             assert (running.counts.acked, running.counts.outstanding) == (4, 6)
 
 
@@ -457,7 +457,7 @@ def test_a_feed_is_named_like_its_subscription_and_may_be_sent_to_workers() -> N
     ],
 )
 def test_a_bad_message_of_any_id_is_a_dead_letter(identifier: str, position: int | None) -> None:
-    parcel = parcel_of(SUBSCRIPTION, Columns(), [Message(identifier, b"{", "application/json")])
-    assert [letter.position for letter in parcel.letters] == [position]
-    _, *counts = emit(parcel.letters, Disclosure())
+    feed_batch = batch_of(SUBSCRIPTION, Columns(), [Message(identifier, b"{", "application/json")])
+    assert [letter.position for letter in feed_batch.letters] == [position]
+    _, *counts = emit(feed_batch.letters, Disclosure())
     assert (DEAD_LETTERS, 1) in [one.value for one in counts if one.tag == COUNTS]

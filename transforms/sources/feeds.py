@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 
-#: A parcel ends when it has so many bytes: compressed input may hold a thousand times its own size.
+#: A batch ends when it has so many bytes: compressed input may hold a thousand times its own size.
 DECODED_BYTES = 128 * 2**20
 
 
-class Parcel(NamedTuple):
+class FeedBatch(NamedTuple):
     """What a feed hands over at once.
 
     Attributes:
@@ -36,7 +36,7 @@ class OpenFeed(ABC):
     """A feed that is being read; its methods are called by one thread at a time."""
 
     @abstractmethod
-    def take(self) -> Parcel | None:
+    def take(self) -> FeedBatch | None:
         """What has arrived, None if there is nothing now; never waits.
 
         Raises:

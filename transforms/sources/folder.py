@@ -20,7 +20,7 @@ from apache_beam.io.filesystems import FileSystems
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.outputs.write import make_folder, read_json, replacing
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
-from ldpbeam.transforms.sources.feeds import DECODED_BYTES, Feed, OpenFeed, Parcel
+from ldpbeam.transforms.sources.feeds import DECODED_BYTES, Feed, FeedBatch, OpenFeed
 from ldpbeam.transforms.sources.files import BadFile, FileRange, absolute, literal, pattern_of, sniff
 from ldpbeam.transforms.sources.read import DAMAGE, read_range, split_or_keep
 
@@ -85,12 +85,12 @@ class _Watched(OpenFeed):
         self._waiting: deque[tuple[FileRange | BadFile, float]] = deque()
         self._looked = -LOOKING_SECONDS
         #: Of the part of a file that is being read.
-        self._parcels: Iterator[Parcel] = iter(())
+        self._batches: Iterator[FeedBatch] = iter(())
 
-    def take(self) -> Parcel | None:
-        parcel = next(self._parcels, None)
-        if parcel is not None:
-            return parcel
+    def take(self) -> FeedBatch | None:
+        batch = next(self._batches, None)
+        if batch is not None:
+            return batch
         if not self._waiting and time.monotonic() - self._looked >= LOOKING_SECONDS:
             self._look()
             self._looked = time.monotonic()
@@ -98,18 +98,18 @@ class _Watched(OpenFeed):
             part, written = self._waiting.popleft()
             receipt = _receipt(part)
             if receipt not in self._done:
-                self._parcels = self._read(part, receipt, int(1000 * written))
-                return next(self._parcels)
+                self._batches = self._read(part, receipt, int(1000 * written))
+                return next(self._batches)
         return None
 
-    def _read(self, part: FileRange | BadFile, receipt: str, published: int) -> Iterator[Parcel]:
-        """The parcels of a part of a file; the last one has the receipt of all."""
+    def _read(self, part: FileRange | BadFile, receipt: str, published: int) -> Iterator[FeedBatch]:
+        """The batches of a part of a file; the last one has the receipt of all."""
         batches: list[pa.RecordBatch] = []
         letters: list[DeadLetter] = []
         size = 0
         for item in read_range(part, self.feed.columns):
             if size >= DECODED_BYTES:
-                yield Parcel(batches, letters, [], published, _damaged(part.path, letters))
+                yield FeedBatch(batches, letters, [], published, _damaged(part.path, letters))
                 batches, letters, size = [], [], 0
             if isinstance(item, DeadLetter):
                 letters.append(item)
@@ -118,7 +118,7 @@ class _Watched(OpenFeed):
                 metadata = {**(item.schema.metadata or {}), b"file": part.path.encode()}
                 batches.append(item.replace_schema_metadata(metadata))
                 size += item.nbytes
-        yield Parcel(batches, letters, [receipt], published, _damaged(part.path, letters))
+        yield FeedBatch(batches, letters, [receipt], published, _damaged(part.path, letters))
 
     def _look(self) -> None:
         try:
@@ -151,7 +151,7 @@ class _Watched(OpenFeed):
 
     def close(self) -> None:
         self._waiting.clear()
-        self._parcels = iter(())
+        self._batches = iter(())
 
 
 def _damaged(path: str, letters: Sequence[DeadLetter]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Messages that were pulled, decoded to a parcel of bounded size."""
+"""Messages that were pulled, decoded to a batch of bounded size."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ldpbeam.schemas.messages.decode import BadMessage, Message, decode_messages
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.decoding import DEFEATED, PROBLEM, Record
-from ldpbeam.transforms.sources.feeds import DECODED_BYTES, Parcel
+from ldpbeam.transforms.sources.feeds import DECODED_BYTES, FeedBatch
 
 
 class Received(NamedTuple):
@@ -28,16 +28,10 @@ class Received(NamedTuple):
     published: int
 
 
-class _Part(NamedTuple):
-    batches: list[pa.RecordBatch]
-    letters: list[DeadLetter]
-    messages: int
-
-
-def next_parcel(
+def next_batch(
     feed: str, columns: Columns, received: Sequence[Received], record: Record
-) -> tuple[Parcel, list[Received]]:
-    """Decode messages until they are a parcel.
+) -> tuple[FeedBatch, list[Received]]:
+    """Decode messages until they fill a batch.
 
     Args:
         feed: the name of the feed, for batches and dead letters.
@@ -46,57 +40,54 @@ def next_parcel(
         record: where messages are on record while they are decoded.
 
     Returns:
-        The parcel, and the messages for which it has no room; their order has changed.
+        The batch, and the messages for which it has no room; their order has changed.
     """
     # What may be large comes later and suspects come last, and both are decoded one by one.
     waiting = sorted(received, key=lambda one: (one.message.id in record.suspects, may_expand(one.message)))
     fresh = [one.message for one in waiting if one.message.id not in record.suspects]
-    parts: list[_Part] = []
+    parts: list[tuple[FeedBatch, int]] = []
     size = 0
     for part in _parts(feed, columns, fresh, [one.message for one in waiting[len(fresh) :]], record):
         parts.append(part)
-        size += sum(len(letter.record) for letter in part.letters)
-        size += sum(int(batch.nbytes) for batch in part.batches)
+        size += sum(len(letter.record) for letter in part[0].letters)
+        size += sum(int(batch.nbytes) for batch in part[0].batches)
         if size >= DECODED_BYTES:
             break
-    count = sum(part.messages for part in parts)
+    count = sum(messages for _, messages in parts)
     taken = waiting[:count]
-    parcel = Parcel(
-        [batch for part in parts for batch in part.batches],
-        [letter for part in parts for letter in part.letters],
+    feed_batch = FeedBatch(
+        [batch for part, _ in parts for batch in part.batches],
+        [letter for part, _ in parts for letter in part.letters],
         [one.receipt for one in taken],
         max(one.published for one in taken),
     )
-    return parcel, waiting[count:]
+    return feed_batch, waiting[count:]
 
 
 def _parts(
     feed: str, columns: Columns, fresh: Sequence[Message], suspects: Sequence[Message], record: Record
-) -> Iterator[_Part]:
+) -> Iterator[tuple[FeedBatch, int]]:
+    """Batches of some of the messages, each with how many messages it holds."""
     together = [message for message in fresh if not may_expand(message)]
     if fresh:
         with record.of([message.id for message in fresh]):
             if together:
-                yield _decode(feed, columns, together)
+                yield batch_of(feed, columns, together), len(together)
             for message in fresh[len(together) :]:
-                yield _decode(feed, columns, [message])
+                yield batch_of(feed, columns, [message]), 1
     for message in suspects:
         if record.suspects[message.id]:
             place = _number(message)
-            yield _Part([], [DeadLetter(feed, place, None, DEFEATED, PROBLEM, 1, message.data)], 1)
+            letter = DeadLetter(feed, place, None, DEFEATED, PROBLEM, 1, message.data)
+            yield FeedBatch([], [letter], [], 0), 1
             continue
         with record.of([message.id]):
-            part = _decode(feed, columns, [message])
-        yield part
+            decoded = batch_of(feed, columns, [message])
+        yield decoded, 1
 
 
-def _decode(feed: str, columns: Columns, messages: Sequence[Message]) -> _Part:
-    parcel = parcel_of(feed, columns, messages)
-    return _Part(list(parcel.batches), list(parcel.letters), len(messages))
-
-
-def parcel_of(feed: str, columns: Columns, messages: Sequence[Message]) -> Parcel:
-    """All of some messages as a parcel without receipts: their batches, and what of them does not decode."""
+def batch_of(feed: str, columns: Columns, messages: Sequence[Message]) -> FeedBatch:
+    """Messages decoded to a batch without receipts, with dead letters of what does not decode."""
     batches: list[pa.RecordBatch] = []
     letters: list[DeadLetter] = []
     for part in decode_messages(messages, columns):
@@ -108,7 +99,7 @@ def parcel_of(feed: str, columns: Columns, messages: Sequence[Message]) -> Parce
         else:
             metadata = {**(part.schema.metadata or {}), b"file": feed.encode()}
             batches.append(part.replace_schema_metadata(metadata))
-    return Parcel(batches, letters, [], 0)
+    return FeedBatch(batches, letters, [], 0)
 
 
 def _number(message: Message) -> int | None:

@@ -16,9 +16,10 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
 from ldpbeam.transforms.sources.feeds import Feed
-from ldpbeam.transforms.sources.parcels import parcel_of
-from ldpbeam.transforms.sources.pubsub import CONTENT_TYPE, PARCEL_BYTES, PARCEL_MESSAGES, PubSubFeed
-from ldpbeam.transforms.sources.source import Taken, Unpack
+from ldpbeam.transforms.sources.message_batches import batch_of
+from ldpbeam.transforms.sources.pubsub import BATCH_BYTES, BATCH_MESSAGES, CONTENT_TYPE, PubSubFeed
+from ldpbeam.transforms.sources.reader import Taken
+from ldpbeam.transforms.sources.source import Unpack
 
 
 class ReadNative(beam.PTransform):
@@ -64,7 +65,7 @@ class _Decode(beam.DoFn):
         self._messages.append(Message(message.message_id or "", message.data, content_type))
         self._bytes += len(message.data)
         self._earliest = time if self._earliest is None else min(self._earliest, time)
-        if len(self._messages) >= PARCEL_MESSAGES or self._bytes >= PARCEL_BYTES:
+        if len(self._messages) >= BATCH_MESSAGES or self._bytes >= BATCH_BYTES:
             taken, at = self._taken()
             yield TimestampedValue(taken, at)
 
@@ -76,6 +77,6 @@ class _Decode(beam.DoFn):
     def _taken(self) -> tuple[Taken, Timestamp]:
         """All that was gathered, and the earliest time of it."""
         assert self._earliest is not None
-        found = Taken(parcel_of(self.feed, self.columns, self._messages), None), self._earliest
+        found = Taken(batch_of(self.feed, self.columns, self._messages), None), self._earliest
         self._clear()
         return found

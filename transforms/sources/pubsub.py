@@ -19,14 +19,14 @@ from typing import Any
 from ldpbeam.schemas.messages.decode import Message
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.decoding import Record
-from ldpbeam.transforms.sources.feeds import Feed, OpenFeed, Parcel
-from ldpbeam.transforms.sources.parcels import Received, next_parcel
+from ldpbeam.transforms.sources.feeds import Feed, FeedBatch, OpenFeed
+from ldpbeam.transforms.sources.message_batches import Received, next_batch
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
 #: The attribute of a message that says what its data is.
 CONTENT_TYPE = "content-type"
-#: A parcel is of at most so many messages and, but for the last of them, bytes.
-PARCEL_MESSAGES, PARCEL_BYTES = 2_000, 16 * 2**20
+#: A batch is of at most so many messages and, but for the last of them, bytes.
+BATCH_MESSAGES, BATCH_BYTES = 2_000, 16 * 2**20
 #: So much is pulled and not acknowledged at most; what is more waits at the server.
 MOST_MESSAGES, MOST_BYTES = 20_000, 256 * 2**20
 #: A pull brings so many messages at most, and waits so many seconds for the first.
@@ -77,7 +77,7 @@ class _Pulled(OpenFeed):
         self._record = Record(feed.folder, dict(feed.suspects))
         self._errors = exceptions
         self._client = _client(pubsub_v1.SubscriberClient)
-        self._waiting: deque[Any] = deque()
+        self._waiting: deque[Received] = deque()
         #: Of what was pulled and not acknowledged: the size, and when its deadline was last extended.
         self._held: dict[str, tuple[int, float]] = {}
         self._lock = threading.Lock()
@@ -125,7 +125,7 @@ class _Pulled(OpenFeed):
             with self._lock:
                 self._nothing_there = not pulled
                 self._held.update((one.ack_id, (len(one.message.data), now)) for one in pulled)
-                self._waiting.extend(pulled)
+                self._waiting.extend(map(_received, pulled))
 
     def _extend_on(self) -> None:
         while not self._closing.wait(EXTENDING_SECONDS):
@@ -150,32 +150,21 @@ class _Pulled(OpenFeed):
             with contextlib.suppress(self._errors.GoogleAPICallError, self._errors.RetryError):
                 self._client.modify_ack_deadline(request=request)
 
-    def take(self) -> Parcel | None:
-        messages: list[Any] = []
+    def take(self) -> FeedBatch | None:
+        received: list[Received] = []
         size = 0
         with self._lock:
-            while self._waiting and len(messages) < PARCEL_MESSAGES and size < PARCEL_BYTES:
-                messages.append(self._waiting.popleft())
-                size += len(messages[-1].message.data)
-        if not messages:
+            while self._waiting and len(received) < BATCH_MESSAGES and size < BATCH_BYTES:
+                received.append(self._waiting.popleft())
+                size += len(received[-1].message.data)
+        if not received:
             if self._problem is not None:
                 raise OSError(f"{self.feed.subscription}: {self._problem}")
             return None
-        received = [
-            Received(
-                one.ack_id,
-                Message(
-                    one.message.message_id, one.message.data, one.message.attributes.get(CONTENT_TYPE, "")
-                ),
-                int(1000 * one.message.publish_time.timestamp()),
-            )
-            for one in messages
-        ]
-        parcel, rest = next_parcel(self.feed.name, self.feed.columns, received, self._record)
-        pulled = {one.ack_id: one for one in messages}
+        batch, rest = next_batch(self.feed.name, self.feed.columns, received, self._record)
         with self._lock:
-            self._waiting.extendleft(pulled[one.receipt] for one in reversed(rest))
-        return parcel
+            self._waiting.extendleft(reversed(rest))
+        return batch
 
     @property
     def drained(self) -> bool:
@@ -192,8 +181,18 @@ class _Pulled(OpenFeed):
     def close(self) -> None:
         self._closing.set()
         self._puller.join(PULL_SECONDS + 1)
-        self._set_deadlines([one.ack_id for one in self._waiting], 0)
+        self._set_deadlines([waiting.receipt for waiting in self._waiting], 0)
         self._waiting.clear()
+
+
+def _received(delivered: Any) -> Received:
+    """A message as Google's client has it."""
+    message = delivered.message
+    return Received(
+        delivered.ack_id,
+        Message(message.message_id, message.data, message.attributes.get(CONTENT_TYPE, "")),
+        int(1000 * message.publish_time.timestamp()),
+    )
 
 
 def _client(kind: Any) -> Any:

@@ -1,0 +1,61 @@
+"""The event times of what arrived, and the windows that it opens."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ldpbeam.schemas.reports.event_times import problems
+from ldpbeam.transforms.sources.feeds import FeedBatch
+from ldpbeam.transforms.sources.journal import OpenWindow
+from ldpbeam.windows import FUTURE, Windows
+
+
+def event_times(arrived: FeedBatch) -> tuple[int | None, int | None]:
+    """The oldest and the latest plausible event time in epoch milliseconds; None where there is none."""
+    known = [times for times in map(_plausible_times, arrived.batches) if len(times)]
+    if not known:
+        return None, None
+    return min(int(times.min()) for times in known), max(int(times.max()) for times in known)
+
+
+def opened_windows(
+    arrived: FeedBatch, attributes: Collection[str], windows: Windows, now: int
+) -> Iterator[OpenWindow]:
+    """The windows that reports of these attributes are in, a window possibly more than once.
+
+    Args:
+        arrived: decoded batches, before validation.
+        attributes: of the study; reports of others open no window.
+        windows: of the study.
+        now: the clock in epoch milliseconds; reports that claim a time far after it open no window.
+    """
+    for batch in arrived.batches:
+        for attribute, rows in _by_attribute(batch):
+            times = _plausible_times(batch if rows is None else batch.filter(rows))
+            if attribute in attributes:
+                for step in np.unique(times[times < now + FUTURE] // windows.step).tolist():
+                    for start, end in windows.windows_of(step * windows.step):
+                        yield OpenWindow(attribute, start, end)
+
+
+def _plausible_times(batch: pa.RecordBatch) -> NDArray[np.int64]:
+    """The event times that validation accepts."""
+    times = batch.column("event_time").drop_null().to_numpy()
+    return np.asarray(times[problems(times) == 0])
+
+
+def _by_attribute(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Array | None]]:
+    """Each attribute in a batch, and a mask of its rows; None where all rows have it."""
+    if "attribute" not in batch.schema.names:
+        constant = (batch.schema.metadata or {}).get(b"attribute")
+        if constant is not None:
+            yield constant.decode(), None
+        return
+    column = batch.column("attribute")
+    for name in pc.unique(column).drop_null().to_pylist():
+        yield name, pc.fill_null(pc.equal(column, name), False)
