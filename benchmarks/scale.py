@@ -43,8 +43,8 @@ from ldpbeam.schemas.outputs.snapshots import decode_statistic, encode_statistic
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, Statistic, tally
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining import repeats
 from ldpbeam.transforms.joining.joins import join
+from ldpbeam.transforms.joining.report_ids import without_repeats
 from ldpbeam.transforms.outputs.write import DEAD_LETTER_SHARDS
 from ldpbeam.transforms.reports.batches import BatchCoder, tagged
 from ldpbeam.transforms.reports.validate import ValidateReports, wanted_columns
@@ -54,11 +54,10 @@ from ldpbeam.transforms.sources.message_batches import batch_of
 from ldpbeam.transforms.sources.pubsub import BATCH_MESSAGES, MOST_MESSAGES
 from ldpbeam.transforms.sources.read import read_range
 from ldpbeam.transforms.sources.source import BUNDLE_SECONDS
-from ldpbeam.transforms.windows.aggregate import CombineStatistics
-from ldpbeam.transforms.windows.coders import GroupKey, Statistics, StatisticsCoder
-from ldpbeam.transforms.windows.cut import GATHERED_REPORTS, SplitByStepAndKey
-from ldpbeam.transforms.windows.panes import CombineGroups
-from ldpbeam.transforms.windows.stream_windows import SplitByWindow
+from ldpbeam.transforms.windows.coders import AccumulatorCoder, Statistics
+from ldpbeam.transforms.windows.cut import GATHERED_REPORTS, Split, each_window, within_size
+from ldpbeam.transforms.windows.groups import CombineGroups
+from ldpbeam.transforms.windows.keys import GroupKey, KeyCoder, PieceKey
 from ldpbeam.windows import REMEMBERED_WINDOWS
 
 # Dollars, us-central1, of cloud.google.com/dataflow/pricing, as Beam 2.77 has them for its own benchmarks
@@ -289,7 +288,7 @@ def measure_reading(folder: Path) -> dict[str, Any]:
     assert sum(part.num_rows for part in good) == reports
 
     def cut(partitions: int) -> tuple[float, float]:
-        step = SplitByStepAndKey(study.windows, "user", partitions)
+        step = Split(study.windows, partitions, within_size)
         slices = filled(partitions, BATCH_REPORTS) / BATCH_REPORTS
         return slices, spent(lambda: outputs(step, good)) / reports
 
@@ -349,7 +348,7 @@ def shuffled(pieces: list[tuple[str, pa.RecordBatch]]) -> None:
 def measure_shuffle(folder: Path) -> dict[str, Any]:
     """Pieces through an engine, and their bytes."""
     study, key = study_of(2), "minutes/1234"
-    coder = beam.coders.TupleCoder([beam.coders.StrUtf8Coder(), BatchCoder()])
+    coder = beam.coders.TupleCoder([KeyCoder(PieceKey), BatchCoder()])
     idle = spent(lambda: shuffled([]))
 
     def through(reports: int, rows: int) -> tuple[float, float]:
@@ -384,8 +383,7 @@ def measure_join(folder: Path) -> dict[str, Any]:
         joined(study, batches)
 
     def first(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
-        found = repeats._FirstOfReportIds(study).process(("minutes/0", batches))
-        return [one for one in found if isinstance(one, pa.RecordBatch)]
+        return without_repeats(study.attribute("minutes"), batches)[0]
 
     join_one, join_piece = line(cost(join_them, 16_384), cost(join_them, 128))
     first_one, first_piece = line(cost(first, 16_384, True), cost(first, 128, True))
@@ -420,12 +418,12 @@ def measure_merging(folder: Path) -> dict[str, Any]:
     """Statistics of many bundles merged by one worker, those of panes added up, and their sizes."""
     study, merged, users = study_of(2), 400, partition_reports(32) // 2
     data = encode_statistic(statistic_of(study, users))
-    combine, groups, coder = CombineStatistics(study), CombineGroups(), StatisticsCoder()
-    gained = Statistics({GroupKey(("minutes", None)): decode_statistic(data)})
-    held = coder.encode(gained)
+    combine, coder = CombineGroups(), AccumulatorCoder()
+    gained = Statistics({GroupKey("minutes", None): decode_statistic(data)})
+    held = coder.encode([gained])
 
     def merge_all() -> None:
-        combine.merge_accumulators([decode_statistic(data)] for _ in range(merged))
+        combine.merge_accumulators(coder.decode(held) for _ in range(merged))
 
     before = resident()
     forget_peak()
@@ -441,7 +439,7 @@ def measure_merging(folder: Path) -> dict[str, Any]:
     return {
         "merge": spent(merge_all) / merged,
         "merge_memory": most / (merged * len(data)),
-        "gain": spent(lambda: coder.encode(groups.add_input(coder.decode(held), gained))),
+        "gain": spent(lambda: coder.encode(combine.add_input(coder.decode(held), gained))),
         "statistics": sizes,
     }
 
@@ -485,7 +483,10 @@ def measure_stream(folder: Path) -> dict[str, Any]:
 
     def cut(partitions: int) -> tuple[float, float]:
         assert study.windows is not None
-        step, slices = SplitByWindow(study.windows, partitions), filled(partitions, MESSAGE_REPORTS)
+        step, slices = (
+            Split(study.windows, partitions, each_window, clock=True),
+            filled(partitions, MESSAGE_REPORTS),
+        )
         return slices / MESSAGE_REPORTS, spent(lambda: outputs(step, batches)) / 200_000
 
     many, alone = published(100_000, False), published(2_000, True)
@@ -940,7 +941,8 @@ files, and gzipped JSON lines are not split.
 | --- | --- | --- | --- |
 | `DropRepeats` | attribute, partition of ids | its reports that have ids, of all windows | more keys, to \
 {batch.MOST_PARTITIONS:,}; then more in each |
-| `GroupUsers` | attribute, partition of users, window | its reports of the window | same as `DropRepeats` |
+| `GroupUsers` | attribute, partition of users, windows that start within one window size | its reports of \
+these windows | same as `DropRepeats` |
 | `Aggregate` | attribute, group, window | one statistic, merged from those of the bundles | more to merge, \
 like partitions |
 | `CapGroups` | attribute, window | one statistic per group, before the cap | the same; more with groups |
@@ -958,9 +960,9 @@ the same; more with groups |
 No key, window or accumulator belongs to a single user. Users are hashed to partitions ([decision \
 5](decisions/5-partitions.md)). A partition is joined over columns and yields a statistic whose size the \
 study determines. Statistics add up, so after the join nothing depends on the number of users. Report ids \
-are stored as long as reports: in a stream, until the window has expired. Sliding windows store a report as \
-many times as they overlap. A field with very many groups makes one statistic per partition and group, \
-before the cap ([decision 4](decisions/4-groups.md)).
+are stored as long as reports: in a stream, until the window has expired. In a stream, sliding windows store \
+a report as many times as they overlap; in batch, twice at most. A field with very many groups makes one \
+statistic per partition and group, before the cap ([decision 4](decisions/4-groups.md)).
 
 <!-- measured: {json.dumps(asdict(m))} -->
 """

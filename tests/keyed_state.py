@@ -29,9 +29,9 @@ from pane_scripts import Step
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import WATERMARK
+from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.panes import _Window
-from ldpbeam.transforms.windows.stream_users import JoinStream
-from ldpbeam.transforms.windows.stream_windows import StreamWindows
+from ldpbeam.transforms.windows.unbounded import FoldStream
 
 #: The watermark at the end of a stream, and when a timer fires that is not set.
 END, NEVER = 2**53, 2**60
@@ -80,7 +80,7 @@ class _Timer:
 class Key:
     """One key of a stateful function."""
 
-    def __init__(self, function: beam.DoFn, key: str) -> None:
+    def __init__(self, function: beam.DoFn, key: Any) -> None:
         self.function, self.key = function, key
         self.timers: dict[str, Timestamp] = {}
         states, timers = get_dofn_specs(function)
@@ -160,11 +160,11 @@ class StreamByHand:
     def __init__(self, study: Study, partitions: int, order: random.Random) -> None:
         assert study.windows is not None
         self.order = order
-        self.split = StreamWindows(study.windows, partitions).function
-        self.join = JoinStream(study, partitions).function
+        stages = FoldStream(study, partitions)
+        self.split, self.join = stages.cut.function, stages.function
         self.pane = _Window(study)
-        self.joins: dict[str, Key] = {}
-        self.windows: dict[str, Key] = {}
+        self.joins: dict[PieceKey, Key] = {}
+        self.windows: dict[WindowKey, Key] = {}
         self.streamed = Streamed([], Counter())
         self._reached = -NEVER
 

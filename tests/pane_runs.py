@@ -15,7 +15,7 @@ import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 from apache_beam.testing.test_stream import TestStream
-from apache_beam.transforms.window import GlobalWindows, TimestampedValue
+from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from pane_reports import times_of
 from pane_scripts import SECOND, Scenario, Step
@@ -26,21 +26,15 @@ from ldpbeam.runners import direct
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Statistic, merge, tally
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.joins import (
-    UserReports,
-    by_coordinate,
-    by_report_id,
-    first_of_report_ids,
-    join,
-    without_join,
-)
-from ldpbeam.transforms.joining.repeats import DropRepeats
+from ldpbeam.transforms.joining.joins import UserReports, by_coordinate, join, without_join
+from ldpbeam.transforms.joining.report_ids import DropRepeats, without_repeats
 from ldpbeam.transforms.reports.batches import WATERMARK, BatchCoder, attribute_name
-from ldpbeam.transforms.windows.aggregate import Aggregate, capped
+from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
+from ldpbeam.transforms.windows.coders import Statistics
+from ldpbeam.transforms.windows.groups import snapshots
+from ldpbeam.transforms.windows.keys import GroupKey, WindowKey
 from ldpbeam.transforms.windows.panes import Panes
-from ldpbeam.transforms.windows.stream_users import JoinStream
-from ldpbeam.transforms.windows.stream_windows import StreamWindows
-from ldpbeam.transforms.windows.users import GroupUsers
+from ldpbeam.transforms.windows.unbounded import FoldStream
 
 
 class Streamed(NamedTuple):
@@ -123,10 +117,9 @@ def stream(
     source.advance_watermark_to_infinity()
     assert study.windows is not None
     with engine() as pipeline:
-        pieces, late = pipeline | source | StreamWindows(study.windows, partitions)
-        gains, joined = pieces | JoinStream(study, partitions)
+        gains, counts = pipeline | source | FoldStream(study, partitions)
         _ = gains | Panes(study) | "GivePanes" >> beam.Map(_give, run, "panes")
-        _ = (late, joined) | beam.Flatten() | "GiveCounts" >> beam.Map(_give, run, "counts")
+        _ = counts | "GiveCounts" >> beam.Map(_give, run, "counts")
     return _taken(run)
 
 
@@ -148,11 +141,9 @@ def in_batch(study: Study, batches: Sequence[pa.RecordBatch], partitions: int = 
         if study.duplicates == "drop":
             reports, repeats = reports | DropRepeats(study, partitions)
             counts.append(repeats)
-        users, joined = reports | GroupUsers(study, partitions)
-        _ = users | Aggregate(study) | "GivePanes" >> beam.Map(_give, run, "panes")
-        for place, part in enumerate([*counts, joined]):
-            whole = part | f"Unwindow{place}" >> beam.WindowInto(GlobalWindows())
-            _ = whole | f"GiveCounts{place}" >> beam.Map(_give, run, "counts")
+        statistics, folded = reports | FoldBatch(study, partitions)
+        _ = statistics | Aggregate(study) | "GivePanes" >> beam.Map(_give, run, "panes")
+        _ = (*counts, folded) | beam.Flatten() | "GiveCounts" >> beam.Map(_give, run, "counts")
     return _taken(run)
 
 
@@ -182,9 +173,8 @@ def in_windows(study: Study, script: Iterable[Step]) -> dict[tuple[str, Any], li
                 statistic = tally(study.attribute(part.attribute), part.users, part.answers)
                 by_key[part.attribute, part.group].append(statistic)
         for attribute in {attribute for attribute, _ in by_key}:
-            groups = [(group, merge(own)) for (of, group), own in by_key.items() if of == attribute]
-            limit = study.groups.at_most if study.groups else 1
-            found[attribute, bounds] = capped(attribute, bounds, groups, limit)
+            groups = {GroupKey(*key): merge(own) for key, own in by_key.items() if key[0] == attribute}
+            found[attribute, bounds] = snapshots(study, WindowKey(attribute, bounds), Statistics(groups))
     return found
 
 
@@ -192,10 +182,7 @@ def _rows_of_users(
     study: Study, attribute: Attribute, batches: Sequence[pa.RecordBatch]
 ) -> Iterable[UserReports]:
     if study.duplicates == "drop":
-        identified, plain = zip(*map(by_report_id, batches), strict=True)
-        first = [batch for batch in identified if batch.num_rows]
-        kept = first_of_report_ids(attribute, first)[0] if first else []
-        batches = [*kept, *(batch for batch in plain if batch.num_rows)]
+        batches, _ = without_repeats(attribute, batches)
     if study.group_users:
         return join(attribute, batches).users
     return [users for batch in batches for users in without_join(batch, attribute)]

@@ -14,7 +14,8 @@ from apache_beam.testing.load_tests import dataflow_cost_consts as prices
 from benchmarks import scale
 from ldpbeam.pipelines.graphs import batch
 from ldpbeam.transforms.reports.batches import BatchCoder
-from ldpbeam.transforms.windows.cut import SplitByStepAndKey
+from ldpbeam.transforms.windows.cut import Split, within_size
+from ldpbeam.transforms.windows.keys import KeyCoder, PieceKey
 
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -52,7 +53,7 @@ def test_prices_are_those_that_beam_publishes() -> None:
 def test_as_many_pieces_are_foretold_as_are_cut(partitions: int, window: str, windows: int) -> None:
     study = scale.study_of(2, window=window)
     one_service = scale.channel_batches(study, 20_000, 10_000)[:1]
-    cut = scale.outputs(SplitByStepAndKey(study.windows, "user", partitions), one_service)
+    cut = scale.outputs(Split(study.windows, partitions, within_size), one_service)
     slots = partitions * windows
     # The empty ones of `slots` are about a Poisson number where they are few, and less spread else.
     spread = math.sqrt(slots * math.exp(-10_000 / slots))
@@ -62,11 +63,13 @@ def test_as_many_pieces_are_foretold_as_are_cut(partitions: int, window: str, wi
 @pytest.mark.parametrize("ids", [False, True])
 @pytest.mark.parametrize("rows", [30, 700])
 def test_pieces_are_as_large_as_the_page_says(ids: bool, rows: int) -> None:
-    coder = beam.coders.TupleCoder([beam.coders.StrUtf8Coder(), BatchCoder()])
+    coder = beam.coders.TupleCoder([KeyCoder(PieceKey), BatchCoder()])
     piece = scale.channel_batches(scale.study_of(2), 4096, rows, ids)[0]
     told = rows * (MEASURED.bytes_ids if ids else MEASURED.bytes_plain) + MEASURED.bytes_piece
     # A column more has a longer schema.
-    assert len(coder.encode(("minutes/1234", piece))) == pytest.approx(told, rel=0.02, abs=200 * ids)
+    assert len(coder.encode((PieceKey("minutes", 1234, None), piece))) == pytest.approx(
+        told, rel=0.02, abs=200 * ids
+    )
 
 
 def test_partitions_grow_with_the_input_until_there_are_no_more() -> None:

@@ -36,7 +36,7 @@ from ldpbeam.runners import dataflow
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.sources import files
-from ldpbeam.transforms.windows.cut import beam_windows
+from ldpbeam.transforms.windows.cut import check_overlap
 from ldpbeam.windows import FAR, Span, whole_windows
 
 
@@ -208,7 +208,8 @@ def _check(options: argparse.Namespace, study: Study, beam_arguments: list[str])
     if not 0 <= options.max_bad_fraction <= 1:
         raise UserError(f"--max-bad-fraction {options.max_bad_fraction}: from 0 to 1")
     try:
-        beam_windows(study.windows, joined=study.group_users)
+        if study.group_users:
+            check_overlap(study.windows)
     except ValueError as error:
         raise UserError(f"{options.study}: {error}") from None
     every = {service for model in study.attributes.values() for service in model.services}

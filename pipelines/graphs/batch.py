@@ -12,7 +12,7 @@ from ldpbeam.pipelines.estimates.solve import solve, sort_key
 from ldpbeam.pipelines.runs.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, WORKER_ESTIMATES, Output
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.repeats import DropRepeats
+from ldpbeam.transforms.joining.report_ids import DropRepeats
 from ldpbeam.transforms.outputs.write import (
     WriteAccounting,
     WriteDeadLetters,
@@ -24,9 +24,8 @@ from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.reports.validate import ValidateReports, wanted_columns
 from ldpbeam.transforms.sources.files import BadFile, ReportFile
 from ldpbeam.transforms.sources.read import ReadReports
-from ldpbeam.transforms.windows.aggregate import Aggregate
+from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
 from ldpbeam.transforms.windows.spans import LeaveOutside
-from ldpbeam.transforms.windows.users import GroupUsers
 from ldpbeam.windows import EVERYTHING, Span
 
 #: A partition of users holds about this many bytes of input.
@@ -82,15 +81,15 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
         if job.span.bounded:
             reports, outside = reports | "InSpan" >> LeaveOutside(job.span)
             counts.append(outside)
-    users, joined = reports | "GroupUsers" >> GroupUsers(study, job.user_partitions, job.span)
-    counts.append(joined)
-    snapshots = users | "Aggregate" >> Aggregate(study)
+    statistics, folded = reports | "GroupUsers" >> FoldBatch(study, job.user_partitions, job.span)
+    counts.append(folded)
+    # (attribute, snapshots of one window)
+    snapshots = statistics | "Aggregate" >> Aggregate(study)
     _ = snapshots | "WriteStatistics" >> WriteSnapshots(study, job.path(STATISTICS), job.run)
     if job.estimate_on == "worker":
         _ = (
             snapshots
             | "Estimate" >> beam.FlatMap(_solved, study)
-            | "Unwindow" >> beam.WindowInto(beam.window.GlobalWindows())
             | "ToOne" >> beam.Map(lambda record: ("", record))
             | "Together" >> beam.GroupByKey()
             | "WriteEstimates" >> beam.Map(_write_estimates, study, job.path(WORKER_ESTIMATES))
@@ -101,10 +100,7 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
         | "WriteDeadLetters" >> WriteDeadLetters(job.path(DEAD_LETTERS))
     )
     _ = (
-        tuple(
-            part | f"Unwindow{place}" >> beam.WindowInto(beam.window.GlobalWindows())
-            for place, part in enumerate(counts)
-        )
+        tuple(counts)
         | "Counts" >> beam.Flatten()
         | "WriteAccounting" >> WriteAccounting(job.path(ACCOUNTING))
     )

@@ -19,8 +19,7 @@ from ldpbeam.transforms.sources.native_pubsub import ReadNative
 from ldpbeam.transforms.sources.reading import Reading
 from ldpbeam.transforms.sources.source import ReadStream
 from ldpbeam.transforms.windows.panes import Panes
-from ldpbeam.transforms.windows.stream_users import JoinStream
-from ldpbeam.transforms.windows.stream_windows import StreamWindows
+from ldpbeam.transforms.windows.unbounded import FoldStream
 
 
 @dataclass(frozen=True)
@@ -76,8 +75,8 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
         )
         read = pipeline | "Read" >> ReadStream(reading, job.disclosure)
     validated = read.decoded | "Validate" >> ValidateReports(study, disclosure=job.disclosure)
-    pieces, late = validated.reports | "CutByWindow" >> StreamWindows(study.windows, job.partitions)
-    gains, joined = pieces | "GroupUsers" >> JoinStream(study, job.partitions)
+    # gains : (WindowKey, Statistics)
+    gains, folded = validated.reports | "GroupUsers" >> FoldStream(study, job.partitions)
     estimates = gains | "Panes" >> Panes(study) | "WritePanes" >> beam.ParDo(WritePane(job, job.incomplete))
     if job.publish_to is not None:
         _ = estimates | "Publish" >> beam.ParDo(Publish(job.publish_to))
@@ -87,7 +86,7 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
         | "WriteDeadLetters" >> WriteStreamDeadLetters(job.of_run(DEAD_LETTERS))
     )
     _ = (
-        (read[COUNTS], validated[COUNTS], late, joined)
+        (read[COUNTS], validated[COUNTS], folded)
         | "Counts" >> beam.Flatten()
         | "WriteAccounting" >> WriteRunningAccounting(job.of_run(ACCOUNTING))
     )

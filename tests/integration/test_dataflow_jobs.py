@@ -264,7 +264,7 @@ def test_a_checkout_is_staged_as_a_source_package_and_its_job_is_a_local_run(
     assert files_of_the_package() | BESIDE <= names
     target = pip_install(source, tmp_path / "target")
     told = (
-        "import ldpbeam.pipelines.main, ldpbeam.transforms.windows.stream_users as there\n"
+        "import ldpbeam.pipelines.main, ldpbeam.transforms.windows.unbounded as there\n"
         "from ldpbeam.schemas.encodings.avro import schema; schema('report'); print(there.__file__)"
     )
     environment = {**os.environ, "PYTHONPATH": str(target)}

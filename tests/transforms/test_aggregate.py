@@ -11,18 +11,19 @@ import pyarrow as pa
 import pytest
 from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.runners import direct
-from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.outputs.snapshots import Snapshot, decode_statistic, encode_statistic
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, Statistic, empty, merge, tally
 from ldpbeam.transforms.joining.joins import UserReports
 from ldpbeam.transforms.reports.batches import attribute_name, tagged, version_index
-from ldpbeam.transforms.windows import aggregate as stage
-from ldpbeam.transforms.windows import coders
+from ldpbeam.transforms.windows import groups as stage
+from ldpbeam.transforms.windows.bounded import Aggregate
+from ldpbeam.transforms.windows.coders import Accumulator, Statistics
+from ldpbeam.transforms.windows.keys import GroupKey, WindowKey
 
 TEXT = """
 study: aggregate
@@ -56,6 +57,14 @@ def people(users: int, seed: int, group: str | None = None, attribute: str = "x"
     return UserReports(attribute, group, users, tuple(a for a in answers if len(a.rows)))
 
 
+KEY = GroupKey("x", None)
+
+
+def tallied(users: UserReports) -> Statistics:
+    """What one batch of users comes to."""
+    return stage.tallied(STUDY, STUDY.attribute(users.attribute), [users])
+
+
 def together(batches: list[UserReports]) -> Statistic:
     """One tally of the users of all batches at once."""
     first = np.cumsum([0, *(batch.users for batch in batches)])
@@ -76,12 +85,12 @@ def test_any_tree_of_merges_is_one_tally(sizes: list[int], seed: int) -> None:
     # Up to 40 batches, so that accumulators are also merged on the way (16 side by side).
     batches = [people(users, seed + place) for place, users in enumerate(sizes)]
     rng = random.Random(seed)
-    combine = stage.CombineStatistics(STUDY)
+    combine = stage.CombineGroups()
     coder = combine.get_accumulator_coder()
-    leaves = [combine.create_accumulator() for _ in range(rng.randint(1, 4))]
+    leaves: list[Accumulator] = [combine.create_accumulator() for _ in range(rng.randint(1, 4))]
     for batch in rng.sample(batches, len(batches)):
         place = rng.randrange(len(leaves))
-        leaves[place] = combine.add_input(leaves[place], batch)
+        leaves[place] = combine.add_input(leaves[place], tallied(batch))
         if rng.random() < 0.2:
             leaves[place] = combine.compact(leaves[place])
     while len(leaves) > 1:
@@ -89,57 +98,48 @@ def test_any_tree_of_merges_is_one_tally(sizes: list[int], seed: int) -> None:
         width = rng.randint(1, len(leaves))
         sent = [coder.decode(coder.encode(leaf)) if rng.random() < 0.5 else leaf for leaf in leaves[:width]]
         leaves = [combine.merge_accumulators(sent), *leaves[width:]]
-    assert combine.extract_output(leaves[0]) == together(batches)
+    assert combine.extract_output(leaves[0]) == {KEY: together(batches)}
 
 
 def test_no_batch_is_lost_where_more_come_than_are_kept_side_by_side() -> None:
     batches = [people(3, seed) for seed in range(2 * stage.SIDE_BY_SIDE + 1)]
-    combine = stage.CombineStatistics(STUDY)
+    combine = stage.CombineGroups()
     accumulator = combine.create_accumulator()
     for batch in batches:
-        accumulator = combine.add_input(accumulator, batch)
+        accumulator = combine.add_input(accumulator, tallied(batch))
         assert len(accumulator) <= stage.SIDE_BY_SIDE
-    assert combine.extract_output(accumulator) == together(batches)
+    assert combine.extract_output(accumulator) == {KEY: together(batches)}
 
 
 def test_an_accumulator_crosses_the_wire_merged_and_nothing_is_nothing() -> None:
-    combine = stage.CombineStatistics(STUDY)
+    combine = stage.CombineGroups()
     coder = combine.get_accumulator_coder()
     assert coder.decode(coder.encode(combine.create_accumulator())) == []
     batches = [people(20, seed) for seed in range(3)]
     accumulator = combine.create_accumulator()
     for batch in batches:
-        accumulator = combine.add_input(accumulator, batch)
-    (back,) = coder.decode(coder.encode(accumulator))
-    assert back == together(batches)
+        accumulator = combine.add_input(accumulator, tallied(batch))
+    (sent,) = coder.decode(coder.encode(accumulator))
+    assert sent == {KEY: together(batches)}
+    back = sent[KEY]
     # Squares of Laplace reports at epsilon 0.1 outgrow 64 bits: sums cross as whole numbers.
     many = merge([back] * 2000)
     assert max(moments.squares[1] for moments in many.moments.values()) > 2**64
-    assert coder.decode(coder.encode([many])) == [many]
+    assert coder.decode(coder.encode([Statistics({KEY: many})])) == [{KEY: many}]
 
 
 def test_equal_statistics_have_equal_bytes() -> None:
     parts = [tally(X, p.users, p.answers) for p in (people(20, 1), people(30, 2))]
-    coder = coders.StatisticCoder()
-    assert coder.encode(merge(parts)) == coder.encode(merge(parts[::-1]))
-    assert coder.decode(coder.encode(parts[0])) == parts[0]
-    assert coder.decode(coder.encode(empty(X))) == empty(X)
+    assert encode_statistic(merge(parts)) == encode_statistic(merge(parts[::-1]))
+    assert decode_statistic(encode_statistic(parts[0])) == parts[0]
+    assert decode_statistic(encode_statistic(empty(X))) == empty(X)
 
 
 def test_statistics_of_different_channels_refuse_to_merge() -> None:
     other = parse_study(TEXT.replace("epsilon: 0.1", "epsilon: 0.2")).attribute("x")
-    combine = stage.CombineStatistics(STUDY)
+    combine = stage.CombineGroups()
     with pytest.raises(ValueError, match="different channels"):
-        combine.merge_accumulators([[empty(X)], [empty(other)]])
-
-
-@given(st.text(), st.none() | st.text())
-def test_a_groups_key_comes_back_and_no_group_is_no_name(attribute: str, group: str | None) -> None:
-    coder = beam.coders.registry.get_coder(coders.GroupKey)
-    assert coder.is_deterministic()
-    encoded = coder.encode((attribute, group))
-    assert coder.decode(encoded) == (attribute, group)
-    assert encoded != coder.encode((attribute, "" if group is None else None))
+        combine.merge_accumulators([[Statistics({KEY: empty(X)})], [Statistics({KEY: empty(other)})]])
 
 
 @settings(max_examples=150, derandomize=True)
@@ -177,16 +177,16 @@ def test_no_group_the_empty_name_and_other_groups_are_aggregated_apart() -> None
     with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
         found = (
             pipeline
-            | beam.Create([((b.attribute, b.group), b) for b in batches])
-            | stage.Aggregate(STUDY)
+            | beam.Create([(WindowKey(b.attribute, None), tallied(b)) for b in batches])
+            | Aggregate(STUDY)
             | beam.MapTuple(lambda name, some: (name, [(s.group, s.statistic.users) for s in some]))
         )
         assert_that(found, equal_to(expected))
 
 
 def test_every_window_has_its_own_snapshots() -> None:
-    by_window = {0: [people(5, 1), people(6, 2)], 3600: [people(7, 3)]}
-    expected = [((start * 1000, start * 1000 + 3_600_000), together(by_window[start])) for start in by_window]
+    by_window = {(0, 3600): [people(5, 1), people(6, 2)], (3600, 7200): [people(7, 3)]}
+    expected = [(bounds, together(own)) for bounds, own in by_window.items()]
 
     def same(found: list[Any]) -> None:
         pairs = [(snapshot.window, snapshot.statistic) for _, (snapshot,) in found]
@@ -195,12 +195,12 @@ def test_every_window_has_its_own_snapshots() -> None:
     with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
         found = (
             pipeline
-            | beam.Create([(at, batch) for at, own in by_window.items() for batch in own])
-            | beam.MapTuple(lambda at, batch: TimestampedValue((("x", None), batch), at))
-            | beam.WindowInto(FixedWindows(3600))
-            | stage.Aggregate(STUDY)
+            | beam.Create(
+                [(WindowKey("x", bounds), tallied(b)) for bounds, own in by_window.items() for b in own]
+            )
+            | Aggregate(STUDY)
         )
-        assert_that(found, same, reify_windows=False)
+        assert_that(found, same)
 
 
 def statistic(reports: int) -> Statistic:
@@ -217,9 +217,9 @@ def statistic(reports: int) -> Statistic:
 def test_the_groups_with_most_reports_stand_alone_and_the_rest_are_counted(
     sizes: dict[str | None, int], limit: int, seed: int
 ) -> None:
-    groups = [(group, statistic(reports)) for group, reports in sizes.items()]
+    groups = [(GroupKey("x", group), statistic(reports)) for group, reports in sizes.items()]
     random.Random(seed).shuffle(groups)
-    found = stage.capped("x", (0, 1), groups, limit)
+    found = stage.capped(WindowKey("x", (0, 1)), Statistics(groups), limit)
     # Ties by name, no name first.
     ranked = sorted(sizes, key=lambda g: (-sizes[g], g is not None, g or ""))
     own, rest = ranked[:limit], ranked[limit:]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import apache_beam as beam
 import numpy as np
+import pytest
+from apache_beam import typehints
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, Statistic, difference, empty, merge, tally
-from ldpbeam.transforms.windows.coders import GroupKey, Statistics, StatisticsCoder
+from ldpbeam.transforms.windows import keys
+from ldpbeam.transforms.windows.coders import Statistics, StatisticsCoder
+from ldpbeam.transforms.windows.keys import GroupKey
 
 STUDY = parse_study(
     """
@@ -50,7 +56,7 @@ KEYS = st.tuples(st.sampled_from(["x", "v.north"]), st.none() | st.text(max_size
 @settings(derandomize=True, deadline=None)
 @given(st.dictionaries(KEYS, STATISTIC, max_size=5))
 def test_statistics_come_back_with_their_keys(by_key: dict[tuple[str, str | None], Statistic]) -> None:
-    given_ = Statistics({GroupKey(key): own for key, own in by_key.items()})
+    given_ = Statistics({GroupKey(*key): own for key, own in by_key.items()})
     coder = beam.coders.registry.get_coder(Statistics)
     assert isinstance(coder, StatisticsCoder)
     back = coder.decode(coder.encode(given_))
@@ -64,15 +70,46 @@ def test_losses_beyond_64_bits_come_back_as_they_were() -> None:
     lost = difference(empty(X), many)
     assert min(own.squares[1] for own in lost.moments.values()) < -(2**64)
     coder = StatisticsCoder()
-    (back,) = coder.decode(coder.encode(Statistics({GroupKey(("x", None)): lost}))).values()
+    (back,) = coder.decode(coder.encode(Statistics({GroupKey("x", None): lost}))).values()
     assert back == lost
     assert merge([back, many]) == empty(X)
 
 
 def test_equal_statistics_may_have_unequal_bytes_and_the_coder_says_so() -> None:
-    keys = [GroupKey(("x", None)), GroupKey(("x", ""))]
+    keys = [GroupKey("x", None), GroupKey("x", "")]
     one, other = (Statistics({key: empty(X) for key in order}) for order in (keys, keys[::-1]))
     coder = StatisticsCoder()
     assert one == other
     assert coder.encode(one) != coder.encode(other)
     assert not coder.is_deterministic()
+
+
+BOUNDS = st.none() | st.tuples(st.integers(-(2**53), 2**53), st.integers(-(2**53), 2**53))
+NAMES = st.text(max_size=4) | st.sampled_from(["x/0", "x/0/10", "x.up"])
+SOME_KEYS = (
+    st.builds(keys.PieceKey, NAMES, st.integers(0, 65_535), BOUNDS)
+    | st.builds(keys.GroupKey, NAMES, st.none() | NAMES)
+    | st.builds(keys.WindowKey, NAMES, BOUNDS)
+    | st.builds(keys.WindowGroupKey, NAMES, BOUNDS, st.none() | NAMES)
+)
+
+
+@settings(deadline=None)
+@given(SOME_KEYS, SOME_KEYS)
+def test_a_key_comes_back_as_it_was_and_no_other_has_its_bytes(
+    key: keys.PieceKey, other: keys.PieceKey
+) -> None:
+    coder = beam.coders.registry.get_coder(type(key))
+    assert isinstance(coder, keys.KeyCoder)
+    assert coder.is_deterministic()
+    back = coder.decode(coder.encode(key))
+    assert (back, type(back)) == (key, type(key))
+    if type(other) is type(key):
+        assert (coder.encode(other) == coder.encode(key)) == (other == key)
+
+
+@pytest.mark.parametrize("kind", [keys.PieceKey, keys.GroupKey, keys.WindowKey, keys.WindowGroupKey])
+def test_a_pair_with_a_key_is_encoded_with_the_keys_coder(kind: Any) -> None:
+    pair = beam.coders.registry.get_coder(typehints.Tuple[kind, Statistics])
+    assert pair.key_coder() == keys.KeyCoder(kind)
+    assert isinstance(pair.value_coder(), StatisticsCoder)

@@ -17,9 +17,11 @@ from pane_scripts import Step, in_time, reports_in
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
-from ldpbeam.transforms.windows import stream_users
 from ldpbeam.transforms.windows.coders import Statistics
-from ldpbeam.transforms.windows.panes import CombineGroups, _Window
+from ldpbeam.transforms.windows.fold import Fold
+from ldpbeam.transforms.windows.groups import CombineGroups, gains
+from ldpbeam.transforms.windows.keys import WindowKey
+from ldpbeam.transforms.windows.panes import _Window
 from ldpbeam.windows import REMEMBERED_WINDOWS
 
 WINDOW = (0, 10_000)
@@ -29,7 +31,7 @@ def statistics(study: Study, *reports: Report) -> Statistics:
     """The statistics of some users, each of whom reports here alone."""
     if not reports:
         return Statistics()
-    return stream_users.fold(study, study.attribute("x"), batches_of(*reports), WINDOW).statistics
+    return Fold(study).fold_window(study.attribute("x"), batches_of(*reports), WINDOW).statistics
 
 
 GROUPED = study_of("groups, two at most")
@@ -67,7 +69,7 @@ class Driven:
 
     def __init__(self, windows: str = "size: 10s, allowed_lateness: 20s", more: str = "") -> None:
         self.study = parse_study(study_text(windows=windows, more=more))
-        self.key = Key(_Window(self.study), "x/0/10000")
+        self.key = Key(_Window(self.study), WindowKey("x", WINDOW))
 
     def gain(self, *reports: Report) -> list[list[Snapshot]]:
         """The panes that fire when these reports' statistics come."""
@@ -75,7 +77,7 @@ class Driven:
 
     def change(self, before: tuple[Report, ...], after: tuple[Report, ...]) -> list[list[Snapshot]]:
         """The panes that fire when a partition's reports are others than they were."""
-        gain = stream_users.gains(self.study, statistics(self.study, *after), statistics(self.study, *before))
+        gain = gains(self.study, statistics(self.study, *after), statistics(self.study, *before))
         return self._panes(self.key.come(gain))
 
     def advance(self, watermark: int) -> list[list[Snapshot]]:

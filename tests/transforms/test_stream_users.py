@@ -20,9 +20,12 @@ from pane_runs import in_batch
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import empty, merge
 from ldpbeam.study import Study
-from ldpbeam.transforms.windows import stream_users as stage
-from ldpbeam.transforms.windows.coders import Statistics
-from ldpbeam.transforms.windows.panes import CombineGroups, _Window
+from ldpbeam.transforms.windows import groups
+from ldpbeam.transforms.windows.coders import Statistics, added_up
+from ldpbeam.transforms.windows.fold import Fold, Folded
+from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
+from ldpbeam.transforms.windows.panes import _Window
+from ldpbeam.transforms.windows.unbounded import FoldStream, FoldWindow
 from ldpbeam.windows import REMEMBERED_WINDOWS
 
 #: All in one window of ten seconds: two services, some users twice, some report ids twice.
@@ -51,6 +54,12 @@ KINDS = (
 )
 
 
+def fold_window(study: Study, batches: Sequence[pa.RecordBatch], window: tuple[int, int] = WINDOW) -> Folded:
+    """What a stream makes of all reports of a window."""
+    fold = Fold(study, report_ids=study.duplicates == "drop")
+    return fold.fold_window(study.attribute("x"), batches, window)
+
+
 def cut(reports: Sequence[Report], order: random.Random) -> list[pa.RecordBatch]:
     """The reports in any order, in batches of any size."""
     shuffled, batches = order.sample(list(reports), len(reports)), []
@@ -68,9 +77,8 @@ def test_how_reports_are_cut_and_ordered_does_not_matter(
     name: str, reports: list[Report], order: random.Random
 ) -> None:
     study = study_of(name)
-    x = study.attribute("x")
-    whole = stage.fold(study, x, batches_of(*reports), WINDOW)
-    assert stage.fold(study, x, cut(reports, order), WINDOW) == whole
+    whole = fold_window(study, batches_of(*reports))
+    assert fold_window(study, cut(reports, order)) == whole
     # Windows that slide every four seconds: from second 4 on reports are counted in a later window.
     counted = [r for r in reports if r.time < 4000] if name == "sliding windows" else reports
     assert whole.used + whole.duplicates == len(counted)
@@ -90,9 +98,7 @@ def test_the_windows_of_a_batch_run_are_those_folded_one_by_one(name: str) -> No
         for bounds in {own for time in times.tolist() for own in study.windows.windows_of(time)}:
             inside = (times >= bounds[0]) & (times < bounds[1])
             by_window.setdefault(bounds, []).append(batch.filter(pa.array(inside)))
-    folded = {
-        bounds: stage.fold(study, study.attribute("x"), own, bounds) for bounds, own in by_window.items()
-    }
+    folded = {bounds: fold_window(study, own, bounds) for bounds, own in by_window.items()}
     used, duplicates, used_in_windows = (
         sum(counts) for counts in zip(*(f[1:] for f in folded.values()), strict=True)
     )
@@ -110,11 +116,7 @@ def test_the_windows_of_a_batch_run_are_those_folded_one_by_one(name: str) -> No
 
 def folded(study: Study, *reports: Report) -> Statistics:
     """The statistics of some reports of the window."""
-    return (
-        stage.fold(study, study.attribute("x"), batches_of(*reports), WINDOW).statistics
-        if reports
-        else Statistics()
-    )
+    return fold_window(study, batches_of(*reports)).statistics if reports else Statistics()
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -122,22 +124,22 @@ def folded(study: Study, *reports: Report) -> Statistics:
 @given(st.lists(SOME | st.just([]), min_size=2, max_size=4))
 def test_gains_add_up_to_what_is_there(name: str, states: list[list[Report]]) -> None:
     study = study_of(name)
-    before, combine = Statistics(), CombineGroups()
-    gains = []
+    before = Statistics()
+    gained = []
     for reports in states:
         after = folded(study, *reports)
-        gains.append(stage.gains(study, after, before))
-        total = combine.merge_accumulators(gains)
+        gained.append(groups.gains(study, after, before))
+        total = added_up(gained)
         assert {key: own for key, own in total.items() if own.reports} == after
         assert all(own == empty(study.attribute("x")) for key, own in total.items() if key not in after)
-        assert stage.gains(study, after, after) == {}
+        assert groups.gains(study, after, after) == {}
         before = after
 
 
 def test_a_report_that_comes_before_the_one_that_stood_moves_its_user() -> None:
     study = study_of("two services joined")
     ann, earlier, bob = Report("ann", 5000, payload=0.1), Report("ann", 1000, payload=0.9), Report("bob", 0)
-    (gain,) = stage.gains(study, folded(study, ann, earlier, bob), folded(study, ann, bob)).values()
+    (gain,) = groups.gains(study, folded(study, ann, earlier, bob), folded(study, ann, bob)).values()
     assert (gain.reports, gain.users) == (0, 0)
     assert sorted(gain.joint_counts.tolist()) == [-1, 1]
     assert sorted(gain.histograms[0].tolist())[:2] == [-1, 0]
@@ -147,7 +149,7 @@ def test_a_report_that_comes_before_the_one_that_stood_moves_its_user() -> None:
 def test_a_group_that_loses_its_only_report_loses_it_all() -> None:
     study = study_of("groups, two at most")
     ann, moved = Report("ann", 5000, group="north"), Report("ann", 1000, group="south")
-    found = stage.gains(study, folded(study, ann, moved), folded(study, ann))
+    found = groups.gains(study, folded(study, ann, moved), folded(study, ann))
     assert {key: own.reports for key, own in found.items()} == {("x", "north"): -1, ("x", "south"): 1}
 
 
@@ -169,8 +171,9 @@ class Driven:
         partitions: int = 1,
     ) -> None:
         self.study = parse_study(study_text(windows=windows, more=more))
-        self.window = f"{bounds[0]}/{bounds[1]}"
-        self.key = Key(stage.JoinStream(self.study, partitions).function, f"x/0/{self.window}")
+        self.window = bounds
+        key = PieceKey("x", 0, (bounds[0], bounds[0]))
+        self.key = Key(FoldStream(self.study, partitions).function, key)
         self.total: Statistics = Statistics()
 
     def come(self, *reports: Report) -> tuple[int, dict[str, int]]:
@@ -183,8 +186,8 @@ class Driven:
 
     def _heard(self, given: list[Any]) -> tuple[int, dict[str, int]]:
         gains, counts = main_and_counts(given)
-        assert [key for key, _ in gains] == [f"x/{self.window}"] * len(gains)
-        self.total = CombineGroups().merge_accumulators([self.total, *(gained for _, gained in gains)])
+        assert [key for key, _ in gains] == [WindowKey("x", self.window)] * len(gains)
+        self.total = added_up([self.total, *(gained for _, gained in gains)])
         return sum(own.reports for _, gained in gains for own in gained.values()), dict(counts)
 
 
@@ -250,7 +253,7 @@ def test_a_late_report_that_comes_first_takes_the_place_of_another() -> None:
     key.come(earlier)
     gains, counts = main_and_counts(key.key.advance(10_000))
     assert (len(gains), counts) == (1, {"duplicates": 1})
-    total = CombineGroups().merge_accumulators([key.total, gains[0][1]])
+    total = added_up([key.total, gains[0][1]])
     assert total == folded(key.study, earlier, BOB) != key.total
 
 
@@ -271,7 +274,7 @@ def test_reports_go_when_none_is_waited_for_and_the_mark_when_none_can_be_on_its
     key.come(ANN, BOB)
     assert key.key.kept == {"reports", "progress", "due"}
     key.advance(10_000)
-    assert key.key.kept == {"reports", "said", "progress", "due"}
+    assert key.key.kept == {"reports", "emitted", "progress", "due"}
     key.advance(30_001)
     assert key.key.kept == {"progress", "due"}
     key.come(CHO)
@@ -284,7 +287,7 @@ def test_reports_go_when_none_is_waited_for_and_the_mark_when_none_can_be_on_its
 
 def test_there_is_one_timer_as_several_that_are_due_may_fire_in_any_order() -> None:
     study = parse_study(study_text())
-    for function in (stage._JoinWindow(study, 8), _Window(study)):
+    for function in (FoldWindow(Fold(study), 8), _Window(study)):
         assert len(get_dofn_specs(function)[1]) == 1
 
 
@@ -349,23 +352,23 @@ def test_many_reports_at_once_are_said_at_once() -> None:
 
 def test_where_no_reports_are_compared_none_is_kept() -> None:
     study = study_of("duplicates are kept")
-    function = stage.JoinStream(study, 3).function
+    function = FoldStream(study, 3).function
     assert not is_stateful_dofn(function)
     (batch,) = batches_of(ANN, ANN, BOB._replace(group="north"))
-    gains, counts = main_and_counts(function.process(("x/2/0/10000", batch)))
+    gains, counts = main_and_counts(function.process((PieceKey("x", 0, (0, 0)), batch)))
     assert counts == {"used": 3}
     assert [(key, {k: own.reports for k, own in g.items()}) for key, g in gains] == [
-        ("x/0/10000", {("x", None): 2, ("x", "north"): 1})
+        (("x", WINDOW), {("x", None): 2, ("x", "north"): 1})
     ]
 
 
 def test_the_gains_of_a_vector_go_to_its_coordinates() -> None:
     study = study_of("a vector")
     batches = people_report(study)
-    key = Key(stage.JoinStream(study, 1).function, "x/0/0/50000")
+    key = Key(FoldStream(study, 1).function, PieceKey("x", 0, (0, 0)))
     for batch in batches:
         key.come(batch)
     gains, counts = main_and_counts(key.advance(50_000))
-    assert sorted(name for name, _ in gains) == ["x.north/0/50000", "x.up/0/50000"]
-    assert all({k[0] for k in own} == {name.partition("/")[0]} for name, own in gains)
+    assert sorted(key for key, _ in gains) == [("x.north", WINDOW), ("x.up", WINDOW)]
+    assert all({k.attribute for k in own} == {key.attribute} for key, own in gains)
     assert counts["used"] == sum(own.reports for _, gained in gains for own in gained.values())

@@ -26,13 +26,13 @@ from ldpbeam.statistics import Statistic
 from ldpbeam.transforms.joining.joins import (
     UserReports,
     by_coordinate,
-    first_of_report_ids,
     join,
     without_join,
 )
+from ldpbeam.transforms.joining.report_ids import without_repeats
 from ldpbeam.transforms.reports.batches import tagged
-from ldpbeam.transforms.windows.aggregate import Aggregate, CombineStatistics
-from ldpbeam.transforms.windows.users import GroupUsers
+from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
+from ldpbeam.transforms.windows.groups import CombineGroups, tallied
 
 TEXT = """
 study: vectors
@@ -215,15 +215,13 @@ def test_statistics_of_a_coordinate_are_those_of_its_reports_however_batches_are
         place: statistic_of(place[0], users) for place, users in by_dictionary(standing(some)).items()
     }
     # Partitions of users: each is joined by itself, and their statistics are merged.
-    combine = CombineStatistics(STUDY)
-    accumulators: dict[tuple[str, str | None], Any] = defaultdict(combine.create_accumulator)
+    combine = CombineGroups()
+    accumulator = combine.create_accumulator()
     for partition in range(2):
         own = [report for report in some if report.user[-1] % 2 == partition]
-        for users in join(V, batches_of(own, size)).users if own else []:
-            for part in by_coordinate(V, users):
-                place = part.attribute, part.group
-                accumulators[place] = combine.add_input(accumulators[place], part)
-    found = {place: combine.extract_output(a) for place, a in accumulators.items()}
+        rows = join(V, batches_of(own, size)).users if own else []
+        accumulator = combine.add_input(accumulator, tallied(STUDY, V, rows))
+    found = combine.extract_output(accumulator)
     assert found == expected
     assert sum(s.reports for s in found.values()) == len(standing(some))
 
@@ -299,7 +297,7 @@ def test_the_same_report_id_on_another_coordinate_is_a_repeat() -> None:
     one = Report(b"u1", 2, 1, b"r", 1, 0.5, None)
     other = Report(b"u2", 2, 0, b"r", 2, 1.0, None)
     for order in ([one, other], [other, one]):
-        kept, repeats = first_of_report_ids(V, batches_of(order, 1))
+        kept, repeats = without_repeats(V, batches_of(order, 1))
         assert repeats == 1
         assert [batch.column("payload").to_pylist() for batch in kept] == [[other.payload]]
 
@@ -393,7 +391,7 @@ def test_the_stream_gives_a_snapshot_a_coordinate_and_group() -> None:
 
     for partitions, order in ((4, some), (1, some[::-1])):
         with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
-            users, _ = pipeline | beam.Create(batches_of(order, 16)) | GroupUsers(STUDY, partitions)
+            users, _ = pipeline | beam.Create(batches_of(order, 16)) | FoldBatch(STUDY, partitions)
             assert_that(users | Aggregate(STUDY), check)
 
 

@@ -190,7 +190,7 @@ def join(attribute: Attribute, batches: Sequence[pa.RecordBatch], counted_until:
     """
     reports = gathered(attribute, batches)
     users, _ = codes_of(reports.users)
-    stands = standing(reports, _per_service(attribute, reports, users))
+    stands = standing(reports, per_service(attribute, reports, users))
     groups, names = codes_of(reports.groups)
     joined = [
         _user_reports(attribute, names[code].as_py(), reports, users, rows)
@@ -200,7 +200,7 @@ def join(attribute: Attribute, batches: Sequence[pa.RecordBatch], counted_until:
     return Joined(joined, int(counted.sum()), int((~counted).sum()))
 
 
-def _per_service(attribute: Attribute, reports: Reports, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+def per_service(attribute: Attribute, reports: Reports, codes: NDArray[np.int64]) -> NDArray[np.int64]:
     """A number for each pair of a code and a service that reports have."""
     services = {service: place for place, service in enumerate(attribute.services)}
     of_version = np.array([services[version.service] for version in attribute.versions])
@@ -274,30 +274,3 @@ def by_coordinate(attribute: Attribute, users: UserReports) -> Iterator[UserRepo
             len(numbers) if attribute.group_users else 0,
             tuple(replace(a, rows=place) for a, place in zip(answers, places, strict=True)),
         )
-
-
-def by_report_id(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """A batch's reports that have an id, and those that have none."""
-    if "report_id" not in batch.schema.names:
-        return batch.slice(0, 0), batch
-    ids = batch.column("report_id")
-    if not ids.null_count:
-        return batch, batch.slice(0, 0)
-    return batch.filter(ids.is_valid()), batch.filter(ids.is_null())
-
-
-def first_of_report_ids(
-    attribute: Attribute, batches: Sequence[pa.RecordBatch]
-) -> tuple[list[pa.RecordBatch], int]:
-    """Batches without the repeats of a report id within a service, and how many those were."""
-    ordered = sorted(batches, key=version_index)
-    reports = gathered(attribute, ordered)
-    ids, _ = codes_of(reports.report_ids)
-    stands = standing(reports, _per_service(attribute, reports, ids))
-    kept, start = [], 0
-    for batch in ordered:
-        own = stands[start : start + batch.num_rows]
-        start += batch.num_rows
-        if own.any():
-            kept.append(batch if own.all() else batch.filter(pa.array(own)))
-    return kept, int(len(stands) - stands.sum())

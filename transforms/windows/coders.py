@@ -1,4 +1,4 @@
-"""Statistics and their keys as bytes, where Beam would pickle them."""
+"""Statistics as bytes, where Beam would pickle them."""
 
 from __future__ import annotations
 
@@ -10,82 +10,24 @@ import fastavro
 
 from ldpbeam.schemas.outputs.snapshots import decode_statistic, encode_statistic
 from ldpbeam.statistics import Statistic, merge
-
-Accumulator = list[Statistic]
-
-
-class StatisticCoder(beam.coders.Coder):
-    """A statistic as one Avro datum."""
-
-    def encode(self, value: Statistic) -> bytes:
-        """The datum's bytes."""
-        return encode_statistic(value)
-
-    def decode(self, encoded: bytes) -> Statistic:
-        """The inverse."""
-        return decode_statistic(encoded)
-
-    def is_deterministic(self) -> bool:
-        """Equal statistics have equal bytes."""
-        return True
-
-
-beam.coders.registry.register_coder(Statistic, StatisticCoder)
-
-
-class AccumulatorCoder(beam.coders.Coder):
-    """Partial statistics, merged to at most one, as one Avro datum or none."""
-
-    def encode(self, value: Accumulator) -> bytes:
-        """The datum, empty for none."""
-        return encode_statistic(merge(value)) if value else b""
-
-    def decode(self, encoded: bytes) -> Accumulator:
-        """The inverse."""
-        return [decode_statistic(encoded)] if encoded else []
-
-    def is_deterministic(self) -> bool:
-        """Equal statistics have equal bytes."""
-        return True
-
-
-class _GroupKeyCoder(beam.coders.Coder):
-    """(attribute, group) as Avro, so that no group's name can be taken for no group."""
-
-    _schema = fastavro.parse_schema(
-        {
-            "type": "record",
-            "name": "GroupKey",
-            "fields": [
-                {"name": "attribute", "type": "string"},
-                {"name": "group", "type": ["null", "string"]},
-            ],
-        }
-    )
-
-    def encode(self, value: tuple[str, str | None]) -> bytes:
-        stream = io.BytesIO()
-        record = {"attribute": value[0], "group": value[1]}
-        fastavro.schemaless_writer(stream, self._schema, record)
-        return stream.getvalue()
-
-    def decode(self, encoded: bytes) -> tuple[str, str | None]:
-        record: Any = fastavro.schemaless_reader(io.BytesIO(encoded), self._schema, None)
-        return record["attribute"], record["group"]
-
-    def is_deterministic(self) -> bool:
-        return True
-
-
-class GroupKey(tuple[str, str | None]):
-    """(attribute, group); a type of its own so that Beam finds its coder."""
-
-
-beam.coders.registry.register_coder(GroupKey, _GroupKeyCoder)
+from ldpbeam.transforms.windows.keys import GroupKey
 
 
 class Statistics(dict[GroupKey, Statistic]):
     """Statistics by attribute and group; a type of its own so that Beam finds its coder."""
+
+
+#: Partial statistics that are not merged yet.
+Accumulator = list[Statistics]
+
+
+def added_up(parts: Accumulator) -> Statistics:
+    """Partial statistics merged, group by group."""
+    by_key: dict[GroupKey, list[Statistic]] = {}
+    for statistics in parts:
+        for key, statistic in statistics.items():
+            by_key.setdefault(key, []).append(statistic)
+    return Statistics({key: merge(own) for key, own in by_key.items()})
 
 
 class StatisticsCoder(beam.coders.Coder):
@@ -109,10 +51,7 @@ class StatisticsCoder(beam.coders.Coder):
     def encode(self, value: Statistics) -> bytes:
         """The datum's bytes."""
         stream = io.BytesIO()
-        entries = [
-            {"attribute": attribute, "group": group, "statistic": encode_statistic(statistic)}
-            for (attribute, group), statistic in value.items()
-        ]
+        entries = [{**key._asdict(), "statistic": encode_statistic(own)} for key, own in value.items()]
         fastavro.schemaless_writer(stream, self._schema, entries)
         return stream.getvalue()
 
@@ -121,7 +60,7 @@ class StatisticsCoder(beam.coders.Coder):
         entries: Any = fastavro.schemaless_reader(io.BytesIO(encoded), self._schema, None)
         return Statistics(
             {
-                GroupKey((entry["attribute"], entry["group"])): decode_statistic(entry["statistic"])
+                GroupKey(entry["attribute"], entry["group"]): decode_statistic(entry["statistic"])
                 for entry in entries
             }
         )
@@ -132,3 +71,16 @@ class StatisticsCoder(beam.coders.Coder):
 
 
 beam.coders.registry.register_coder(Statistics, StatisticsCoder)
+
+
+class AccumulatorCoder(StatisticsCoder):
+    """Partial statistics, merged, as one Avro datum."""
+
+    def encode(self, value: Any) -> bytes:
+        """The datum's bytes."""
+        return super().encode(added_up(value))
+
+    def decode(self, encoded: bytes) -> Any:
+        """The inverse."""
+        found = super().decode(encoded)
+        return [found] if found else []

@@ -1,75 +1,142 @@
-"""Window-pure batches: reports split by window step and by key, gathered again per bundle.
+"""Batches of a channel cut by window and by partition, and gathered again per bundle, in batch and in stream.
 
-A step is the greatest common divisor of the windows' size and period, so all reports of a step fall in
-the same windows, and a batch of one step, carrying that step's time, is windowed exactly as its reports
-would be.
+A step is the greatest common divisor of the windows' size and period, so all reports of a step fall in the
+same windows. A piece goes to one or several runs of windows that follow each other. How long a run is depends
+on what is done with it:
+
+- :func:`each_window`: a run for each window, whose state an engine keeps until the window is due.
+- :func:`within_size`: one run for all windows that start within one window size, so that a shuffle copies a
+  report twice at most, however often windows overlap.
+- :func:`together`: one run for all windows that hold the reports, where no report is compared with another.
+
+Windows are part of the key, never Beam's: of the engines that hold state, Prism drops a window's state at its
+end whatever lateness is allowed, and all drop late elements without a count. In the one global window no
+engine drops anything.
 """
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from apache_beam.transforms import window
-from apache_beam.utils.timestamp import Duration, Timestamp
+from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from numpy.typing import NDArray
 
-from ldpbeam.transforms.reports.batches import attribute_name, version_index
+from ldpbeam.transforms.reports.batches import WATERMARK, attribute_name, version_index
+from ldpbeam.transforms.reports.counts import COUNTS, LATE, LATE_IN_WINDOWS, OUT_OF_RANGE, count
 from ldpbeam.transforms.reports.partitions import partition, split_by
-from ldpbeam.windows import Bounds, Windows
+from ldpbeam.transforms.windows.keys import PieceKey, Run
+from ldpbeam.windows import EVERYTHING, FUTURE, Bounds, Span, Windows
 
 #: A bundle hands its pieces on whenever it has gathered this many reports.
 GATHERED_REPORTS = 2**20
-#: A sliding window this many times its period would copy every report as often into its joins.
+#: Joins of windows that overlap more often than this would join every report as often.
 MOST_OVERLAP = 60
 
+#: From the windows and those of them that hold some reports, the one that starts last first, to their runs.
+Runs = Callable[[Windows, Sequence[Bounds]], Sequence[Run]]
 
-def beam_windows(windows: Windows | None, joined: bool = True) -> window.WindowFn:
-    """The window function of a study, whose users are joined or not.
+
+def each_window(_: Windows, held: Sequence[Bounds]) -> Sequence[Run]:
+    """A run for each window."""
+    return [(start, start) for start, _ in held]
+
+
+def together(_: Windows, held: Sequence[Bounds]) -> Sequence[Run]:
+    """One run of all windows."""
+    return [(held[-1][0], held[0][0])] if held else []
+
+
+def within_size(windows: Windows, held: Sequence[Bounds]) -> Sequence[Run]:
+    """For each window size of time in which one of the windows starts, the run of all that start there."""
+    size, period = windows.size, windows.period
+    blocks = sorted({start // size for start, _ in held})
+    return [
+        (-(-block * size // period) * period, ((block + 1) * size - 1) // period * period) for block in blocks
+    ]
+
+
+def windows_in(windows: Windows, run: Run) -> list[Bounds]:
+    """The windows of a run, the one that starts first first."""
+    return [(start, start + windows.size) for start in range(run[0], run[1] + 1, windows.period)]
+
+
+def check_overlap(windows: Windows | None) -> None:
+    """See that windows do not overlap too often for joins.
 
     Raises:
-        ValueError: if sliding windows overlap too often for joins.
+        ValueError: if they do.
     """
-    if windows is None:
-        return window.GlobalWindows()
-    # In whole microseconds: a float of seconds would lose some to rounding.
-    size = Duration(micros=1000 * windows.size)
-    if not windows.slides:
-        return window.FixedWindows(size)
-    if joined and windows.size > MOST_OVERLAP * windows.period:
+    if windows is not None and windows.size > MOST_OVERLAP * windows.period:
         raise ValueError(
             f"windows.size is {windows.size / windows.period:.0f} times windows.period; every report "
             f"would be joined that often, and {MOST_OVERLAP} is the most: raise period or lower size"
         )
-    return window.SlidingWindows(size, Duration(micros=1000 * windows.period))
 
 
-def window_bounds(bounds: window.BoundedWindow) -> Bounds | None:
-    """(start, end) of a window in epoch milliseconds, None for the global one."""
-    if isinstance(bounds, window.IntervalWindow):
-        return bounds.start.micros // 1000, bounds.end.micros // 1000
-    return None
+class Cut(beam.PTransform):
+    """Batches of a channel to (:class:`PieceKey`, batch), and counts of what is too late or too early.
 
-
-class SplitByStepAndKey(beam.DoFn):
-    """Batches of a channel to (key, batch) of one step each, its time the element's timestamp.
+    Reports are late whose every window closed, with the lateness that is allowed, before the source's
+    watermark when they came. A batch carries that watermark; without one, none of its reports is late.
 
     Args:
-        windows: of the study.
-        column: whose partition is the key: ``user`` or ``report_id``.
-        partitions: how many partitions there are.
+        windows: of the study; None for one over everything.
+        partitions: how many partitions of users there are.
+        runs: which windows come together; see above.
+        column: whose partition is in the key: ``user`` or ``report_id``.
+        span: windows outside are left out.
+        clock: whether reports dated a day or more ahead of this machine's clock are out of range.
     """
 
-    def __init__(self, windows: Windows | None, column: str, partitions: int) -> None:
-        self.step = windows.step if windows else None
-        self.column = column
+    def __init__(
+        self,
+        windows: Windows | None,
+        partitions: int,
+        runs: Runs,
+        *,
+        column: str = "user",
+        span: Span = EVERYTHING,
+        clock: bool = False,
+    ) -> None:
+        super().__init__()
+        self.function = Split(windows, partitions, runs, column=column, span=span, clock=clock)
+
+    def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+        """Give pieces, and counts."""
+        split = reports | "Split" >> beam.ParDo(self.function).with_output_types(
+            tuple[PieceKey, pa.RecordBatch]
+        ).with_outputs(COUNTS, main="pieces")
+        return split.pieces, split[COUNTS]
+
+
+class Split(beam.DoFn):
+    """The function of :class:`Cut`, with its arguments."""
+
+    def __init__(
+        self,
+        windows: Windows | None,
+        partitions: int,
+        runs: Runs,
+        *,
+        column: str = "user",
+        span: Span = EVERYTHING,
+        clock: bool = False,
+    ) -> None:
+        self.windows = windows
         self.partitions = partitions
-        self._gathered: defaultdict[tuple[int, str, int, pa.Schema], list[pa.RecordBatch]]
+        self.runs = runs
+        self.column = column
+        self.span = span
+        self.clock = clock
+        self._gathered: defaultdict[tuple[PieceKey, int, pa.Schema], list[pa.RecordBatch]]
 
     def start_bundle(self) -> None:
         """Nothing is gathered yet."""
@@ -81,31 +148,70 @@ class SplitByStepAndKey(beam.DoFn):
 
     def process(self, batch: pa.RecordBatch) -> Iterable[Any]:
         """Gather the batch's pieces; hand all on when there are many."""
-        attribute = attribute_name(batch)
-        for at, piece in self._by_step(batch):
-            for code, part in split_by(piece, partition(piece.column(self.column), self.partitions)):
-                key = (at, f"{attribute}/{code}", version_index(batch), batch.schema)
-                self._gathered[key].append(part)
-        self._reports += batch.num_rows
+        metadata = dict(batch.schema.metadata)
+        watermark = int(metadata.pop(WATERMARK, -(2**62)))
+        batch = batch.replace_schema_metadata(metadata)
+        if self.clock:
+            future = batch.column("event_time").to_numpy() >= time.time_ns() // 1_000_000 + FUTURE
+            if future.any():
+                yield count(OUT_OF_RANGE, int(future.sum()))
+                batch = batch.filter(pa.array(~future))
+        if not batch.num_rows:
+            return
+        if self.windows is None:
+            self._gather(batch, [None])
+        else:
+            yield from self._by_runs(self.windows, batch, watermark)
         if self._reports >= GATHERED_REPORTS:
-            for time, place, piece in self._pieces():
-                yield window.TimestampedValue((place, piece), time)
+            for at, key, piece in self._pieces():
+                yield window.TimestampedValue((key, piece), at)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         """Hand on what is left."""
-        for time, key, piece in self._pieces():
-            yield WindowedValue((key, piece), time, [window.GlobalWindow()])
+        for at, key, piece in self._pieces():
+            yield WindowedValue((key, piece), at, [window.GlobalWindow()])
 
-    def _by_step(self, batch: pa.RecordBatch) -> Iterable[tuple[int, pa.RecordBatch]]:
-        if self.step is None:
-            return [(0, batch)]
-        steps: NDArray[np.int64] = batch.column("event_time").to_numpy() // self.step
-        if (steps == steps[0]).all():
-            return [(int(steps[0]) * self.step, batch)]
-        return [(code * self.step, piece) for code, piece in split_by(batch, steps)]
+    def _by_runs(self, windows: Windows, batch: pa.RecordBatch, watermark: int) -> Iterator[Any]:
+        """Gather the reports of each list of runs; give counts of those that are late."""
+        places: dict[tuple[Run, ...], int] = {}
+        late = late_in_windows = 0
+        steps, inverse, reports = _distinct(batch.column("event_time").to_numpy() // windows.step)
+        codes = np.empty(len(steps), dtype=np.int64)
+        for place, (step, of_step) in enumerate(zip(steps, reports, strict=True)):
+            held = [own for own in windows.windows_of(step * windows.step) if self.span.holds(own)]
+            still = [own for own in held if own[1] + windows.allowed_lateness > watermark]
+            late_in_windows += of_step * (len(held) - len(still))
+            late += of_step if held and not still else 0
+            codes[place] = places.setdefault(tuple(self.runs(windows, still)), len(places))
+        lists = list(places)
+        for code, piece in split_by(batch, codes[inverse]):
+            self._gather(piece, lists[code])
+        if late:
+            yield count(LATE, late)
+        if windows.slides and late_in_windows:
+            yield count(LATE_IN_WINDOWS, late_in_windows)
 
-    def _pieces(self) -> Iterator[tuple[Timestamp, str, pa.RecordBatch]]:
-        for (at, key, _, _), parts in self._gathered.items():
+    def _gather(self, batch: pa.RecordBatch, runs: Sequence[Run | None]) -> None:
+        if not runs:
+            return
+        attribute, version = attribute_name(batch), version_index(batch)
+        for part, piece in split_by(batch, partition(batch.column(self.column), self.partitions)):
+            for run in runs:
+                self._gathered[PieceKey(attribute, part, run), version, piece.schema].append(piece)
+                self._reports += piece.num_rows
+
+    def _pieces(self) -> Iterator[tuple[Timestamp, PieceKey, pa.RecordBatch]]:
+        for (key, _, _), parts in self._gathered.items():
             piece = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
-            yield Timestamp(micros=at * 1000), key, piece
+            # The earliest event time of it: until it is taken up, no window of it can close. Without windows
+            # event times are not looked at, and may be anything.
+            earliest = 0 if self.windows is None else int(piece.column("event_time").to_numpy().min())
+            yield Timestamp(micros=1000 * earliest), key, piece
         self._clear()
+
+
+def _distinct(numbers: NDArray[np.int64]) -> tuple[list[int], NDArray[np.int64], list[int]]:
+    """The distinct numbers, each one's place among them, and how often each is there."""
+    encoded = pa.array(numbers).dictionary_encode()
+    places = encoded.indices.to_numpy()
+    return encoded.dictionary.to_pylist(), places, np.bincount(places).tolist()

@@ -23,17 +23,16 @@ from apache_beam.transforms.userstate import (
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.statistics import Statistic, merge
 from ldpbeam.study import Study
-from ldpbeam.transforms.windows.aggregate import capped
-from ldpbeam.transforms.windows.coders import GroupKey, Statistics, StatisticsCoder
-from ldpbeam.transforms.windows.stream_windows import place_and_window
+from ldpbeam.transforms.windows.coders import AccumulatorCoder, Statistics
+from ldpbeam.transforms.windows.groups import CombineGroups, snapshots
+from ldpbeam.transforms.windows.keys import WindowKey
 
 EARLY, ON_TIME, LATE = "early", "on_time", "late"
 
 
 class Panes(beam.PTransform):
-    """(key of attribute and window, gained statistics) to (attribute, snapshots of one pane)."""
+    """(:class:`WindowKey`, gained statistics) to (attribute, snapshots of one pane)."""
 
     def __init__(self, study: Study) -> None:
         super().__init__()
@@ -42,32 +41,8 @@ class Panes(beam.PTransform):
     def expand(self, gains: beam.PCollection) -> beam.PCollection:
         """Wire the stage."""
         return gains | "FirePanes" >> beam.ParDo(_Window(self.study)).with_input_types(
-            tuple[str, Statistics]
+            tuple[WindowKey, Statistics]
         ).with_output_types(tuple[str, list[Snapshot]])
-
-
-class CombineGroups(beam.CombineFn):
-    """Statistics by attribute and group, added up group by group."""
-
-    def create_accumulator(self) -> Statistics:
-        """No group yet."""
-        return Statistics()
-
-    def add_input(self, accumulator: Statistics, gained: Statistics) -> Statistics:
-        """Add what each group gained."""
-        return self.merge_accumulators([accumulator, gained])
-
-    def merge_accumulators(self, accumulators: Iterable[Statistics]) -> Statistics:
-        """Every group's statistics, merged."""
-        parts: dict[GroupKey, list[Statistic]] = {}
-        for statistics in accumulators:
-            for key, statistic in statistics.items():
-                parts.setdefault(key, []).append(statistic)
-        return Statistics({key: merge(own) for key, own in parts.items()})
-
-    def extract_output(self, accumulator: Statistics) -> Statistics:
-        """All groups; one that lost all its reports is there with none."""
-        return accumulator
 
 
 class _Fired(NamedTuple):
@@ -97,7 +72,7 @@ class _Window(beam.DoFn):
     several that are due, as when the watermark leaps, engines may fire the later ones first.
     """
 
-    STATISTICS = CombiningValueStateSpec("statistics", StatisticsCoder(), CombineGroups())
+    STATISTICS = CombiningValueStateSpec("statistics", AccumulatorCoder(), CombineGroups())
     FIRED = ReadModifyWriteStateSpec("fired", _FIRED_CODER)
     DUE = TimerSpec("due", TimeDomain.WATERMARK)
 
@@ -106,20 +81,18 @@ class _Window(beam.DoFn):
         self.study = study
         self.early = study.windows.early_reports
         self.remembered = study.windows.allowed_lateness + study.windows.remembered + 1
-        self.limit = study.groups.at_most if study.groups else 1
 
     def process(
         self,
-        element: tuple[str, Statistics],
+        element: tuple[WindowKey, Statistics],
         statistics: Any = beam.DoFn.StateParam(STATISTICS),
         fired: Any = beam.DoFn.StateParam(FIRED),
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
     ) -> Iterable[tuple[str, list[Snapshot]]]:
         """Add what was gained; fire an early pane where enough is new."""
         key, gained = element
-        _, (_, end) = place_and_window(key)
         statistics.add(gained)
-        due.set(Timestamp(micros=1000 * (end + 1)))
+        due.set(_after(key, 1))
         before = _Fired(*(fired.read() or ()))
         fired.write(before._replace(changed=1))
         if self.early is None or before.closed:
@@ -131,15 +104,14 @@ class _Window(beam.DoFn):
     @on_timer(DUE)
     def on_due(
         self,
-        key: str = beam.DoFn.KeyParam,
+        key: WindowKey = beam.DoFn.KeyParam,
         time: Timestamp = beam.DoFn.TimestampParam,
         statistics: Any = beam.DoFn.StateParam(STATISTICS),
         fired: Any = beam.DoFn.StateParam(FIRED),
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
     ) -> Iterable[tuple[str, list[Snapshot]]]:
         """The window's end has passed, or something changed after that; in the end nothing can change."""
-        _, (_, end) = place_and_window(key)
-        forgotten = Timestamp(micros=1000 * (end + self.remembered))
+        forgotten = _after(key, self.remembered)
         if time >= forgotten:
             statistics.clear()
             fired.clear()
@@ -151,19 +123,22 @@ class _Window(beam.DoFn):
         due.set(forgotten)
 
     def _pane(
-        self, key: str, statistics: Statistics, timing: str, fired: Any
+        self, key: WindowKey, statistics: Statistics, timing: str, fired: Any
     ) -> Iterator[tuple[str, list[Snapshot]]]:
-        attribute, bounds = place_and_window(key)
-        groups = [(group, own) for (_, group), own in statistics.items() if own.reports]
-        if not groups:
+        left = Statistics({group: own for group, own in statistics.items() if own.reports})
+        if not left:
             return
         before = _Fired(*(fired.read() or ()))
-        reports = sum(own.reports for _, own in groups)
+        reports = sum(own.reports for own in left.values())
         fired.write(_Fired(before.panes + 1, int(timing != EARLY), reports))
-        yield (
-            attribute,
-            [
-                replace(snapshot, pane_index=before.panes, pane_timing=timing)
-                for snapshot in capped(attribute, bounds, groups, self.limit)
-            ],
-        )
+        pane = [
+            replace(snapshot, pane_index=before.panes, pane_timing=timing)
+            for snapshot in snapshots(self.study, key, left)
+        ]
+        yield key.attribute, pane
+
+
+def _after(key: WindowKey, milliseconds: int) -> Timestamp:
+    """Some time after the end of a key's window."""
+    assert key.window is not None
+    return Timestamp(micros=1000 * (key.window[1] + milliseconds))

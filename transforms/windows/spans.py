@@ -10,20 +10,9 @@ from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.transforms.window import BoundedWindow
 
 from ldpbeam.transforms.reports.counts import COUNTS, OUT_OF_RANGE, count
-from ldpbeam.transforms.windows.cut import window_bounds
 from ldpbeam.windows import Span
-
-
-def keep_windows(span: Span) -> beam.PTransform:
-    """Windowed elements without those windows that do not lie inside a span."""
-    return beam.Filter(_is_inside, span)
-
-
-def _is_inside(_: Any, span: Span, bounds: BoundedWindow = beam.DoFn.WindowParam) -> bool:
-    return span.holds(window_bounds(bounds))
 
 
 class LeaveOutside(beam.PTransform):

@@ -1,4 +1,4 @@
-"""A stream's batches cut by window and partition: every report in each of its windows, or counted late."""
+"""Batches cut by window and partition: every report comes to each of its windows once, or is counted late."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from apache_beam.transforms.window import GlobalWindow, WindowFn
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.transforms.window import GlobalWindow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.transforms.reports.batches import attribute_name, tagged, version_index
 from ldpbeam.transforms.reports.partitions import partition
-from ldpbeam.transforms.windows import stream_windows as stage
-from ldpbeam.transforms.windows.cut import beam_windows, window_bounds
-from ldpbeam.windows import Windows
+from ldpbeam.transforms.windows import cut as stage
+from ldpbeam.transforms.windows.cut import Runs, Split, each_window, together, windows_in, within_size
+from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.windows import EVERYTHING, Bounds, Span, Windows
 
 YEAR_2020 = 1_577_836_800_000
 
@@ -45,17 +45,33 @@ def models(draw: st.DrawFn) -> Windows:
 TIMES = st.integers(-60, 60) | st.integers(YEAR_2020 - 60, YEAR_2020 + 60)
 
 
-@settings(max_examples=50)
+RUNS = {"each window": each_window, "within a size": within_size, "together": together}
+
+
+@pytest.mark.parametrize("name", RUNS)
+@settings(deadline=None)
+@given(model=models(), time=TIMES)
+def test_each_window_of_a_time_is_in_one_run(name: str, model: Windows, time: int) -> None:
+    held = model.windows_of(time)
+    runs = RUNS[name](model, held)
+    reached = [window for run in runs for window in windows_in(model, run)]
+    assert len(set(reached)) == len(reached)
+    assert set(held) <= set(reached)
+    if name != "within a size":
+        assert set(held) == set(reached)
+    # However often windows overlap, a shuffle copies a report twice at most, a batch without a shuffle never.
+    assert len(runs) <= {"each window": len(held), "within a size": 2, "together": 1}[name]
+    assert RUNS[name](model, []) == []
+
+
+@settings(deadline=None)
 @given(models(), TIMES)
-def test_the_windows_of_a_time_are_those_of_a_batch_run(model: Windows, time: int) -> None:
-    context = WindowFn.AssignContext(Timestamp(micros=1000 * time))
-    assigned = [window_bounds(own) for own in beam_windows(model, joined=False).assign(context)]
-    assert sorted(model.windows_of(time)) == sorted(assigned)  # type: ignore[type-var]
-
-
-@given(st.text(), st.integers(), st.integers())
-def test_a_place_and_its_window_come_back_from_their_key(place: str, start: int, end: int) -> None:
-    assert stage.place_and_window(stage.window_key(place, (start, end))) == (place, (start, end))
+def test_windows_of_a_run_within_a_size_are_the_same_for_all_its_reports(model: Windows, time: int) -> None:
+    # Else the reports of a window would come to several keys.
+    for run in within_size(model, model.windows_of(time)):
+        for window in windows_in(model, run):
+            for other in range(window[0], window[1], model.step):
+                assert run in within_size(model, model.windows_of(other))
 
 
 class Sent(NamedTuple):
@@ -82,13 +98,18 @@ def batch_of(some: Sequence[Sent], watermark: int | None = None) -> pa.RecordBat
 
 
 class Piece(NamedTuple):
-    key: str
+    key: PieceKey
     batch: pa.RecordBatch
     time: int
 
 
+def streamed(model: Windows, partitions: int) -> Split:
+    """As a stream cuts."""
+    return Split(model, partitions, each_window, clock=True)
+
+
 def split(
-    function: stage.SplitByWindow, batches: Sequence[pa.RecordBatch]
+    function: Split, batches: Sequence[pa.RecordBatch]
 ) -> tuple[list[Piece], list[Piece], Counter[str]]:
     """What one bundle hands on while it goes, what at its end, and its counts."""
     early, counts = [], Counter[str]()
@@ -120,7 +141,7 @@ REPORTS = st.lists(
 )
 
 
-@settings(max_examples=200, derandomize=True)
+@settings(max_examples=200, derandomize=True, deadline=None)
 @given(models(), st.lists(st.tuples(REPORTS, st.none() | st.integers(-60, 80)), min_size=1, max_size=3))
 def test_a_report_goes_to_each_window_that_is_open_or_is_counted_late(
     model: Windows, bundle: list[tuple[list[Sent], int | None]]
@@ -134,22 +155,22 @@ def test_a_report_goes_to_each_window_that_is_open_or_is_counted_late(
             still = [
                 own for own in bounds if watermark is None or own[1] + model.allowed_lateness > watermark
             ]
-            expected.update((f"minutes/{part}/{start}/{end}", report) for start, end in still)
+            expected.update((PieceKey("minutes", part, (start, start)), report) for start, _ in still)
             counted["late"] += not still
             if model.slides:
                 counted["late_in_windows"] += len(bounds) - len(still)
     batches = [batch_of(some, watermark) for some, watermark in bundle]
-    early, last, counts = split(stage.SplitByWindow(model, 3), batches)
+    early, last, counts = split(streamed(model, 3), batches)
     assert not early
     assert Counter((piece.key, row) for piece in last for row in rows(piece)) == expected
     assert counts == +counted
     assert all(stage.WATERMARK not in piece.batch.schema.metadata for piece in last)
 
 
-@settings(max_examples=50, derandomize=True)
+@settings(max_examples=50, derandomize=True, deadline=None)
 @given(models(), REPORTS)
 def test_a_piece_holds_the_watermark_at_its_earliest_report(model: Windows, some: list[Sent]) -> None:
-    _, last, _ = split(stage.SplitByWindow(model, 2), [batch_of(some)])
+    _, last, _ = split(streamed(model, 2), [batch_of(some)])
     for piece in last:
         assert piece.time == min(row.time for row in rows(piece))
 
@@ -157,7 +178,7 @@ def test_a_piece_holds_the_watermark_at_its_earliest_report(model: Windows, some
 @pytest.mark.parametrize("lateness", [0, 5])
 def test_a_window_is_open_until_the_watermark_is_there(lateness: int) -> None:
     # The last millisecond of the window [0, 10) is 9; a watermark says that all before it is there.
-    function = stage.SplitByWindow(windows(10, lateness=lateness), 1)
+    function = streamed(windows(10, lateness=lateness), 1)
     for watermark, late in [(9 + lateness, 0), (10 + lateness, 2), (11 + lateness, 2)]:
         _, last, counts = split(function, [batch_of([Sent(b"u1", 0), Sent(b"u2", 9)], watermark)])
         assert counts["late"] == late
@@ -166,7 +187,7 @@ def test_a_window_is_open_until_the_watermark_is_there(lateness: int) -> None:
 
 def test_a_report_late_for_some_of_its_windows_is_no_late_report() -> None:
     # Time 12 lies in the windows [4, 14), [8, 18) and [12, 22).
-    function = stage.SplitByWindow(windows(10, 4), 1)
+    function = streamed(windows(10, 4), 1)
     found = {}
     for watermark in (13, 14, 18, 21, 22):
         _, last, counts = split(function, [batch_of([Sent(b"u1", 12)], watermark)])
@@ -175,12 +196,12 @@ def test_a_report_late_for_some_of_its_windows_is_no_late_report() -> None:
 
 
 def test_windows_that_do_not_slide_have_no_second_count() -> None:
-    _, _, counts = split(stage.SplitByWindow(windows(10), 1), [batch_of([Sent(b"u1", 0)], 99)])
+    _, _, counts = split(streamed(windows(10), 1), [batch_of([Sent(b"u1", 0)], 99)])
     assert counts == {"late": 1}
 
 
 def test_without_a_watermark_nothing_is_late() -> None:
-    function = stage.SplitByWindow(windows(10), 1)
+    function = streamed(windows(10), 1)
     _, last, counts = split(function, [batch_of([Sent(b"u1", -(2**41)), Sent(b"u1", YEAR_2020)])])
     assert (len(last), counts) == (2, {})
 
@@ -188,7 +209,7 @@ def test_without_a_watermark_nothing_is_late() -> None:
 def test_reports_from_a_day_ahead_of_the_clock_are_out_of_range(monkeypatch: pytest.MonkeyPatch) -> None:
     # Their windows would stay open until then. What is both late and from the future is out of range.
     monkeypatch.setattr(stage, "time", SimpleNamespace(time_ns=lambda: YEAR_2020 * 1_000_000 + 999_999))
-    function, day = stage.SplitByWindow(windows(10, 5), 1), stage.FUTURE
+    function, day = streamed(windows(10, 5), 1), stage.FUTURE
     times = [YEAR_2020, YEAR_2020 + day - 1, YEAR_2020 + day, YEAR_2020 + 9 * day]
     reports = [Sent(b"u%d" % place, time) for place, time in enumerate(times)]
     _, last, counts = split(function, [batch_of(reports), batch_of(reports[2:], 2**45)])
@@ -197,7 +218,7 @@ def test_reports_from_a_day_ahead_of_the_clock_are_out_of_range(monkeypatch: pyt
 
 
 def test_batches_of_a_bundle_are_gathered_where_channel_and_columns_are_the_same() -> None:
-    function = stage.SplitByWindow(windows(10), 1)
+    function = streamed(windows(10), 1)
     plain = [batch_of([Sent(b"u%d" % n, 1)], watermark=n) for n in range(4)]
     others = [
         batch_of([Sent(b"u5", 2, version=1)], 0),
@@ -207,11 +228,11 @@ def test_batches_of_a_bundle_are_gathered_where_channel_and_columns_are_the_same
     ]
     _, last, _ = split(function, [*plain, *others])
     assert [(piece.key, piece.batch.num_rows) for piece in last] == [
-        ("minutes/0/0/10", 4),
-        ("minutes/0/0/10", 1),
-        ("minutes/0/0/10", 1),
-        ("price/0/0/10", 1),
-        ("minutes/0/10/20", 1),
+        (PieceKey("minutes", 0, (0, 0)), 4),
+        (PieceKey("minutes", 0, (0, 0)), 1),
+        (PieceKey("minutes", 0, (0, 0)), 1),
+        (PieceKey("price", 0, (0, 0)), 1),
+        (PieceKey("minutes", 0, (10, 10)), 1),
     ]
     assert [version_index(piece.batch) for piece in last] == [0, 1, 0, 0, 0]
     assert split(function, []) == ([], [], {}), "nothing is left for the next bundle"
@@ -219,7 +240,7 @@ def test_batches_of_a_bundle_are_gathered_where_channel_and_columns_are_the_same
 
 def test_a_bundle_hands_on_its_pieces_when_it_has_gathered_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage, "GATHERED_REPORTS", 10)
-    function = stage.SplitByWindow(windows(10, 5), 1)
+    function = streamed(windows(10, 5), 1)
     # Three reports a batch, each in two windows: six are gathered of a batch, so two batches reach ten.
     batches = [batch_of([Sent(b"u%d" % (3 * n + k), k) for k in range(3)]) for n in range(5)]
     early, last, _ = split(function, batches)
@@ -227,3 +248,60 @@ def test_a_bundle_hands_on_its_pieces_when_it_has_gathered_many(monkeypatch: pyt
     assert [piece.batch.num_rows for piece in last] == [3] * 2
     users = Counter(row.user for piece in early + last for row in rows(piece))
     assert users == Counter({b"u%d" % n: 2 for n in range(15)})
+
+
+SPANS = st.just(EVERYTHING) | st.tuples(st.integers(-40, 0), st.integers(1, 40)).map(lambda own: Span(*own))
+
+
+def windowed(runs: Runs, model: Windows, span: Span, piece: Piece) -> list[tuple[Bounds, Sent]]:
+    """The windows inside the span to which the rows of a piece come."""
+    assert piece.key.run is not None
+    windows = [window for window in windows_in(model, piece.key.run) if span.holds(window)]
+    inside = [(w, row) for row in rows(piece) for w in windows if w[0] <= row.time < w[1]]
+    if runs is together:
+        assert len(inside) == len(windows) * piece.batch.num_rows, "all of a piece lies in all of its windows"
+    return inside
+
+
+@pytest.mark.parametrize("name", RUNS)
+@settings(max_examples=100, derandomize=True, deadline=None)
+@given(models(), st.lists(REPORTS, min_size=1, max_size=3), SPANS)
+def test_a_report_comes_to_each_of_its_windows_inside_the_span_once(
+    name: str, model: Windows, bundle: list[list[Sent]], span: Span
+) -> None:
+    function = Split(model, 3, RUNS[name], span=span)
+    _, last, counts = split(function, [batch_of(some) for some in bundle])
+    expected = Counter(
+        (window, report)
+        for some in bundle
+        for report in some
+        for window in brute_windows(model, report.time)
+        if span.holds(window)
+    )
+    assert Counter(pair for piece in last for pair in windowed(RUNS[name], model, span, piece)) == expected
+    assert counts == {}
+    for piece in last:
+        assert set(partition(piece.batch.column("user"), 3)) == {piece.key.partition}
+
+
+def test_without_windows_there_is_no_run_and_event_times_may_be_anything() -> None:
+    reports = [Sent(b"u1", -(2**63)), Sent(b"u2", 2**63 - 1)]
+    _, (piece,), _ = split(Split(None, 1, together), [batch_of(reports)])
+    assert piece.key == PieceKey("minutes", 0, None)
+    assert (rows(piece), piece.time) == (reports, 0)
+
+
+def test_the_key_can_be_another_column() -> None:
+    reports = [Sent(b"u1", 0, report_id=b"r%d" % place) for place in range(50)]
+    _, last, _ = split(Split(None, 8, together, column="report_id"), [batch_of(reports)])
+    assert len(last) > 1
+    for piece in last:
+        assert set(partition(piece.batch.column("report_id"), 8)) == {piece.key.partition}
+
+
+def test_windows_that_overlap_sixty_times_are_the_most() -> None:
+    stage.check_overlap(None)
+    stage.check_overlap(windows(3600, 60))
+    with pytest.raises(ValueError, match=r"windows\.size is 61 times windows\.period") as caught:
+        stage.check_overlap(windows(3660, 60))
+    assert "60 is the most: raise period or lower size" in str(caught.value)

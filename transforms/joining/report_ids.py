@@ -1,0 +1,122 @@
+"""The same report twice: of reports with one report id within attribute and service, one is kept.
+
+A batch run compares the ids of all reports (:class:`DropRepeats`), whatever their users and windows. A stream
+compares those of one partition of users and one window, when it folds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.study import Study
+from ldpbeam.transforms.joining.joins import codes_of, gathered, per_service, standing
+from ldpbeam.transforms.reports.batches import version_index
+from ldpbeam.transforms.reports.counts import COUNTS, DUPLICATES, count
+from ldpbeam.transforms.windows.cut import Cut, together
+from ldpbeam.transforms.windows.keys import PieceKey
+
+_IDENTIFIED = "identified"
+
+
+def by_report_id(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """A batch's reports that have an id, and those that have none."""
+    if "report_id" not in batch.schema.names:
+        return batch.slice(0, 0), batch
+    ids = batch.column("report_id")
+    if not ids.null_count:
+        return batch, batch.slice(0, 0)
+    return batch.filter(ids.is_valid()), batch.filter(ids.is_null())
+
+
+def without_repeats(
+    attribute: Attribute, batches: Sequence[pa.RecordBatch]
+) -> tuple[list[pa.RecordBatch], int]:
+    """Batches without the repeats of a report id within a service, and how many those were.
+
+    Reports without an id are no repeats. Those that are kept come in as few batches as their schemas allow.
+    """
+    parts = [by_report_id(batch) for batch in batches]
+    plain = [batch for _, batch in parts if batch.num_rows]
+    identified = sorted((batch for batch, _ in parts if batch.num_rows), key=version_index)
+    if not identified:
+        return plain, 0
+    reports = gathered(attribute, identified)
+    ids, _ = codes_of(reports.report_ids)
+    kept = standing(reports, per_service(attribute, reports, ids))
+    ends = np.cumsum([batch.num_rows for batch in identified])[:-1]
+    first = [
+        batch.filter(pa.array(rows))
+        for batch, rows in zip(identified, np.split(kept, ends), strict=True)
+        if rows.any()
+    ]
+    return [*_together(first), *plain], int(len(kept) - kept.sum())
+
+
+def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same reports, in as few batches as their schemas allow.
+
+    They came in a piece for each bundle and partition of ids; cut by user as they are, each would fall apart
+    into single reports.
+    """
+    alike: dict[tuple[int, pa.Schema], list[pa.RecordBatch]] = {}
+    for batch in batches:
+        alike.setdefault((version_index(batch), batch.schema), []).append(batch)
+    return map(pa.concat_batches, alike.values())
+
+
+class DropRepeats(beam.PTransform):
+    """Batches without repeats of a report id, whatever their users and windows.
+
+    Reports without an id pass by; only those with one are shuffled, by partition of their ids.
+
+    Outputs: the main one of batches, and counts.
+    """
+
+    def __init__(self, study: Study, partitions: int) -> None:
+        super().__init__()
+        self.study = study
+        self.partitions = partitions
+
+    def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+        """Give batches without repeats, and counts of the repeats."""
+        sorted_out = reports | "ByReportId" >> beam.FlatMap(_sort_out).with_outputs(
+            _IDENTIFIED, main="plain"
+        ).with_output_types(pa.RecordBatch)
+        pieces, _ = sorted_out[_IDENTIFIED] | "SplitByReportId" >> Cut(
+            None, self.partitions, together, column="report_id"
+        )
+        first = (
+            pieces
+            | "GroupReportIds" >> beam.GroupByKey()
+            | "FirstOfReportIds"
+            >> beam.ParDo(_FirstOfReportIds(self.study))
+            .with_outputs(COUNTS, main="first")
+            .with_output_types(pa.RecordBatch)
+        )
+        return (sorted_out.plain, first.first) | "Unrepeated" >> beam.Flatten(), first[COUNTS]
+
+
+def _sort_out(batch: pa.RecordBatch) -> Iterable[Any]:
+    identified, plain = by_report_id(batch)
+    if identified.num_rows:
+        yield beam.pvalue.TaggedOutput(_IDENTIFIED, identified)
+    if plain.num_rows:
+        yield plain
+
+
+class _FirstOfReportIds(beam.DoFn):
+    def __init__(self, study: Study) -> None:
+        self.study = study
+
+    def process(self, element: tuple[PieceKey, Iterable[pa.RecordBatch]]) -> Iterable[Any]:
+        key, batches = element
+        kept, duplicates = without_repeats(self.study.attribute(key.attribute), list(batches))
+        yield from kept
+        if duplicates:
+            yield count(DUPLICATES, duplicates)

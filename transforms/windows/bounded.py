@@ -1,0 +1,105 @@
+"""The flow of a batch run: a partition's reports are folded when a shuffle has brought them all together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.study import Study
+from ldpbeam.transforms.reports.counts import COUNTS
+from ldpbeam.transforms.windows.coders import Statistics, added_up
+from ldpbeam.transforms.windows.cut import Cut, together, within_size
+from ldpbeam.transforms.windows.fold import Fold, FoldEach
+from ldpbeam.transforms.windows.groups import CombineGroups, snapshots
+from ldpbeam.transforms.windows.keys import PieceKey, WindowGroupKey, WindowKey
+from ldpbeam.windows import EVERYTHING, Span
+
+
+class FoldBatch(beam.PTransform):
+    """Batches of a channel to statistics by window.
+
+    Where no report is compared with another, the shuffle is left out. Windows that do not lie inside the span
+    are left out; every report lies in one that does.
+
+    Gives (:class:`WindowKey`, statistics of its groups), and counts.
+    """
+
+    def __init__(self, study: Study, partitions: int, span: Span = EVERYTHING) -> None:
+        super().__init__()
+        self.fold = Fold(study, span)
+        self.partitions = partitions
+
+    def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+        """Cut by window and partition, shuffle, fold."""
+        fold, windows, span = self.fold, self.fold.study.windows, self.fold.span
+        if not fold.compares:
+            pieces, _ = reports | "CutByStep" >> Cut(windows, 1, together, span=span)
+            folding = beam.ParDo(FoldEach(fold))
+        else:
+            cut = Cut(windows, self.partitions, within_size, span=span)
+            # (PieceKey, RecordBatch), then (PieceKey, RecordBatches)
+            pieces, _ = reports | "CutByWindowAndUser" >> cut
+            pieces = pieces | "GroupPartitions" >> beam.GroupByKey()
+            folding = beam.ParDo(_FoldPartition(fold))
+        typed = folding.with_output_types(tuple[WindowKey, Statistics])
+        folded = pieces | "JoinUsers" >> typed.with_outputs(COUNTS, main="statistics")
+        return folded.statistics, folded[COUNTS]
+
+
+class _FoldPartition(beam.DoFn):
+    """All reports of a partition in a run of windows, folded window by window."""
+
+    def __init__(self, fold: Fold) -> None:
+        self.fold = fold
+        self._milliseconds = beam.metrics.Metrics.distribution("ldpbeam", "join_milliseconds")
+
+    def process(self, element: tuple[PieceKey, Iterable[pa.RecordBatch]]) -> Iterable[Any]:
+        key, batches = element
+        started = time.monotonic()
+        for window, folded in self.fold.fold(key, list(batches)):
+            yield from self.fold.told(window, folded)
+        self._milliseconds.update(int(1000 * (time.monotonic() - started)))
+
+
+class Aggregate(beam.PTransform):
+    """Statistics by window, added up, to (attribute, snapshots of one window).
+
+    Groups are added up under keys of their own, as there may be very many. Then the groups of a window come
+    together, and those beyond the cap are merged.
+    """
+
+    def __init__(self, study: Study) -> None:
+        super().__init__()
+        self.study = study
+
+    def expand(self, statistics: beam.PCollection) -> beam.PCollection:
+        """Add up group by group, bring the groups of a window together, cap them."""
+        return (
+            statistics
+            | "KeyByGroup" >> beam.FlatMap(_by_group).with_output_types(tuple[WindowGroupKey, Statistics])
+            | "Combine" >> beam.CombinePerKey(CombineGroups())
+            | "KeyByWindow" >> beam.Map(_by_window).with_output_types(tuple[WindowKey, Statistics])
+            | "GroupsOfWindow" >> beam.GroupByKey()
+            | "CapGroups" >> beam.Map(_pane, self.study).with_output_types(tuple[str, list[Snapshot]])
+        )
+
+
+def _by_group(element: tuple[WindowKey, Statistics]) -> Iterable[tuple[WindowGroupKey, Statistics]]:
+    key, statistics = element
+    for group, statistic in statistics.items():
+        yield WindowGroupKey(*key, group.group), Statistics({group: statistic})
+
+
+def _by_window(element: tuple[WindowGroupKey, Statistics]) -> tuple[WindowKey, Statistics]:
+    key, statistics = element
+    return WindowKey(key.attribute, key.window), statistics
+
+
+def _pane(element: tuple[WindowKey, Iterable[Statistics]], study: Study) -> tuple[str, list[Snapshot]]:
+    key, groups = element
+    return key.attribute, snapshots(study, key, added_up(list(groups)))

@@ -1,0 +1,99 @@
+"""The keys by which reports are folded and statistics are added up: named tuples, each with its coder."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+from apache_beam.coders import NullableCoder, StrUtf8Coder, TupleCoder, VarIntCoder, registry
+
+from ldpbeam.windows import Bounds
+
+#: Windows that follow each other: the starts of the first and of the last.
+Run = tuple[int, int]
+
+
+class PieceKey(NamedTuple):
+    """Whose reports are folded together, and in which windows.
+
+    Attributes:
+        attribute: the attribute's name.
+        partition: a partition of its users, or of its report ids.
+        run: the windows; None for the one over everything.
+    """
+
+    attribute: str
+    partition: int
+    run: Run | None
+
+
+class GroupKey(NamedTuple):
+    """An attribute, or a coordinate of a vector, and the value of the study's group field, None without."""
+
+    attribute: str
+    group: str | None
+
+
+class WindowKey(NamedTuple):
+    """An attribute, or a coordinate of a vector, and a window; None for the one over everything."""
+
+    attribute: str
+    window: Bounds | None
+
+
+class WindowGroupKey(NamedTuple):
+    """A group of an attribute in a window."""
+
+    attribute: str
+    window: Bounds | None
+    group: str | None
+
+
+_TEXT, _NUMBER = StrUtf8Coder(), VarIntCoder()
+_PAIR = NullableCoder(TupleCoder([_NUMBER, _NUMBER]))
+_FIELDS: dict[type, TupleCoder] = {
+    PieceKey: TupleCoder([_TEXT, _NUMBER, _PAIR]),
+    GroupKey: TupleCoder([_TEXT, NullableCoder(_TEXT)]),
+    WindowKey: TupleCoder([_TEXT, _PAIR]),
+    WindowGroupKey: TupleCoder([_TEXT, _PAIR, NullableCoder(_TEXT)]),
+}
+
+
+class KeyCoder(beam.coders.Coder):
+    """A key as its fields, one after the other. No value is taken for another: None is no text."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+        self.fields = _FIELDS[kind]
+
+    @classmethod
+    def from_type_hint(cls, typehint: Any, _: Any) -> KeyCoder:
+        """The coder of one kind of key."""
+        return cls(typehint)
+
+    def encode(self, value: Any) -> bytes:
+        """The bytes of all fields."""
+        encoded: bytes = self.fields.encode(value)
+        return encoded
+
+    def decode(self, encoded: bytes) -> Any:
+        """The inverse."""
+        return self.kind(*self.fields.decode(encoded))
+
+    def is_deterministic(self) -> bool:
+        """Equal keys have equal bytes."""
+        return True
+
+    def to_type_hint(self) -> Any:
+        """The kind of key."""
+        return self.kind
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeyCoder) and self.kind is other.kind
+
+    def __hash__(self) -> int:
+        return hash((KeyCoder, self.kind))
+
+
+for _kind in _FIELDS:
+    registry.register_coder(_kind, KeyCoder)
