@@ -1,1 +1,1 @@
-"""Bytes to columns within bounds: Avro, Parquet pages, Arrow buffers and every codec."""
+"""Decoding of untrusted bytes with bounded memory: Avro, Parquet pages, Arrow buffers and every codec."""

@@ -1,4 +1,4 @@
-"""How large Arrow data will be, before it is decompressed or expanded."""
+"""The size of Arrow data, computed before the data is decompressed or expanded."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-#: In the table Message: the kind of header, and the header.
+#: Fields of the flatbuffer table Message: the kind of header, and the header.
 _KIND, _HEADER = 1, 2
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
-#: In the table DictionaryBatch, its record batch; in that, its buffers and its compression.
+#: Field of the table DictionaryBatch: its record batch. Fields of RecordBatch: buffers and compression.
 _DATA, _BUFFERS, _COMPRESSION = 1, 2, 3
 #: A compressed buffer whose declared length is this one is not compressed.
 _AS_IT_IS = -1
@@ -21,11 +21,11 @@ _AS_IT_IS = -1
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a stream has.
+    """The size of an Arrow stream.
 
     Attributes:
-        batches: how many record batches and dictionaries.
-        plain: how many bytes their buffers have, decompressed.
+        batches: the number of record batches and dictionaries.
+        plain: the bytes of their buffers after decompression.
     """
 
     batches: int
@@ -33,10 +33,10 @@ class Sizes:
 
 
 def sizes_of(data: bytes) -> Sizes:
-    """What a whole Arrow stream declares; damage ends the count, and is for Arrow to find.
+    """The sizes that an Arrow stream declares, up to the first damaged message, which Arrow reports later.
 
     Raises:
-        ValueError: if its metadata cannot be read.
+        ValueError: if the metadata of a message cannot be read.
     """
     batches = plain = 0
     for metadata, body in _messages(data):
@@ -46,7 +46,7 @@ def sizes_of(data: bytes) -> Sizes:
 
 
 def _messages(data: bytes) -> Iterator[tuple[memoryview, memoryview]]:
-    """The metadata and bodies of the dictionaries and record batches."""
+    """The metadata and the body of each dictionary and record batch of a stream."""
     reader = pa.ipc.MessageReader.open_stream(pa.BufferReader(data))
     while True:
         try:
@@ -58,7 +58,7 @@ def _messages(data: bytes) -> Iterator[tuple[memoryview, memoryview]]:
 
 
 def _plain(metadata: memoryview, body: memoryview) -> int:
-    """How many bytes the buffers of one message have, decompressed."""
+    """How many bytes the buffers of one message have after decompression."""
     try:
         message = _root(metadata)
         batch = _table(metadata, message, _HEADER)
@@ -85,13 +85,13 @@ def _root(data: memoryview) -> int:
 
 
 def _indirect(data: memoryview, at: int) -> int:
-    """Where something is that is referred to."""
+    """The offset that the reference at ``at`` points to."""
     (offset,) = struct.unpack_from("<I", data, at)
     return at + int(offset)
 
 
 def _field(data: memoryview, table: int, number: int, *, needed: bool = True) -> int:
-    """Where a field of a table is; 0 if the table does not have it."""
+    """The offset of a table's field; 0 if the table does not have the field and it is not needed."""
     (back,) = struct.unpack_from("<i", data, table)
     (size,) = struct.unpack_from("<H", data, table - back)
     entry = 4 + 2 * number
@@ -108,10 +108,10 @@ def _table(data: memoryview, table: int, number: int) -> int:
 
 
 def expanded_bytes(column: pa.Array) -> int:
-    """How many bytes a column's values have without a dictionary, and without views into shared bytes.
+    """How many bytes a column's values have once dictionaries and views into shared bytes are expanded.
 
     Raises:
-        ValueError: if it is a dictionary of lists, records, or dictionaries.
+        ValueError: if the column is a dictionary of lists, records, or dictionaries.
     """
     if isinstance(column, pa.ExtensionArray):
         return expanded_bytes(column.storage)
@@ -126,7 +126,7 @@ def expanded_bytes(column: pa.Array) -> int:
 
 
 def _lengths(values: pa.Array) -> np.ndarray:
-    """How many bytes each value has; of types without a length, the most that a number has."""
+    """The bytes of each value, shape (n,); 16, the most of any number, for types without a length."""
     kind = values.type
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         views = np.frombuffer(values.buffers()[1], dtype=np.int32)[4 * values.offset :][: 4 * len(values) : 4]

@@ -1,4 +1,4 @@
-"""Reports in Avro: blocks of fixed-width fields are NumPy arrays as they stand, fastavro reads the others."""
+"""Reports in Avro: NumPy reads blocks of fixed-width records without a copy, fastavro reads the others."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _WIDTHS = {"double": "<f8", "float": "<f4"}
 
 
 def schema(name: str) -> dict[str, Any]:
-    """One of our schemas by name: report, statistic, estimate or dead_letter."""
+    """The project's schema of this name: report, statistic, estimate or dead_letter."""
     text = (files("ldpbeam.schemas") / f"{name}.avsc").read_text(encoding="utf-8")
     parsed: dict[str, Any] = json.loads(text)
     return parsed
 
 
 def fixed_dtype(writer_schema: Any) -> np.dtype[Any] | None:
-    """The NumPy dtype of a record schema of fixed-width fields only, else None."""
+    """The NumPy dtype of a record schema whose fields all have fixed widths; None for other schemas."""
     if not isinstance(writer_schema, dict) or writer_schema.get("type") != "record":
         return None
     if not writer_schema["fields"]:
@@ -52,11 +52,11 @@ def fixed_dtype(writer_schema: Any) -> np.dtype[Any] | None:
 
 @dataclass(frozen=True)
 class Allowance:
-    """How many plain bytes some blocks may have, all together.
+    """How many plain bytes some blocks may have in total: ``bytes + ratio * compressed bytes``.
 
     Attributes:
-        bytes: so many, however few compressed ones there are.
-        ratio: so many more for each compressed byte.
+        bytes: the part that does not depend on the compressed size.
+        ratio: the additional plain bytes per compressed byte.
     """
 
     bytes: int
@@ -67,17 +67,23 @@ class Allowance:
         return f"{most} and {self.ratio:,} times its compressed blocks" if self.ratio else most
 
 
-#: What a range of a file may have. A thousand to one is read; what has more than this would be read for ever.
+#: The allowance of a range of a file. Ratios of 1,000 to 1 are read; much larger ones would take too long.
 FILE_ALLOWANCE = Allowance(2**28, 2_048)
 
 
 def decode_blocks(
     header: Header, blocks: Iterator[Block], wanted: Columns, allowance: Allowance = FILE_ALLOWANCE
 ) -> Iterator[pa.RecordBatch | Block]:
-    """Batches of reports from blocks; a block that cannot be decoded comes back with its problem.
+    """Decode blocks to batches of reports; a block that does not decode is returned with its problem.
 
-    The reports of a block are used only if all of it decodes. So a block that is too large for memory is
-    decoded twice: first to see whether it can be.
+    The reports of a block are used only if the whole block decodes. So a block that is too large for memory
+    is decoded twice, the first time only to check it.
+
+    Args:
+        header: the header of the blocks' file.
+        blocks: the blocks; one that has a problem already is passed on.
+        wanted: which columns are read.
+        allowance: the most plain bytes of all blocks together.
     """
     dtype = fixed_dtype(header.writer_schema)
     waiting: Any = Rows(header, dtype, wanted) if dtype is not None else Records(header, wanted)
@@ -91,7 +97,7 @@ def decode_blocks(
             size, parts = waiting.checked(block, left)
         except MemoryError:
             raise
-        except Exception as error:  # every codec and fastavro raise their own
+        except Exception as error:  # each codec and fastavro raise their own errors
             reports = block.reports if 0 < block.reports <= len(block.data) else 1
             if reports < block.reports and dtype is not None and header.codec == "null":
                 reports = max(1, len(block.data) // dtype.itemsize)
@@ -112,7 +118,7 @@ def decode_blocks(
 
 
 def fixed_report_schema(widths: Mapping[str, int]) -> dict[str, Any]:
-    """A report schema of fixed-width fields: doubles, but fixed bytes where a width is given."""
+    """A report schema of fixed-width fields: fixed bytes for the fields in ``widths``, else doubles."""
     fields: list[dict[str, Any]] = []
     for name in ("user_id", "event_time", "payload", *(n for n in widths if n not in _FIRST)):
         size = widths.get(name)
@@ -132,7 +138,16 @@ def write_fixed(
     sync: bytes,
     block_records: int = 16_384,
 ) -> None:
-    """A whole container file of fixed-width records, a structured array of ``fixed_dtype``."""
+    """Write a whole container file of fixed-width records.
+
+    Args:
+        stream: the file.
+        records: a structured array of the dtype ``fixed_dtype(writer_schema)``, shape (n,).
+        writer_schema: the schema of the records.
+        metadata: further entries of the header.
+        sync: the sync marker, 16 bytes.
+        block_records: the number of records in a block.
+    """
     write_header(stream, writer_schema, metadata, sync)
     for start in range(0, len(records), block_records):
         block = records[start : start + block_records]

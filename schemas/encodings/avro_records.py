@@ -1,4 +1,4 @@
-"""Records of any schema, which fastavro reads one by one."""
+"""Reading of Avro records of any schema: fastavro reads them one by one."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, Header
 from ldpbeam.schemas.reports.columns import Columns, decoded
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 
-#: A block of more reports is checked before it is read in parts.
+#: A block with more reports is checked as a whole before it is read in parts.
 WHOLE_REPORTS = 2 * BATCH_REPORTS
-#: So many values are decoded before those that do not matter are let go.
+#: About this many values are decoded before the fields that are not wanted are released.
 _PART_VALUES = 2**17
 
 Record = dict[str, Any]
 
 
 class Part(NamedTuple):
-    """Some records of a block, and how many bytes they were read from."""
+    """Consecutive records of a block, and how many bytes they were read from."""
 
     records: list[Record]
     size: int
 
 
 class Records:
-    """Records that wait to be a batch.
+    """A buffer that collects records of blocks into batches.
 
     Args:
-        header: of their file.
-        wanted: which columns matter.
+        header: the header of the records' file.
+        wanted: which columns are read.
     """
 
     def __init__(self, header: Header, wanted: Columns) -> None:
@@ -51,7 +51,7 @@ class Records:
         self._positions: list[int] = []
         self._rows: list[int] = []
         self._bytes = 0
-        #: The block that was added to last, and how many of its records have been added.
+        #: The position of the block of the last added part, and how many of its records have been added.
         self._added = (-1, 0)
         self._reader: RecordReader | None = None
         if _fields(header.writer_schema) is not None:
@@ -59,14 +59,15 @@ class Records:
 
     @property
     def full(self) -> bool:
-        """Whether there is enough for a batch."""
+        """Whether the buffer has enough records or bytes for a batch."""
         return len(self._records) >= BATCH_REPORTS or self._bytes >= BATCH_BYTES
 
     def checked(self, block: Block, most: int) -> tuple[int, Iterator[Part]]:
-        """A block's plain size, and its records in parts.
+        """A block's plain size in bytes, and its records in parts.
 
         Raises:
-            ValueError: if the block is not what it says, or has more than ``most`` plain bytes.
+            ValueError: if the block contradicts its record count or does not decode.
+            TooLargeError: if it has more than ``most`` plain bytes.
         """
         reader, reports = self._reader, block.reports
         if reader is None:
@@ -86,7 +87,7 @@ class Records:
         return size, reader.parts(compression.pieces(self._header.codec, block.data), reports)
 
     def add(self, block: Block, part: Part) -> None:
-        """Take a part of a block; its parts come one behind the other."""
+        """Add a part of a block to the buffer; the parts of a block must be added in order."""
         first = self._added[1] if self._added[0] == block.position else 0
         end = first + len(part.records)
         self._added = (block.position, end)
@@ -96,7 +97,10 @@ class Records:
         self._bytes += part.size
 
     def batches(self) -> Iterator[pa.RecordBatch | Block]:
-        """What waits; a record that cannot be a row of columns comes back as a block of one report."""
+        """The buffered records as batches; the buffer is empty afterwards.
+
+        A record that does not fit into columns is returned as a bad block of one report.
+        """
         if self._records:
             yield from self._batches(0, len(self._records))
         self._records, self._positions, self._rows, self._bytes = [], [], [], 0
@@ -110,7 +114,7 @@ class Records:
             yield from self._reader.batches(records, self._header.metadata, positions, rows)
         except MemoryError:
             raise
-        except Exception as error:  # Arrow raises its own, and those of Python
+        except Exception as error:  # Arrow raises its own errors and those of Python
             if stop - start == 1:
                 yield Block(int(positions[0]), 1, b"", f"it does not decode: {str(error) or repr(error)}")
                 return
@@ -120,19 +124,19 @@ class Records:
 
 
 def _fields(writer_schema: Any) -> dict[str, Any] | None:
-    """The types of a record's fields by name; None of another schema."""
+    """The types of a record schema's fields by name; None for a schema that is not a record."""
     if not isinstance(writer_schema, dict) or writer_schema.get("type") != "record":
         return None
     return {field["name"]: field["type"] for field in writer_schema["fields"]}
 
 
 class RecordReader:
-    """Reads records of one schema.
+    """A reader of records of one schema.
 
     Args:
-        writer_schema: a record's.
-        shape: of the schema.
-        wanted: which columns matter.
+        writer_schema: a record schema.
+        shape: the schema's shape.
+        wanted: which columns are read.
     """
 
     def __init__(self, writer_schema: Any, shape: Shape, wanted: Columns) -> None:
@@ -144,13 +148,14 @@ class RecordReader:
         self._all_matter = len(self._names) == len(self._kinds) and not shape.per_byte
 
     def parts(self, pieces: Iterable[bytes], count: int) -> Iterator[Part]:
-        """Records out of their plain bytes, without the fields that do not matter.
+        """Read ``count`` records from their plain bytes, with the wanted fields only.
 
-        They are read from a window of the bytes, which grows only where a record is longer. Any part may be
-        followed by an error: a record's bytes may be wrong.
+        The reader keeps a window of the bytes, which grows only if a record is longer than the window. An
+        error may follow any part, because the bytes of a record may be malformed.
 
         Raises:
-            ValueError: if a record is too large, or bytes are left after the last; and what fastavro raises.
+            ValueError: if a record is too large, or bytes are left after the last one.
+            Exception: fastavro's errors, if a record does not decode.
         """
         most = self._shape.most_bytes
         steps = compression.of_size(max(1, min(compression.PIECE_BYTES, most // 4)), pieces)
@@ -164,7 +169,7 @@ class RecordReader:
                 try:
                     records.append(fastavro.schemaless_reader(stream, self._plain, None))
                     break
-                except Exception:  # the window may end within the record
+                except Exception:  # the window may end inside the record
                     if ended:
                         raise
                     if records:
@@ -194,13 +199,13 @@ class RecordReader:
         positions: np.ndarray,
         rows: np.ndarray,
     ) -> list[pa.RecordBatch]:
-        """Records as decoded batches, one for each kind of payload.
+        """Decoded batches of n records, one batch for each kind of payload.
 
         Args:
-            records: of :meth:`parts`; the event times in them are changed to milliseconds.
-            metadata: of their file.
-            positions: the column ``position``.
-            rows: the column ``row``.
+            records: records from :meth:`parts`; their event times are converted to milliseconds in place.
+            metadata: the metadata of their file.
+            positions: the column ``position``, shape (n,).
+            rows: the column ``row``, shape (n,).
         """
         if "event_time" in self._kinds:
             _in_milliseconds(records, self._kinds["event_time"])
@@ -214,7 +219,10 @@ class RecordReader:
 
 
 def _grown(rest: bytes, steps: Iterator[bytes]) -> tuple[bytes, bool]:
-    """A window that is at least twice as long, and whether the bytes end with it."""
+    """A window more than twice as long as ``rest``, and whether the bytes end with it.
+
+    The window is shorter if the bytes end.
+    """
     parts, size = [rest], len(rest)
     while size <= 2 * len(rest):
         part = next(steps, b"")
@@ -226,13 +234,13 @@ def _grown(rest: bytes, steps: Iterator[bytes]) -> tuple[bytes, bool]:
 
 
 def _flat(name: str, value: Any) -> Any:
-    """A value as it is, but lists and records as what they are to later stages: no number, or missing."""
+    """The value; a list or a record becomes NaN in the payload and None in other fields."""
     if isinstance(value, dict | list):
         return float("nan") if name == "payload" else None
     return value
 
 
-#: How many of a logical type's units are a millisecond; 0 for times that are no moment.
+#: How many units of a logical type make a millisecond; 0 for types that are not a moment in time.
 _UNITS = {
     "timestamp-micros": 1_000,
     "timestamp-nanos": 1_000_000,
@@ -243,12 +251,12 @@ _UNITS = {
 
 
 def _branches(kind: Any) -> list[dict[str, Any]]:
-    """The types of a field, or of its union's branches, that are more than a name."""
+    """The type of a field, or the branches of its union, without those that are only a type's name."""
     return [branch for branch in (kind if isinstance(kind, list) else [kind]) if isinstance(branch, dict)]
 
 
 def _in_milliseconds(records: Sequence[Record], kind: Any) -> None:
-    """Event times that were written as integers of another unit, in milliseconds."""
+    """Convert, in place, event times of a logical type that is not in milliseconds to milliseconds."""
     for branch in _branches(kind):
         unit = _UNITS.get(str(branch.get("logicalType", "")).removeprefix("local-"))
         if unit is not None:
@@ -258,10 +266,10 @@ def _in_milliseconds(records: Sequence[Record], kind: Any) -> None:
 
 
 def _as_declared(column: pa.Array, kind: Any) -> pa.Array:
-    """A column of bytes that were written with a fixed width, as such."""
+    """The column; as fixed-size binary if the schema declares the field as fixed."""
     for branch in _branches(kind):
         if branch.get("type") == "fixed" and pa.types.is_binary(column.type):
-            # In a union with text or bytes, values have widths of their own.
+            # In a union with text or bytes, values may have other widths; then the cast fails.
             with contextlib.suppress(pa.ArrowInvalid):
                 column = pc.cast(column, pa.binary(branch["size"]))
     return column

@@ -1,4 +1,4 @@
-"""Blocks of fixed-width records, which are NumPy arrays as they stand."""
+"""Blocks of fixed-width records, whose bytes NumPy reads as structured arrays without a copy."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ldpbeam.schemas.files.avro_blocks import Block
 from ldpbeam.schemas.files.avro_headers import Header
 from ldpbeam.schemas.reports.columns import Columns, decoded
 
-#: Records are gathered into batches of about this many reports, or of this many bytes.
+#: A batch has about this many reports, or about this many bytes if that is reached first.
 BATCH_REPORTS, BATCH_BYTES = 65_536, 2**24
-#: A block of more reports is more than one batch.
+#: A block with more reports is cut into several batches.
 WHOLE_REPORTS = 4 * BATCH_REPORTS
 
 
 class Rows:
-    """Fixed-width records that wait to be a batch.
+    """A buffer that collects fixed-width records of blocks into batches.
 
     Args:
-        header: of their file.
-        dtype: of a record.
-        wanted: which columns matter.
+        header: the header of the records' file.
+        dtype: the dtype of a record.
+        wanted: which columns are read.
     """
 
     def __init__(self, header: Header, dtype: np.dtype[Any], wanted: Columns) -> None:
@@ -37,19 +37,20 @@ class Rows:
         self._positions: list[int] = []
         self._first: list[int] = []
         self._reports = 0
-        #: The block that was added to last, and how many of its rows have been added.
+        #: The position of the block of the last added part, and how many of its rows have been added.
         self._added = (-1, 0)
 
     @property
     def full(self) -> bool:
-        """Whether there is enough for a batch."""
+        """Whether the buffer has enough records or bytes for a batch."""
         return self._reports >= BATCH_REPORTS or self._reports * self._dtype.itemsize >= BATCH_BYTES
 
     def checked(self, block: Block, most: int) -> tuple[int, Iterator[bytes]]:
-        """A block's plain size, and its plain bytes in parts of whole records.
+        """A block's plain size in bytes, and its plain bytes in parts of whole records.
 
         Raises:
-            ValueError: if the block is not what it says, or has more than ``most`` plain bytes.
+            ValueError: if the block's size contradicts its record count, or it does not decompress.
+            TooLargeError: if it has more than ``most`` plain bytes.
         """
         width, codec = self._dtype.itemsize, self._header.codec
         size = block.reports * width
@@ -75,7 +76,7 @@ class Rows:
         return size, compression.of_size(width * max(1, min(BATCH_REPORTS, BATCH_BYTES // width)), parts)
 
     def add(self, block: Block, part: bytes) -> None:
-        """Take a part of a block; its parts come one behind the other."""
+        """Add a part of a block to the buffer; the parts of a block must be added in order."""
         rows = np.frombuffer(part, dtype=self._dtype)
         first = self._added[1] if self._added[0] == block.position else 0
         self._added = (block.position, first + len(rows))
@@ -86,7 +87,7 @@ class Rows:
             self._reports += len(rows)
 
     def batches(self) -> Iterator[pa.RecordBatch | Block]:
-        """What waits."""
+        """The buffered records as at most one batch; the buffer is empty afterwards."""
         if self._rows:
             yield self._batch()
         self._rows, self._positions, self._first, self._reports = [], [], [], 0

@@ -1,7 +1,8 @@
-"""Schemas of Avro are measured before they are used, because a schema can make few bytes endless.
+"""Checks of Avro schemas before they are used: with some schemas a few bytes decode to any number of values.
 
-The items of an array may have no bytes, a record may contain itself, and one that contains others twice,
-again and again, is as large as it likes. Files and messages are checked alike.
+The items of an array may have no bytes. A record may contain itself. A record may contain another record
+twice, which again contains another one twice, so that its size is exponential in the length of the schema.
+The schemas of files and of messages are checked in the same way.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any
 
 import fastavro
 
-#: No schema is nested more deeply, counted in brackets of its JSON text.
+#: The deepest nesting of a schema, counted in brackets of its JSON text.
 MOST_NESTING = 200
-#: No record has more values, those of the records in it included.
+#: The most values of a record, including those of the records in it.
 MOST_VALUES = 10_000
-#: No record has more bytes.
+#: The most bytes of a record.
 MOST_RECORD_BYTES = 2**25
-#: A record whose arrays and maps could hold more values is refused.
+#: The most values that the arrays and maps of a record may have; it limits the bytes of a record.
 _MOST_ITEMS = 2**18
 
 _LEAST = {
@@ -37,12 +38,12 @@ _LEAST = {
 
 @dataclass(frozen=True)
 class Shape:
-    """What the values of a schema can be.
+    """Bounds on the values of a schema.
 
     Attributes:
-        least: how many bytes one has at least.
-        values: of how many values one consists at most, without those in arrays and maps.
-        per_byte: how many values a byte in an array or map stands for at most; 0 where there is neither.
+        least: the fewest bytes that encode a value.
+        values: the most values that a value consists of, without those in arrays and maps.
+        per_byte: the most values that one byte of an array or map encodes; 0 without arrays and maps.
     """
 
     least: int
@@ -51,30 +52,33 @@ class Shape:
 
     @property
     def most_bytes(self) -> int:
-        """How many bytes one may have, so that the values in it fit into memory."""
+        """The most bytes that a value may have, so that the values in it fit into memory."""
         return int(min(MOST_RECORD_BYTES, max(1024, _MOST_ITEMS / self.per_byte if self.per_byte else 2**62)))
 
 
 def measure(writer_schema: Any) -> Shape:
-    """The shape of a schema.
+    """Check a schema, and return its shape.
 
     Raises:
-        ValueError: if the schema is not valid, or a few bytes could be endless values by it.
+        ValueError: if the schema is not valid, or lets a few bytes decode to any number of values.
     """
     _refuse_nesting(writer_schema, MOST_NESTING)
     named: dict[str, Any] = {}
     try:
         parsed = fastavro.parse_schema(without_logical_types(writer_schema), named)
-    except Exception as error:  # fastavro raises its own, and those of Python
+    except Exception as error:  # fastavro raises its own errors and those of Python
         raise ValueError(f"its schema is not valid: {error!r}") from None
-    # fastavro takes it for a record of no values.
+    # fastavro accepts a record without "fields" as a record of no values.
     if isinstance(writer_schema, dict) and parsed.get("type") == "record" and "fields" not in writer_schema:
         raise ValueError("its schema is a record without fields")
     return _Measured(named).shape(parsed)
 
 
 def without_logical_types(part: Any) -> Any:
-    """A schema whose values are what was written: conversions would fail a whole block for one value."""
+    """A schema without logical types.
+
+    fastavro then does not convert values, so that one value that cannot be converted does not fail its block.
+    """
     if isinstance(part, dict):
         return {k: without_logical_types(v) for k, v in part.items() if k != "logicalType"}
     if isinstance(part, list):
@@ -91,15 +95,15 @@ def _refuse_nesting(part: Any, levels: int) -> None:
 
 
 class _Measured:
-    """The shapes of a schema's named types, each measured once.
+    """Measures a schema; the shape of each named type is computed once.
 
     Args:
-        named: the types by their full names.
+        named: the schema's named types by their full names.
     """
 
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
-        #: None while a type is being measured.
+        #: The shapes of named types; None while the type is being measured.
         self._shapes: dict[str, Shape | None] = {}
 
     def shape(self, kind: Any) -> Shape:
@@ -158,7 +162,7 @@ def _width(kind: Any) -> int:
 
 
 def _either(branches: list[Shape]) -> Shape:
-    """A union: its branch's number is one byte or more."""
+    """The shape of a union: the index of its branch takes one byte or more."""
     return Shape(
         1 + min((branch.least for branch in branches), default=0),
         max((branch.values for branch in branches), default=1),
@@ -167,7 +171,7 @@ def _either(branches: list[Shape]) -> Shape:
 
 
 def _repeated(item: Shape, key: int) -> Shape:
-    """An array or a map; a map's keys are ``key`` values of a byte or more each."""
+    """The shape of an array (``key`` 0) or a map (``key`` 1: each key is a value of at least one byte)."""
     if item.least + key == 0:
         raise ValueError(
             "its schema has an array whose items have no bytes, of which there can be any number"

@@ -1,23 +1,23 @@
-"""One Avro datum, decoded in memory that is bounded whatever its bytes and its schema are."""
+"""Decoding of one Avro datum; memory is bounded for all bytes and schemas."""
 
 from __future__ import annotations
 
 import struct
 from typing import Any
 
-#: A datum has at most this many values: strings, numbers, records, entries of arrays.
+#: The most values that one reader reads: strings, numbers, records, entries of arrays.
 MOST_VALUES = 2**20
-#: Avro's integers have at most this many bits.
+#: The most bits of an Avro integer.
 _LONG_BITS = 64
 
 
 class DatumReader:
-    """Reads data, one behind the other, from bytes.
+    """Reads consecutive data from bytes.
 
-    Types may not be named and used again, so that no schema is recursive.
+    A schema may not refer to a type by its name, so no schema is recursive.
 
     Attributes:
-        at: where the next datum starts.
+        at: the index at which the next datum starts.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -26,11 +26,11 @@ class DatumReader:
         self.at = 0
 
     def read(self, kind: Any) -> Any:
-        """The next datum of a schema; bytes as views of the data.
+        """The next datum, of the schema ``kind``; values of bytes are views of the data.
 
         Raises:
-            ValueError: if the data ends before, has more than :data:`MOST_VALUES` values, or the schema has a
-                type that is not known.
+            ValueError: if the data ends inside the datum, the data has more than :data:`MOST_VALUES` values,
+                or the schema has an unknown type.
         """
         self._left -= 1
         if self._left < 0:
@@ -68,10 +68,10 @@ class DatumReader:
         raise ValueError(f"unknown type {name!r}")
 
     def _entries(self) -> Any:
-        """Once for each entry of an array or map, which come in blocks."""
+        """One item for each entry of an array or map, whose entries are encoded in blocks."""
         while count := self._long():
             if count < 0:
-                # The block's size in bytes follows, for readers that skip it.
+                # A negative count is followed by the block's size in bytes, for readers that skip the block.
                 count = -count
                 self._long()
             yield from range(count)

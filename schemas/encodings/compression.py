@@ -1,7 +1,7 @@
-"""Plain bytes of compressed data, in pieces, so that memory is bounded whatever the data says.
+"""Decompression in pieces with bounded memory: every codec of Avro, and gzip.
 
-Every codec of Avro is here, and gzip. Callers stop when they have as much as they permit: nothing is
-decompressed before it is asked for, except in snappy, which declares its length first.
+A piece is decompressed only when the caller asks for it, so a caller can stop at its limit. Snappy is
+decompressed as a whole, after its declared length has been checked.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import IO, Any, Protocol
 import cramjam
 import pyarrow as pa
 
-#: No piece has more bytes.
+#: The most bytes of a piece.
 PIECE_BYTES = 2**20
-#: Codecs get compressed data in chunks of this size, because some copy whatever they did not use yet.
+#: Codecs get compressed data in chunks of this size, because some copy all data that they have not used yet.
 CHUNK_BYTES = 2**14
-#: A stream that needs a larger window (xz, zstandard) or that is one piece by nature (snappy) is refused.
+#: The most bytes of a decompression window (xz, zstandard), and of a block that is one piece (snappy).
 MOST_MEMORY = 2**27
-#: Snappy's longest copy has 64 bytes and takes 3.
+#: More than snappy's largest ratio: its longest copy gives 64 bytes and is encoded in 3.
 _SNAPPY_RATIO = 22
 
 
 class TooLargeError(ValueError):
-    """The plain bytes would be more than is permitted."""
+    """There are more plain bytes than permitted."""
 
     def __init__(self, most: int) -> None:
         super().__init__(f"it would be more than {most / 2**20:,.0f} MB")
@@ -36,15 +36,15 @@ def pieces(codec: str, data: bytes) -> Iterator[bytes]:
     """The plain bytes of a block of an Avro file, in pieces of at most ``PIECE_BYTES``.
 
     Raises:
-        ValueError: if the codec is not known, the data is not what it wrote, or it ends too early;
-            possibly after some pieces.
+        ValueError: if the codec is unknown, or the data is damaged or ends too early; possibly after some
+            pieces.
     """
     if codec in ("null", "snappy"):
         whole = data if codec == "null" else _snappy(data, MOST_MEMORY)
         for start in range(0, len(whole), PIECE_BYTES):
             yield whole[start : start + PIECE_BYTES]
     elif codec == "deflate":
-        # Some writers leave zlib's checksum behind the stream, so what follows it does not matter.
+        # Some writers leave zlib's checksum behind the stream, so bytes after the stream are ignored.
         yield from _inflated(_chunks(data), wbits=-15, members=False)
     elif codec == "bzip2":
         yield from _streams(_chunks(data), bz2.BZ2Decompressor)
@@ -65,7 +65,7 @@ def plain(codec: str, data: bytes, most: int) -> bytes:
         most: how many plain bytes are permitted.
 
     Raises:
-        TooLargeError: if there are more.
+        TooLargeError: if there are more plain bytes.
         ValueError: as in :func:`pieces`.
     """
     if codec == "null" and len(data) <= most:
@@ -77,10 +77,10 @@ def plain(codec: str, data: bytes, most: int) -> bytes:
 
 
 def at_most(most: int, parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Some pieces as they are.
+    """Pass pieces on, unchanged.
 
     Raises:
-        TooLargeError: when they have more than so many bytes.
+        TooLargeError: when the pieces have more than ``most`` bytes together.
     """
     size = 0
     for part in parts:
@@ -110,7 +110,7 @@ def of_size(size: int, parts: Iterable[bytes]) -> Iterator[bytes]:
 def gzip_pieces(stream: IO[bytes]) -> Iterator[bytes]:
     """The plain bytes of a gzip stream of one or more members, in pieces of at most ``PIECE_BYTES``.
 
-    A member's checksum is compared when its last piece has been handed out.
+    A member's checksum is compared after its last piece has been yielded.
 
     Raises:
         ValueError: if the stream is damaged or ends too early; possibly after some pieces.
@@ -124,7 +124,7 @@ def _chunks(data: bytes) -> Iterator[bytes]:
 
 
 def _inflated(chunks: Iterable[bytes], *, wbits: int, members: bool) -> Iterator[bytes]:
-    """Deflate's plain bytes; with ``members``, of all streams, with zero bytes between them."""
+    """The plain bytes of one deflate stream; with ``members``, of all streams, without zeros between them."""
     inflater: Any = zlib.decompressobj(wbits)
     begun = False
     try:
@@ -140,7 +140,7 @@ def _inflated(chunks: Iterable[bytes], *, wbits: int, members: bool) -> Iterator
                     if not members:
                         return
                     inflater, begun = zlib.decompressobj(wbits), False
-        # What is left without any input fits into a few bits, and so are at most some kilobytes.
+        # Only a few bits of input are left here, so these are at most some kilobytes.
         if part := inflater.flush():
             yield part
     except zlib.error as error:
@@ -150,7 +150,7 @@ def _inflated(chunks: Iterable[bytes], *, wbits: int, members: bool) -> Iterator
 
 
 class _Decompressor(Protocol):
-    """What ``bz2`` and ``lzma`` have in common."""
+    """The common interface of the decompressors of ``bz2`` and ``lzma``."""
 
     @property
     def eof(self) -> bool: ...
@@ -162,7 +162,7 @@ class _Decompressor(Protocol):
 
 
 def _streams(chunks: Iterable[bytes], new: Callable[[], _Decompressor]) -> Iterator[bytes]:
-    """The plain bytes of all streams; as in the libraries, other bytes behind them are ignored."""
+    """The plain bytes of all streams; other bytes after a stream are ignored, as bz2 and lzma ignore them."""
     current, ended, begun = new(), 0, False
     try:
         for chunk in chunks:
@@ -183,7 +183,7 @@ def _streams(chunks: Iterable[bytes], new: Callable[[], _Decompressor]) -> Itera
 
 
 def _snappy(data: bytes, most: int) -> bytes:
-    """The plain bytes of a block of snappy, whose checksum follows it."""
+    """The plain bytes of a snappy block, which ends with its CRC-32."""
     packed, checksum = data[:-4], data[-4:]
     length = _declared(packed)
     if length > min(most, MOST_MEMORY):
@@ -200,7 +200,7 @@ def _snappy(data: bytes, most: int) -> bytes:
 
 
 def _declared(packed: bytes) -> int:
-    """The length that a block of snappy begins with."""
+    """The plain length that a snappy block declares in its first bytes."""
     length = 0
     for place, byte in enumerate(packed[:5]):
         length |= (byte & 0x7F) << 7 * place
@@ -210,7 +210,7 @@ def _declared(packed: bytes) -> int:
 
 
 def _zstandard(data: bytes) -> Iterator[bytes]:
-    """The plain bytes of frames of zstandard; Arrow refuses windows of more than 128 MB."""
+    """The plain bytes of zstandard frames; Arrow refuses windows of more than 128 MB."""
     stream = pa.CompressedInputStream(pa.BufferReader(data), "zstd")
     try:
         while part := stream.read(PIECE_BYTES):

@@ -1,24 +1,32 @@
-"""How many lengths a page of texts declares: Arrow writes as many, whatever the page header says."""
+"""Checks of delta-encoded pages of text, before Arrow decodes them.
+
+Arrow writes as many lengths as the page's data declares, even if the page header declares fewer values.
+"""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-#: How Arrow calls the codecs of Parquet.
+#: Arrow's names of Parquet's codecs.
 _CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
-#: A page of texts whose lengths are written as differences has at most so many.
+#: The most values of a delta-encoded page of text.
 MOST_VALUES = 2**22
-#: Values and parts of a block of differences: 128 and 4 in all known writers.
+#: The most values of a block of differences; all known writers have 128, in 4 parts.
 _MOST_BLOCK = 2**16
 _BITS = 32
 
 
 def unpacked(data: bytes, codec: int, plain: int) -> bytes:
-    """A page's plain bytes, of which there are as many as its header says.
+    """A page's plain bytes.
+
+    Args:
+        data: the page's compressed bytes.
+        codec: the number of Parquet's codec.
+        plain: the number of plain bytes that the page header declares.
 
     Raises:
-        ValueError: if the codec is not known.
-        OSError: if the bytes are not what the codec wrote, or are more.
+        ValueError: if the codec is unknown.
+        OSError: if the data is damaged, or has more plain bytes.
     """
     if codec == 0:
         return data
@@ -30,16 +38,17 @@ def unpacked(data: bytes, codec: int, plain: int) -> bytes:
 
 
 def refuse_lengths(data: bytes, values: int, *, levels: bool, prefixes: bool) -> None:
-    """See that a page has no more lengths than values.
+    """Check that a page has no more lengths than values.
 
     Args:
-        data: the plain bytes of the page; without its levels if it is one of the second version.
-        values: how many values its header says.
-        levels: whether levels come first, behind their length.
+        data: the plain bytes of the page; for a page of version 2, without its levels.
+        values: the number of values that the page header declares.
+        levels: whether the data begins with the length of the levels and the levels.
         prefixes: whether the lengths of prefixes come before those of the values.
 
     Raises:
-        ValueError: if it has more, or too many.
+        ValueError: if the page has more lengths than values, more than :data:`MOST_VALUES` values, or ends
+            inside its lengths.
     """
     if values > MOST_VALUES:
         raise ValueError(f"a page would have {values:,} texts: at most {MOST_VALUES:,} are read")
@@ -53,7 +62,12 @@ def refuse_lengths(data: bytes, values: int, *, levels: bool, prefixes: bool) ->
 
 
 def _skipped(data: bytes, at: int, values: int) -> int:
-    """Where some packed differences end that begin somewhere."""
+    """The index after the packed differences that begin at ``at``.
+
+    Raises:
+        ValueError: if there are more than ``values`` differences, or their blocks are malformed.
+        IndexError: if the data ends inside them.
+    """
     if at == len(data) and not values:
         return at
     block, at = _varint(data, at)
@@ -78,7 +92,7 @@ def _skipped(data: bytes, at: int, values: int) -> int:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned number of at most 64 bits, and where it ends."""
+    """The unsigned variable-length integer at ``at``, and the index after it."""
     found = 0
     for shift in range(0, 70, 7):
         byte = data[at]

@@ -1,7 +1,8 @@
-"""What a Parquet file declares in its footer and page headers, seen before Arrow reads it.
+"""Checks of a Parquet file's footer and page headers before Arrow reads the file.
 
-Arrow allocates what a page header says, and ends the process on some malformed footers. A file that says
-something twice, or in types that Arrow would skip, is refused, so that both readers see the same file.
+Arrow allocates as many bytes as a page header declares, and crashes on some malformed footers. A file that
+has a field twice, or with a type that Arrow would skip, is refused. So this reader and Arrow's see the same
+values.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ import numpy as np
 from ldpbeam.schemas.encodings.parquet_deltas import refuse_lengths, unpacked
 from ldpbeam.schemas.encodings.thrift import BINARY, FALSE, I32, I64, LIST, STRUCT, Struct, field, read_struct
 
-#: No footer is longer, and no page header.
+#: The most bytes of a footer, and of a page header.
 MOST_FOOTER, MOST_HEADER = 2**25, 2**16
-#: The largest pages of the columns that are read, compressed and not, have at most so many bytes in all.
+#: The most bytes, compressed or plain, of the largest pages of all read columns together.
 MOST_PAGES = 2**26
-#: A row group has at most so many rows and plain bytes, or so many for each compressed byte.
+#: The most rows and plain bytes of a row group; a larger one may have ``MOST_RATIO`` per compressed byte.
 MOST_ROWS, MOST_PLAIN, MOST_RATIO = 2**21, 2**28, 2_048
-#: No tree of columns is deeper.
+#: The deepest tree of columns.
 _MOST_DEPTH = 100
 BYTE_ARRAY, FIXED_LENGTH = 6, 7
 _REQUIRED, _REPEATED = 0, 2
@@ -34,14 +35,14 @@ PLAIN_DICTIONARY, _RLE, DELTA_LENGTH, DELTA_BYTE_ARRAY, RLE_DICTIONARY = 2, 3, 6
 
 @dataclass(frozen=True)
 class Leaf:
-    """A column of values, as the schema has it.
+    """A leaf of the schema: a column of values.
 
     Attributes:
-        name: its name; of a nested column, with the names above it.
-        flat: whether it has one value for each row.
-        kind: its physical type.
-        width: how many bytes each value has, if all have as many.
-        nullable: whether pages have levels.
+        name: the column's name; for a nested column, the path to it.
+        flat: whether the column has one value per row.
+        kind: the physical type.
+        width: the bytes of each value if the type has a fixed length, else 0.
+        nullable: whether the column's pages have definition levels.
     """
 
     name: str
@@ -53,7 +54,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A column's pages in a row group: its first byte, how many bytes, how many values, and the codec."""
+    """A column's pages in a row group: offset of the first byte, bytes, values, and the codec's number."""
 
     start: int
     size: int
@@ -63,7 +64,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Footer:
-    """What a footer says: the columns, and for each row group its rows and chunks."""
+    """The footer of a file: its columns, and for each row group its rows and its chunks."""
 
     leaves: tuple[Leaf, ...]
     rows: tuple[int, ...]
@@ -75,11 +76,11 @@ class Pages:
     """The pages of a chunk.
 
     Attributes:
-        dictionary: the plain bytes of the dictionary; 0 if there is none.
-        values: of each data page, the number of values.
-        plain: likewise, the plain bytes.
-        encodings: likewise, the encoding.
-        largest: the most bytes that one page has, compressed and not.
+        dictionary: how many plain bytes the dictionary has; 0 if there is none.
+        values: the number of values of each data page, shape (pages,).
+        plain: the number of plain bytes of each data page, shape (pages,).
+        encodings: the number of the encoding of each data page, shape (pages,).
+        largest: the most bytes, compressed or plain, of one page.
     """
 
     dictionary: int
@@ -90,10 +91,10 @@ class Pages:
 
 
 def read_footer(stream: IO[bytes]) -> Footer:
-    """What a file's footer says.
+    """Read and check a file's footer.
 
     Raises:
-        ValueError: if it is malformed, encrypted, or beyond what is permitted.
+        ValueError: if the footer is malformed, encrypted, or declares more than this module permits.
     """
     size = stream.seek(0, os.SEEK_END)
     stream.seek(max(0, size - 8))
@@ -111,7 +112,7 @@ def read_footer(stream: IO[bytes]) -> Footer:
 
 @functools.lru_cache(maxsize=2)
 def _footer(data: bytes, size: int) -> Footer:
-    """The footer of a file of so many bytes. Each row group is read by itself, and asks for it again."""
+    """Parse the footer of a file of ``size`` bytes; cached, because each row group is read separately."""
     metadata, _ = read_struct(data)
     if field(metadata, 8, STRUCT) is not None:
         raise ValueError("it is encrypted")
@@ -131,9 +132,9 @@ def _footer(data: bytes, size: int) -> Footer:
 
 
 def _leaves(elements: Sequence[Any]) -> tuple[Leaf, ...]:
-    """The columns of values of a schema, which lists each column before those in it."""
+    """The leaves of a schema, whose elements list each column before the columns in it."""
     leaves = []
-    above: list[list[Any]] = []  # of each column that is not complete: how many are missing, and its name
+    above: list[list[Any]] = []  # for each incomplete column: how many children are missing, and its name
     for place, element in enumerate(elements):
         name = (field(element, 4, BINARY) or b"").decode("utf-8", "replace")
         children = field(element, 5, I32) or 0
@@ -157,7 +158,7 @@ def _leaves(elements: Sequence[Any]) -> tuple[Leaf, ...]:
 
 
 def _chunk(column: Any, size: int) -> Chunk:
-    """Where Arrow will look for a column's pages, in a file of so many bytes."""
+    """The place where Arrow will look for a column's pages, in a file of ``size`` bytes."""
     own = field(column, 3, STRUCT)
     if own is None or field(column, 8, STRUCT) is not None or field(column, 1, BINARY):
         raise ValueError("a column has no pages here: they are encrypted, or in another file")
@@ -171,12 +172,12 @@ def _chunk(column: Any, size: int) -> Chunk:
 
 
 def read_pages(stream: IO[bytes], chunk: Chunk, leaf: Leaf) -> Pages:
-    """What the page headers of a column that is not nested say.
+    """Read and check the page headers of a column that is not nested.
 
     Raises:
-        ValueError: if one is malformed or beyond what is permitted, or there are more or fewer values than
-            the footer says.
-        OSError: if a page that is looked into does not decompress.
+        ValueError: if a header is malformed or declares more than this module permits, or the pages have
+            more or fewer values than the footer declares.
+        OSError: if a delta-encoded page does not decompress.
     """
     at, end, seen = chunk.start, chunk.start + chunk.size, 0
     dictionary = largest = 0
@@ -223,7 +224,7 @@ def read_pages(stream: IO[bytes], chunk: Chunk, leaf: Leaf) -> Pages:
 
 
 def _page_header(stream: IO[bytes], at: int, end: int) -> tuple[Struct, int]:
-    """The page header that stands somewhere, and its length; most have fewer than 256 bytes."""
+    """The page header at an offset, and its length; most page headers have fewer than 256 bytes."""
     stream.seek(at)
     try:
         return read_struct(stream.read(min(256, end - at)))
@@ -233,7 +234,7 @@ def _page_header(stream: IO[bytes], at: int, end: int) -> tuple[Struct, int]:
 
 
 def _refuse_lengths(data: bytes, header: Struct, codec: int, leaf: Leaf) -> None:
-    """See that a page of texts has no more lengths than values."""
+    """Check that a delta-encoded page of text has no more lengths than values."""
     plain, first = field(header, 2, I32), field(header, 1, I32) == DATA
     own = field(header, 5 if first else 8, STRUCT)
     if first and leaf.nullable and field(own, 3, I32) != _RLE:
@@ -252,24 +253,24 @@ def _refuse_lengths(data: bytes, header: Struct, codec: int, leaf: Leaf) -> None
 
 
 def most_bytes(leaf: Leaf, pages: Pages, longest: int, rows: int) -> int:
-    """How many bytes the values of a column can have in any so many rows one after the other.
+    """The most bytes that a column's values can have in any ``rows`` consecutive rows.
 
     Args:
         leaf: the column.
-        pages: its pages in a row group.
-        longest: how many bytes the longest value of its dictionary has.
-        rows: how many rows.
+        pages: the column's pages in a row group.
+        longest: the bytes of the longest value of the column's dictionary.
+        rows: the number of rows.
     """
     if leaf.kind != BYTE_ARRAY:
-        # Arrow copies values of a fixed length, missing ones too.
+        # Arrow copies values of fixed length, including null ones.
         return rows * (4 * leaf.width if leaf.kind == FIXED_LENGTH else 12)
     some = np.minimum(pages.values, rows)
-    # A value of this encoding repeats as much as it likes of the one before it in the page.
+    # A value of this encoding may repeat all of the previous value in the page.
     sizes = np.where(pages.encodings == DELTA_BYTE_ARRAY, some * pages.plain, pages.plain)
     coded = np.isin(pages.encodings, (PLAIN_DICTIONARY, RLE_DICTIONARY))
     sizes = np.where(coded, some * longest, sizes)
     ends = np.cumsum(pages.values)
     starts, sums = ends - pages.values, np.concatenate([[0], np.cumsum(sizes)])
-    # Rows that begin in a page end in another one; those between them count as a whole.
+    # Rows may begin in one page and end in another; both pages, and those between them, count in full.
     beyond = np.searchsorted(starts, ends - 1 + rows, side="left")
     return int((sums[beyond] - sums[:-1]).max(initial=0))

@@ -1,4 +1,4 @@
-"""Thrift's compact protocol, in which Parquet's footers and page headers are written."""
+"""A reader of Thrift's compact protocol, in which Parquet's footers and page headers are written."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from typing import Any
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 _BITS = {I16: 16, I32: 32, I64: 64}
-#: A struct or an item of a list costs 4, a field 1, and a whole struct at most so much.
+#: The highest cost of a whole struct: a struct or an item of a list costs 4, a field 1.
 MOST_COST = 2**20
-#: No struct is deeper within others.
+#: The deepest nesting of structs.
 _MOST_DEPTH = 20
-#: Fields of higher numbers are passed over.
+#: Fields with higher numbers are skipped.
 _MOST_FIELD = 15
 
-#: A struct: its values by 16 * field + type. Lists are of structs; what else is listed is None.
+#: A struct: its values by 16 * field number + type. A list of structs is a list; any other list is None.
 Struct = dict[int, Any]
 
 
 def field(struct: Struct, number: int, kind: int) -> Any:
-    """The value of a field; None if the struct does not have it.
+    """The value of a field; None if the struct does not have the field.
 
     Raises:
-        ValueError: if it is of another type.
+        ValueError: if the field has another type.
     """
     found = struct.get(16 * number + kind)
     if found is None and any(16 * number < key < 16 * number + 16 for key in struct):
@@ -30,11 +30,11 @@ def field(struct: Struct, number: int, kind: int) -> Any:
 
 
 def read_struct(data: bytes) -> tuple[Struct, int]:
-    """The struct that some bytes begin with, and how many bytes it has.
+    """The struct at the start of some bytes, and how many bytes it has.
 
     Raises:
-        ValueError: if it is malformed, ends too early, or has too many parts; or if its fields are not in the
-            order of their numbers, as every program writes them.
+        ValueError: if the struct is malformed, ends too early, or has too many parts; or if its fields are
+            not in ascending order of their numbers, the order that every known writer uses.
     """
     reader = _Reader(data)
     try:
@@ -48,7 +48,7 @@ class _Reader:
         self.data, self.at, self.left = data, 0, MOST_COST
 
     def struct(self, depth: int) -> Struct:
-        """The struct that stands here."""
+        """The struct at the current position."""
         if depth > _MOST_DEPTH:
             raise ValueError("its structs are too deep")
         self._pay(4)
@@ -69,7 +69,7 @@ class _Reader:
         return result
 
     def _value(self, kind: int, depth: int) -> Any:
-        """A value that is no truth value, and whose bytes begin here."""
+        """The value at the current position; booleans of fields have no bytes and are not read here."""
         if kind in _BITS:
             return self._integer(_BITS[kind])
         if kind == BINARY:
@@ -122,7 +122,7 @@ class _Reader:
         return found
 
     def _varint(self) -> int:
-        """An unsigned number of at most 64 bits."""
+        """The unsigned variable-length integer at the current position."""
         found = self.data[self.at]
         self.at += 1
         if found < 0x80:
@@ -137,7 +137,11 @@ class _Reader:
         raise ValueError("a number has too many bytes")
 
     def _integer(self, bits: int) -> int:
-        """A signed number: zigzag."""
+        """The zigzag-encoded signed integer at the current position.
+
+        Raises:
+            ValueError: if it has more than ``bits`` bits.
+        """
         found = self._varint()
         if found >> bits:
             raise ValueError(f"a number has more than {bits} bits")

@@ -1,6 +1,6 @@
 """The blocks of Avro container files, found by their sizes and sync markers.
 
-They are found here and not by fastavro so that files can be split, and a corrupt block costs only itself.
+This module finds them, not fastavro, so that a file can be split and a corrupt block does not affect others.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, Header
 
 #: Files are read in steps of this many bytes where a block's size says that more is needed.
 STEP_BYTES = 2**20
-#: Of a range, this many bytes are read at once.
+#: The most bytes of a range that the first read takes.
 FIRST_BYTES = 2**25
-#: No block has more records; a larger count is a corrupt one.
+#: The most records of a block; a larger count is corrupt.
 MOST_RECORDS = 2**24
-#: No block takes more bytes of a file.
+#: The most bytes that a block takes in a file.
 MOST_BLOCK_BYTES = 2**27
-#: Two integers of at most ten bytes each stand before a block's data.
+#: The bytes before a block's data: two integers of at most ten bytes each.
 _LONGEST_PREFIX = 20
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a container file, or a stretch of it that is none.
+    """A block of a container file, or a corrupt range of the file.
 
     Attributes:
-        position: where it starts in the file.
-        reports: how many records it says it has; 1 where that is not known.
-        data: its bytes, as the codec left them; the whole stretch where it is corrupt.
-        problem: why it is no block, else empty.
+        position: the byte offset at which it starts in the file.
+        reports: how many records it claims to have; 1 if that is unknown.
+        data: its compressed bytes, without prefix and marker; all bytes of a corrupt range.
+        problem: why the range is corrupt; empty for a block.
     """
 
     position: int
@@ -41,7 +41,7 @@ class Block:
 
 
 class _Window:
-    """The part of a file that is being looked at; places are offsets in the file."""
+    """The part of a file that is in memory; all positions are byte offsets in the file."""
 
     def __init__(self, stream: IO[bytes], start: int) -> None:
         self._stream = stream
@@ -51,29 +51,29 @@ class _Window:
 
     @property
     def end(self) -> int:
-        """What has been read ends here."""
+        """The byte offset after the last byte that has been read."""
         return self.start + len(self.data)
 
     def grow(self, size: int = STEP_BYTES) -> bool:
-        """Read on; whether there was anything."""
+        """Read up to ``size`` more bytes; False at the end of the file."""
         more = self._stream.read(size)
         self.data += more
         return bool(more)
 
     def let_go(self, before: int) -> None:
-        """Forget what lies before a place."""
+        """Release the bytes before an offset, if they are at least ``STEP_BYTES``."""
         if before - self.start >= STEP_BYTES:
             del self.data[: before - self.start]
             self.start = before
 
     def between(self, start: int, stop: int) -> bytes:
-        """Some of what has been read."""
+        """The bytes in [start, stop) that are in memory."""
         return bytes(memoryview(self.data)[max(0, start - self.start) : max(0, stop - self.start)])
 
     def find(self, marker: bytes, at: int, stop: int | None = None) -> int:
-        """Where a marker stands from ``at`` on, reading on as far as needed; -1 if nowhere before ``stop``.
+        """The offset of the first marker from ``at`` on; -1 if there is none before about ``stop``.
 
-        Where the way is longer than any block, what lies before it is forgotten.
+        Further bytes are read as needed. The earlier ones are released once they are more than any block has.
         """
         while True:
             found = self.data.find(marker, at - self.start)
@@ -89,8 +89,8 @@ class _Window:
 def read_blocks(stream: IO[bytes], header: Header, start: int, stop: int) -> Iterator[Block]:
     """The blocks of a seekable stream whose preceding sync marker ends in [start, stop).
 
-    Every block is in one such range, a corrupt stretch in that of the marker before it, with the blocks in it
-    that can be told although a marker is damaged.
+    So each block belongs to exactly one range. A corrupt range belongs to the range of the marker before it.
+    Blocks behind a damaged marker are found by their sizes where these are consistent.
     """
     if start <= header.size:
         window, at = _Window(stream, header.size), header.size
@@ -116,11 +116,11 @@ def read_blocks(stream: IO[bytes], header: Header, start: int, stop: int) -> Ite
 
 
 def _end_of_segment(window: _Window, at: int, sync: bytes) -> int:
-    """Where the next sync marker stands; the end of the file if there is none."""
+    """The offset of the next sync marker; the end of the file if there is none."""
     _, data_at, size = _prefix(window, at)
     if 0 <= size <= MOST_BLOCK_BYTES:
         end = data_at + size
-        # A corrupt size may claim the rest of the disk: a marker on the way proves it wrong.
+        # A corrupt size may be larger than the file: a sync marker before the claimed end proves it wrong.
         looked = at
         while window.end < end + SYNC_SIZE:
             if window.data.find(sync, looked - window.start) >= 0:
@@ -135,7 +135,7 @@ def _end_of_segment(window: _Window, at: int, sync: bytes) -> int:
 
 
 def _prefix(window: _Window, at: int) -> tuple[int, int, int]:
-    """(count, where the data starts, size) of a block; size -1 where there is no such prefix."""
+    """(record count, offset of the data, size in bytes) of a block; size -1 if the prefix is malformed."""
     if window.end - at < _LONGEST_PREFIX:
         window.grow()
     return _read_prefix(window, at)
@@ -187,7 +187,7 @@ def _too_large(size: int) -> str:
 
 
 def _ends_in_a_block(window: _Window, at: int, end: int) -> bool:
-    """Whether blocks stand from there on, one behind the other, up to the end of their segment."""
+    """Whether consecutive blocks fill [at, end) exactly, by their sizes."""
     while at < end:
         _, data_at, size = _read_prefix(window, at)
         if size < 0 or data_at + size > end:
@@ -199,12 +199,12 @@ def _ends_in_a_block(window: _Window, at: int, end: int) -> bool:
 
 
 def refuse_damaged_marker(stream: IO[bytes], header: Header) -> None:
-    """Refuse a file whose blocks all end with another sync marker than its header has.
+    """Refuse a file whose header has another sync marker than its blocks.
 
-    Only the first two blocks are looked at.
+    Only the first two blocks are compared.
 
     Raises:
-        ValueError: if both end with the same marker, and it is not the header's.
+        ValueError: if both blocks end with the same marker, and it is not the header's.
     """
     first, at = _marker_behind(stream, header.size)
     if first is not None and first != header.sync and _marker_behind(stream, at)[0] == first:
@@ -212,7 +212,7 @@ def refuse_damaged_marker(stream: IO[bytes], header: Header) -> None:
 
 
 def _marker_behind(stream: IO[bytes], at: int) -> tuple[bytes | None, int]:
-    """What stands where a block's sync marker should be, and where that ends; None beyond the file's end."""
+    """The bytes where a block's sync marker should be, and the offset after them; None at the file's end."""
     window = _Window(stream, at)
     window.grow(_LONGEST_PREFIX)
     _, data_at, size = _read_prefix(window, at)
@@ -224,7 +224,7 @@ def _marker_behind(stream: IO[bytes], at: int) -> tuple[bytes | None, int]:
 
 
 def _read_long(data: bytearray, at: int) -> tuple[int, int]:
-    """Avro's zigzag integer at a place of some bytes, and where it ends."""
+    """Avro's zigzag integer at index ``at`` of the data, and the index after it."""
     value, shift = 0, 0
     while shift < 64:
         byte = data[at]

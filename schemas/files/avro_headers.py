@@ -1,4 +1,4 @@
-"""The header of Avro container files, and the framing that is written."""
+"""The headers of Avro container files, read and written, and the framing of written blocks."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ HEADER_SCHEMA = {
         {"name": "sync", "type": {"type": "fixed", "name": "Sync", "size": SYNC_SIZE}},
     ],
 }
-#: No header has more bytes.
+#: The most bytes of a header.
 MOST_HEADER_BYTES = 2**22
 
 
 @dataclass(frozen=True)
 class Header:
-    """What the start of a container file says.
+    """The header of a container file.
 
     Attributes:
         size: the header's length in bytes; the first block follows.
-        writer_schema: the schema its records were written with.
+        writer_schema: the schema that the records were written with.
         codec: null, deflate, snappy, ...
-        metadata: its text entries besides Avro's own.
-        sync: the marker after the header and each block.
-        shape: what its records can be.
+        metadata: the entries besides Avro's own, as text.
+        sync: the marker after the header and after each block, 16 bytes.
+        shape: bounds on the size of records.
     """
 
     size: int
@@ -48,11 +48,11 @@ class Header:
 
 
 def read_header(stream: IO[bytes]) -> Header:
-    """The header at the start of a stream.
+    """Read the header at the start of a stream.
 
     Raises:
-        ValueError: if there is none, it is too large, its schema is not valid, or a few bytes could be
-            endless records by it.
+        ValueError: if there is no header, it is too large, its schema is invalid, or its schema lets a few
+            bytes expand to any number of values.
     """
     counted = _Counted(stream)
     try:
@@ -61,7 +61,7 @@ def read_header(stream: IO[bytes]) -> Header:
         shape = measure(writer_schema)
     except ValueError as error:
         raise ValueError(f"no Avro header: {error}") from None
-    except Exception as error:  # a damaged header can fail in any of fastavro's ways
+    except Exception as error:  # a damaged header can raise any of fastavro's errors
         raise ValueError(f"no Avro header: {error!r}") from None
     if found["magic"] != MAGIC:
         raise ValueError("no Avro header")
@@ -80,7 +80,7 @@ def read_header(stream: IO[bytes]) -> Header:
 
 
 class _Counted:
-    """A stream that counts what was read from it."""
+    """A stream that counts the bytes read from it, and refuses to read more than ``MOST_HEADER_BYTES``."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -97,14 +97,14 @@ class _Counted:
 def write_header(
     stream: IO[bytes], writer_schema: Any, metadata: Mapping[str, str], sync: bytes, codec: str = "null"
 ) -> None:
-    """The header of a container file, whose blocks are compressed by who writes them."""
+    """Write the header of a container file; the caller compresses the blocks with ``codec``."""
     meta = {"avro.schema": json.dumps(writer_schema).encode(), "avro.codec": codec.encode()}
     meta |= {key: value.encode() for key, value in metadata.items()}
     fastavro.schemaless_writer(stream, HEADER_SCHEMA, {"magic": MAGIC, "meta": meta, "sync": sync})
 
 
 def write_block(stream: IO[bytes], records: int, data: bytes, sync: bytes) -> None:
-    """One block of a container file."""
+    """Write one block of a container file: its record count, its size, its data and the sync marker."""
     fastavro.schemaless_writer(stream, "long", records)
     fastavro.schemaless_writer(stream, "long", len(data))
     stream.write(data)

@@ -1,4 +1,4 @@
-"""JSON lines, read as columns by pyarrow; a line that is no record costs only itself."""
+"""JSON lines, read as columns by pyarrow; a malformed line does not affect the other lines."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ldpbeam.schemas.encodings.compression import gzip_pieces
 from ldpbeam.schemas.reports.columns import Columns, decoded
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 
-#: Text is decoded this many bytes at a time, cut at a line's end.
+#: Text is decoded in chunks of about this many bytes, cut at the end of a line.
 CHUNK_BYTES = 8 * 2**20
-#: A line with more bytes is refused if it goes on beyond a chunk.
+#: A line with more bytes is refused if it continues beyond a chunk.
 MOST_LINE_BYTES = 8 * 2**20
-#: Stretches of this many lines that pyarrow does not take as a whole are read one by one.
+#: If pyarrow refuses this many lines or fewer as a whole, they are parsed one by one.
 FEW_LINES = 64
-#: So many lines of one group that do not look like objects come back one by one.
+#: This many lines of a group that do not look like objects are returned one by one, the others as one.
 MOST_SINGLE_LINES = 100
 _BLANK = b" \t\r"
 _SPACES = np.frombuffer(_BLANK, dtype=np.uint8)
@@ -33,13 +33,13 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class BadLine:
-    """A line that is no JSON object.
+    """A line that is not a JSON object.
 
     Attributes:
-        position: the byte offset of its start.
+        position: the byte offset of the line's start.
         data: the line.
-        problem: why it cannot be used.
-        reports: for how many lines it stands; all but the first come later in the text.
+        problem: why the line cannot be used.
+        reports: how many such lines this value represents; the others come later in the text.
     """
 
     position: int
@@ -52,12 +52,12 @@ def read_chunks(stream: IO[bytes], start: int, stop: int) -> Iterator[tuple[int,
     """(offset, text) of the lines that begin in [start, stop), in chunks of whole lines.
 
     Args:
-        stream: seekable.
-        start: lines that begin before it are left to another range.
-        stop: likewise those that begin from here on.
+        stream: a seekable stream.
+        start: byte offset; lines that begin before it belong to another range.
+        stop: byte offset; lines that begin at or after it belong to another range.
 
     Raises:
-        ValueError: if a line is too long, after the lines before it.
+        ValueError: if a line is too long; the lines before it are yielded first.
     """
     position = start
     if start > 0:
@@ -84,16 +84,16 @@ def read_chunks(stream: IO[bytes], start: int, stop: int) -> Iterator[tuple[int,
 
 
 def read_gzip_chunks(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """(offset, text) of all lines of a compressed stream; offsets are those of the plain text.
+    """(offset, text) of all lines of a gzip stream; offsets are those of the plain text.
 
-    The stream is decompressed twice: lines are handed out only after every checksum has been compared.
+    The stream is decompressed twice: no line is yielded before every checksum has been compared.
 
     Args:
-        stream: seekable, at its start.
+        stream: a seekable stream, at its start.
 
     Raises:
-        ValueError: if the stream is damaged or was cut short, before any line; if a line is too long, after
-            the lines before it.
+        ValueError: if the stream is damaged or was cut short, before any line is yielded; if a line is too
+            long, after the lines before it.
     """
     for _ in gzip_pieces(stream):
         pass
@@ -114,7 +114,7 @@ def read_gzip_chunks(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _without_long_line(text: bytes) -> int:
-    """How many bytes of a chunk are lines that are not too long; only the last can be."""
+    """The length of a chunk without its last line if that is too long; no other line can be too long."""
     last = text.rfind(b"\n", 0, len(text) - 1) + 1
     return last if len(text) - last > MOST_LINE_BYTES else len(text)
 
@@ -126,16 +126,16 @@ def _too_long(position: int) -> str:
 def decode_lines(
     position: int, text: bytes, wanted: Columns, groups: Sequence[int] = (0,)
 ) -> Iterator[pa.RecordBatch | BadLine]:
-    """Batches of reports from whole lines; lines that are no JSON object come back as bad ones.
+    """Decode whole lines to batches of reports; a line that is not a JSON object becomes a bad line.
 
-    Many lines that do not even look like an object are not parsed. The first hundred of them in each group
-    come back one by one, the others as one.
+    If more than ``MOST_SINGLE_LINES`` lines do not even look like an object, those are not parsed. The first
+    ``MOST_SINGLE_LINES`` of them in each group are returned one by one, the others of the group as one.
 
     Args:
-        position: of the text in its file.
+        position: the byte offset of the text in its file.
         text: whole lines.
-        wanted: which columns matter.
-        groups: where each group of lines begins in the text, ascending from 0.
+        wanted: which columns are read.
+        groups: the offset in the text at which each group of lines begins, ascending from 0.
     """
     starts, ends = _lines(text)
     if position == 0 and text.startswith(BYTE_ORDER_MARK) and len(starts):
@@ -144,7 +144,7 @@ def decode_lines(
         return
     junk = _look_like_no_object(text, starts, ends)
     if not text.endswith(b"\n"):
-        junk[-1] = False  # whether the last line is cut is for the caller to say
+        junk[-1] = False  # the caller decides whether the last line is incomplete
     if junk.sum() > MOST_SINGLE_LINES:
         first, count = _folded(np.searchsorted(groups, starts[junk], side="right"))
         places, stops = starts[junk][first].tolist(), ends[junk][first].tolist()
@@ -158,7 +158,7 @@ def decode_lines(
 def _look_like_no_object(
     text: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Which lines cannot be objects, by their first two characters and their last."""
+    """Which lines cannot be objects, judged by their first two characters and their last, shape (lines,)."""
     characters = np.frombuffer(text, dtype=np.uint8)
     first, last = characters[starts], characters[ends - 1]
     second = characters[np.minimum(starts + 1, len(text) - 1)]
@@ -168,7 +168,7 @@ def _look_like_no_object(
 
 
 def _folded(group: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which lines stand for themselves and others, and for how many, by the ascending groups they are in."""
+    """The indices of the lines to return, and how many lines each represents, from their ascending groups."""
     rank = np.arange(len(group)) - np.searchsorted(group, group)
     first = np.flatnonzero(rank <= MOST_SINGLE_LINES)
     count = np.ones(len(first), dtype=np.int64)
@@ -178,13 +178,13 @@ def _folded(group: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int
 
 
 def _lines(text: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the lines that are not blank start and end."""
+    """The start and end offsets of the lines that are not blank, shape (lines,) each."""
     breaks = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n"))
     ends = np.append(breaks, len(text)) if not text.endswith(b"\n") else breaks
     starts = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
     filled = ends > starts
     starts, ends = starts[filled], ends[filled]
-    # Most blank lines are short ones ("\r"); a long one is found where lines are read one by one.
+    # Most blank lines are short ("\r"); a long blank line is skipped when lines are parsed one by one.
     short = np.flatnonzero(ends - starts < 8)
     blank = np.fromiter(
         (not text[starts[i] : ends[i]].strip(_BLANK) for i in short), dtype=bool, count=len(short)
@@ -224,10 +224,10 @@ def _batch(
 def _columns(
     text: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], wanted: Columns
 ) -> dict[str, pa.Array] | None:
-    """The wanted columns of some lines, None unless every line is an object and pyarrow takes them all.
+    """The wanted columns of some lines; None unless every line is an object and pyarrow parses them all.
 
-    The first line says what types the lines have: left to itself pyarrow would take ids that look
-    like times for times.
+    The first line determines the types of all lines: pyarrow's own inference would parse ids that look like
+    times as times.
     """
     characters = np.frombuffer(text, dtype=np.uint8)
     last = characters[ends - 1]

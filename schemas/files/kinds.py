@@ -1,4 +1,4 @@
-"""What a file that somebody named is, in words for error messages."""
+"""The kind of a file that the user named, in words for error messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import IO
 from ldpbeam.schemas.files import avro_headers, parquet
 
 _GZIP = b"\x1f\x8b"
-#: Enough of a file's start to tell its format.
+#: How many bytes of a file's start are read to tell its format.
 _START_BYTES = 64
 STATISTICS = "a file of statistics"
 _DAMAGED = "an Avro file with a damaged header"
@@ -20,10 +20,10 @@ _OURS = {
 
 
 def file_kind(stream: IO[bytes]) -> str:
-    """The kind of a file, from its start: :data:`STATISTICS` for one of snapshots.
+    """The kind of a file, told from its start: :data:`STATISTICS` for a file of snapshots.
 
     Args:
-        stream: seekable; it is left at its start.
+        stream: a seekable stream; it is left at its start.
     """
     stream.seek(0)
     start = stream.read(_START_BYTES)
@@ -47,7 +47,7 @@ def file_kind(stream: IO[bytes]) -> str:
 
 
 def _record_kind(writer_schema: object) -> str:
-    """The kind of an Avro file, whose records may be another program's."""
+    """The kind of an Avro file with this schema; another program may have written the file."""
     if not isinstance(writer_schema, dict) or writer_schema.get("type") != "record":
         return "an Avro file without records"
     fields = writer_schema.get("fields")

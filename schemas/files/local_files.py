@@ -1,4 +1,4 @@
-"""What a name on this machine stands for, before it is opened: a FIFO would be waited for without end."""
+"""Refusal of FIFOs, devices and sockets before they are opened: opening a FIFO could wait for ever."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _KINDS = {
 
 
 class NotAFileError(OSError):
-    """A name that stands for something whose end is not known; its text says for what, and what to do."""
+    """A path that is a FIFO, a device or a socket, which may have no end; the message says what to do."""
 
 
 def refuse_special(path: str) -> None:
-    """See that a name on this machine stands for a file or a folder, without opening it.
+    """Check, without opening it, that a path on this machine is a file or a folder.
 
     Raises:
-        NotAFileError: if it stands for a FIFO, a device or a socket.
-        OSError: if nothing has this name.
+        NotAFileError: if the path is a FIFO, a device or a socket.
+        OSError: if the path does not exist.
     """
     kind = _KINDS.get(stat.S_IFMT(Path(path).stat().st_mode))
     if kind is not None:

@@ -1,4 +1,4 @@
-"""Parquet files, read as columns by pyarrow, a row group at a time."""
+"""Parquet files, which pyarrow reads as columns, one row group at a time."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ldpbeam.schemas.encodings.parquet_pages import BYTE_ARRAY, Footer, Leaf, Pa
 from ldpbeam.schemas.reports.columns import Columns, decoded
 
 MAGIC = b"PAR1"
-#: Batches have at most so many reports, and about so many bytes.
+#: The most reports of a batch, and about the most bytes.
 BATCH_REPORTS, BATCH_BYTES = 131_072, 2**26
-#: Whatever its values, no batch has more bytes as Arrow reads it.
+#: The most bytes that Arrow can need for a batch, whatever its values are.
 MOST_BATCH = 2**27
-#: The values of a row group have at most so many bytes, or those that its compressed bytes permit.
+#: The most bytes of a row group's values, unless its compressed size permits more.
 MOST_VALUES = 2**32
-#: A row group is read in at most so many batches.
+#: The most batches in which a row group is read.
 MOST_BATCHES = 2**15
 #: Column chunks are read through a buffer of this size.
 BUFFER_BYTES = 2**20
@@ -32,13 +32,13 @@ def row_groups(stream: IO[bytes]) -> list[int]:
     """The number of rows of each row group.
 
     Raises:
-        ValueError: if this is no Parquet file, or its footer contradicts itself.
+        ValueError: if the file is not a Parquet file, or its footer contradicts itself.
     """
     try:
         footer = parquet_pages.read_footer(stream)
         metadata = _opened(stream).metadata
     except MemoryError:
-        # Arrow's own is an ArrowException too; the machine's lack of memory is no damage of the file.
+        # Arrow's MemoryError is an ArrowException too; lack of memory does not mean that the file is damaged.
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"no Parquet file: {error}") from None
@@ -51,10 +51,15 @@ def row_groups(stream: IO[bytes]) -> list[int]:
 
 
 def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator[pa.RecordBatch]:
-    """Batches of reports from one row group.
+    """Decode one row group to batches of reports.
+
+    Args:
+        stream: a seekable Parquet file.
+        index: the row group, from 0.
+        wanted: which columns are read.
 
     Raises:
-        ValueError: if it does not decode.
+        ValueError: if the row group does not decode; possibly after some batches.
     """
     start, rows = 0, 0
     try:
@@ -75,7 +80,7 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
         packed = sum(chunk.size for chunk in footer.chunks[index])
         permitted = left = max(MOST_VALUES, parquet_pages.MOST_RATIO * packed)
         for batch in _batches(file, index, names, rows, most):
-            # Text that is not UTF-8 is read as it is.
+            # Arrow reads text without checking that it is UTF-8; the validation checks it.
             batch.validate(full=True)
             left -= sum(
                 expanded_bytes(column) if name in shared else column.nbytes
@@ -86,7 +91,7 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
             for part in _parts(batch, shared):
                 columns = dict(zip(names, part.columns, strict=True))
                 if any(leaf.name.startswith("payload.") and not leaf.flat for leaf in footer.leaves):
-                    # Not a report. NaN is not taken for a missing one.
+                    # A nested payload is invalid. It becomes NaN, because null would mean a missing payload.
                     columns["payload"] = pa.array(np.full(part.num_rows, np.nan))
                 places = np.arange(start, start + part.num_rows)
                 position = pa.array(np.full(part.num_rows, index))
@@ -103,12 +108,17 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
 def _read_columns(
     stream: IO[bytes], footer: Footer, index: int, wanted: Columns
 ) -> dict[str, tuple[Leaf, Pages]]:
-    """The columns that are read, and their pages in a row group; nested ones are not."""
+    """The wanted columns that are not nested, and their pages in a row group, by name.
+
+    Raises:
+        ValueError: if two columns have the same name, a column's number of values is not that of the rows, or
+            its pages are too large.
+    """
     places = [at for at, leaf in enumerate(footer.leaves) if leaf.flat and leaf.name in wanted.names]
     names = [footer.leaves[at].name for at in places]
     if any(footer.chunks[index][at].values != footer.rows[index] for at in places):
         raise ValueError("a column has other values than one for each row")
-    # Arrow takes a name with a dot for a column in another one.
+    # Arrow treats a name with a dot as a column nested in another one.
     alike = [leaf.name for leaf in footer.leaves if leaf.name.split(".")[0] in names]
     if len(alike) > len(set(names)):
         raise ValueError(f"columns stand twice: {', '.join(sorted(alike))}")
@@ -142,7 +152,7 @@ def _opened(stream: IO[bytes], read_dictionary: Sequence[str] = ()) -> Any:
 def _ways(
     stream: IO[bytes], index: int, found: Mapping[str, tuple[Leaf, Pages]], rows: int
 ) -> tuple[list[str], int]:
-    """How a row group is read: the columns that stay in dictionaries, and the rows of a batch."""
+    """How to read a row group: the columns that stay dictionary-encoded, and the rows of a batch."""
     longest = _longest_values(
         stream,
         index,
@@ -159,11 +169,11 @@ def _ways(
 
 
 def _longest_values(stream: IO[bytes], index: int, dictionaries: Mapping[str, int]) -> dict[str, int]:
-    """How many bytes the longest value of each dictionary has at most, from how many each dictionary has."""
+    """An upper bound on the bytes of the longest value of each dictionary, given each dictionary's size."""
     found = {name: size for name, size in dictionaries.items() if size}
     large = [name for name, size in found.items() if BATCH_REPORTS * size > BATCH_BYTES]
     if large:
-        # The first row of a column that is read as a dictionary brings all of it.
+        # Reading the first row of a column as a dictionary gives the whole dictionary.
         batches = _opened(stream, large).iter_batches(1, row_groups=[index], columns=large, use_threads=False)
         first = next(batches, None)
         if first is None:
@@ -184,7 +194,7 @@ def _batches(file: Any, index: int, names: list[str], rows: int, most: int) -> I
 
 
 def _parts(batch: pa.RecordBatch, shared: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """A batch in parts whose columns are small without their dictionaries."""
+    """Halve a batch until the ``shared`` columns of each part, expanded, fit into ``BATCH_BYTES``."""
     size = sum(expanded_bytes(batch.column(name)) for name in shared)
     if size <= BATCH_BYTES or batch.num_rows == 1:
         yield batch

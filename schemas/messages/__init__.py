@@ -1,1 +1,1 @@
-"""Messages of Pub/Sub and Kafka to columns."""
+"""Decoding of Pub/Sub and Kafka messages to columns."""

@@ -1,7 +1,7 @@
-"""What messages hold besides JSON: Avro's single objects and containers, and Arrow streams.
+"""Decoding of binary messages: Avro single objects, Avro containers and Arrow streams.
 
-The bytes may come from anyone, and a message that ends the process is delivered again. So schemas and buffers
-that could do that are refused before they are used.
+Anyone may have written the bytes. A message that crashes the process is delivered again and crashes it again.
+So a schema or a buffer that could exhaust memory is refused before it is used.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ BAD_MESSAGE = "bad_message"
 CORRUPT_BLOCK = "corrupt_block"
 UNKNOWN_SCHEMA = "unknown_schema"
 
-#: What Avro's single-object encoding begins with; eight bytes of the schema's fingerprint follow.
+#: The first two bytes of Avro's single-object encoding; the schema's fingerprint follows in eight bytes.
 OBJECT_MAGIC = b"\xc3\x01"
 _OBJECT_AT = len(OBJECT_MAGIC) + 8
-#: A message has no more plain bytes, and no more reports: all of it is in memory at once.
+#: The most plain bytes and the most reports of a message: the whole message is in memory at once.
 ALLOWANCE = avro.Allowance(2**27, 0)
 MOST_REPORTS = 2**21
-#: Each record batch or dictionary of a stream takes Arrow a while.
+#: The most record batches and dictionaries of an Arrow stream: each of them costs Arrow time.
 MOST_BATCHES = 10_000
-#: Larger record batches of a stream come in parts of this many reports.
+#: Larger record batches of a stream are cut into parts of this many reports.
 BATCH_REPORTS = 65_536
 
 
 @dataclass(frozen=True)
 class BadPart:
-    """What of some bytes does not decode.
+    """A part of a message that does not decode.
 
     Attributes:
-        place: the row it begins at; of single objects, which of them it is.
-        reports: how many reports it claims to be, at least 1.
-        reason: one of this file's.
-        problem: what is wrong with it.
-        data: the bytes that are bad.
+        place: the row at which the part begins; for single objects, the object's index.
+        reports: how many reports the part claims to have, at least 1.
+        reason: the reason of its dead letter, one of this module's constants.
+        problem: what is wrong with the part.
+        data: the bytes that do not decode.
     """
 
     place: int
@@ -63,9 +63,14 @@ class BadPart:
 def decode_objects(
     objects: Sequence[bytes], wanted: Columns, writer_schemas: Sequence[Any]
 ) -> Iterator[pa.RecordBatch | BadPart]:
-    """Batches of reports from Avro single objects that begin with ``OBJECT_MAGIC``.
+    """Decode Avro single objects, which begin with ``OBJECT_MAGIC``, to batches of reports.
 
-    The column ``position`` says which of the objects a report is.
+    The column ``position`` has the index of a report's object.
+
+    Args:
+        objects: one report each.
+        wanted: which columns are read.
+        writer_schemas: the schemas that an object's fingerprint may name.
     """
     known = {_fingerprint(writer_schema): writer_schema for writer_schema in writer_schemas}
     by_schema: dict[bytes, list[int]] = defaultdict(list)
@@ -82,7 +87,7 @@ def decode_objects(
 
 
 def _fingerprint(writer_schema: Any) -> bytes:
-    """The CRC-64-AVRO of a schema, in the order of bytes that messages have."""
+    """The CRC-64-AVRO fingerprint of a schema, in the byte order of messages."""
     return bytes.fromhex(fingerprint(to_parsing_canonical_form(writer_schema), "CRC-64-AVRO"))
 
 
@@ -96,7 +101,7 @@ def _objects_of(
         try:
             for part in reader.parts([objects[place][_OBJECT_AT:]], 1):
                 records += part.records
-        except Exception as error:  # fastavro raises its own
+        except Exception as error:  # fastavro raises errors of many types
             yield BadPart(place, 1, BAD_MESSAGE, f"it does not decode: {error!r}", objects[place])
             continue
         whole.append(place)
@@ -105,12 +110,12 @@ def _objects_of(
 
 
 def decode_container(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | BadPart]:
-    """Batches of reports from an Avro container; a corrupt block costs only itself.
+    """Decode an Avro container to batches of reports; a corrupt block does not affect the other blocks.
 
-    The column ``row`` counts from the container's start, by what its blocks claim.
+    The column ``row`` counts reports from the container's start, by the counts that its blocks claim.
 
     Raises:
-        ValueError: if its header is damaged, or refused by :func:`read_header`.
+        ValueError: if the header is damaged, or :func:`read_header` refuses it.
     """
     stream = io.BytesIO(data)
     header = read_header(stream)
@@ -128,7 +133,10 @@ def decode_container(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | 
 
 
 def _counted(blocks: Iterator[Block], most: int, rows: dict[int, int]) -> Iterator[Block]:
-    """Blocks as they are; ``rows`` is filled with how many reports stand before each position."""
+    """Pass blocks on, and record in ``rows`` how many reports precede the block at each position.
+
+    A block that brings the total above ``most`` reports gets a problem.
+    """
     total = 0
     for block in blocks:
         rows[block.position] = total
@@ -140,12 +148,12 @@ def _counted(blocks: Iterator[Block], most: int, rows: dict[int, int]) -> Iterat
 
 
 def decode_stream(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | BadPart]:
-    """Batches of reports from an Arrow stream; damage costs what comes from there on.
+    """Decode an Arrow stream to batches of reports; nothing after the first damage is decoded.
 
-    The column ``row`` counts from the stream's start.
+    The column ``row`` counts reports from the stream's start.
 
     Raises:
-        ValueError: if this is no Arrow stream, or a column stands twice in it.
+        ValueError: if the data is not an Arrow stream, or two columns have the same name.
     """
     source = pa.BufferReader(data)
     try:
@@ -153,7 +161,7 @@ def decode_stream(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | Bad
         reader = pa.ipc.open_stream(source)
         names = [name for name in reader.schema.names if name in wanted.names]
         entries = (reader.schema.metadata or {}).items()
-    except Exception as error:  # damage shows in any of Arrow's ways, and in names that are not UTF-8
+    except Exception as error:  # damage can raise any of Arrow's errors, or a name is not UTF-8
         raise ValueError(f"no Arrow stream: {error}") from None
     if len(set(names)) < len(names):
         raise ValueError(f"columns stand twice: {', '.join(sorted(names))}")
@@ -161,7 +169,7 @@ def decode_stream(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | Bad
     row, start, claimed, expanded = 0, source.tell(), 1, 0
     try:
         for batch in reader:
-            # A column of nulls has no bytes, so any number of rows could be claimed.
+            # A column of nulls has no bytes, so a batch could claim any number of rows.
             if row + batch.num_rows > min(MOST_REPORTS, 8 * len(data)):
                 raise ValueError(f"{batch.num_rows} reports are more than a message of its size may have")
             claimed = batch.num_rows
@@ -178,7 +186,7 @@ def decode_stream(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | Bad
         start = source.tell()
         if start < len(data):
             raise ValueError("bytes are left after its end")
-    except Exception as error:  # as above
+    except Exception as error:  # damage can raise any of Arrow's errors
         yield BadPart(row, max(1, claimed), CORRUPT_BLOCK, f"it does not decode: {error}", data[start:])
 
 
@@ -197,7 +205,11 @@ def _part(batch: pa.RecordBatch, wanted: Columns, metadata: Mapping[str, str], r
 
 
 def _readable(column: pa.Array) -> pa.Array:
-    """A column without views. Casts follow those of missing values too, and no validation looks at them."""
+    """A column without string or binary views.
+
+    Arrow's casts follow the views of null values too, and Arrow does not validate those. So they are zeroed
+    first.
+    """
     if isinstance(column, pa.ExtensionArray):
         return _readable(column.storage)
     kind, start = column.type, column.offset

@@ -1,9 +1,9 @@
-"""Pub/Sub messages to decoded batches, of the kind that files give (``reports.py``).
+"""Decoding of Pub/Sub messages to the batches that files give too (``schemas/reports/columns.py``).
 
-Two columns differ: ``position`` is the id of the message where that is a number below 2**63, else null, and
-``row`` the report's place in its message (of JSON lines, the line). And a report without an id of its own has
-its message's, so that a message that is delivered twice counts once: of a single report the message's id,
-of row r of a batch ``id/r``.
+Two columns differ. ``position`` is the message's id if that is a number below 2**63, else null. ``row`` is
+the report's index in its message; for JSON lines, the line's index. A report without an id gets one from its
+message, so that a message that is delivered twice counts once: a message's only report gets the message's
+id, row r of a message with many reports gets ``id/r``.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Message:
     """A message as it was delivered.
 
     Attributes:
-        id: the server's message id, the same whenever it is delivered.
-        data: its bytes.
-        content_type: its attribute ``content-type``, empty if it has none.
+        id: the server's message id, the same at each delivery of the message.
+        data: the message's bytes.
+        content_type: the message's attribute ``content-type``, empty if it has none.
     """
 
     id: str
@@ -60,15 +60,15 @@ class Message:
 
 @dataclass(frozen=True)
 class BadMessage:
-    """What of a message does not decode.
+    """A part of a message that does not decode.
 
     Attributes:
         message: the message.
-        reports: how many reports that part claims to be, at least 1.
-        reason: one of this file's reasons.
-        problem: what is wrong with it.
-        data: the bytes that are bad.
-        row: where they begin in the message, in its rows; None where that is not known.
+        reports: how many reports the part claims to have, at least 1.
+        reason: the reason of its dead letter.
+        problem: what is wrong with the part.
+        data: the bytes that do not decode.
+        row: the row of the message at which the part begins; None if that is unknown.
     """
 
     message: Message
@@ -86,14 +86,15 @@ _Decode = Callable[[Sequence[Message], Columns], _Decoded]
 def decode_messages(
     messages: Sequence[Message], wanted: Columns, writer_schemas: Sequence[Any] = ()
 ) -> Iterator[pa.RecordBatch | BadMessage]:
-    """Batches of the reports in some messages, and what of them does not decode: no bytes raise an error.
+    """Decode messages to batches of reports, and the parts that do not decode to bad messages.
 
-    Messages of single reports and of JSON lines are decoded together; their order is not kept.
+    No bytes raise an error. Messages of single reports and of JSON lines are decoded together, so the order
+    of messages is not kept.
 
     Args:
-        messages: of any content types.
-        wanted: which columns matter, and the attribute and service where neither report nor message has them.
-        writer_schemas: schemas of records that Avro's single objects may have, besides ``report.avsc``.
+        messages: messages of any content type.
+        wanted: which columns are read, and the attribute and service for reports without one.
+        writer_schemas: further schemas, besides ``report.avsc``, that Avro single objects may have.
     """
     objects = partial(_decode_objects, writer_schemas=[avro.schema("report"), *writer_schemas])
     together: dict[tuple[_Decode, object], list[Message]] = defaultdict(list)
@@ -117,7 +118,7 @@ def decode_messages(
 
 
 def may_expand(message: Message) -> bool:
-    """Whether a message may hold many times its own bytes: it is compressed, or has dictionaries."""
+    """Whether a message may decode to many times its size: it may be compressed or have dictionaries."""
     kind = _kind(message)
     return kind == ARROW or (kind in AVRO and not message.data.startswith(OBJECT_MAGIC))
 
@@ -134,24 +135,30 @@ def _unknown(message: Message, kind: str) -> BadMessage:
 
 
 def _texts_in(data: bytes, wanted: Columns) -> frozenset[bytes]:
-    """Which fields of a JSON report hold text; reports that agree in it are columns, and are read fast."""
+    """The names of a JSON report's fields that have text.
+
+    Reports with the same text fields have columns of the same types, which pyarrow reads fast.
+    """
     names = "|".join(map(re.escape, wanted.names))
     return frozenset(re.findall(rf'"({names})"\s*:\s*"'.encode(), data))
 
 
 def _parts(messages: Sequence[Message]) -> Iterator[list[Message]]:
-    """Messages in parts of about a chunk of bytes."""
+    """Consecutive messages in parts of about ``CHUNK_BYTES`` bytes."""
     ends = np.cumsum([len(message.data) for message in messages]) // CHUNK_BYTES
     for _, part in itertools.groupby(zip(ends.tolist(), messages, strict=True), key=lambda pair: pair[0]):
         yield [message for _, message in part]
 
 
 def _guarded(decode: _Decode, messages: Sequence[Message], wanted: Columns) -> _Decoded:
-    """What some messages decode to; one that defeats its decoder costs only itself."""
+    """Decode messages; a message whose decoding raises an error becomes a bad message.
+
+    If decoding several messages raises an error, each half is decoded separately.
+    """
     if len(messages) > 1:
         try:
             items = list(decode(messages, wanted))
-        except Exception:  # whatever it was, it is met again where the message stands alone
+        except Exception:  # the error is raised again, and handled, when its message is decoded alone
             middle = len(messages) // 2
             yield from _guarded(decode, messages[:middle], wanted)
             yield from _guarded(decode, messages[middle:], wanted)
@@ -160,19 +167,19 @@ def _guarded(decode: _Decode, messages: Sequence[Message], wanted: Columns) -> _
         return
     try:
         yield from decode(messages, wanted)
-    except Exception as error:  # damaged bytes fail in any way of Arrow, fastavro and each codec
+    except Exception as error:  # damaged bytes can raise any error of Arrow, fastavro or a codec
         (message,) = messages
         yield BadMessage(message, 1, BAD_MESSAGE, str(error) or repr(error), message.data, None)
 
 
 def _decode_reports(messages: Sequence[Message], wanted: Columns) -> _Decoded:
-    """Messages that are a JSON object each."""
+    """Decode messages that are one JSON object each."""
     whole, texts = [], []
     for message in messages:
         text = message.data.removeprefix(BYTE_ORDER_MARK).strip(_SPACE)
         try:
             if b"\n" in text:
-                # In JSON a line's end is either whitespace or a mistake.
+                # A line feed in valid JSON is whitespace, because strings may not have one.
                 json.loads(text)
                 text = text.replace(b"\n", b" ")
             if not text:
@@ -186,7 +193,7 @@ def _decode_reports(messages: Sequence[Message], wanted: Columns) -> _Decoded:
 
 
 def _decode_lines(messages: Sequence[Message], wanted: Columns) -> _Decoded:
-    """Messages of JSON lines."""
+    """Decode messages of JSON lines."""
     texts = [message.data.removeprefix(BYTE_ORDER_MARK) for message in messages]
     yield from _decode_text(messages, texts, wanted, single=False)
 
@@ -194,7 +201,7 @@ def _decode_lines(messages: Sequence[Message], wanted: Columns) -> _Decoded:
 def _decode_text(
     messages: Sequence[Message], texts: Sequence[bytes], wanted: Columns, *, single: bool
 ) -> _Decoded:
-    # An empty line comes first, so that no text is taken for the start of a file.
+    # An empty line comes first, so that decode_lines does not take a message for the start of a file.
     text = b"\n".join([b"", *texts])
     starts = np.cumsum([1, *(len(own) + 1 for own in texts)])[:-1]
     breaks = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n"))
@@ -237,7 +244,7 @@ def _decode_stream(messages: Sequence[Message], wanted: Columns) -> _Decoded:
 def _decode_batch(
     messages: Sequence[Message], items: Iterator[pa.RecordBatch | BadPart], wanted: Columns
 ) -> _Decoded:
-    """What one message of many reports decodes to."""
+    """The decoded items of one message of many reports, with the message's id in their columns."""
     (message,) = messages
     ids = ids_of([message.id for message in messages])
     for item in items:

@@ -1,4 +1,4 @@
-"""Reports that were decoded from messages get the places and the ids of their messages."""
+"""Positions, rows and ids of reports that were decoded from messages."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ldpbeam.schemas.reports.columns import Columns
 
 @dataclass(frozen=True)
 class Ids:
-    """The ids of some messages as columns: as text, and as numbers where they are such."""
+    """The ids of n messages as text, and as int64: null where an id is not a number below 2**63."""
 
     text: pa.Array
     numbers: pa.Array
 
 
 def ids_of(names: Sequence[str]) -> Ids:
-    """The ids of messages as columns."""
+    """The columns of some message ids."""
     numbers = [int(own) if re.fullmatch("[0-9]{1,19}", own) else -1 for own in names]
     sane = [number if 0 <= number < 2**63 else None for number in numbers]
     return Ids(pa.array(names, pa.string()), pa.array(sane, pa.int64()))
@@ -38,15 +38,15 @@ def placed(
     *,
     single: bool = False,
 ) -> pa.RecordBatch:
-    """A decoded batch whose reports have their messages' places and, where they have none, ids.
+    """A decoded batch with position and row in messages; a report without an id gets its message's.
 
     Args:
-        batch: its own position and row are replaced.
-        ids: of all messages.
-        which: each report's message, as an index.
-        row: each report's place in it.
-        wanted: says the order of columns.
-        single: whether each report is a message of its own.
+        batch: n reports; their columns ``position`` and ``row`` are replaced.
+        ids: the ids of all messages.
+        which: the index of each report's message, shape (n,).
+        row: each report's index in its message, shape (n,).
+        wanted: gives the order of columns.
+        single: whether each message has one report only.
     """
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     messages = pa.array(which)

@@ -1,1 +1,1 @@
-"""What a run writes: snapshots of statistics, and estimates."""
+"""The records that a run writes: snapshots of statistics, and estimates."""

@@ -1,4 +1,4 @@
-"""Estimates as they are written: lines of JSON, and the same records in Avro."""
+"""Estimates as a run writes them: JSON lines, and the same records in Avro."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def estimate_record(
     estimate: Estimate,
     summary: Summary,
 ) -> dict[str, Any]:
-    """An estimate as the fields of an Estimate record.
+    """The fields of an Estimate record for one estimate.
 
     Args:
         study: the study's name.
         name: the key under ``estimates:``.
-        attribute: what was asked.
-        snapshot: what the estimate stands on.
-        estimate: the answer.
-        summary: which quantiles, ranges and how many of the most frequent to add, where there is a
-            distribution.
+        attribute: the attribute that the estimate is about.
+        snapshot: the snapshot that the estimate was computed from.
+        estimate: the estimate.
+        summary: which quantiles, which ranges and how many of the most frequent names to add if the
+            estimate has a distribution or frequencies.
     """
     window = snapshot.window
     record: dict[str, Any] = {
@@ -97,7 +97,7 @@ def _distribution(domain: Domain, distribution: Floats, summary: Summary) -> dic
 
 
 def _top(names: Sequence[str], frequencies: Floats, most: int | None) -> dict[str, Any]:
-    """The most frequent of some names, where asked for; of equally frequent ones the first."""
+    """The ``most`` most frequent names, or nothing if ``most`` is None; ties keep the order of the names."""
     if most is None:
         return {}
     order = np.argsort(-frequencies, kind="stable")[:most]
@@ -109,12 +109,12 @@ def _listed(values: Floats) -> list[float]:
 
 
 def write_json_lines(stream: IO[bytes], records: Iterable[Mapping[str, Any]]) -> None:
-    """One line a record."""
+    """Write each record as one line of JSON."""
     for record in records:
         stream.write(json.dumps(record, allow_nan=False).encode() + b"\n")
 
 
 def write_avro(stream: IO[bytes], records: Iterable[Mapping[str, Any]], sync: bytes) -> None:
-    """The same records in an Avro container; details as JSON text."""
+    """Write the records as an Avro container with a sync marker of 16 bytes; details are JSON text."""
     rows = ({**record, "details": json.dumps(record.get("details", {}))} for record in records)
     fastavro.writer(stream, schema("estimate"), rows, codec="deflate", sync_marker=sync)

@@ -1,4 +1,4 @@
-"""Whether the counts of a snapshot can be those of any reports: each is checked against the others."""
+"""Checks of a snapshot that was read: each count is compared with the others, so that damage is noticed."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ldpbeam.statistics import Statistic
 
 _TIMINGS = ("early", "on_time", "late")
 
-#: Milliseconds of some five hundred years, which every calendar can say.
+#: About 550 years in milliseconds: every calendar can represent such times.
 _LATEST = 2**44
 
 
 def check_record(record: Mapping[str, Any]) -> None:
-    """See that what a snapshot is of can be.
+    """Check a record's window, pane, group, parts and channels.
 
     Args:
-        record: a Statistic record, every field of its type.
+        record: a Statistic record whose fields have the schema's types.
 
     Raises:
-        ValueError: naming the first field that cannot be.
+        ValueError: if a field is impossible; the error names the first such field.
     """
     start, end = record["window_start"], record["window_end"]
     _require((start is None) == (end is None), "a window has a start and an end, or neither")
@@ -41,10 +41,10 @@ def check_record(record: Mapping[str, Any]) -> None:
 
 
 def check_counts(statistic: Statistic) -> None:
-    """See that a statistic's counts agree: reports, users, histograms, sums and joint counts.
+    """Check that a statistic's counts agree: reports, users, histograms, sums and joint counts.
 
     Raises:
-        ValueError: naming the first that does not.
+        ValueError: if two counts contradict each other; the error describes the first contradiction.
     """
     channels, users_by_mask = len(statistic.histograms), {}
     for mask, moments in statistic.moments.items():
@@ -54,7 +54,7 @@ def check_counts(statistic: Statistic) -> None:
         for index, (total, square) in enumerate(zip(moments.sums, moments.squares, strict=True)):
             answered = mask >> index & 1
             _require(answered or total == square == 0, "a sum of reports that nobody sent")
-            # Cauchy and Schwarz, in whole numbers.
+            # The Cauchy-Schwarz inequality, in integers.
             _require(total * total <= moments.users * square, "a sum and its sum of squares do not agree")
         users_by_mask[mask] = moments.users
     by_channel = [
@@ -65,7 +65,7 @@ def check_counts(statistic: Statistic) -> None:
     _require(statistic.users in (users, None), "its sums are not of as many users as it has")
     for histogram, reports in zip(statistic.histograms, by_channel, strict=True):
         _require(not np.any(histogram < 0), "a histogram has counts below zero")
-        # A report counts once, or once in each of several parts of a histogram.
+        # A report adds one count to the histogram, or one to each of several parts of the histogram.
         counted = _total(histogram)
         fits = counted % reports == 0 and counted >= reports if reports else counted == 0
         _require(fits, f"a histogram counts {counted} of {reports} reports")
@@ -78,10 +78,11 @@ def check_counts(statistic: Statistic) -> None:
 
 
 def check_shape(attribute: Attribute, statistic: Statistic) -> None:
-    """See that a statistic has the cells of an attribute's channels.
+    """Check that a statistic's histograms and joint cells fit the attribute's channels.
 
     Raises:
-        ValueError: if it has not.
+        ValueError: if a histogram has another number of cells, a joint cell is out of range, or users of
+            joined services are in no joint cell.
     """
     wanted = [version.mechanism.histogram_cells(attribute.buckets) for version in attribute.versions]
     found = list(map(len, statistic.histograms))
@@ -95,7 +96,7 @@ def check_shape(attribute: Attribute, statistic: Statistic) -> None:
 
 
 def _total(counts: Integers) -> int:
-    """The exact sum of counts of up to 63 bits."""
+    """The exact sum of counts below 2**63, as a Python integer."""
     return (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
 
 

@@ -1,4 +1,4 @@
-"""Statistics as Avro: snapshots in files, and accumulators on the wire."""
+"""Statistics in Avro: snapshots in files, and accumulators that workers send to each other."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ from ldpbeam.schemas.files.kinds import STATISTICS, file_kind
 from ldpbeam.schemas.outputs.snapshot_checks import check_counts, check_record
 from ldpbeam.statistics import Moments, Statistic
 
-#: The entry of a file's header that says how many snapshots it has.
+#: The metadata key of a file's header under which the number of its snapshots is stored.
 SNAPSHOTS = "ldpbeam.snapshots"
-#: A block is at most as large as this, or eight times its compressed size.
+#: A decompressed block has at most this many bytes, or eight times its compressed size if that is more.
 MOST_BYTES = 2**27
-#: What stands before a hash: its length, as Avro writes it.
+#: The length of a hash, as Avro encodes it; it precedes the hash.
 _HASH_START = b"\x40"
 _HASH_BYTES = len(_HASH_START) + hashlib.sha256().digest_size
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A statistic and what it is of.
+    """A statistic with its attribute, window, group and pane.
 
     Attributes:
         attribute: the attribute's name.
-        window: (start, end) in epoch milliseconds, None without windows.
-        group: the value of the study's group field, None without groups and for the rest.
-        other_groups: how many groups beyond the cap are added up in it.
+        window: (start, end) in epoch milliseconds; None if the study has no windows.
+        group: the value of the study's group field; None without groups, and for the groups beyond the cap.
+        other_groups: how many groups beyond the cap are added up in the statistic.
         pane_index: 0 for the first pane of a window.
         pane_timing: early, on_time or late.
         statistic: the statistic.
-        complete: whether every report of the window that came in time is in it, as far as can be known.
-        run: the run that made it, which does not make it another; empty until it is read back.
-        parts: of a roll-up, the names of what was merged into it.
-        hashed: whether a hash showed that it was read as it was written; files of 0.1.0 have none.
+        complete: whether the statistic has every report of the window that came in time, as far as is known.
+        run: the run that wrote the snapshot; empty until it is read from a file. It is not compared.
+        parts: the names of the snapshots that were merged into this one; empty unless it is a roll-up.
+        hashed: whether the snapshot's hash was verified; files of version 0.1.0 have no hashes.
     """
 
     attribute: str
@@ -65,7 +65,10 @@ class Snapshot:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it holds, each of which may be counted once: itself, or of a roll-up its parts."""
+        """The names of the snapshots it contains: its parts if it is a roll-up, else its own name.
+
+        A name may be counted only once.
+        """
         window = f"{self.window[0]}-{self.window[1]}" if self.window else "all"
         rest = "/rest" if self.other_groups else ""
         return self.parts or (f"{self.run}/{self.attribute}/{window}/{self.group or ''}{rest}",)
@@ -80,7 +83,7 @@ def _array(data: bytes) -> Integers:
 
 
 def statistic_fields(statistic: Statistic) -> dict[str, Any]:
-    """A statistic as the fields of a Statistic record that are its own."""
+    """The fields of a Statistic record that come from the statistic itself."""
     return {
         "fingerprint": statistic.fingerprint,
         "reports": statistic.reports,
@@ -101,7 +104,7 @@ def statistic_fields(statistic: Statistic) -> dict[str, Any]:
 
 
 def statistic_of(fields: Mapping[str, Any]) -> Statistic:
-    """The inverse of :func:`statistic_fields`."""
+    """The statistic with these fields; the inverse of :func:`statistic_fields`."""
     return Statistic(
         fingerprint=fields["fingerprint"],
         reports=fields["reports"],
@@ -136,14 +139,14 @@ _WIRE = fastavro.parse_schema(_own_fields())
 
 
 def encode_statistic(statistic: Statistic) -> bytes:
-    """A statistic as one Avro datum, without a schema; the coder of accumulators."""
+    """A statistic as one Avro datum without a schema; the coder of accumulators uses it."""
     stream = io.BytesIO()
     fastavro.schemaless_writer(stream, _WIRE, statistic_fields(statistic))
     return stream.getvalue()
 
 
 def decode_statistic(data: bytes) -> Statistic:
-    """The inverse of :func:`encode_statistic`."""
+    """The statistic in an Avro datum; the inverse of :func:`encode_statistic`."""
     return statistic_of(fastavro.schemaless_reader(io.BytesIO(data), _WIRE, None))
 
 
@@ -156,9 +159,9 @@ def write_snapshots(
     study_fingerprint: str,
     run: str,
 ) -> None:
-    """A file of snapshots of one attribute; the same snapshots give the same bytes.
+    """Write a file of snapshots of one attribute; the same snapshots give the same bytes.
 
-    Each record ends in its hash, and the header says how many records there are.
+    Each record ends with its SHA-256. The header has the number of records.
     """
     writer_schema, sync = schema("statistic"), bytes.fromhex(attribute.fingerprint)
     parsed = fastavro.parse_schema(writer_schema)
@@ -183,7 +186,7 @@ def write_snapshots(
         }
         datum = io.BytesIO()
         fastavro.schemaless_writer(datum, parsed, record)
-        # The hash is last, and empty it is one byte long.
+        # The hash is the last field; an empty one is encoded as one byte.
         contents = datum.getvalue()[:-1]
         data = contents + _HASH_START + _hash(writer_schema, contents)
         deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
@@ -196,11 +199,11 @@ def _hash(writer_schema: Any, contents: bytes) -> bytes:
 
 
 def read_snapshots(stream: IO[bytes]) -> Iterator[Snapshot]:
-    """The snapshots of a seekable file, written with this schema or a compatible older or newer one.
+    """Read the snapshots of a seekable file, written with this schema or a compatible older or newer one.
 
     Raises:
-        ValueError: if the file is of another kind, or damaged: a hash does not fit, records are missing, or
-            its counts contradict each other.
+        ValueError: if the file has another format, or is damaged: a hash does not match, records are
+            missing, or its counts contradict each other.
     """
     kind = file_kind(stream)
     if kind != STATISTICS:
@@ -227,7 +230,7 @@ def read_snapshots(stream: IO[bytes]) -> Iterator[Snapshot]:
 
 
 def _block_snapshots(header: Header, block: Block, hashed: bool) -> Iterator[Snapshot]:
-    """The snapshots in a block, checked."""
+    """The snapshots of a block; each hash, record and count is checked."""
     data = plain(header.codec, block.data, max(MOST_BYTES, 8 * len(block.data)))
     reader = DatumReader(data)
     for _ in range(block.reports):
@@ -274,7 +277,7 @@ _PYTHON = {"string": str, "long": int, "boolean": bool, "bytes": memoryview, "nu
 
 
 def _is_a(kind: Any, value: Any) -> bool:
-    """Whether a value is of one of our schema's types."""
+    """Whether a decoded value has the given type of the Statistic schema."""
     if isinstance(kind, list):
         return any(_is_a(branch, value) for branch in kind)
     if isinstance(kind, str):

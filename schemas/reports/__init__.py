@@ -1,1 +1,1 @@
-"""The columns of reports: which there are, and how fields of any format become them."""
+"""The columns of reports: their names and types, and how the fields of each file format become columns."""

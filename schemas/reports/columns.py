@@ -1,17 +1,17 @@
-"""Reports as Arrow columns, whatever file they came from.
+"""Reports as Arrow columns, the same for every file format.
 
-The columns of a decoded batch, each of which may be null where the input had nothing usable:
+A decoded batch has these columns. A value is null where the input has no usable value:
 
 =============  ==========================================  ==============================================
 ``user_id``    binary                                      the user key
-``attribute``  string                                      left out where the file's metadata says it
-``service``    string                                      left out likewise
+``attribute``  string                                      absent if the batch's metadata names it
+``service``    string                                      absent if the batch's metadata names it
 ``event_time`` int64                                       milliseconds since 1970-01-01T00:00:00Z
-``report_id``  binary                                      left out where the file has none
-``payload``    float64, int64, uint32, or as it came       the mechanism's output: bytes stay bytes
+``report_id``  binary                                      absent if the file has no report ids
+``payload``    float64, int64, uint32, or the file's type  the mechanism's output: bytes stay bytes
 others         string                                      the study's group and version fields
 ``position``   int64                                       byte offset of the block or line, or row group
-``row``        int64                                       the record's place in it
+``row``        int64                                       the record's index there; 0 for a line
 =============  ==========================================  ==============================================
 """
 
@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-#: Metadata keys of a report file that say what its records leave out.
+#: Metadata keys of a report file that give the attribute and the service for records without them.
 ATTRIBUTE_KEY = "ldpbeam.attribute"
 SERVICE_KEY = "ldpbeam.service"
 
@@ -33,18 +33,18 @@ _RFC3339 = (
     r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?([Zz]|[+-]([01]\d|2[0-3]):?[0-5]\d)$"
 )
 _UUID = r"^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
-#: Event times are of less than this many milliseconds, so that differences of two are integers of 64 bits.
+#: Event times are below this many milliseconds, so that the difference of two fits in 64 bits.
 _LARGEST_TIME = 2**61
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a file matter.
+    """Which columns of a file are read.
 
     Attributes:
-        attribute: the attribute of records that do not name one, and whose file does not either.
-        service: likewise.
-        extras: further fields the study looks at: its group field and version fields.
+        attribute: the attribute of a record if neither the record nor its file names one.
+        service: the service of a record if neither the record nor its file names one.
+        extras: further fields that the study uses: its group field and version fields.
     """
 
     attribute: str | None = None
@@ -53,7 +53,7 @@ class Columns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All fields that are read from a file."""
+        """The names of all fields that are read from a file."""
         return (
             "user_id",
             "attribute",
@@ -72,10 +72,17 @@ def decoded(
     position: pa.Array,
     row: pa.Array,
 ) -> pa.RecordBatch:
-    """A decoded batch from a file's own columns, each cast to its type here.
+    """Cast a file's columns to the types of a decoded batch.
 
-    What cannot be cast becomes null, and so a dead letter later. A record's own attribute and service
-    come first, then the file's metadata, then ``wanted``.
+    A value that cannot be cast becomes null, and its report a dead letter later. The attribute and the
+    service come from the record, else from the file's metadata, else from ``wanted``.
+
+    Args:
+        columns: the file's columns by name, each of length n.
+        wanted: which columns are read.
+        metadata: the file's metadata.
+        position: int64, shape (n,).
+        row: int64, shape (n,).
     """
     length = len(position)
     result: dict[str, pa.Array] = {}
@@ -103,7 +110,7 @@ def decoded(
 
 
 def _unwrapped(array: pa.Array) -> pa.Array:
-    """The plain array inside chunks, dictionaries, extensions and views."""
+    """The values of an array without chunks, dictionaries, extension types, views and large offsets."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if isinstance(array, pa.ExtensionArray):
@@ -119,7 +126,7 @@ def _unwrapped(array: pa.Array) -> pa.Array:
 
 
 def _names(array: pa.Array) -> pa.Array:
-    """Text; the empty one is none, as in fields of fixed width."""
+    """Values as text; empty text is null, as in fields of fixed width."""
     return _empty_to_null(_as_text(array))
 
 
@@ -136,7 +143,10 @@ def _as_text(array: pa.Array) -> pa.Array:
 
 
 def _cast_or_null(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A cast; where one value defeats it, halves are cast until that value alone is null."""
+    """Cast an array; a value that cannot be cast becomes null.
+
+    If the cast of the whole array fails, its halves are cast, until the failing value is alone.
+    """
     try:
         return pc.cast(array, kind)
     except pa.ArrowNotImplementedError:
@@ -150,7 +160,7 @@ def _cast_or_null(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _unpadded(array: pa.Array) -> pa.Array:
-    """Fixed-width bytes as text padded with zero bytes at the end."""
+    """Fixed-width bytes as a binary array without the zero bytes at the end of each value."""
     data = fixed_bytes(array)
     width = data.shape[1]
     padding = np.argmax(data[:, ::-1] != 0, axis=1)
@@ -178,7 +188,7 @@ def binary_of_width(data: np.ndarray) -> pa.Array:
 
 
 def _user_keys(array: pa.Array) -> pa.Array:
-    """User keys: UTF-8 of a string, 16 raw bytes as they are, the bytes of a UUID in text."""
+    """User keys as bytes: the UTF-8 of a string, 16 raw bytes unchanged, the 16 bytes of a UUID in text."""
     array = _unwrapped(array)
     kind = array.type
     if pa.types.is_fixed_size_binary(kind):
@@ -217,7 +227,7 @@ def _uuids_to_bytes(text: pa.Array) -> pa.Array:
 def _event_times(array: pa.Array) -> pa.Array:
     """Milliseconds since the epoch from integers, doubles, timestamps or RFC 3339 text.
 
-    Times that cannot be right are left for validation, which says what is wrong with them.
+    Implausible times are kept: validation refuses them and names the problem.
     """
     array = _unwrapped(array)
     kind = array.type
@@ -228,7 +238,7 @@ def _event_times(array: pa.Array) -> pa.Array:
     elif pa.types.is_timestamp(kind):
         times = pc.cast(pc.cast(array, pa.timestamp("ms", kind.tz), safe=False), pa.int64())
     elif is_number(kind):
-        # As doubles: cast from their own type, the largest would wrap.
+        # The comparison is between doubles: a cast of the largest unsigned integers to int64 would wrap.
         numbers = pc.floor(pc.cast(array, pa.float64(), safe=False))
         fits = pc.less(pc.abs(numbers), float(_LARGEST_TIME))
         times = pc.cast(pc.if_else(fits, numbers, None), pa.int64())
@@ -245,17 +255,17 @@ def _parsed_times(text: pa.Array) -> pa.Array:
 
 
 def _report_ids(array: pa.Array) -> pa.Array:
-    """Report ids as bytes; sixteen zero bytes and the empty string are none."""
+    """Report ids as bytes; sixteen zero bytes and the empty string become null."""
     ids = _user_keys(array)
     absent = pc.fill_null(pc.equal(ids, pa.scalar(bytes(16), pa.binary())), False)
     return pc.if_else(absent, None, ids) if pc.any(absent).as_py() else ids
 
 
 def _payloads(array: pa.Array) -> pa.Array:
-    """Numbers as float64, int64 or uint32; text, bytes and truth values as they came.
+    """Numbers as float64, int64 or uint32; text, bytes and booleans unchanged.
 
-    The mechanism judges them. What is of any other type becomes NaN, which is not taken for missing: no
-    mechanism has such reports, and not every value that Arrow holds can be represented in Python.
+    The mechanism validates them. A value of any other type becomes NaN and not null, because a null payload
+    counts as missing. No mechanism has reports of such types, and Python cannot represent every Arrow value.
     """
     array = _unwrapped(array)
     kind = array.type
@@ -272,7 +282,7 @@ def _payloads(array: pa.Array) -> pa.Array:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether a type is of integers or floating-point numbers."""
+    """Whether a type is an integer or a floating-point type."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
@@ -285,5 +295,8 @@ _CASTS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
 
 
 def cast_column(name: str, array: pa.Array) -> pa.Array:
-    """A file's column as the decoded batch has it; what cannot be cast is null."""
+    """A file's column, cast to the type of the decoded batch's column ``name``.
+
+    A value that cannot be cast becomes null, except in payloads, where it may become NaN.
+    """
     return _CASTS.get(name, _names)(array)

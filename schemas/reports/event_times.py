@@ -1,7 +1,7 @@
-"""Which event times can be right, and what is probably wrong with the others.
+"""Which event times are plausible, and the probable mistake in the others.
 
-Reports have milliseconds since 1970. Other units that clients send by mistake land far away: seconds in
-January 1970, microseconds and nanoseconds after the year 50,000.
+An event time is in milliseconds since 1970. A time in another unit is far from the present: seconds give
+January 1970, microseconds and nanoseconds give years after 50,000.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 #: The first milliseconds of 1900, 1990 and 2200.
 YEAR_1900, YEAR_1990, YEAR_2200 = -2_208_988_800_000, 631_152_000_000, 7_258_118_400_000
-#: How many milliseconds one of another unit is.
+#: How many milliseconds each other unit has.
 _UNITS = {"seconds": 1e3, "microseconds": 1e-3, "nanoseconds": 1e-6}
-#: What can be wrong with an event time: the reason of its dead letter, and the detail. The first alone may be
-#: right, where old times are expected.
+#: The problems of event times: the reason of the dead letter, and the detail. The first is no problem where
+#: old times are expected.
 PROBLEMS = (
     ("event_time_before_1990", "before 1990; estimate takes such times only with a --from before 1990"),
     ("event_time_out_of_bounds", "outside the years 1900 to 2199"),
@@ -30,11 +30,11 @@ BEFORE_1990, OUT_OF_BOUNDS = 1, 2
 
 
 def problems(times: NDArray[np.int64], *, old: bool = False) -> NDArray[np.int8]:
-    """What is wrong with each event time: its place in :data:`PROBLEMS` from 1, or 0 where it can be right.
+    """The problem of each event time, shape (n,): 1 + its index in :data:`PROBLEMS`, 0 for a plausible time.
 
     Args:
         times: in milliseconds since 1970, shape (n,).
-        old: whether times from 1900 to 1989 can be right.
+        old: whether times from 1900 to 1989 are plausible.
     """
     codes = np.zeros(len(times), dtype=np.int8)
     suspects = np.flatnonzero((times < (YEAR_1900 if old else YEAR_1990)) | (times >= YEAR_2200))

@@ -1,4 +1,4 @@
-"""Payloads between a mechanism's arrays and Arrow columns: numbers, or bytes of one length."""
+"""Conversion of payloads between a mechanism's arrays and Arrow columns: numbers, or bytes of one length."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ldpbeam.schemas.reports.columns import fixed_bytes
 
 
 def payload_column(payloads: np.ndarray) -> pa.Array:
-    """A mechanism's payloads as Arrow has them: numbers, or bytes of one width."""
+    """A mechanism's payloads, shape (n,), as an Arrow array: numbers, or binary of one width (void dtype)."""
     if payloads.dtype.kind != "V":
         return pa.array(payloads)
     data = pa.py_buffer(np.ascontiguousarray(payloads))
@@ -18,7 +18,7 @@ def payload_column(payloads: np.ndarray) -> pa.Array:
 
 
 def payloads_in(column: pa.Array, dtype: np.dtype) -> np.ndarray:
-    """The inverse of :func:`payload_column`: payloads of a mechanism's dtype."""
+    """The inverse of :func:`payload_column`: an array of shape (n,) with the mechanism's dtype."""
     if dtype.kind != "V":
         numbers: np.ndarray = column.to_numpy(zero_copy_only=False)
         return numbers
@@ -27,9 +27,10 @@ def payloads_in(column: pa.Array, dtype: np.dtype) -> np.ndarray:
 
 
 def bytes_in(column: pa.Array, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """A column's values as rows of so many bytes, shape (n, width), and which values are such.
+    """A column's values as rows of bytes, shape (n, width), and which values have that width, shape (n,).
 
-    Bytes stand as they are, text as hexadecimal digits, two a byte.
+    Binary values are taken unchanged. Text is read as hexadecimal digits, two per byte. The row of a value
+    of another width, or with another character, is zero.
     """
     text = pa.types.is_string(column.type)
     wide = 2 * width if text else width
@@ -51,7 +52,7 @@ def bytes_in(column: pa.Array, width: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _from_hexadecimal(digits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bytes from their digits' characters, shape (n, 2 width), and which rows have digits only."""
+    """Bytes from hexadecimal characters, shape (n, 2 width), and which rows have only digits, shape (n,)."""
     value = np.full(256, 255, dtype=np.uint8)
     for place, characters in enumerate(zip(b"0123456789abcdef", b"0123456789ABCDEF", strict=True)):
         value[list(characters)] = place

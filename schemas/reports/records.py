@@ -1,4 +1,4 @@
-"""Records that were decoded one by one, as columns: types may be mixed within one."""
+"""Columns of records that were decoded one by one: a column may have values of several types."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ldpbeam.schemas.reports.columns import cast_column, is_number
 
 
 def by_payload(records: Sequence[Mapping[str, object]]) -> Iterator[NDArray[np.int64]]:
-    """Which records have payloads of one kind: text, bytes, or numbers (and all else).
+    """The indices of the records with payloads of one kind: first all else (numbers), then text, then bytes.
 
-    A file may have reports of several mechanisms, and their payloads do not make one column.
+    A file may have reports of several mechanisms, whose payloads do not fit into one column.
     """
     kinds = np.array(
         [1 if isinstance(p, str) else 2 if isinstance(p, bytes) else 0 for p in _values(records, "payload")]
@@ -31,13 +31,16 @@ def _values(records: Sequence[Mapping[str, object]], name: str) -> list[object]:
 
 
 def columns_of(records: Sequence[Mapping[str, object]], names: Sequence[str]) -> dict[str, pa.Array]:
-    """Columns of records that were decoded one by one, mixed types within a column allowed."""
+    """The named columns of records, not yet cast; a column without any value is left out.
+
+    A column whose values have several types is cast as :func:`cast_column` casts it.
+    """
     found: dict[str, pa.Array] = {}
     for name in names:
         values = _values(records, name)
         kinds = set(map(type, values)) - {type(None)}
         if kinds & {dict, list}:
-            # No field has values within values, and Arrow takes much memory for deep ones.
+            # No field has nested values, and Arrow needs much memory for deeply nested ones.
             instead = np.nan if name == "payload" else None
             values = [instead if isinstance(value, dict | list) else value for value in values]
             kinds = set(map(type, values)) - {type(None)}
@@ -54,7 +57,7 @@ def _of_one_type(values: Sequence[object]) -> pa.Array | None:
 
 
 def _mixed(name: str, values: Sequence[object]) -> pa.Array:
-    """A column of several types: the values of each are cast by themselves, as a whole column would be."""
+    """A column of values of several types: the values of each type are cast as one column."""
     kinds = np.array([type(value).__name__ for value in values])
     parts, places = [], []
     for kind in np.unique(kinds):
@@ -65,7 +68,7 @@ def _mixed(name: str, values: Sequence[object]) -> pa.Array:
             continue
         part = cast_column(name, part)
         if name == "payload" and not pa.types.is_null(part.type):
-            # Beside numbers, what is none is NaN, so that it is not taken for missing.
+            # A value that is no number becomes NaN, not null: a null payload counts as missing.
             number = is_number(part.type)
             part = pc.cast(part, pa.float64(), safe=False) if number else pa.array([np.nan] * len(part))
         if not pa.types.is_null(part.type):
@@ -79,7 +82,7 @@ def _mixed(name: str, values: Sequence[object]) -> pa.Array:
 
 
 def _prepared(name: str, value: object) -> object:
-    """A value that Arrow can hold: integers of any size, text that UTF-8 can say."""
+    """A value that Arrow can hold, or None: large integers as text or floats, no text that is not UTF-8."""
     if isinstance(value, int) and not isinstance(value, bool):
         if name == "payload":
             return float(value) if abs(value) < 10**300 else None
