@@ -8,13 +8,14 @@ BIN    := $(VENV)/bin
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install constraints demo demo-stream test test-versions fast fuzz test-busy lint format benchmarks prism-wheel flink-up flink-down clean
+.PHONY: help install constraints demo demo-stream test test-versions fast durations fuzz test-busy lint format benchmarks prism-wheel flink-up flink-down clean
 
 help:
 	@echo "make demo        simulate people at three services, run the pipeline, compare with the truth"
 	@echo "make demo-stream the same as a stream: a Pub/Sub server, clients that keep reporting, the pipeline"
 	@echo "make test        lint, then every test"
 	@echo "make fast        the tests that take seconds"
+	@echo "make durations   every test, and a record of those that make fast leaves out"
 	@echo "make fuzz        hostile bytes for every decoder: SECONDS=600 for each, TARGET=avro_file SEED=2"
 	@echo "make test-busy   every test, ROUNDS=3 times, while BUSY=2 other processes keep the cores busy"
 	@echo "make lint        ruff, mypy, import-linter"
@@ -54,6 +55,10 @@ test: lint
 
 fast: install
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
+
+# Which tests are slow, on a machine that does nothing else.
+durations: install
+	$(BIN)/python -m pytest $(PARALLEL) --record-durations
 
 BUSY   ?= 2
 ROUNDS ?= 3

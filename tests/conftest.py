@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
 
+#: The tests that ``make fast`` leaves out, and how long they took when that was recorded (make durations).
+SLOW, SLOW_SECONDS = Path(__file__).parent / "slow.txt", 0.5
 # The study of issue 3, as it stands.
 COMMUTE = """\
 study: commute
@@ -55,9 +58,39 @@ attributes:
 """
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-durations", action="store_true", help=f"write {SLOW.name} anew")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Engines and servers first: they take longest, and no process should be left with them at the end."""
+    """Mark the recorded tests as slow, and run the tests of engines and servers first.
+
+    Those take longest, and no process should be left with them at the end.
+    """
+    slow = set(SLOW.read_text().splitlines())
+    for item in items:
+        if _function(item.nodeid) in slow:
+            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: "integration" not in item.path.parts)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Record which tests are slow: all parameters of a function, and its fixtures, count together."""
+    if not config.getoption("--record-durations"):
+        return
+    taken: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                taken[_function(report.nodeid)] += report.duration
+    slow = sorted(name for name, seconds in taken.items() if seconds > SLOW_SECONDS)
+    SLOW.write_text("".join(f"{name}\n" for name in slow))
+    fast = sum(seconds for seconds in taken.values() if seconds <= SLOW_SECONDS)
+    terminalreporter.write_line(f"{len(slow)} slow tests are recorded; the others take {fast:.0f} s in all")
+
+
+def _function(test: str) -> str:
+    return test.partition("[")[0]
 
 
 class Ran(NamedTuple):
