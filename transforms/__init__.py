@@ -1,5 +1,5 @@
-"""Beam transforms, one file a stage of the stream, in the order data passes them.
+"""Beam transforms, in the order in which data passes them.
 
-``files``, ``read``, ``validate``, ``repeats``, ``windows``, ``users``, ``aggregate``, ``write``; what several
-stages share is in ``batches``, ``counts``, ``dead_letters``, ``joins`` and ``partitions``.
+``sources`` read, ``reports`` check, ``windows`` cut and fold with the help of ``joining``, ``outputs`` write.
+docs/architecture.md follows one report through them.
 """
