@@ -6,12 +6,11 @@ This package holds the statistics (numpy and scipy only); ``ldpbeam.schemas``, `
 
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, Numeric
-from ldpbeam.estimators import ESTIMATORS, Estimate, estimate
+from ldpbeam.estimators import Estimate, estimate, registered_estimators
 from ldpbeam.mechanisms import build_mechanism, registered_mechanisms
 from ldpbeam.statistics import Answers, Statistic, empty, merge, tally
 
 __all__ = [
-    "ESTIMATORS",
     "Answers",
     "Attribute",
     "Categories",
@@ -23,6 +22,7 @@ __all__ = [
     "empty",
     "estimate",
     "merge",
+    "registered_estimators",
     "registered_mechanisms",
     "tally",
 ]

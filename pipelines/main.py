@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Any
 
-from ldpbeam.mechanisms.registry import BrokenPlugin
 from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.errors import DONE, INTERRUPTED, OF_THE_MACHINE, WRONG, UserError, machine_problem
 from ldpbeam.pipelines.terminal import shown
+from ldpbeam.plugins import BrokenPlugin
 from ldpbeam.schemas.study.models import StudyModel
 from ldpbeam.schemas.study.yaml_file import StudyError
 
@@ -145,9 +145,9 @@ def _mechanisms(parser: Parser, arguments: list[str]) -> int:
 
 def _estimators(parser: Parser, arguments: list[str]) -> int:
     parser.parse(arguments)
-    from ldpbeam.estimators import ESTIMATORS
+    from ldpbeam.estimators import registered_estimators
 
-    for name, estimator in ESTIMATORS.items():
+    for name, estimator in registered_estimators().items():
         print(f"{name:<22}{estimator.summary}")
     return DONE
 

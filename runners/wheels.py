@@ -20,7 +20,7 @@ from importlib.metadata import Distribution, distribution, entry_points
 from pathlib import Path
 
 #: The entry points under which packages of other people add to ours.
-PLUGIN_GROUPS = ("ldpbeam.mechanisms",)
+PLUGIN_GROUPS = ("ldpbeam.mechanisms", "ldpbeam.estimators")
 #: What an installer leaves, and a wheel does not have.
 _NOT_IN_WHEELS = frozenset({"INSTALLER", "REQUESTED", "RECORD", "direct_url.json"})
 _NAME_IT = "name a wheel or source package of it with --extra_package"

@@ -17,7 +17,7 @@ import yaml
 
 from ldpbeam import Categories, Numeric, build_mechanism, registered_mechanisms
 from ldpbeam.domains import Domain, Floats, KeyValuePairs, KeyValues, Vector
-from ldpbeam.estimators import ESTIMATORS
+from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms import LocalHashing, Mechanism, PrivKVM
 from ldpbeam.mechanisms.categories.local_hashing import xxh32
 from ldpbeam.pipelines.main import main
@@ -193,7 +193,7 @@ def test_the_default_seeds_of_olh_are_as_many_as_the_document_says() -> None:
 
 
 def test_every_mechanism_and_estimator_has_its_source() -> None:
-    for name in (*registered_mechanisms(), *ESTIMATORS):
+    for name in (*registered_mechanisms(), *registered_estimators()):
         assert f"`{name}`" in FORMULAS, name
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from benchmarks.accuracy.trials import asked, collected, header, row, summary
 from ldpbeam import Numeric, estimate, metrics
 from ldpbeam.domains import Floats
-from ldpbeam.estimators.estimate import distribution_moments
+from ldpbeam.estimators.question import distribution_moments
 from ldpbeam.populations import beta, spiky
 
 USERS, BUCKETS, SEEDS = 100_000, 256, range(20)

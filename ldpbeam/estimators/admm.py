@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats
-from ldpbeam.estimators.estimate import Estimate, Question
+from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.frequencies import norm_sub
+from ldpbeam.estimators.options import AboveZero, Iterations
+from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms.ranges.hierarchy import (
     Hierarchy,
     constrained_inference,
@@ -111,7 +113,11 @@ def nearest_distribution(
 
 
 def admm(
-    question: Question, *, penalty: float = 1.0, tolerance: float = 1e-8, max_iterations: int = 10_000
+    question: Question,
+    *,
+    penalty: AboveZero = 1.0,
+    tolerance: AboveZero = 1e-8,
+    max_iterations: Iterations = 10_000,
 ) -> Estimate:
     """HH-ADMM (square-wave paper, section 4.3): least squares over all levels, not negative, of total 1.
 

@@ -12,9 +12,11 @@ from numpy.typing import ArrayLike
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.channels import Channel
-from ldpbeam.domains import Floats, Integers, Numeric
-from ldpbeam.estimators.estimate import Estimate, Progress, Question
+from ldpbeam.domains import Floats, Integers, KeyValues, Numeric
+from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.iteration import Fit, accelerate, maximise
+from ldpbeam.estimators.options import AboveZero, Iterations
+from ldpbeam.estimators.question import Progress, Question
 from ldpbeam.mechanisms import DiscreteSquareWave, GeneralWave, SquareWave
 
 #: A channel of fewer entries is multiplied as a plain matrix: below this, one BLAS call is faster
@@ -166,8 +168,8 @@ def _estimate(
 def em(
     question: Question,
     *,
-    tolerance: float | None = None,
-    max_iterations: int = 10_000,
+    tolerance: AboveZero | None = None,
+    max_iterations: Iterations = 10_000,
     accelerated: bool | None = None,
 ) -> Estimate:
     """The maximum-likelihood distribution of reports, by EM (square-wave paper, Algorithm 1).
@@ -189,8 +191,8 @@ def em(
 def ems(
     question: Question,
     *,
-    tolerance: float | None = None,
-    max_iterations: int = 10_000,
+    tolerance: AboveZero | None = None,
+    max_iterations: Iterations = 10_000,
     accelerated: bool | None = None,
     start: Floats | None = None,
 ) -> Estimate:
@@ -212,6 +214,12 @@ def ems_is_fixed_point(options: Mapping[str, Any]) -> bool:
     """Whether EMS with these options ends at its fixed point, which is one and the same from every start."""
     tolerance = options.get("tolerance")
     return bool(options.get("accelerated")) and tolerance is not None and tolerance <= FIXED_POINT_TOLERANCE
+
+
+def check_em(attribute: Attribute, services: Sequence[str]) -> None:
+    """Every channel of one number or category will do."""
+    if isinstance(attribute.domain, KeyValues):
+        raise ValueError("for keys with values use key_value, privkv_mle, privkv_em or pckv_em")
 
 
 def check_ems(attribute: Attribute, services: Sequence[str]) -> None:

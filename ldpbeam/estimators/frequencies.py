@@ -16,7 +16,9 @@ from scipy.stats import norm
 from ldpbeam.attributes import Attribute
 from ldpbeam.channels import DiagonalChannel
 from ldpbeam.domains import Floats
-from ldpbeam.estimators.estimate import Estimate, Question
+from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.estimators.options import AboveZero, Share
+from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms import FrequencyMechanism, Haar, Hierarchy, RandomisedResponse, UnaryEncoding
 
 #: From so many leaves on, what makes a distribution of their single shares misleads.
@@ -177,7 +179,7 @@ def _few_by_chance(question: Question) -> tuple[str, ...]:
     return ()
 
 
-def base_cut(question: Question, *, deviations: float = 2.0) -> Estimate:
+def base_cut(question: Question, *, deviations: AboveZero = 2.0) -> Estimate:
     """Base-Cut: shares below two standard deviations to zero (mixture-reduction paper, section V-A).
 
     Appendix E there describes Norm-Cut under this name.
@@ -191,7 +193,7 @@ def base_cut(question: Question, *, deviations: float = 2.0) -> Estimate:
     return _above(question, "base_cut", deviations, "lower deviations, or collect more reports")
 
 
-def threshold(question: Question, *, significance: float = 0.05) -> Estimate:
+def threshold(question: Question, *, significance: Share = 0.05) -> Estimate:
     """The significance threshold: shares that are not significantly above zero, to zero.
 
     A share stays where a category that nobody has would reach it with probability ``significance`` in *any*

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbeam.domains import Floats
-from ldpbeam.estimators.estimate import Progress
+from ldpbeam.estimators.question import Progress
 
 
 @dataclass(frozen=True)

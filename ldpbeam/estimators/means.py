@@ -11,7 +11,8 @@ import numpy as np
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators.em import fit_channel
-from ldpbeam.estimators.estimate import Estimate, Question
+from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.ule import (
     JointLikelihood,
     check_joined,

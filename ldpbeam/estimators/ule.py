@@ -9,8 +9,10 @@ import numpy as np
 from ldpbeam.attributes import MOST_JOINT_CELLS, Attribute
 from ldpbeam.domains import Floats, Integers, KeyValues, Numeric
 from ldpbeam.estimators.em import convergence_warnings
-from ldpbeam.estimators.estimate import Estimate, Question
+from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.iteration import maximise
+from ldpbeam.estimators.options import AboveZero, Iterations
+from ldpbeam.estimators.question import Question
 from ldpbeam.statistics import Statistic
 
 #: Up to this many entries the likelihoods of all kinds of users may be one matrix (64 MB).
@@ -201,8 +203,8 @@ def ule(
     question: Question,
     *,
     smooth: bool = True,
-    tolerance: float = 1e-3,
-    max_iterations: int = 10_000,
+    tolerance: AboveZero = 1e-3,
+    max_iterations: Iterations = 10_000,
 ) -> Estimate:
     """User-level likelihood estimation (multi-service paper, Algorithm 3).
 

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpbeam.domains import Floats
-from ldpbeam.estimators.estimate import Estimate, Question
+from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.frequencies import leaf_warnings, norm_sub, spread_evenly, unbiased_shares
+from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms import FrequencyMechanism
 
 

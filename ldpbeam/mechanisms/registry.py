@@ -6,7 +6,6 @@ import dataclasses
 import difflib
 import functools
 import inspect
-import warnings
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
@@ -14,6 +13,7 @@ from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
 from ldpbeam.mechanisms.categories.choice import AUTO, better_oracle
 from ldpbeam.mechanisms.mechanism import Mechanism
 from ldpbeam.mechanisms.vectors import SampledCoordinate
+from ldpbeam.plugins import load_plugins
 
 ENTRY_POINTS = "ldpbeam.mechanisms"
 
@@ -37,36 +37,10 @@ def register(mechanism: M) -> M:
     return mechanism
 
 
-class BrokenPlugin(UserWarning):
-    """A package that is installed adds a mechanism that cannot be used."""
-
-
 @functools.cache
 def _load_plugins() -> tuple[str, ...]:
-    """Register the mechanisms of other packages, and warn of those that cannot be used.
-
-    Returns:
-        What is wrong with each of these, a sentence each.
-    """
-    broken = []
-    for entry_point in entry_points(group=ENTRY_POINTS):
-        before = dict(_REGISTRY)
-        try:
-            _register_plugin(entry_point.load())
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # an import may raise anything, and even exit
-            # What the plugin registered before it failed would be half of it.
-            _REGISTRY.clear()
-            _REGISTRY.update(before)
-            package = entry_point.dist.name if entry_point.dist else entry_point.value
-            problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            broken.append(
-                f"the mechanism {entry_point.name!r} of the installed package {package} cannot be used "
-                f"({problem}); repair or uninstall the package"
-            )
-            warnings.warn(broken[-1], BrokenPlugin, stacklevel=3)
-    return tuple(broken)
+    """Register the mechanisms of other packages; gives a sentence for each that cannot be used."""
+    return load_plugins("mechanism", entry_points(group=ENTRY_POINTS), _REGISTRY, _register_plugin)
 
 
 def _register_plugin(plugin: object) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ldpbeam.attributes import MOST_JOINT_CELLS, Attribute
 from ldpbeam.domains import Categories, KeyValues, Numeric, Vector
-from ldpbeam.estimators import ESTIMATORS
+from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms import Mechanism, SampledCoordinate
 from ldpbeam.pipelines.runs.costs import slow_parts
 from ldpbeam.study import Service, Study, StudyAttribute, attribute_of
@@ -159,7 +159,7 @@ def _statistics(attribute: Attribute) -> Iterator[str]:
 def _estimates(attribute: Attribute, model: StudyAttribute) -> Iterator[str]:
     for name, wanted in model.estimates.items():
         services = ", ".join(wanted.services)
-        estimator = ESTIMATORS[wanted.estimator]
+        estimator = registered_estimators()[wanted.estimator]
         options = "".join(f", {key} {value}" for key, value in wanted.options.items())
         yield (
             f"Estimate {name!r} of {attribute.name!r} is {wanted.estimator} ({estimator.summary}) "

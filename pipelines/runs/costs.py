@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.estimators import ESTIMATORS
+from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms.categories.local_hashing import LocalHashing
 from ldpbeam.study import Study, attribute_of
 
@@ -21,7 +21,7 @@ def slow_parts(study: Study) -> Iterator[str]:
         attribute = study.attribute(name)
         yield from _tallies(attribute)
         for estimate, wanted in study.described(name).estimates.items():
-            if "max_iterations" in ESTIMATORS[wanted.estimator].defaults:
+            if "max_iterations" in registered_estimators()[wanted.estimator].options:
                 yield from _iterations(attribute, estimate, wanted.services)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
-from ldpbeam.estimators import ESTIMATORS, check
+from ldpbeam.estimators import check, registered_estimators
 from ldpbeam.mechanisms import Mechanism, SampledCoordinate, build_mechanism
 from ldpbeam.schemas.study.models import (
     AttributeModel,
@@ -168,7 +168,7 @@ def _joined(model: AttributeModel, group_users: bool) -> tuple[str, ...]:
     """The services whose reports some estimator wants joined by user, in the study's order."""
     joined: dict[str, None] = {}
     for wanted in model.estimates.values():
-        estimator = ESTIMATORS.get(wanted.estimator)
+        estimator = registered_estimators().get(wanted.estimator)
         if estimator is not None and estimator.joins and group_users:
             joined.update(dict.fromkeys(wanted.services or model.services))
     return tuple(service for service in model.services if service in joined)

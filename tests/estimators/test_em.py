@@ -13,11 +13,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from ldpbeam import ESTIMATORS, Attribute, Categories, Numeric, ServiceVersion, estimate
+from ldpbeam import Attribute, Categories, Numeric, ServiceVersion, estimate, registered_estimators
 from ldpbeam.channels import Channel, StackedChannel
 from ldpbeam.estimators.em import fit_channel
-from ldpbeam.estimators.estimate import distribution_moments
 from ldpbeam.estimators.iteration import maximise, smooth
+from ldpbeam.estimators.question import distribution_moments
 from ldpbeam.mechanisms import (
     Laplace,
     RandomisedResponse,
@@ -277,4 +277,4 @@ def test_no_reports_are_answered_with_a_warning(name: str) -> None:
     assert (found.estimator, found.reports, found.users) == (name, 0, 0)
     assert not found.converged
     assert found.warnings == ("no reports from these services",)
-    assert ESTIMATORS[name].name == name
+    assert registered_estimators()[name].name == name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import os
@@ -22,7 +23,6 @@ from apache_beam.internal.gcp import auth
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow import dataflow_runner
 
-from ldpbeam.mechanisms import registry
 from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.estimates import stages
 from ldpbeam.pipelines.graphs.batch import BatchJob
@@ -55,14 +55,23 @@ PLACE = (
     "--temp-location",
     "gs://bucket/tmp",
 )
+#: What a package of another person has: a mechanism, and an estimator.
 PLUGIN = {
     "setup.py": "from setuptools import setup\n"
     "setup(name='ldp-widened', version='1.5', py_modules=['ldp_widened'], install_requires=['ldpbeam'],\n"
-    "      entry_points={'ldpbeam.mechanisms': ['widened = ldp_widened:Widened']})\n",
-    "ldp_widened.py": "import dataclasses\nfrom ldpbeam.mechanisms import Piecewise\n\n\n"
+    "      entry_points={'ldpbeam.GROUP': ['widened = ldp_widened:Widened']})\n",
+}
+WIDENED = {
+    "mechanisms": "import dataclasses\nfrom ldpbeam.mechanisms import Piecewise\n\n\n"
     "@dataclasses.dataclass(frozen=True)\nclass Widened(Piecewise):\n"
     "    name = 'widened'\n    summary = 'as another package ships it'\n",
+    "estimators": "from ldpbeam.estimators import Estimate, Estimator, Question, registered_estimators\n\n"
+    "ivw = registered_estimators()['ivw']\n"
+    "def widened(question: Question) -> Estimate:\n    return ivw.function(question)\n"
+    "Widened = Estimator('widened', 'as another package ships it', widened, ivw.check)\n",
 }
+#: What the study of the tests names in the place of which the package's own may stand.
+IN_PLACE_OF = {"mechanisms": "piecewise", "estimators": "ivw"}
 
 
 @pytest.fixture
@@ -311,7 +320,9 @@ def test_installed_code_is_staged_as_a_wheel(
         assert wheel.read(file) == (site / file).read_bytes()
 
 
+@pytest.mark.parametrize("group", ["mechanisms", "estimators"])
 def test_a_plugin_is_staged_after_the_code_that_it_adds_to(
+    group: str,
     google: GoogleServer,
     put_reports: Any,
     estimate: Any,
@@ -321,13 +332,15 @@ def test_a_plugin_is_staged_after_the_code_that_it_adds_to(
 ) -> None:
     project = tmp_path / "project"
     project.mkdir()
-    for file, text in PLUGIN.items():
-        (project / file).write_text(text)
+    registry = importlib.import_module(f"ldpbeam.{group}.registry")
+    for file, text in {**PLUGIN, "ldp_widened.py": WIDENED[group]}.items():
+        (project / file).write_text(text.replace("GROUP", group))
+    monkeypatch.delitem(sys.modules, "ldp_widened", raising=False)
     monkeypatch.syspath_prepend(pip_install(project, tmp_path / "site"))
     monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
     registry._load_plugins.cache_clear()
     try:
-        study.write_text(study.read_text().replace("piecewise", "widened"))
+        study.write_text(study.read_text().replace(IN_PLACE_OF[group], "widened"))
         put_reports(study.read_text())
         ran = estimate()
     finally:
@@ -335,7 +348,7 @@ def test_a_plugin_is_staged_after_the_code_that_it_adds_to(
     packages = ("ldpbeam-0.1.0.tar.gz", "ldp_widened-1.5-py3-none-any.whl")
     staged = check_submission(google, ran, *packages)
     wheel = zipfile.ZipFile(io.BytesIO(staged[packages[1]]))
-    assert wheel.read("ldp_widened.py").decode() == PLUGIN["ldp_widened.py"]
+    assert wheel.read("ldp_widened.py").decode() == WIDENED[group]
     assert b"widened = ldp_widened:Widened" in wheel.read("ldp_widened-1.5.dist-info/entry_points.txt")
 
 

@@ -1,4 +1,4 @@
-"""A package that is installed and broken costs its own mechanisms and a warning, and nothing else."""
+"""A package that is installed and broken costs its own part and a warning, and nothing else."""
 
 from __future__ import annotations
 
@@ -10,30 +10,59 @@ from pathlib import Path
 
 import pytest
 
-#: What the modules of some packages do when they are imported, by package.
-BROKEN = {
+#: What the modules of some packages do when they are imported, by package; either kind of plug-in may.
+ANY = {
     "needs-more": "import a_module_that_is_not_there",
     "raises": "raise ZeroDivisionError('half a plugin')",
     "exits": "import sys\nsys.exit('bye')",
-    "not-a-mechanism": "fair = 7",
+    "of-no-kind": "fair = 7",
     "no-such-name": "",
-    "half-registered": "from ldpbeam.mechanisms import register\nfrom ldpbeam import mechanisms\n"
-    "class Half(mechanisms.Laplace):\n    name = 'half'\nregister(Half)\nraise KeyError('later')",
 }
-WORKS = "from ldpbeam import mechanisms\nclass fair(mechanisms.Laplace):\n    name = 'fair_coin'\n"
+BROKEN = {
+    "mechanism": {
+        **ANY,
+        "half-registered": "from ldpbeam import mechanisms\n"
+        "class Half(mechanisms.Laplace):\n    name = 'half'\n"
+        "mechanisms.register(Half)\nraise KeyError('later')",
+    },
+    "estimator": {
+        **ANY,
+        "half-registered": "from ldpbeam import estimators as e\n"
+        "mr = e.registered_estimators()['mr']\n"
+        "e.register(e.Estimator('half', 'half', mr.function, mr.check))\nraise KeyError('later')",
+        "untyped-option": "from ldpbeam import estimators as e\n"
+        "def function(question, *, often=1): ...\n"
+        "fair = e.Estimator('half', 'half', function, function)",
+    },
+}
+WORKS = {
+    "mechanism": "from ldpbeam import mechanisms\nclass fair(mechanisms.Laplace):\n    name = 'fair_coin'\n",
+    "estimator": "from ldpbeam import estimators as e\n"
+    "def function(question, *, often: int = 1): ...\n"
+    "fair = e.Estimator('fair_coin', 'fair', function, lambda attribute, services: None)\n",
+}
+#: A name in the study of the tests that each kind of plug-in may have instead.
+NAMED = {"mechanism": "piecewise", "estimator": "ivw"}
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(params=["mechanism", "estimator"])
+def kind(request: pytest.FixtureRequest) -> str:
+    kind: str = request.param
+    return kind
 
 
 @pytest.fixture
-def ldpbeam(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def ldpbeam(tmp_path: Path, kind: str) -> Run:
     """Runs the command where these packages, and one that works, are installed."""
     site = tmp_path / "site"
-    for package, code in {**BROKEN, "works": WORKS}.items():
+    for package, code in {**BROKEN[kind], "works": WORKS[kind]}.items():
         module = package.replace("-", "_")
         about = site / f"{module}-1.0.dist-info"
         about.mkdir(parents=True)
         (site / f"{module}_code.py").write_text(code + "\n")
         (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-        (about / "entry_points.txt").write_text(f"[ldpbeam.mechanisms]\n{module} = {module}_code:fair\n")
+        (about / "entry_points.txt").write_text(f"[ldpbeam.{kind}s]\n{module} = {module}_code:fair\n")
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -48,18 +77,18 @@ def ldpbeam(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 
 def test_every_broken_package_is_named_once_and_all_else_goes_on(
-    ldpbeam: Callable[..., subprocess.CompletedProcess[str]], small_text: str, tmp_path: Path
+    ldpbeam: Run, kind: str, small_text: str, tmp_path: Path
 ) -> None:
-    ran = ldpbeam("mechanisms")
+    ran = ldpbeam(f"{kind}s")
     assert ran.returncode == 0, ran.stderr
     listed = [line.split()[0] for line in ran.stdout.splitlines()]
-    assert {"grr", "square_wave", "fair_coin"} <= set(listed)
+    assert {NAMED[kind], "fair_coin"} <= set(listed)
     assert "half" not in listed
     warnings = ran.stderr.splitlines()
-    assert len(warnings) == len(BROKEN)
-    for package in BROKEN:
+    assert len(warnings) == len(BROKEN[kind])
+    for package in BROKEN[kind]:
         (warning,) = [line for line in warnings if f"of the installed package {package} " in line]
-        assert warning.startswith("ldpbeam: warning: the mechanism '")
+        assert warning.startswith(f"ldpbeam: warning: the {kind} '")
     for problem in ("ModuleNotFoundError: No module named 'a_module", "ZeroDivisionError: half a plugin"):
         assert problem in ran.stderr
 
@@ -69,12 +98,13 @@ def test_every_broken_package_is_named_once_and_all_else_goes_on(
     assert ran.stdout.startswith("1. Study 'small'")
 
 
-def test_a_study_that_uses_a_broken_packages_mechanism_says_why_it_is_unknown(
-    ldpbeam: Callable[..., subprocess.CompletedProcess[str]], small_text: str, tmp_path: Path
+def test_a_study_that_uses_a_broken_packages_plug_in_says_why_it_is_unknown(
+    ldpbeam: Run, kind: str, small_text: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "study.yaml").write_text(small_text.replace("piecewise", "raises"))
+    assert NAMED[kind] in small_text
+    (tmp_path / "study.yaml").write_text(small_text.replace(NAMED[kind], "raises"))
     ran = ldpbeam("explain", "--study", tmp_path / "study.yaml")
     assert ran.returncode == 2
     (error,) = [line for line in ran.stderr.splitlines() if not line.startswith("ldpbeam: warning: ")]
-    assert "unknown mechanism 'raises'" in error
+    assert f"unknown {kind} 'raises'" in error
     assert "the installed package raises cannot be used (ZeroDivisionError: half a plugin)" in error

@@ -178,12 +178,16 @@ def test_a_package_that_no_wheel_was_of_is_refused(folder: Path, tmp_path: Path)
         wheels.wheel_of(Distribution.at(about), folder)
 
 
+@pytest.mark.parametrize("group", wheels.PLUGIN_GROUPS)
 def test_a_plugin_is_found_by_its_entry_point(
-    installed: Callable[..., Distribution], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    group: str, installed: Callable[..., Distribution], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = [package.name for package in wheels.plugins()]
     assert "ldpbeam" not in before
-    installed({"fair_coin.py": MODULE}, entry_points_txt=POINT + "unfair = fair_coin:Unfair\n")
+    installed(
+        {"fair_coin.py": MODULE},
+        entry_points_txt=f"[{group}]\nfair = fair_coin:Fair\nunfair = fair_coin:Unfair\n",
+    )
     monkeypatch.syspath_prepend(tmp_path / "site")
     assert [package.name for package in wheels.plugins()] == sorted([*before, "fair-coin"])
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, Integers, KeyValues
-from ldpbeam.estimators.estimate import Estimate, Question
+from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism
 from ldpbeam.mechanisms.key_values.privkv import PrivKV
 

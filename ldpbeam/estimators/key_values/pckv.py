@@ -13,15 +13,19 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.channels import DenseChannel
 from ldpbeam.domains import bucket_midpoints
 from ldpbeam.estimators.em import convergence_warnings, fit_channel
-from ldpbeam.estimators.estimate import Estimate, Question
+from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.key_values.key_value import answer_keys, check_key_value, mechanism_of
 from ldpbeam.estimators.mixture_reduction.merging import reduce_mixture
 from ldpbeam.estimators.mixture_reduction.neighbours import Windows, bootstrap
+from ldpbeam.estimators.options import AboveZero, Iterations, Share
+from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms.key_values.pckv import PaddedKeyValueMechanism
 from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM
 
 
-def pckv_em(question: Question, *, tolerance: float = 1e-3, max_iterations: int = 10_000) -> Estimate:
+def pckv_em(
+    question: Question, *, tolerance: AboveZero = 1e-3, max_iterations: Iterations = 10_000
+) -> Estimate:
     """EM over what a person drew: a key with a sign (or a value bucket, for PCKV-PM), or no key.
 
     PCKV-GRR's likelihood is that of whole reports. For PCKV-UE and PCKV-PM it is a composite one, of single
@@ -70,10 +74,10 @@ def pckv_em(question: Question, *, tolerance: float = 1e-3, max_iterations: int 
 def pckv_mr(
     question: Question,
     *,
-    deviations: float = 2.0,
-    keep: float = 0.25,
-    tolerance: float = 1e-3,
-    max_iterations: int = 10_000,
+    deviations: AboveZero = 2.0,
+    keep: Share = 0.25,
+    tolerance: AboveZero = 1e-3,
+    max_iterations: Iterations = 10_000,
 ) -> Estimate:
     """PCKV-MR: the mechanism's own frequencies, and means by mixture reduction key by key.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, Integers
-from ldpbeam.estimators.estimate import Estimate, Progress, Question
+from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.key_values.key_value import (
     answer_keys,
     check_key_value,
@@ -19,6 +19,8 @@ from ldpbeam.estimators.key_values.key_value import (
     own_estimates,
     unreported,
 )
+from ldpbeam.estimators.options import AboveZero, Iterations
+from ldpbeam.estimators.question import Progress, Question
 from ldpbeam.mechanisms.key_values.mechanism import shares_of
 from ldpbeam.mechanisms.key_values.privkv import ABSENT, MINUS, PLUS, PrivKV, PrivKVM
 
@@ -146,7 +148,9 @@ def _edge_roots(c: float, q1: float, n0: Floats, same: Floats, opposite: Floats)
     )
 
 
-def privkv_em(question: Question, *, precision: float = 1e-4, max_iterations: int = 10_000) -> Estimate:
+def privkv_em(
+    question: Question, *, precision: AboveZero = 1e-4, max_iterations: Iterations = 10_000
+) -> Estimate:
     """PrivKV-EM as published: EM per key on its three counts (PrivKV-EM paper, Algorithm 1).
 
     Four states a key, three kinds of reports: the likelihood does not identify the states, and the uniform

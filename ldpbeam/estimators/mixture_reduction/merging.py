@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,11 +13,12 @@ from numpy.typing import ArrayLike
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.em import products
-from ldpbeam.estimators.estimate import Progress
 from ldpbeam.estimators.iteration import Fit, accelerate, maximise
+from ldpbeam.estimators.question import Progress
 
 #: Which categories a step merges.
-STRATEGIES = ("halving", "greedy", "pool")
+Strategy = Literal["halving", "greedy", "pool"]
+STRATEGIES: tuple[str, ...] = get_args(Strategy)
 
 #: Weights, value buckets of each component, and how many components may become one, to those which shall;
 #: fewer than two of them end the reduction.
