@@ -1,1 +1,1 @@
-"""What a person starts: ``estimate``, ``perturb``, ``explain``, ``schema``, and lists of what there is."""
+"""The commands of ``ldpbeam``, the pipelines that they run, and the estimates made from their results."""

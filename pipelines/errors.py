@@ -1,4 +1,4 @@
-"""What ends a command: a person's mistake is one message and an exit code, never a traceback."""
+"""How a command ends: a user's mistake is one message and an exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ import re
 
 #: The command did what was asked.
 DONE = 0
-#: Something was asked that cannot be: nothing was started, or nothing was written.
+#: The command could not do what was asked: it started nothing, or wrote nothing.
 WRONG = 2
-#: Outputs are written, but more of the input was bad than allowed, or files of it were damaged.
+#: Outputs are written, but more of the input was bad than allowed, or input files were damaged.
 WITH_CARE = 3
 #: The command was interrupted with Ctrl-C, as shells number it.
 INTERRUPTED = 130
 
 
-#: Of what an engine says of its failure, the end has the reason.
+#: Characters of an engine's error message that are shown: the reason is at its end.
 _MOST_CHARACTERS = 2000
 
 
 def end_of(error: Exception) -> str:
-    """What an engine said of its failure, as much of the end as a person reads."""
+    """The last 2,000 characters of an engine's error message."""
     return str(error).strip()[-_MOST_CHARACTERS:]
 
 
-#: What the machine refuses to any program, however correct it is.
+#: Errors of the machine (memory, files, network), which a correct program can meet.
 OF_THE_MACHINE = (MemoryError, RecursionError, OSError)
 _NAMES = [
     "BeamIOError",
     *(n for n, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, OF_THE_MACHINE)),
 ]
-#: The last line of a traceback, as an engine hands it on from a worker: the error's name and what it says.
+#: The last line of a worker's traceback in an engine's message: the name of the error and its text.
 _LAST_LINE = re.compile(
     rf"^(?:RuntimeError: )?(?:[\w.]+\.)?({'|'.join(_NAMES)})(?:: (.*?))?(?: \[while running '[^\n]*'\])?$",
     re.MULTILINE,
@@ -38,11 +38,12 @@ _LAST_LINE = re.compile(
 
 
 def machine_problem(error: BaseException) -> str | None:
-    """What the machine refused, in one sentence; None where the error is another.
+    """One sentence on an error of the machine; None if the error is of another kind.
 
-    An engine wraps what its workers raise: in an error of which the worker's is the context, or in text.
+    An engine wraps the errors of its workers: it makes the worker's error the context of its own, or quotes
+    its traceback as text.
     """
-    # Only from what Beam wrapped: a bug in the handling of an error is a bug.
+    # Only errors that Beam wrapped: any other context is an error that our own code was handling.
     while "[while running '" in str(error) and error.__context__ is not None:
         error = error.__context__
     if isinstance(error, OF_THE_MACHINE):
@@ -52,7 +53,7 @@ def machine_problem(error: BaseException) -> str | None:
 
 
 def _said_by(error: BaseException) -> str:
-    # Beam's own error has those of each file.
+    # A BeamIOError holds one error for each file.
     details = getattr(error, "exception_details", None)
     return "; ".join(f"{path}: {cause}" for path, cause in details.items()) if details else str(error)
 
@@ -69,4 +70,4 @@ def _sentence(name: str, said: str) -> str:
 
 
 class UserError(Exception):
-    """A mistake of the person who started the command; its text says what, where and what to do."""
+    """A mistake of the user; its text says what is wrong, where, and what to do."""

@@ -19,12 +19,12 @@ from ldpbeam.schemas.study.models import StudyModel
 from ldpbeam.schemas.study.yaml_file import StudyError
 
 _PYTHONS_OWN = warnings.formatwarning
-#: A mistake may take several lines.
+#: The characters that an error message keeps as they are: it may have several lines.
 _LINES = "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; gives its exit code."""
+    """Run one command of ``ldpbeam`` and return its exit code (:mod:`ldpbeam.pipelines.errors`)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     commands: dict[str, tuple[Callable[[Parser, list[str]], int], str]] = {
         "perturb": (_perturb, "what clients would send, as files of reports"),
@@ -48,9 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"ldpbeam {metadata.version('ldpbeam')}")
         return DONE
     name, *rest = given
-    # Beam and what it imports say much that is nobody's concern here.
+    # Beam and its dependencies log much that a user does not need.
     logging.getLogger().setLevel(logging.ERROR)
-    # A worker's error comes back to who runs the pipeline, and is told there.
+    # A worker's error is raised again where the pipeline is run, and printed there.
     for worker in ("common", "worker.sdk_worker"):
         logging.getLogger(f"apache_beam.runners.{worker}").setLevel(logging.CRITICAL)
     warnings.filterwarnings("ignore", "Possible nested set", FutureWarning)
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"ldpbeam: {shown(str(error), keep=_LINES)}", file=sys.stderr)
         return WRONG
     except KeyboardInterrupt:
-        # After the terminal's ^C.
+        # The line end comes first because the terminal has printed ^C.
         print(f"\nldpbeam: {name} was interrupted; the same command starts it again", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
@@ -88,7 +88,7 @@ def _formatted(message: Warning | str, category: type[Warning], *where: Any, **l
 
 
 def _perturb(parser: Parser, arguments: list[str]) -> int:
-    # Imported where they are needed: Beam takes a second, and --help should not.
+    # Imported here because importing Beam takes a second, and ldpbeam --help should not.
     from ldpbeam.pipelines.commands.perturb import perturb_command
 
     return perturb_command(parser, arguments)

@@ -1,19 +1,19 @@
-"""Text that may hold anything, as a terminal shows it."""
+"""Untrusted text, escaped so that a terminal shows it safely."""
 
 from __future__ import annotations
 
 import unicodedata
 
-#: Marks that turn the direction of the text after them, and so can make it look like another.
+#: Marks that change the direction of the text after them, so that it can look like other text.
 _TURNING = {*"\u061c\u200e\u200f", *map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A)))}
 
 
 def shown(text: str, keep: str = "") -> str:
-    """Text in which control characters, line ends and halves of characters are escaped as in Python.
+    """Escape control characters, line ends, direction marks and lone surrogates, as Python does.
 
     Args:
-        text: from a report, a study or a file's name.
-        keep: characters that stay as they are.
+        text: text from a report, a study or a file's name.
+        keep: the characters that stay as they are.
     """
     return "".join(
         letter

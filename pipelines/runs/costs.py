@@ -1,4 +1,4 @@
-"""What of a study takes minutes or hours, said before it starts: counted in operations, not measured."""
+"""Warnings about the parts of a study that take minutes or hours, from counts of operations."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms.categories.local_hashing import LocalHashing
 from ldpbeam.study import Study, attribute_of
 
-#: Hashes that one core of 2026 makes a second, and those that it looks up in a table.
+#: Hashes per second that one core of 2026 computes, and those that it looks up in a table.
 HASHES_PER_SECOND, LOOKUPS_PER_SECOND = 1e8, 4e8
-#: Less is not worth a word: seconds for a million reports, and for a thousand iterations.
+#: Seconds for a million reports, or for a thousand iterations, from which a warning is given.
 _SECONDS = 300.0
 
 
 def slow_parts(study: Study) -> Iterator[str]:
-    """A sentence for each service and estimate whose work grows beyond minutes."""
+    """One sentence for each service and each estimate that needs more than five minutes of one core."""
     for name in study.estimated:
         attribute = study.attribute(name)
         yield from _tallies(attribute)
@@ -46,7 +46,7 @@ def _iterations(attribute: Attribute, estimate: str, services: tuple[str, ...]) 
         for mechanism in mechanisms
         if isinstance(mechanism, LocalHashing) and mechanism.seeds != "any"
     )
-    # An iteration goes over the table twice: forward and back.
+    # Each iteration passes over the table twice: forward and back.
     seconds = 2.0 * entries / LOOKUPS_PER_SECOND
     if 1000 * seconds >= _SECONDS:
         yield (

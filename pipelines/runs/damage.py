@@ -1,4 +1,4 @@
-"""What damaged input does to a bounded run: it ends without estimates, or they are marked as incomplete."""
+"""Damaged input in a batch run: the run ends without estimates, or marks its estimates as incomplete."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from ldpbeam.pipelines.runs.output import (
 from ldpbeam.transforms.outputs.write import opened, write_window
 from ldpbeam.transforms.sources.read import DAMAGE
 
-#: So many damaged files are named, each with the first damage found in it.
+#: The error message names at most this many damaged files, each with the first damage in it.
 MOST_NAMED = 10
 
 
 def stop_for_damage(job: BatchJob, damaged_files: int) -> NoReturn:
-    """End a run whose input turned out to be damaged, and leave nothing that could be taken for its result.
+    """End a run that found damaged input, and delete its snapshots and its estimates.
 
     Args:
-        job: the run, whose pipeline has ended.
+        job: the run; its pipeline has finished.
         damaged_files: how many files were damaged.
 
     Raises:
-        UserError: naming the first of the files, the places and the problems.
+        UserError: always; it names the first damaged files, with the place and the problem in each.
     """
     delete([entry.path for entry in files_in(job.path(STATISTICS), "*.avro")])
     delete([job.path(WORKER_ESTIMATES)])
@@ -52,7 +52,7 @@ def stop_for_damage(job: BatchJob, damaged_files: int) -> NoReturn:
 
 
 def _sentences(job: BatchJob) -> Iterator[str]:
-    """A sentence for each damaged file, in the order of their names."""
+    """One sentence for each damaged file with its first damage, ordered by path."""
     formats = {file.path: file.format for file in job.files}
     first: dict[str, tuple[int, str]] = {}
     for name in names_in(job.path(DEAD_LETTERS), "*.avro"):
@@ -67,7 +67,7 @@ def _sentences(job: BatchJob) -> Iterator[str]:
 
 
 def mark_incomplete(job: BatchJob) -> None:
-    """Mark every snapshot: which windows the lost reports belonged to is not known."""
+    """Mark every snapshot of a run as incomplete, since any window may have lost reports."""
     for name in names_in(job.path(STATISTICS), "*.avro"):
         snapshots = [
             dataclasses.replace(snapshot, complete=False)

@@ -1,8 +1,8 @@
 """One run per output folder at a time; runs that may share a folder share its lock.
 
-On a local file system this is a lock of the kernel on a file in the folder, which ends with the process that
-holds it, however that ends. Object stores have no locks: there a run leaves a marker, renews it, and looks
-for markers of others.
+On a local file system a run takes a kernel lock on a file in the folder. The kernel releases it when the
+process ends, however it ends. Object stores have no locks: there a run writes a marker file, renews it, and
+looks for the markers of other runs.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from ldpbeam.transforms.sources.files import literal
 
 LOCK = ".lock"
 _ALONE, _SHARED = f"{LOCK}.alone.", f"{LOCK}.shared."
-#: Seconds between two renewals of a marker, and from when on one that was not renewed says nothing.
+#: Seconds between two renewals of a marker, and the age in seconds from which a marker is ignored.
 RENEWED_SECONDS, STALE_SECONDS = 60.0, 300.0
-#: What file systems without locks say.
+#: The error numbers of file systems without locks.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 class GoneError(UserError):
-    """An output folder is not the one any more that a run locked."""
+    """The output folder that a run locked was deleted, moved or replaced."""
 
 
 class Held(Protocol):
-    """A folder that is held."""
+    """The lock on an output folder, while a run holds it."""
 
     def check(self) -> None:
-        """See that the folder is still the one that was locked.
+        """Check that the folder is still the one that was locked.
 
         Raises:
             GoneError: if it was deleted, moved or replaced.
@@ -46,22 +46,25 @@ class Held(Protocol):
 
 
 def is_lock(name: str) -> bool:
-    """Whether a file of this name is a lock, and no output."""
+    """Whether a file of this name is a lock or a marker, and so not an output."""
     return name.startswith((LOCK, f".{LOCK}"))
 
 
 @contextlib.contextmanager
 def locked(folder: str, *, alone: bool, wait: bool = False) -> Iterator[Held]:
-    """Hold an output folder, which is made where it is not there.
+    """Hold the lock of an output folder; the folder is created if it does not exist.
 
     Args:
-        folder: it.
-        alone: whether nobody else may hold it meanwhile.
-        wait: whether to wait for who holds it; not on object stores.
+        folder: the output folder, a local path or a URL of an object store.
+        alone: whether this run excludes all others; if not, runs that do not ask for this share the lock.
+        wait: whether to wait until others release the lock; ignored on object stores.
+
+    Yields:
+        The lock, whose ``check`` raises :class:`GoneError` if the folder was deleted meanwhile.
 
     Raises:
-        UserError: if another run holds it.
-        OSError: if the folder cannot be made, or written to.
+        UserError: if another run holds the lock.
+        OSError: if the folder cannot be created or written to.
     """
     make_folder(folder)
     if "://" in folder:
@@ -86,13 +89,13 @@ def locked(folder: str, *, alone: bool, wait: bool = False) -> Iterator[Held]:
             return
         if _is_there(path, file):
             break
-        # Its last holder has just removed it.
+        # The last holder of this lock file has just deleted it: try again with a new file.
         os.close(file)
     try:
         yield _Lock(folder, path, file)
     finally:
         with contextlib.suppress(OSError):
-            # The last one removes it; others still share it.
+            # The last holder deletes the file; this fails while others share the lock.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_there(path, file):
                 os.unlink(path)  # noqa: PTH108
@@ -111,7 +114,7 @@ def _gone(folder: str) -> str:
 
 
 def _is_there(path: str, file: int) -> bool:
-    """Whether a path still leads to an open file."""
+    """Whether a path still names this open file."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(file))  # noqa: PTH116
     except (FileNotFoundError, NotADirectoryError):
@@ -135,14 +138,14 @@ def _marked(folder: str, alone: bool) -> Iterator[Held]:
 
     def renew() -> None:
         while not done.wait(RENEWED_SECONDS):
-            # A store that is out of reach now is reached next time.
+            # If the store cannot be reached now, the next renewal tries again.
             with contextlib.suppress(Exception):
                 if FileSystems.exists(own):
                     write_bytes(own, b"")
 
     thread = threading.Thread(target=renew, daemon=True)
     try:
-        # Each writes before it looks: of two at once at least one sees the other.
+        # Each run writes its marker before it looks: of two that start together, at least one sees the other.
         if _others(folder, own, alone):
             raise UserError(f"{_taken(folder)}; a run that was killed is forgotten after 5 minutes")
         thread.start()
@@ -156,9 +159,9 @@ def _marked(folder: str, alone: bool) -> Iterator[Held]:
 
 
 def _others(folder: str, own: str, alone: bool) -> list[str]:
-    """The markers of others beside which a run may not write."""
+    """The paths of markers of other runs that exclude this run; stale markers are left out."""
     pattern = FileSystems.join(literal(folder), f"{f'{LOCK}.' if alone else _ALONE}*")
-    # Both times are by the store's clock.
+    # Both times come from the clock of the store.
     updated = {
         entry.path: entry.last_updated_in_seconds for entry in FileSystems.match([pattern])[0].metadata_list
     }

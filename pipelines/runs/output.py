@@ -1,4 +1,4 @@
-"""The output folder of a run: whose it is, what lies in it, and what it may replace."""
+"""The output folder of a run: which run owns it, which files it holds, and which files a run may replace."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ SCHEDULED = "scheduled"
 
 @dataclass(frozen=True)
 class Output:
-    """Where a run writes.
+    """The study, the output folder and the name of a run.
 
     Attributes:
-        study: what is estimated.
+        study: the study that is estimated.
         output: the folder of the outputs.
-        run: the run's name, in every snapshot and estimate.
+        run: the run's name, which every snapshot and estimate carries.
     """
 
     study: Study
@@ -51,16 +51,16 @@ class Output:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What stands in ``run.json`` of whose outputs these are."""
+        """The fields of ``run.json`` that identify the run and its study."""
         return {"run": self.run, "study": self.study.name, "study_fingerprint": self.study.fingerprint}
 
 
 @contextlib.contextmanager
 def named_in_errors(output: str) -> Iterator[None]:
-    """What goes wrong inside is told of the output folder.
+    """Turn errors of the file system inside the block into messages about ``--output``.
 
     Raises:
-        UserError: likewise.
+        UserError: for a BeamIOError, OSError or ValueError inside; it names the output folder.
     """
     try:
         yield
@@ -69,31 +69,31 @@ def named_in_errors(output: str) -> Iterator[None]:
 
 
 def files_in(folder: str, pattern: str) -> list[Any]:
-    """What a folder holds of a pattern; the folder's own name may look like one."""
+    """Beam's metadata of the files in a folder that match a pattern; the folder's name is taken literally."""
     place = FileSystems.join(files.literal(folder), pattern)
     found: list[Any] = FileSystems.match([place])[0].metadata_list
     return found
 
 
 def write_json(path: str, found: object) -> None:
-    """Something as JSON, a whole file at once."""
+    """Write a value as JSON; the file appears whole or not at all."""
     write_bytes(path, json.dumps(found, indent=2).encode() + b"\n")
 
 
 def check_output(job: Output, overwrite: bool, scheduled: bool = False) -> str | None:
-    """See that the output folder can be this run's.
+    """Check that a run may write to its output folder.
 
     Args:
         job: the run.
-        overwrite: whether outputs of other runs may be replaced.
-        scheduled: whether the folder is to be shared with other scheduled runs of the study.
+        overwrite: whether the run may replace outputs of other runs.
+        scheduled: whether the run shares the folder with other scheduled runs of the study.
 
     Returns:
-        The name of the run it belongs to, which scheduled runs have in common; None if it is nobody's yet, or
-        another's outputs are to be replaced.
+        The name of the run that owns the folder; scheduled runs of a study share a name. None if no run
+        owns it yet, or if the outputs of another run are to be replaced.
 
     Raises:
-        UserError: if it holds another run's outputs, or files that no run wrote, or cannot be.
+        UserError: if the folder holds another run's outputs or files that no run wrote, or cannot be used.
     """
     place = f"--output {job.output or repr(job.output)}"
     with named_in_errors(job.output):
@@ -110,7 +110,7 @@ def check_output(job: Output, overwrite: bool, scheduled: bool = False) -> str |
             f"{place}: it holds {_holds(before, job, scheduled)}; name another folder, or replace them with "
             "--overwrite"
         )
-    # A run that begins at the same moment is about to leave its mark.
+    # Ignored: locks, and the run.json that a run starting at the same moment is writing.
     if any(not _name(entry).startswith(f".{RUN}.") and not is_lock(_name(entry)) for entry in entries):
         raise UserError(
             f"{place}: the folder is not empty, and not written by ldpbeam estimate; name another one, or "
@@ -139,7 +139,7 @@ def _holds(before: Mapping[str, Any], job: Output, scheduled: bool) -> str:
 
 
 def _mark(job: Output) -> dict[str, Any] | None:
-    """What the last run in the output folder said of itself; None if there was none, or nothing legible."""
+    """The ``run.json`` of the last run in the output folder; None if it is missing or malformed."""
     if not FileSystems.exists(job.path(RUN)):
         return None
     with contextlib.suppress(ValueError):
@@ -150,27 +150,28 @@ def _mark(job: Output) -> dict[str, Any] | None:
 
 @contextlib.contextmanager
 def claimed(job: Output, inputs: Sequence[str], overwrite: bool) -> Iterator[Held]:
-    """The output folder while a run writes to it alone.
+    """Hold the output folder for one run alone.
 
-    It is cleared of the last run's outputs first. ``run.json`` says whose it is, and whether all is there:
-    ``complete`` is false until then.
+    The last run's outputs are deleted first. ``run.json`` identifies the run; its field ``complete`` is false
+    until the block ends without an error.
 
     Raises:
-        UserError: if it cannot be this run's, another run writes there, or it was deleted meanwhile.
+        UserError: if this run may not use the folder, another run writes there, or the folder was deleted
+            meanwhile.
     """
     with held(job.output, alone=True) as place:
         check_output(job, overwrite)
         about = {**job.about, "input": list(inputs)}
         with named_in_errors(job.output):
             clear(job)
-            # A run that was killed leaves them; nobody else writes here now.
+            # Runs that were killed leave half-written files; no other run writes here now.
             sweep([job.output, *map(job.path, (STATISTICS, DEAD_LETTERS))])
             write_json(job.path(RUN), {**about, "complete": False})
         try:
             yield place
             place.check()
         except BaseException as error:
-            # Ctrl-C, or a folder that was deleted: what is left would look like the outputs of a run.
+            # After Ctrl-C, or in a deleted folder, the files left would look like the outputs of a run.
             if isinstance(error, KeyboardInterrupt | GoneError):
                 clear(job)
             raise
@@ -179,10 +180,10 @@ def claimed(job: Output, inputs: Sequence[str], overwrite: bool) -> Iterator[Hel
 
 @contextlib.contextmanager
 def held(folder: str, *, alone: bool) -> Iterator[Held]:
-    """A lock on the output folder, made where it is not there.
+    """Hold the lock of the output folder; the folder is created if it does not exist.
 
     Raises:
-        UserError: if another run holds it, or it cannot be written to.
+        UserError: if another run holds the lock, or the folder cannot be created or written to.
     """
     with contextlib.ExitStack() as stack:
         with named_in_errors(folder):
@@ -193,7 +194,7 @@ def held(folder: str, *, alone: bool) -> Iterator[Held]:
 
 
 def clear(job: Output) -> None:
-    """Delete what runs, scheduled ones and others, have left in the folder."""
+    """Delete the outputs of earlier runs in the folder, scheduled or not; other files stay."""
     ours = [job.path(name) for name in (f"{ESTIMATES}.jsonl", f"{ESTIMATES}.avro", ACCOUNTING, LEDGER)]
     for folder, pattern in (
         (STATISTICS, "*.avro"),
@@ -207,30 +208,30 @@ def clear(job: Output) -> None:
 
 
 def sweep(folders: Sequence[str], own: str = "") -> None:
-    """Delete what workers that were killed left half written.
+    """Delete the files that killed workers left half written.
 
     Args:
-        folders: where the run wrote, which has ended.
-        own: what the names of its files have in them, where others write to the same folders now.
+        folders: the folders that the run wrote to; its pipeline has finished.
+        own: text in the names of the run's files, where other runs write to the same folders now.
     """
     delete(
         [
             entry.path
             for folder in folders
             for entry in files_in(folder, f".*{own}*")
-            # The marker of a run in an object store ends like one.
+            # In an object store, the name of a run's marker looks like that of a half-written file.
             if half_written(_name(entry)) and not is_lock(_name(entry))
         ]
     )
 
 
 def delete(paths: Sequence[str]) -> None:
-    """Delete those of some files that are there."""
+    """Delete those of the files that exist."""
     FileSystems.delete([files.literal(path) for path in paths if FileSystems.exists(path)])
 
 
 def names_in(folder: str, pattern: str) -> list[str]:
-    """The names of a folder's files of a pattern, sorted."""
+    """The sorted names, without the folder, of the files in a folder that match a pattern."""
     return sorted(_name(entry) for entry in files_in(folder, pattern))
 
 
@@ -239,10 +240,10 @@ def _name(entry: Any) -> str:
 
 
 def snapshots_of(job: Output) -> Iterator[Snapshot]:
-    """The snapshots the stream wrote.
+    """The snapshots that a run wrote, file by file in the order of their names.
 
     Raises:
-        UserError: if a file of them is damaged.
+        UserError: if one of the files is damaged.
     """
     for name in names_in(job.path(STATISTICS), "*.avro"):
         yield from snapshots_in(job.path(STATISTICS, name))
@@ -252,7 +253,7 @@ def snapshots_in(path: str) -> Iterator[Snapshot]:
     """The snapshots in a file.
 
     Raises:
-        UserError: if it cannot be read, is damaged, or of another kind; it names the file.
+        UserError: if the file cannot be read, is damaged, or holds no snapshots; it names the file.
     """
     try:
         with opened(path) as stream:

@@ -1,8 +1,8 @@
 """Scheduled runs: many runs of one study share an output folder, and each replaces the windows of its span.
 
-A run is made in a hidden folder of its own, laid out as any other run's, and moved into place when it is
-whole. So a run that fails leaves the folder as it was, two runs do not see each other's halves, and what is
-left of a run that was killed while it moved is whole files: the same run again moves the rest.
+A run writes into a hidden folder of its own, laid out as any other run's, and moves the files into place
+when all are written. So a run that fails leaves the shared folder as it was, and no run sees half of another.
+A run that was killed while it moved leaves whole files only; the same run, started again, moves the rest.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ from ldpbeam.windows import EVERYTHING, Span
 
 @dataclass(frozen=True)
 class Scheduled(Output):
-    """A scheduled run; ``output`` is the folder that it shares.
+    """A scheduled run; ``output`` is the folder that it shares with others.
 
     Attributes:
-        span: of the windows it estimates.
-        inputs: what it reads, as absolute names or patterns.
-        token: tells the folder in which it is made from those of all other runs.
+        span: the event times of the windows that it estimates.
+        inputs: the files that it reads, as absolute names or patterns.
+        token: makes the name of the run's hidden folder unique.
     """
 
     span: Span = EVERYTHING
@@ -66,28 +66,28 @@ class Scheduled(Output):
 
     @property
     def name(self) -> str:
-        """The span, as it stands in names of files."""
+        """The span, as file names spell it."""
         return span_name(self.span.start, self.span.stop)
 
     @property
     def made(self) -> Output:
-        """Where the run is made, seen by nobody else."""
+        """The run's hidden folder, where it writes until all is written."""
         return Output(self.study, self.path(f".{self.name}.{self.token}"), self.run)
 
     @property
     def own(self) -> Output:
-        """What the run does not share."""
+        """The run's own folder, for the files that it does not share: dead letters, accounting, ledger."""
         return Output(self.study, self.path(RUNS, self.name), self.run)
 
 
 @contextmanager
 def claimed_shared(job: Scheduled, overwrite: bool) -> Iterator[Held]:
-    """The output folder, shared with other scheduled runs, while a run is made and moved into place.
+    """Hold the output folder, shared with other scheduled runs, while a run writes and moves its files.
 
-    Whatever happens, the folder it is made in is gone in the end.
+    The run's hidden folder is deleted at the end, after an error too.
 
     Raises:
-        UserError: if it cannot be the folder of this run, or a run of another kind writes there.
+        UserError: if this run may not use the folder, or a run of another kind writes there.
     """
     replaces = overwrite and check_output(job, overwrite, scheduled=True) is None
     with held(job.output, alone=replaces) as place:
@@ -103,10 +103,10 @@ def claimed_shared(job: Scheduled, overwrite: bool) -> Iterator[Held]:
 
 
 def _claim_shared(job: Scheduled, overwrite: bool) -> None:
-    """Mark the folder as that of the study's scheduled runs, where it is not yet.
+    """Write the ``run.json`` that gives the folder to the study's scheduled runs, unless it is there already.
 
     Raises:
-        UserError: if it cannot be, or became another's since it was checked.
+        UserError: if this run may not use the folder, or another run took it since it was checked.
     """
     belongs = check_output(job, overwrite, scheduled=True)
     if belongs is not None and belongs != job.run:
@@ -124,14 +124,14 @@ def _claim_shared(job: Scheduled, overwrite: bool) -> None:
 
 
 def publish(job: Scheduled, records: Sequence[Mapping[str, Any]]) -> None:
-    """Move a run that is whole into its place, while no other is moved.
+    """Move a run's files into place while no other run moves its own.
 
-    The order is such that ``run.json`` of the run, removed first and written last, says that all else of its
-    span is of one run.
+    ``run.json`` of the run is deleted first and written last: if it exists, all files of the span come from
+    one run.
 
     Args:
-        job: the run; its statistics, dead letters, accounting and ledger are in the folder it is made in.
-        records: its estimates, in their order.
+        job: the run; its statistics, dead letters, accounting and ledger are in its hidden folder.
+        records: its estimates, sorted by attribute and window.
     """
     _write_estimates(job.made, records)
     with _one_at_a_time(job):
@@ -140,7 +140,7 @@ def publish(job: Scheduled, records: Sequence[Mapping[str, Any]]) -> None:
 
 @contextmanager
 def _one_at_a_time(job: Scheduled) -> Iterator[None]:
-    """While a run changes what runs share; object stores have no lock to wait for."""
+    """Hold the lock on the files that runs share; in an object store there is none to wait for."""
     with nullcontext() if "://" in job.output else locked(job.path(RUNS), alone=True, wait=True):
         yield
 

@@ -1,4 +1,4 @@
-"""Runs of a stream share an output folder: whose it is, and what earlier runs left open."""
+"""Runs of a stream share an output folder: which study owns it, and which windows earlier runs left open."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.sources.journal import RUNS, STOP, OpenWindow, named_windows
 from ldpbeam.transforms.windows.panes import EARLY
 
-#: File systems take names of so many bytes; ours have a byte per character.
+#: File systems take names of at most this many bytes; ours are ASCII.
 MOST_CHARACTERS = 255
 #: In a run's folder: the windows that earlier runs left open.
 INCOMPLETE = "incomplete.json"
@@ -36,10 +36,10 @@ INCOMPLETE = "incomplete.json"
 
 @contextmanager
 def claimed_for_stream(job: StreamJob) -> Iterator[Held]:
-    """The output folder, shared with other streams of the study, while a run writes to it.
+    """Hold the output folder, shared with other streams of the study, while a run writes to it.
 
     Raises:
-        UserError: if it cannot be the folder of this run, a run of another kind writes there, or this one is
+        UserError: if this run may not use the folder, a run of another kind writes there, or this run is
             running already.
     """
     with held(job.output, alone=False) as place:
@@ -49,10 +49,10 @@ def claimed_for_stream(job: StreamJob) -> Iterator[Held]:
 
 
 def claim_for_stream(job: StreamJob) -> None:
-    """See that the output folder is a stream's of this study, or can be; make the run's folder in it.
+    """Check that the output folder is empty or holds streams of this study, and create the run's own folder.
 
     Raises:
-        UserError: if it holds something else, or cannot be written.
+        UserError: if the folder holds something else, cannot be written to, or a file's name is too long.
     """
     about = {"kind": "stream", "study": job.study.name, "study_fingerprint": job.study.fingerprint}
     with named_in_errors(job.output):
@@ -84,16 +84,16 @@ def claim_for_stream(job: StreamJob) -> None:
 
 
 def _file_names(job: StreamJob) -> list[str]:
-    """The longest names that files of the run may have, for each attribute."""
+    """The file name of a snapshot of each attribute, as long as the run's file names get."""
     window = (1, 2)
     return [snapshot_name(job.study.name, name, window, job.run) for name in job.study.estimated]
 
 
 def go_on(output: str, run: str) -> None:
-    """See that a run can be gone on with, and forget that it was asked to stop.
+    """Check that a run can be resumed, and withdraw the request that stopped it.
 
     Raises:
-        UserError: if there is none of this name.
+        UserError: if there is no run of this name.
     """
     with named_in_errors(output):
         if not FileSystems.exists(FileSystems.join(output, RUNS, run, RUN)):
@@ -102,15 +102,15 @@ def go_on(output: str, run: str) -> None:
 
 
 def incomplete_windows(study: Study, output: str, own: str = "") -> frozenset[OpenWindow]:
-    """The windows that earlier runs named as open and never said anything of, on time or late.
+    """The windows that earlier runs left open: in their journals, without an on-time or late pane.
 
     Args:
-        study: theirs.
-        output: their folder.
-        own: the run that goes on, and holds its own.
+        study: the study of the runs.
+        output: the folder that the runs share.
+        own: the run that is resumed, if any; its open windows are in its savepoint, so they are left out.
 
     Raises:
-        UserError: if what they left cannot be read.
+        UserError: if a journal or a snapshot cannot be read.
     """
     found: set[OpenWindow] = set()
     with named_in_errors(output):
@@ -126,7 +126,7 @@ def incomplete_windows(study: Study, output: str, own: str = "") -> frozenset[Op
 
 
 def _closed(study: Study, output: str, run: str, window: OpenWindow) -> bool:
-    """Whether a run wrote a pane of a window after it had closed."""
+    """Whether a run wrote an on-time or late pane of a window."""
     for attribute in study.estimated:
         name = snapshot_name(study.name, attribute, (window.start, window.end), run)
         path = FileSystems.join(output, STATISTICS, name)
@@ -138,7 +138,7 @@ def _closed(study: Study, output: str, run: str, window: OpenWindow) -> bool:
 
 
 def read_run_accounting(job: StreamJob) -> dict[str, Any]:
-    """The accounting of a run; all zeros where nothing came."""
+    """The accounting of a run; all counts are 0 if no report has come."""
     path = job.of_run(ACCOUNTING)
     found: dict[str, Any] = read_json(path) if FileSystems.exists(path) else dict(accounting([]))
     return found

@@ -1,4 +1,4 @@
-"""What is said of a stream while it runs, and how it is stopped, whether its workers are here or not."""
+"""Watching a stream while it runs, and stopping it, with workers in this process or elsewhere."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ldpbeam.transforms.sources.journal import ask_to_stop
 
 #: Seconds between two lines about the rate.
 RATE_SECONDS = 10.0
-#: What is said to who asks a second time to stop.
+#: What the command prints when the user asks a second time to stop.
 _LOST_HERE = (
     "ended before it could stop: reports in open windows that were acknowledged are lost, and the next run "
     "into this folder marks those windows incomplete"
@@ -40,13 +40,13 @@ _LOST_ELSEWHERE = "the job has been asked to stop, and does so without this comm
 
 
 def submit(pipeline: beam.Pipeline) -> str | None:
-    """Give a stream to an engine that runs on without this process.
+    """Submit a stream to an engine that runs it without this process.
 
     Returns:
-        The job's name there; None where none was started: in a dry run, and of a template.
+        The engine's name for the job; None if no job was started, as in a dry run and for a template.
 
     Raises:
-        UserError: if the engine refuses it.
+        UserError: if the engine refuses the job.
     """
     try:
         result = pipeline.run()
@@ -57,12 +57,14 @@ def submit(pipeline: beam.Pipeline) -> str | None:
 
 
 def run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> None:
-    """Run, show panes and the rate, and stop when asked to; when asked a second time, end this process.
+    """Run a stream until it ends; print its panes and its rate meanwhile.
+
+    The first SIGINT or SIGTERM asks the stream to stop. The second ends this process.
 
     Args:
-        pipeline: wired.
-        job: what it runs.
-        here: whether its workers are in this process; what others do is seen in the output folder.
+        pipeline: the pipeline that :func:`ldpbeam.pipelines.graphs.stream.build` wired.
+        job: the run that the pipeline was built from.
+        here: whether the workers are in this process; if not, the output folder shows what they do.
 
     Raises:
         UserError: if the engine fails.
@@ -111,7 +113,7 @@ def _panes_shown() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stopped_by(ask: Callable[[], None], lost: str) -> Iterator[None]:
-    """SIGTERM and SIGINT ask to stop; the second ends the process, with a sentence on what is lost."""
+    """Call ``ask`` at the first SIGTERM or SIGINT; at the second, print ``lost`` and end the process."""
     asked = False
 
     def stop(*_: object) -> None:
@@ -119,7 +121,7 @@ def _stopped_by(ask: Callable[[], None], lost: str) -> Iterator[None]:
         if asked:
             print(f"\nldpbeam: {lost}", file=sys.stderr, flush=True)
             sys.stdout.flush()
-            # Threads of the engine may hang, which is why somebody asks twice.
+            # Not sys.exit: it would wait for threads of the engine, and those may hang.
             os._exit(INTERRUPTED)
         asked = True
         ask()
@@ -133,7 +135,7 @@ def _stopped_by(ask: Callable[[], None], lost: str) -> Iterator[None]:
 
 
 def _keep_quiet_after(done: threading.Event) -> None:
-    """The engine's process ends before the threads that listen to it, which is no news."""
+    """Ignore errors of threads from ``done`` on: the engine ends before the threads that listen to it."""
 
     def say(failed: threading.ExceptHookArgs) -> None:
         if not done.is_set():
@@ -143,7 +145,7 @@ def _keep_quiet_after(done: threading.Event) -> None:
 
 
 def _tell_here(job: StreamJob, done: threading.Event) -> None:
-    """A line on the rate and the lag now and then, as long as anything comes."""
+    """Print the rate, the lag and the watermark every 10 seconds in which reports were read."""
     last, at = counts.read_here, time.monotonic()
     while not done.wait(RATE_SECONDS):
         now, reports = time.monotonic(), counts.read_here
@@ -157,11 +159,11 @@ def _tell_here(job: StreamJob, done: threading.Event) -> None:
 
 
 def _tell_elsewhere(job: StreamJob, done: threading.Event) -> None:
-    """Panes and the rate as the output folder has them."""
+    """Print panes and the rate every 10 seconds, from the files in the output folder."""
     last, at = 0, time.monotonic()
     told: dict[str, float] = {}
     while not done.wait(RATE_SECONDS):
-        # What cannot be seen now is seen next time.
+        # Files that cannot be read now are read next time.
         with contextlib.suppress(BeamIOError, OSError, ValueError):
             _tell_panes(job, told)
             now, reports = time.monotonic(), read_run_accounting(job)["in"]
@@ -173,7 +175,7 @@ def _tell_elsewhere(job: StreamJob, done: threading.Event) -> None:
 
 
 def _tell_panes(job: StreamJob, told: dict[str, float]) -> None:
-    """A line for each pane that was written since it was told of."""
+    """Print one line for each pane written since the last call; ``told`` maps paths to times printed."""
     for entry in files_in(job.path(ESTIMATES), f"*.{job.run}.jsonl"):
         written = entry.last_updated_in_seconds or 0.0
         if told.get(entry.path) != written:
