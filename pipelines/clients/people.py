@@ -1,4 +1,4 @@
-"""True values in a CSV file: for simulating clients, and for comparing estimates with the truth."""
+"""People and their true values from a CSV file, for simulated clients and for comparison with estimates."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ MOST_PEOPLE = 2**31
 
 @dataclass(frozen=True)
 class PeopleColumns:
-    """Which columns of a CSV file say what; None where it has none.
+    """The names of the columns of a CSV file; None for a column that the file does not have.
 
     Attributes:
-        value: the true value; a vector's coordinates are the columns of their names.
+        value: the true values; None for a vector, whose columns have the names of its coordinates.
         key: the key of each value, where a person has several rows.
-        user: who it is of.
-        time: when, RFC 3339 or epoch milliseconds.
-        weight: how many people a row stands for.
-        group: which group they belong to.
+        user: the user ids.
+        time: the event times, RFC 3339 or epoch milliseconds.
+        weight: how many people each row stands for, a whole number.
+        group: the group of each person.
     """
 
     value: str | None = None
@@ -47,13 +47,13 @@ class People:
     """People and their true values.
 
     Attributes:
-        values: by person: numbers in the attribute's unit, shape (n,); category indexes, shape (n,); pairs of
-            keys and values; or a matrix of coordinates in the attribute's unit, shape (n, coordinates).
-        users: their ids as text, None where the file has none.
-        times: epoch milliseconds, None where the file has none.
-        groups: their groups, None where the file has none.
-        skipped: rows without a usable value.
-        clipped: rows whose value lay outside the domain, and was clipped.
+        values: one entry per person: numbers in the attribute's unit, shape (n,); category indexes, shape
+            (n,); pairs of keys and values; or coordinates in the attribute's unit, shape (n, coordinates).
+        users: user ids as text, shape (n,); None if the file has none.
+        times: epoch milliseconds, shape (n,); None if the file has none.
+        groups: group names, shape (n,); None if the file has none.
+        skipped: how many rows had no usable value and were left out.
+        clipped: how many values lay outside the domain and were clipped to it.
     """
 
     values: NDArray[Any] | KeyValuePairs
@@ -65,15 +65,16 @@ class People:
 
     @property
     def count(self) -> int:
-        """How many they are."""
+        """The number of people."""
         return self.values.people if isinstance(self.values, KeyValuePairs) else len(self.values)
 
 
 def read_people(path: str, columns: PeopleColumns, domain: Domain) -> People:
-    """The people of a CSV file with a header line.
+    """Read people from a CSV file with a header line.
 
     Raises:
-        UserError: if there is no such file or column, or a time or weight that is none.
+        UserError: if the file or a column does not exist, no row has a usable value, a user id is missing, a
+            time or weight is malformed, or a person has the same key twice.
     """
     coordinates = list(domain.coordinates) if isinstance(domain, Vector) else []
     table = _table(path, [*(name for name in vars(columns).values() if name is not None), *coordinates])
@@ -123,7 +124,7 @@ def _people(
     skipped: int,
     clipped: int,
 ) -> People:
-    """People who stand in some rows of the file, one a row."""
+    """The people of chosen rows of the file, one person per row; a row may be chosen several times."""
     chosen = pa.array(rows)
 
     def optional(name: str | None) -> pa.Array | None:
@@ -143,7 +144,7 @@ def _people(
 
 
 def _people_of_pairs(table: pa.Table, columns: PeopleColumns, domain: KeyValues, path: str) -> People:
-    """People with several rows each, a key and a value a row; an empty key is a person without any."""
+    """People with one row per key and value; a row with an empty key makes a person without keys."""
     assert columns.key is not None and columns.value is not None and columns.user is not None
     users = table.column(columns.user).combine_chunks()
     if users.null_count:
@@ -186,7 +187,7 @@ def _no_value(domain: Domain) -> str:
 
 
 def _values(text: pa.Array, domain: Domain) -> tuple[NDArray[Any], NDArray[np.bool_], int]:
-    """(values, which rows have one, rows clipped)."""
+    """(values, shape (rows,); whether each row has one, shape (rows,); how many were clipped)."""
     if isinstance(domain, Numeric):
         values, clipped = _numbers(text, domain)
         return values, ~np.isnan(values), clipped
@@ -197,7 +198,7 @@ def _values(text: pa.Array, domain: Domain) -> tuple[NDArray[Any], NDArray[np.bo
 
 
 def _numbers(text: pa.Array, domain: Numeric) -> tuple[NDArray[np.float64], int]:
-    """(numbers clipped to the domain, NaN where a row has none; how many were clipped)."""
+    """(numbers clipped to the domain, NaN where a row has no number; how many were clipped)."""
     shaped = pc.if_else(
         pc.match_substring_regex(text, r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"), text, None
     )

@@ -1,4 +1,4 @@
-"""What the clients of people with true values would send."""
+"""Simulated clients: the reports that people with known true values would send."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ldpbeam.study import Service, Study
 
 
 def uniforms_for(seed: int | None, purpose: str) -> Uniforms:
-    """The secure source, or for tests a generator that a seed and a purpose fix."""
+    """The operating system's secure source; with a seed, a generator for tests, fixed by seed and purpose."""
     if seed is None:
         return SecureUniforms()
     words = np.frombuffer(hashlib.sha256(purpose.encode()).digest(), dtype="<u4")
@@ -29,18 +29,22 @@ def uniforms_for(seed: int | None, purpose: str) -> Uniforms:
 
 
 def user_keys(people: People, seed: int | None) -> NDArray[np.bytes_]:
-    """User keys of fixed width: the file's ids, or 16 random bytes a person."""
+    """User keys of fixed width, shape (people,): the file's ids, or 16 random bytes per person."""
     if people.users is None:
         draws = uniforms_for(seed, "users").random(3 * people.count)
         words = (draws.reshape(-1, 3) * 2**48).astype("<u8").view("<u2").reshape(-1, 12)
-        # 48 random bits a draw: three draws fill 16 bytes.
+        # One draw gives 48 random bits: three draws fill 16 bytes.
         kept = words[:, [0, 1, 2, 4, 5, 6, 8, 9]]
         return np.ascontiguousarray(kept).view("V16").ravel()
     return padded(people.users, "user ids")
 
 
 def padded(text: pa.Array, what: str) -> NDArray[np.bytes_]:
-    """Text as UTF-8 padded with zero bytes, never 16 wide: 16 bytes are raw keys."""
+    """Text as UTF-8, padded with zero bytes to one width, never 16: a key of 16 bytes is a raw one.
+
+    Raises:
+        UserError: if a text is longer than 256 bytes; ``what`` names the texts.
+    """
     encoded = np.array([value.encode() for value in text.to_pylist()])
     if len(encoded) and encoded.dtype.itemsize > 256:
         raise UserError(f"{what} are longer than 256 bytes")
@@ -60,21 +64,24 @@ def simulate(
     seed: int | None,
     means: Floats | None = None,
 ) -> Iterator[SentReports]:
-    """What the people's clients send to each service.
+    """Perturb people's true values into the reports that their clients send to each service.
 
     Args:
         study: the study.
         attribute: the attribute of ``people.values``.
-        people: who they are, with their true values.
-        services: which services they answer.
-        versions: which version a service's clients have, where its versions are told apart by a field.
-        start: the first event time, where the people have none.
-        spread: how many milliseconds the event times are spread over, evenly at random.
+        people: the people with their true values.
+        services: the services that every person answers.
+        versions: the clients' version of each service whose versions a field tells apart; else the first.
+        start: the earliest event time in epoch milliseconds, if the people have no times.
+        spread: the milliseconds after ``start`` over which event times are drawn uniformly at random.
         seed: for tests only; None draws from the operating system's secure source.
-        means: of the round before, scaled to [0, 1], shape (keys,), where the mechanism has rounds.
+        means: each key's mean from the round before, scaled to [0, 1], shape (keys,), for PrivKVM.
+
+    Yields:
+        The reports to one service, of one payload type.
 
     Raises:
-        UserError: if a mechanism needs means, and there are none.
+        UserError: if a mechanism needs means and has none, a version does not exist, or an id is too long.
     """
     users = user_keys(people, seed)
     model = study.attributes[attribute.name]
@@ -84,7 +91,7 @@ def simulate(
         extras[study.groups.field] = padded(people.groups.fill_null(""), "groups")
     times = people.times
     if times is None:
-        # A person answers all services at one time, so that windows do not part what is to be joined.
+        # A person answers all services at one time, so that reports to be joined fall into the same window.
         draws = uniforms_for(seed, f"{attribute.name}/times").random(people.count)
         times = start + np.floor(draws * spread).astype(np.int64)
     for service in services:
@@ -111,7 +118,7 @@ def simulate(
 
 
 def _scaled(domain: Domain, values: NDArray[Any] | KeyValuePairs) -> NDArray[Any] | KeyValuePairs:
-    """Values as mechanisms take them: numbers scaled to [0, 1]."""
+    """The values in the scale of the mechanisms: numbers scaled to [0, 1], all others as they are."""
     if isinstance(domain, Numeric) and not isinstance(values, KeyValuePairs):
         return domain.to_unit(values)
     if isinstance(domain, Vector) and not isinstance(values, KeyValuePairs):
@@ -126,7 +133,11 @@ def _perturbed(
     uniforms: Uniforms,
     means: Floats | None,
 ) -> NDArray[Any]:
-    """The reports of some people."""
+    """The payloads of the people in ``rows``, shape (rows,).
+
+    Raises:
+        UserError: if the mechanism needs the means of the round before and has none.
+    """
     if not isinstance(values, KeyValuePairs):
         return mechanism.perturb(values[rows], uniforms)
     own = values.chosen(rows)
@@ -143,7 +154,7 @@ def _perturbed(
 def _alike(
     parts: Iterable[tuple[NDArray[np.int64], NDArray[Any]]],
 ) -> list[tuple[NDArray[np.int64], NDArray[Any]]]:
-    """Versions' rows and payloads, those of one payload type together: a file has one."""
+    """Concatenate the versions' rows and payloads by payload type, since a file has one type."""
     by_type: dict[np.dtype[Any], list[tuple[NDArray[np.int64], NDArray[Any]]]] = {}
     for rows, payloads in parts:
         by_type.setdefault(payloads.dtype, []).append((rows, payloads))
@@ -161,7 +172,13 @@ def _versions(
     times: NDArray[np.int64],
     extras: dict[str, NDArray[np.bytes_]],
 ) -> list[tuple[int, NDArray[np.int64]]]:
-    """Each version's index and which people's clients have it."""
+    """(index of a version, the people whose clients have it), for each version in use.
+
+    It adds the version field to ``extras`` where a field tells the versions apart.
+
+    Raises:
+        UserError: if the wanted version does not exist.
+    """
     indexes = attribute.versions_of([service])
     everyone = np.arange(len(times))
     if not model.versions:

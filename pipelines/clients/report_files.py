@@ -1,4 +1,4 @@
-"""Reports as files, in the formats that ``estimate`` reads."""
+"""Files of reports in the formats that ``ldpbeam estimate`` reads: Avro, Parquet and JSON Lines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FILE_REPORTS = 2**22
 
 @dataclass(frozen=True)
 class SentReports:
-    """What the clients of one service send.
+    """The reports that clients send to one service.
 
     Attributes:
         attribute: the attribute's name.
@@ -37,7 +37,7 @@ class SentReports:
         times: epoch milliseconds, shape (n,).
         payloads: the mechanism's outputs, shape (n,).
         extras: the study's group and version fields, padded text, shape (n,) each.
-        part: 0, or the number of further payload types where a service's versions have several.
+        part: counts the payload types of a service from 0, where its versions have several.
     """
 
     attribute: str
@@ -50,10 +50,10 @@ class SentReports:
 
 
 def make_room(folder: Path, attribute: str, service: str, overwrite: bool) -> None:
-    """See that a folder has no reports of an attribute and service yet: nobody may count twice.
+    """Delete a folder's reports of an attribute and service, so that no person counts twice.
 
     Raises:
-        UserError: if it has, and they are not to be replaced.
+        UserError: if there are such reports and ``overwrite`` is false.
     """
     before = sorted(folder.glob(f"{attribute}.{service}.*-of-*.*"))
     if before and not overwrite:
@@ -66,9 +66,18 @@ def make_room(folder: Path, attribute: str, service: str, overwrite: bool) -> No
 
 
 def write_reports(folder: Path, sent: SentReports, kind: str) -> list[Path]:
-    """Files of at most :data:`FILE_REPORTS` reports in one format: avro, parquet or jsonl.
+    """Write reports to files of at most :data:`FILE_REPORTS` reports each; the file mode is 0600.
 
-    Their owner alone may read them: they say who sent what.
+    Args:
+        folder: where the files are created; it exists.
+        sent: the reports.
+        kind: the format: avro, parquet or jsonl.
+
+    Returns:
+        The paths of the files; one file if there is no report.
+
+    Raises:
+        OSError: if a file cannot be written.
     """
     count = max(1, -(-len(sent.payloads) // FILE_REPORTS))
     paths = []
@@ -82,7 +91,7 @@ def write_reports(folder: Path, sent: SentReports, kind: str) -> list[Path]:
         name = f"{sent.attribute}.{service}.{index:05d}-of-{count:05d}.{kind}"
         path = folder / name
         temporary = path.with_name(f".{name}")
-        # A killed command may have left it, with whatever mode.
+        # A killed command may have left this file, with any mode.
         temporary.unlink(missing_ok=True)
         try:
             with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
@@ -112,7 +121,7 @@ def _write_avro(stream: IO[bytes], sent: SentReports) -> None:
         target = dtype[name]
         raw = column if target.kind == "f" else np.ascontiguousarray(column).view(target)
         records[name] = raw
-    # The sync marker only has to be unlikely in the data, and the same reports give the same bytes.
+    # A sync marker only has to be unlikely in the data; a hash of the reports makes the file reproducible.
     sync = hashlib.sha256(records.tobytes()[: 2**20]).digest()[:SYNC_SIZE]
     avro.write_fixed(stream, records, schema, _metadata(sent), sync)
 

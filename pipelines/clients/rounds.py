@@ -1,4 +1,4 @@
-"""PrivKVM's rounds: a service each, and the means that one round hands to the next."""
+"""PrivKVM's rounds: the services of each round, and the means that one round passes to the next."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ldpbeam.study import Study
 
 
 def services_of_round(attribute: Attribute, number: int | None) -> tuple[str, ...]:
-    """The services that ask in a round; all of them where no round is named.
+    """The services whose mechanism belongs to a round of PrivKVM; all services if the round is None.
 
     Raises:
-        UserError: if none does.
+        UserError: if no service belongs to the round.
     """
     if number is None:
         return attribute.services
@@ -36,10 +36,12 @@ def services_of_round(attribute: Attribute, number: int | None) -> tuple[str, ..
 
 
 def read_means(path: str, study: Study, attribute: Attribute) -> Floats:
-    """Each key's mean, scaled to [0, 1], from the one estimate in a file that has means of the attribute.
+    """Each key's mean, scaled to [0, 1], shape (keys,), from a file of estimates (``estimates.jsonl``).
+
+    Exactly one estimate in the file must have means of the attribute's keys in this study.
 
     Raises:
-        UserError: if there is none or more than one, or it is of another study or no estimate of ours.
+        UserError: if the file cannot be read, has no such estimate or several, or its means are malformed.
     """
     try:
         refuse_special(path)

@@ -1,4 +1,4 @@
-"""Command lines: our options with dashes (underscores accepted), Beam's as Beam writes them."""
+"""Command lines: our options with dashes (underscores accepted), Beam's as Beam spells them."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _BEAM = "beam"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose mistakes are one message, and which takes an option in full only."""
+    """A parser that raises UserError for a mistake, and accepts no abbreviated options."""
 
     def __init__(self, prog: str, description: str) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        """A mistake of the person who wrote the command line."""
+        """Raise UserError with argparse's message and a pointer to ``--help``."""
         raise UserError(f"{message}\nSee {self.prog} --help" if self.prog != _BEAM else message)
 
     @property
     def options(self) -> list[str]:
-        """Every option's name."""
+        """The names of all options, as ``--study``."""
         return list(self._option_string_actions)
 
     def dashed(self, arguments: Sequence[str]) -> list[str]:
-        """Arguments with our own options written with dashes."""
+        """The arguments, with underscores in the names of our own options replaced by dashes."""
         result = []
         for argument in arguments:
             name, equals, value = argument.partition("=")
@@ -39,17 +39,20 @@ class Parser(argparse.ArgumentParser):
         return result
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """The options, none of which may be unknown.
+        """Parse a command line that has our own options only.
 
         Raises:
-            UserError: naming what is wrong.
+            UserError: for an unknown option or a wrong value; it names the option.
         """
         found, unknown = self.parse_known_args(self.dashed(arguments))
         refuse(unknown, self.options)
         return found
 
     def parse_with_beam(self, arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-        """Our options, and those that Beam knows.
+        """Parse a command line that may also have Beam's options.
+
+        Returns:
+            Our own options, and the arguments that are Beam's.
 
         Raises:
             UserError: for an option that neither we nor Beam know, with the nearest name; Beam alone
@@ -74,7 +77,7 @@ def _beam_parser() -> Parser:
 
 
 class _Tolerant:
-    """Adds options to a parser; Beam's own classes declare some of them twice."""
+    """Adds Beam's options to a parser once, since Beam's classes declare some of them twice."""
 
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
@@ -95,7 +98,7 @@ class _Tolerant:
 
 
 def refuse(unknown: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse arguments that nobody knows.
+    """Refuse unknown arguments, if there are any.
 
     Raises:
         UserError: for the first of them, with the nearest known name.

@@ -1,4 +1,4 @@
-"""``ldpbeam doctor``: what an engine needs, whether it is here, and how to get it."""
+"""``ldpbeam doctor``: what an engine needs, whether this machine has it, and how to get it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ldpbeam.runners import dataflow, direct, doctor, flink, prism
 
 
 def doctor_command(parser: Parser, arguments: list[str]) -> int:
-    """Run ``ldpbeam doctor``; gives its exit code."""
+    """Run ``ldpbeam doctor`` and return its exit code."""
     engines = (direct.NAME, prism.NAME, flink.NAME, dataflow.NAME)
     parser.add_argument("--runner", choices=engines, default=direct.NAME)
     parser.add_argument("--prism-location", help="the Prism to look at, by default the one that a run takes")

@@ -41,7 +41,11 @@ from ldpbeam.windows import FAR, Span, whole_windows
 
 
 def estimate_command(parser: Parser, arguments: list[str]) -> int:
-    """Run ``ldpbeam estimate``; gives its exit code."""
+    """Run ``ldpbeam estimate`` and return its exit code.
+
+    Raises:
+        UserError: if the options, the study, the input or the output folder cannot be used.
+    """
     parser.add_argument("--study", required=True, help="the study file")
     parser.add_argument("--input", required=True, nargs="+", help="files of reports, or globs")
     parser.add_argument("--output", required=True, help="folder for everything the run writes")
@@ -73,7 +77,19 @@ def estimate_command(parser: Parser, arguments: list[str]) -> int:
 
 
 def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) -> int:
-    """Run the pipeline with parsed options, and a folder for what is staged; gives the exit code."""
+    """Run the pipeline with parsed options.
+
+    Args:
+        options: the options of this command.
+        beam_arguments: the options that only Beam knows.
+        staged: a local folder for files that the engine stages.
+
+    Returns:
+        The exit code: DONE, or WITH_CARE after too much bad input.
+
+    Raises:
+        UserError: if the options, the study, the input or the output folder cannot be used.
+    """
     study = study_of(options.study, options.attribute)
     reach_from_elsewhere(options)
     _check(options, study, beam_arguments)
@@ -127,7 +143,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
 
 
 def _job(options: argparse.Namespace, study: Study) -> tuple[BatchJob, Scheduled | None]:
-    """What the run reads and writes, and for a scheduled run where its files go in the end.
+    """The run, and for a scheduled run the shared folder to which its files are moved.
 
     Raises:
         UserError: if the input or the output folder cannot be used.
@@ -155,7 +171,7 @@ def _job(options: argparse.Namespace, study: Study) -> tuple[BatchJob, Scheduled
 
 
 def _inputs(options: argparse.Namespace, study: Study) -> tuple[str, ...]:
-    """The patterns of the input; a schedule's command may be started in another folder next time."""
+    """The patterns of the input, made absolute for scheduled runs, which may start in different folders."""
     given = map(files.absolute, options.input) if _is_scheduled(options, study) else options.input
     return tuple(given)
 
@@ -163,10 +179,10 @@ def _inputs(options: argparse.Namespace, study: Study) -> tuple[str, ...]:
 def _estimated(
     job: BatchJob, on_bad_file: str, console: Console
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The accounting and the estimates of a run whose pipeline has ended.
+    """The accounting and the estimates of a run whose pipeline has finished.
 
     Raises:
-        UserError: if files were damaged, and are not to be skipped.
+        UserError: if input files were damaged and ``on_bad_file`` is ``stop``.
     """
     sweep([job.path(STATISTICS), job.path(DEAD_LETTERS)])
     sweep([job.path("")], ACCOUNTING)
@@ -177,13 +193,13 @@ def _estimated(
         mark_incomplete(job)
     records = stages.estimate_all(job, console, job.estimate_on)
     if found["damaged_files"]:
-        # Workers estimate before it is known that a file is damaged.
+        # Workers computed their estimates before the damage was known.
         records = [{**record, "complete": False} for record in records]
     return found, records
 
 
 def _judged(found: Mapping[str, Any], max_bad_fraction: float) -> int:
-    """The exit code of a run by its accounting, after a warning for each reason to look with care."""
+    """The exit code that follows from a run's accounting; it prints a warning for each kind of bad input."""
     warnings = []
     if found["damaged_files"]:
         warnings.append(tables.damage_line(found["damaged_files"]))
@@ -198,10 +214,10 @@ def _judged(found: Mapping[str, Any], max_bad_fraction: float) -> int:
 
 
 def _check(options: argparse.Namespace, study: Study, beam_arguments: list[str]) -> None:
-    """See that options fit the study.
+    """Check that the options are in range and fit the study.
 
     Raises:
-        UserError: for the first that does not.
+        UserError: for the first option that does not.
     """
     if options.partitions is not None and not 1 <= options.partitions <= 65536:
         raise UserError(f"--partitions {options.partitions}: from 1 to 65536")
@@ -220,10 +236,10 @@ def _check(options: argparse.Namespace, study: Study, beam_arguments: list[str])
 
 
 def _truth(options: argparse.Namespace, study: Study) -> People | None:
-    """The people whose true values estimates are compared with, if any.
+    """The people whose true values are compared with estimates; None without ``--truth``.
 
     Raises:
-        UserError: if options for them do not go together.
+        UserError: if the options for people do not fit together, or their file cannot be read.
     """
     columns = ("value_column", "key_column", "user_column", "time_column", "weight_column", "group_column")
     given = [f"--{name.replace('_', '-')}" for name in columns if getattr(options, name) is not None]
@@ -242,10 +258,10 @@ def _is_scheduled(options: argparse.Namespace, study: Study) -> bool:
 
 
 def _span_of(options: argparse.Namespace, study: Study) -> Span:
-    """The event times to estimate: with windows, those of the whole windows inside.
+    """The event times to estimate; with windows, the span of the whole windows between --from and --to.
 
     Raises:
-        UserError: if there are none.
+        UserError: if --from is not before --to, or no whole window lies between them.
     """
     start, stop = time_of("--from", options.start), time_of("--to", options.stop)
     if start is not None and stop is not None and start >= stop:
@@ -262,10 +278,10 @@ def _span_of(options: argparse.Namespace, study: Study) -> Span:
 def _place(
     options: argparse.Namespace, study: Study, span: Span, inputs: tuple[str, ...]
 ) -> tuple[Output, Scheduled | None]:
-    """Where the run is made, and of a scheduled run where it goes then.
+    """Where the run writes, and for a scheduled run the shared folder to which its files are moved.
 
     Raises:
-        UserError: if the output folder cannot be this run's.
+        UserError: if this run may not use the output folder.
     """
     own = options.attribute, options.service
     if not _is_scheduled(options, study):
@@ -273,7 +289,7 @@ def _place(
         output = Output(study, options.output, name)
         check_output(output, options.overwrite)
         return output, None
-    # Runs of one schedule differ in their spans, and mostly in their inputs: they have the name of the first.
+    # Runs of one schedule differ in spans and mostly in inputs, so all take the name of the first run.
     first = Output(study, options.output, stages.run_name(study, inputs, "scheduled", *own))
     name = check_output(first, options.overwrite, scheduled=True) or first.run
     shared = Scheduled(study, options.output, name, span, inputs)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they mean."""
+"""Options that several commands share, and their values as Python objects."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ldpbeam.transforms.outputs.write import opened
 
 
 def study_of(path: str, attribute: str | None = None) -> Study:
-    """The study in a file, which has the attribute.
+    """Read a study from a local file or an object store, and check that it has the attribute if one is given.
 
     Raises:
-        UserError: if it has not.
-        StudyError: if the file is wrong.
+        UserError: if the study does not have the attribute.
+        StudyError: if the file cannot be read or is no valid study.
     """
     study = parse_study(_text(path), path) if "://" in path else read_study(path)
     if attribute is not None and attribute not in study.attributes:
@@ -41,10 +41,10 @@ def _text(path: str) -> str:
 
 
 def time_of(option: str, text: str | None) -> int | None:
-    """A moment in epoch milliseconds, None where the option is not given.
+    """An option's time in epoch milliseconds; None if the option is not given.
 
     Raises:
-        UserError: if it is none.
+        UserError: if the text is neither RFC 3339 nor epoch milliseconds, or the time is out of range.
     """
     if text is None:
         return None
@@ -59,10 +59,10 @@ def time_of(option: str, text: str | None) -> int | None:
 
 
 def duration_of(option: str, text: str) -> int:
-    """A duration in milliseconds.
+    """An option's duration in milliseconds.
 
     Raises:
-        UserError: if it is none.
+        UserError: if the text is not a whole number and a unit, as in 90s.
     """
     try:
         return int(TypeAdapter(Duration).validate_python(text))
@@ -71,7 +71,7 @@ def duration_of(option: str, text: str) -> int:
 
 
 def add_people_options(parser: Parser) -> None:
-    """Which columns of a file of people say what."""
+    """Add the options that name the columns of a file of people."""
     parser.add_argument("--value-column", help="column of the true values; a vector's have its names")
     parser.add_argument("--key-column", help="column of the keys of the values, several rows a user")
     parser.add_argument("--user-column", help="column of the user ids; else each row is a new user")
@@ -81,10 +81,10 @@ def add_people_options(parser: Parser) -> None:
 
 
 def people_columns(options: argparse.Namespace, domain: Domain) -> PeopleColumns:
-    """The columns the options name, and the domain needs.
+    """The columns that the options name, checked against the domain.
 
     Raises:
-        UserError: if one is missing, or has no place.
+        UserError: if the domain needs a column that is not named, or has no use for one that is.
     """
     if isinstance(domain, Vector):
         if options.value_column is not None:

@@ -22,7 +22,11 @@ from ldpbeam.pipelines.errors import DONE, UserError
 
 
 def perturb_command(parser: Parser, arguments: list[str]) -> int:
-    """Run ``ldpbeam perturb``; gives its exit code."""
+    """Run ``ldpbeam perturb`` and return its exit code.
+
+    Raises:
+        UserError: if the options, the study or the file of people cannot be used.
+    """
     parser.add_argument("--study", required=True, help="the study file")
     parser.add_argument("--attribute", required=True, help="which attribute the values are of")
     parser.add_argument("--input", required=True, help="CSV file of people, with a header line")
@@ -109,7 +113,7 @@ def perturb_command(parser: Parser, arguments: list[str]) -> int:
 
 @contextlib.contextmanager
 def _emptied_if_stopped(folder: Path, attribute: str, services: Sequence[str]) -> Iterator[None]:
-    """While reports are written: an error or Ctrl-C leaves none of them, since some would look like all."""
+    """Delete the written reports after an error or Ctrl-C, since a part of them would look like all."""
     try:
         yield
     except BaseException:

@@ -17,7 +17,11 @@ from ldpbeam.pipelines.terminal import shown
 
 
 def rollup_command(parser: Parser, arguments: list[str]) -> int:
-    """Run ``ldpbeam rollup``; gives its exit code."""
+    """Run ``ldpbeam rollup`` and return its exit code.
+
+    Raises:
+        UserError: if the options, the study or the files of snapshots cannot be used.
+    """
     parser.add_argument("--study", required=True, help="the study file; its estimates may be others")
     parser.add_argument("--statistics", required=True, nargs="+", help="files of snapshots, or globs")
     parser.add_argument("--output", required=True, help="folder for everything the run writes")

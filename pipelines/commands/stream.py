@@ -1,4 +1,4 @@
-"""``ldpbeam stream``: its options, and what it reads."""
+"""``ldpbeam stream``: its options, the feed that it reads, and what it prints."""
 
 from __future__ import annotations
 
@@ -43,17 +43,21 @@ from ldpbeam.transforms.sources.folder import FolderFeed, done_before
 from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
 
-#: The disorder of reports where none is declared.
+#: The default of --max-disorder.
 DISORDER = "1m"
-#: Partitions of users where none are asked for: a few per core of one machine.
+#: The default of --partitions: a few per core of one machine.
 PARTITIONS = 8
 _PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([A-Za-z][A-Za-z0-9._~+%-]{2,254})")
-#: Seconds until a Pub/Sub server that does not answer is given up.
+#: Seconds to wait for a Pub/Sub server that does not answer.
 SERVER_SECONDS = 10.0
 
 
 def stream_command(parser: Parser, arguments: list[str]) -> int:
-    """Run ``ldpbeam stream``; gives its exit code."""
+    """Run ``ldpbeam stream`` and return its exit code.
+
+    Raises:
+        UserError: if the options, the study, the feed or the output folder cannot be used.
+    """
     parser.add_argument("--study", required=True, help="the study file; it must have windows")
     parser.add_argument("--subscription", help="projects/P/subscriptions/S, whose messages are reports")
     parser.add_argument("--topic", help="projects/P/topics/T: subscribe to it for this run alone")
@@ -87,7 +91,19 @@ def stream_command(parser: Parser, arguments: list[str]) -> int:
 
 
 def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) -> int:
-    """Run the stream with parsed options, and a folder for what is staged; gives the exit code."""
+    """Run the stream with parsed options.
+
+    Args:
+        options: the options of this command.
+        beam_arguments: the options that only Beam knows.
+        staged: a local folder for files that the engine stages.
+
+    Returns:
+        The exit code: DONE, or WITH_CARE if input files were damaged.
+
+    Raises:
+        UserError: if the options, the study, the feed or the output folder cannot be used.
+    """
     study = study_of(options.study, options.attribute)
     reach_from_elsewhere(options)
     if study.windows is None:
@@ -164,10 +180,10 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
 
 @contextmanager
 def _feed(options: argparse.Namespace, columns: Columns, run: str) -> Iterator[Feed]:
-    """What is read.
+    """The feed of the subscription, topic or files that the options name.
 
     Raises:
-        UserError: if not one thing is named, or it is not there.
+        UserError: if the options name none or several of them, or the feed cannot be reached.
     """
     if sum(given is not None for given in (options.subscription, options.topic, options.input)) != 1:
         raise UserError("name one thing to read: --subscription, --topic (projects/P/topics/T) or --input")
@@ -189,7 +205,13 @@ def _feed(options: argparse.Namespace, columns: Columns, run: str) -> Iterator[F
 
 @contextmanager
 def _subscription(options: argparse.Namespace) -> Iterator[str | None]:
-    """The subscription, which must be there; one of our own to the topic while the run lasts; or None."""
+    """The subscription to read; None if files are read.
+
+    With ``--topic`` a subscription is created, and deleted when the block ends.
+
+    Raises:
+        UserError: if a name is malformed, or the server does not answer or refuses.
+    """
     for option in ("subscription", "topic", "publish_to"):
         given = getattr(options, option)
         kind = "subscriptions" if option == "subscription" else "topics"
@@ -244,7 +266,7 @@ def _about_incomplete(job: StreamJob) -> str:
 
 
 def _said(job: StreamJob) -> int:
-    """What was written, at the end."""
+    """Print what a finished run wrote and counted, and return its exit code."""
     sweep([job.path(STATISTICS), job.path(ESTIMATES)], job.run)
     sweep([job.of_run(""), job.of_run(DEAD_LETTERS)])
     found = read_run_accounting(job)

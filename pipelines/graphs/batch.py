@@ -1,4 +1,4 @@
-"""The bounded pipeline, wired: from files to snapshots, dead letters and counts."""
+"""The batch pipeline: from files of reports to snapshots, dead letters and accounting."""
 
 from __future__ import annotations
 
@@ -35,17 +35,18 @@ FEWEST_PARTITIONS, MOST_PARTITIONS = 8, 4096
 
 @dataclass(frozen=True)
 class BatchJob(Output):
-    """What one bounded run reads, keeps and writes.
+    """What one batch run reads, keeps and writes.
 
     Attributes:
-        files: the input.
-        bad_files: files that are none, where the person asked to skip them.
-        attribute: of reports that do not name one.
-        service: likewise.
-        span: reports outside are out of range; of windows those inside are estimated.
-        disclosure: what outputs may say of inputs, with the HMAC key for user ids.
-        partitions: how many partitions of users; by default as many as the input's size needs.
-        estimate_on: driver or worker.
+        files: the input files.
+        bad_files: malformed files, if the user asked to skip them.
+        attribute: the attribute of reports that do not name one.
+        service: the service of reports that do not name one.
+        span: the event times to estimate: reports outside are out of range, and only the windows inside are
+            estimated.
+        disclosure: what outputs may reveal about inputs, with the HMAC key for user ids.
+        partitions: the number of partitions of users; None for as many as the input's size needs.
+        estimate_on: ``driver`` or ``worker``: where estimates are computed from snapshots.
     """
 
     files: tuple[ReportFile, ...] = ()
@@ -59,7 +60,7 @@ class BatchJob(Output):
 
     @property
     def user_partitions(self) -> int:
-        """The number of partitions; the result does not depend on it."""
+        """The number of partitions of users, from 8 to 4,096 by default; results do not depend on it."""
         if self.partitions is not None:
             return self.partitions
         size = sum(file.size for file in self.files)
@@ -67,23 +68,31 @@ class BatchJob(Output):
 
 
 def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
-    """Wire the whole of it into a pipeline."""
+    """Add the stages of a batch run to an empty pipeline.
+
+    Args:
+        pipeline: the pipeline; it is not run here.
+        job: what the run reads and writes.
+    """
     study = job.study
     columns = wanted_columns(study, job.attribute, job.service)
+    # read.decoded : RecordBatch of one range of a file
     read = pipeline | "Read" >> ReadReports(list(job.files), list(job.bad_files), columns, job.disclosure)
+    # validated.reports : RecordBatch of one channel
     validated = read.decoded | "Validate" >> ValidateReports(study, span=job.span, disclosure=job.disclosure)
     counts = [read[COUNTS], validated[COUNTS]]
     reports = validated.reports
     if study.duplicates == "drop":
         reports, repeats = reports | "DropRepeats" >> DropRepeats(study, job.user_partitions)
         counts.append(repeats)
-        # What is outside may be what a report inside repeats, so it goes when repeats are gone.
+        # A report outside the span can make one inside a duplicate, so it is dropped after duplicates are.
         if job.span.bounded:
             reports, outside = reports | "InSpan" >> LeaveOutside(job.span)
             counts.append(outside)
+    # statistics : (WindowKey, Statistics)
     statistics, folded = reports | "GroupUsers" >> FoldBatch(study, job.user_partitions, job.span)
     counts.append(folded)
-    # (attribute, snapshots of one window)
+    # snapshots : (attribute, list[Snapshot] of one window)
     snapshots = statistics | "Aggregate" >> Aggregate(study)
     _ = snapshots | "WriteStatistics" >> WriteSnapshots(study, job.path(STATISTICS), job.run)
     if job.estimate_on == "worker":
@@ -94,11 +103,13 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
             | "Together" >> beam.GroupByKey()
             | "WriteEstimates" >> beam.Map(_write_estimates, study, job.path(WORKER_ESTIMATES))
         )
+    # dead letters : RecordBatch of dead_letter.avsc
     _ = (
         (read[DEAD], validated[DEAD])
         | "DeadLetters" >> beam.Flatten()
         | "WriteDeadLetters" >> WriteDeadLetters(job.path(DEAD_LETTERS))
     )
+    # counts : (name, reports)
     _ = (
         tuple(counts)
         | "Counts" >> beam.Flatten()

@@ -1,4 +1,4 @@
-"""Which engine runs a pipeline, and what Beam is told for it."""
+"""The engine that runs a pipeline, and the pipeline options that Beam gets for it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from ldpbeam.transforms.sources import files
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine that is ready to take a pipeline.
+    """An engine that is ready to run a pipeline.
 
     Attributes:
-        runner: Beam's own.
-        arguments: what Beam is told.
-        ended_when_past: whether who waits for a stream ends it when its watermark has passed all windows.
-        own_source: whether it runs our own unbounded source; if not, Beam's Pub/Sub transform pulls.
+        runner: Beam's runner.
+        arguments: the pipeline options for Beam, as on a command line.
+        own_source: whether it can run our own unbounded source; if not, Beam's Pub/Sub transform reads.
+        ended_when_past: whether this process ends a stream when its watermark has passed all windows.
         here: whether its workers are in this process.
     """
 
@@ -40,7 +40,7 @@ class Engine:
     here: bool = False
 
     def pipeline(self, beam_arguments: Sequence[str]) -> beam.Pipeline:
-        """An empty pipeline on it, with further options as Beam writes them.
+        """An empty pipeline on this engine, with further options as Beam spells them.
 
         Raises:
             UserError: if Beam refuses an option.
@@ -53,7 +53,7 @@ class Engine:
 
 
 def add_engine_options(parser: Parser) -> None:
-    """Where a pipeline runs, and what the engine needs to be reached."""
+    """Add the options that choose an engine and say how to reach it."""
     parser.add_argument(
         "--runner", default=direct.NAME, help="direct, prism, flink, dataflow, or one as Beam names it"
     )
@@ -83,7 +83,7 @@ def add_engine_options(parser: Parser) -> None:
 
 
 def reach_from_elsewhere(options: argparse.Namespace) -> None:
-    """Make paths of this machine whole where workers may have other working folders."""
+    """Make the local paths in ``options`` absolute if workers may have another working folder."""
     if options.runner in (direct.NAME, prism.NAME):
         return
     if options.output:
@@ -93,10 +93,10 @@ def reach_from_elsewhere(options: argparse.Namespace) -> None:
 
 
 def only_for_flink(options: argparse.Namespace, *names: str) -> None:
-    """See that options of Flink alone are not given to another engine.
+    """Check that options of Flink alone are not given to another engine.
 
     Raises:
-        UserError: for the first that is.
+        UserError: for the first option that is.
     """
     for name in names:
         if getattr(options, name) is not None and options.runner != flink.NAME:
@@ -113,16 +113,16 @@ _OPTIONS_OF = {
 def engine_of(
     options: argparse.Namespace, folder: Path, *, streaming: bool = False, given: Sequence[str] = ()
 ) -> Engine:
-    """The engine that options name.
+    """The engine that the options name.
 
     Args:
-        options: of :func:`add_engine_options`, and of the command: what it reads and writes.
-        folder: a local folder for what must be staged, there until the pipeline has been submitted.
+        options: the options of :func:`add_engine_options`, with ``input`` and ``output`` of the command.
+        folder: a local folder for files to stage; it must exist until the pipeline has been submitted.
         streaming: whether the pipeline is unbounded.
-        given: the options for Beam alone.
+        given: the options that only Beam knows.
 
     Raises:
-        UserError: if there is no such engine, it cannot be reached, or lacks an option.
+        UserError: if the engine does not exist, cannot be reached, or lacks an option.
     """
     only_for_flink(options, "workers", "pool", "savepoint")
     try:
@@ -145,14 +145,14 @@ def engine_of(
 
 
 def only_with_open_ports_allowed(options: argparse.Namespace, problem: str) -> None:
-    """See that an engine that others can reach is used only by who knows it.
+    """Check that the user allowed an engine that others can reach, and print the problem if so.
 
     Args:
-        options: of :func:`add_engine_options`.
-        problem: what listens where, and who could do what; a clause.
+        options: the options of :func:`add_engine_options`.
+        problem: a clause that says what listens where, and who could do what.
 
     Raises:
-        UserError: if it is not allowed.
+        UserError: if ``--allow-open-ports`` is not given.
     """
     if not options.allow_open_ports:
         raise UserError(
@@ -171,7 +171,11 @@ def _local_stream(options: argparse.Namespace) -> Engine:
 
 
 def _prism(options: argparse.Namespace, streaming: bool) -> Engine | None:
-    """None if it cannot be had."""
+    """Prism as the engine; None if Prism is not on this machine.
+
+    Raises:
+        UserError: if ``--prism-location`` is wrong, or Prism has open ports and the user did not allow them.
+    """
     try:
         found = prism.get(options.prism_location, allow_open=options.allow_open_ports)
     except (FileNotFoundError, ValueError) as error:
@@ -230,7 +234,7 @@ def _named(options: argparse.Namespace, streaming: bool, given: Sequence[str]) -
     try:
         runner = create_runner(options.runner)
     except (AttributeError, TypeError, RuntimeError) as error:
-        # The name is imported and called, whatever it names.
+        # Beam imports the name and calls it, whatever it is.
         raise ValueError(str(error)) from None
     if not isinstance(runner, PipelineRunner):
         raise ValueError("this is no runner")
@@ -247,7 +251,7 @@ def _named(options: argparse.Namespace, streaming: bool, given: Sequence[str]) -
 
 
 def _passed_on(options: argparse.Namespace) -> tuple[str, ...]:
-    """Options that Beam has too, as it writes them, for an engine that Beam names."""
+    """Our options that Beam also has, as Beam spells them, for a runner that Beam names."""
     return tuple(
         f"--{option}={getattr(options, option)}"
         for own in _OPTIONS_OF.values()
@@ -257,9 +261,9 @@ def _passed_on(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _opens_ports(runner: PipelineRunner, given: Sequence[str]) -> bool:
-    """Whether a runner of Beam's starts something on this machine that listens beyond it."""
+    """Whether a Beam runner starts a server on this machine that other machines can reach."""
     if isinstance(runner, SwitchingDirectRunner):
-        # It takes Prism where it can.
+        # It runs Prism where it can.
         return True
     if not isinstance(runner, PortableRunner):
         return False

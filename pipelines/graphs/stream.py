@@ -1,4 +1,4 @@
-"""The unbounded pipeline, wired: from a subscription to panes in files, and published where asked."""
+"""The stream pipeline: from a feed of reports to panes in files, published to a topic if asked."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class StreamJob(Output):
     """What one run of a stream reads, keeps and writes.
 
     Attributes:
-        feed: what arrives.
-        disorder: how much out of order it arrives at most, in milliseconds of event time.
-        partitions: how many partitions of users; results do not depend on it.
-        native: whether Beam's own transform pulls, as engines without unbounded reads need.
-        stop_when_idle: end when nothing has arrived for so many milliseconds; None to go on.
-        readers: how many readers pull, on engines that have room for several.
-        stays: whether they stay when they have ended, for who waits to end the job.
-        disclosure: what outputs may say of inputs, with the HMAC key for user ids.
-        publish_to: a topic for estimates, None for none.
-        incomplete: windows of which an earlier run may hold reports that nobody has any more.
+        feed: where the reports come from.
+        disorder: how much out of order reports arrive at most, in milliseconds of event time.
+        partitions: the number of partitions of users; results do not depend on it.
+        native: whether Beam's own Pub/Sub transform reads, for engines that cannot run our source.
+        stop_when_idle: milliseconds without a report after which the run ends; None to run on.
+        readers: how many readers pull, on engines with slots for several.
+        stays: whether a finished reader stays open, for engines where this process ends the job.
+        disclosure: what outputs may reveal about inputs, with the HMAC key for user ids.
+        publish_to: the topic to which estimates are published; None for no topic.
+        incomplete: windows that earlier runs left open; reports acknowledged in them may be lost.
     """
 
     feed: Feed
@@ -51,14 +51,20 @@ class StreamJob(Output):
     incomplete: frozenset[OpenWindow] = frozenset()
 
     def of_run(self, name: str) -> str:
-        """A path below the run's own folder."""
+        """A path below the run's own folder; an empty name is the folder."""
         return str(FileSystems.join(self.path(RUNS), self.run, name))
 
 
 def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
-    """Wire the whole of it into a pipeline."""
+    """Add the stages of a stream to an empty pipeline.
+
+    Args:
+        pipeline: the pipeline; it is not run here.
+        job: what the run reads and writes; its study has windows.
+    """
     study = job.study
     assert study.windows is not None
+    # read.decoded : RecordBatch of some messages or of part of a file
     if job.native:
         read = pipeline | "Read" >> ReadNative(job.feed, job.disclosure)
     else:
@@ -74,17 +80,21 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
             stays=job.stays,
         )
         read = pipeline | "Read" >> ReadStream(reading, job.disclosure)
+    # validated.reports : RecordBatch of one channel
     validated = read.decoded | "Validate" >> ValidateReports(study, disclosure=job.disclosure)
-    # gains : (WindowKey, Statistics)
+    # gains : (WindowKey, Statistics), what the groups of a window gained and lost
     gains, folded = validated.reports | "GroupUsers" >> FoldStream(study, job.partitions)
+    # estimates : str, one estimate as JSON
     estimates = gains | "Panes" >> Panes(study) | "WritePanes" >> beam.ParDo(WritePane(job, job.incomplete))
     if job.publish_to is not None:
         _ = estimates | "Publish" >> beam.ParDo(Publish(job.publish_to))
+    # dead letters : RecordBatch of dead_letter.avsc
     _ = (
         (read[DEAD], validated[DEAD])
         | "DeadLetters" >> beam.Flatten()
         | "WriteDeadLetters" >> WriteStreamDeadLetters(job.of_run(DEAD_LETTERS))
     )
+    # counts : (name, reports)
     _ = (
         (read[COUNTS], validated[COUNTS], folded)
         | "Counts" >> beam.Flatten()
