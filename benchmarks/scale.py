@@ -43,7 +43,7 @@ from ldpbeam.schemas.outputs.snapshots import decode_statistic, encode_statistic
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, Statistic, tally
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.joins import join
+from ldpbeam.transforms.joining.join import join
 from ldpbeam.transforms.joining.report_ids import without_repeats
 from ldpbeam.transforms.outputs.write import DEAD_LETTER_SHARDS
 from ldpbeam.transforms.reports.batches import BatchCoder, tagged

@@ -18,7 +18,7 @@ from ldpbeam.runners import direct
 from ldpbeam.schemas.outputs.snapshots import Snapshot, decode_statistic, encode_statistic
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, Statistic, empty, merge, tally
-from ldpbeam.transforms.joining.joins import UserReports
+from ldpbeam.transforms.joining.join import UserReports
 from ldpbeam.transforms.reports.batches import attribute_name, tagged, version_index
 from ldpbeam.transforms.windows import groups as stage
 from ldpbeam.transforms.windows.bounded import Aggregate

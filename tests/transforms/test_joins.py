@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import tally
-from ldpbeam.transforms.joining.joins import UserReports, join, without_join
+from ldpbeam.transforms.joining.join import UserReports, join, without_join
 from ldpbeam.transforms.joining.report_ids import without_repeats
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.reports.partitions import partition

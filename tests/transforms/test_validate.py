@@ -21,7 +21,7 @@ from ldpbeam.schemas.reports.columns import decoded
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.joins import join
+from ldpbeam.transforms.joining.join import join
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
 from ldpbeam.transforms.reports.validate import REASONS, ValidateReports, wanted_columns

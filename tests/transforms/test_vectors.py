@@ -23,7 +23,7 @@ from ldpbeam.runners import direct
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Statistic
-from ldpbeam.transforms.joining.joins import (
+from ldpbeam.transforms.joining.join import (
     UserReports,
     by_coordinate,
     join,

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.joins import codes_of, gathered, per_service, standing
+from ldpbeam.transforms.joining.join import codes_of, gathered, per_service, standing
 from ldpbeam.transforms.reports.batches import version_index
 from ldpbeam.transforms.reports.counts import COUNTS, DUPLICATES, count
 from ldpbeam.transforms.windows.cut import Cut, together

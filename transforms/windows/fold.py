@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.joins import join, without_join
+from ldpbeam.transforms.joining.join import join, without_join
 from ldpbeam.transforms.joining.report_ids import without_repeats
 from ldpbeam.transforms.reports.counts import DUPLICATES, IN_WINDOWS, USED, count
 from ldpbeam.transforms.windows.coders import Statistics
