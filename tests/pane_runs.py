@@ -26,7 +26,8 @@ from ldpbeam.runners import direct
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Statistic, merge, tally
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.join import UserReports, by_coordinate, join, without_join
+from ldpbeam.transforms.joining.coordinates import by_coordinate
+from ldpbeam.transforms.joining.join import UserReports, join, without_join
 from ldpbeam.transforms.joining.report_ids import DropRepeats, without_repeats
 from ldpbeam.transforms.reports.batches import WATERMARK, BatchCoder, attribute_name
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch

@@ -23,12 +23,8 @@ from ldpbeam.runners import direct
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Statistic
-from ldpbeam.transforms.joining.join import (
-    UserReports,
-    by_coordinate,
-    join,
-    without_join,
-)
+from ldpbeam.transforms.joining.coordinates import by_coordinate
+from ldpbeam.transforms.joining.join import UserReports, join, without_join
 from ldpbeam.transforms.joining.report_ids import without_repeats
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch

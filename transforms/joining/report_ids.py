@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.join import codes_of, gathered, per_service, standing
+from ldpbeam.transforms.joining.kept import codes_of, gathered, kept, per_service
 from ldpbeam.transforms.reports.batches import version_index
 from ldpbeam.transforms.reports.counts import COUNTS, DUPLICATES, count
 from ldpbeam.transforms.windows.cut import Cut, together
@@ -48,14 +48,14 @@ def without_repeats(
         return plain, 0
     reports = gathered(attribute, identified)
     ids, _ = codes_of(reports.report_ids)
-    kept = standing(reports, per_service(attribute, reports, ids))
+    chosen = kept(reports, per_service(attribute, reports, ids))
     ends = np.cumsum([batch.num_rows for batch in identified])[:-1]
     first = [
         batch.filter(pa.array(rows))
-        for batch, rows in zip(identified, np.split(kept, ends), strict=True)
+        for batch, rows in zip(identified, np.split(chosen, ends), strict=True)
         if rows.any()
     ]
-    return [*_together(first), *plain], int(len(kept) - kept.sum())
+    return [*_together(first), *plain], int(len(chosen) - chosen.sum())
 
 
 def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -116,7 +116,7 @@ class _FirstOfReportIds(beam.DoFn):
 
     def process(self, element: tuple[PieceKey, Iterable[pa.RecordBatch]]) -> Iterable[Any]:
         key, batches = element
-        kept, duplicates = without_repeats(self.study.attribute(key.attribute), list(batches))
-        yield from kept
+        first, duplicates = without_repeats(self.study.attribute(key.attribute), list(batches))
+        yield from first
         if duplicates:
             yield count(DUPLICATES, duplicates)

@@ -10,7 +10,8 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Statistic, difference, empty, merge, tally
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.join import UserReports, by_coordinate
+from ldpbeam.transforms.joining.coordinates import by_coordinate
+from ldpbeam.transforms.joining.join import UserReports
 from ldpbeam.transforms.windows.coders import Accumulator, AccumulatorCoder, Statistics, added_up
 from ldpbeam.transforms.windows.keys import GroupKey, WindowKey
 from ldpbeam.windows import Bounds

@@ -1,0 +1,36 @@
+"""A vector's reports as those of its coordinates: each is estimated like any other attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Vector
+from ldpbeam.statistics import Answers
+from ldpbeam.transforms.joining.join import UserReports
+
+
+def by_coordinate(attribute: Attribute, users: UserReports) -> Iterator[UserReports]:
+    """A vector's reports as those of its coordinates; of any other attribute as they are."""
+    if not isinstance(attribute.domain, Vector):
+        yield users
+        return
+    sampled = [answer.payloads["coordinate"] for answer in users.answers]
+    for index in np.unique(np.concatenate(sampled)):
+        answers, rows = [], []
+        for answer, coordinates in zip(users.answers, sampled, strict=True):
+            own = np.flatnonzero(coordinates == index)
+            if len(own):
+                answers.append(Answers(answer.version, answer.rows[own], answer.payloads["report"][own]))
+                rows.append(answer.rows[own])
+        numbers, inverse = np.unique(np.concatenate(rows), return_inverse=True)
+        places = np.split(inverse, np.cumsum([len(part) for part in rows])[:-1])
+        yield UserReports(
+            f"{attribute.name}.{attribute.domain.coordinates[index]}",
+            users.group,
+            len(numbers) if attribute.group_users else 0,
+            tuple(replace(a, rows=place) for a, place in zip(answers, places, strict=True)),
+        )

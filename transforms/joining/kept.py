@@ -1,0 +1,158 @@
+"""Which of several reports that are the same is kept: the one that comes first. Pure functions over batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.schemas.reports.columns import binary_of_width
+from ldpbeam.schemas.reports.payloads import payloads_in
+from ldpbeam.transforms.reports.batches import version_index
+from ldpbeam.transforms.reports.partitions import mixed
+
+
+class Reports(NamedTuple):
+    """Batches of several channels as parallel columns, one row a report."""
+
+    versions: NDArray[np.int64]
+    users: pa.Array
+    times: NDArray[np.int64]
+    report_ids: pa.Array
+    groups: pa.Array
+    payloads: dict[int, NDArray[Any]]
+    places: NDArray[np.int64]
+
+
+def gathered(attribute: Attribute, batches: Sequence[pa.RecordBatch]) -> Reports:
+    """The reports of some batches; ``places`` are rows of ``payloads`` of the report's own channel."""
+    by_version: dict[int, list[pa.RecordBatch]] = {}
+    for batch in batches:
+        by_version.setdefault(version_index(batch), []).append(batch)
+    ordered = [batch for version in sorted(by_version) for batch in by_version[version]]
+    payloads = {
+        version: np.concatenate([payloads_of(attribute, batch) for batch in parts])
+        for version, parts in by_version.items()
+    }
+    versions = sorted(payloads)
+    return Reports(
+        versions=np.repeat(versions, [len(payloads[version]) for version in versions]),
+        users=pa.concat_arrays([batch.column("user") for batch in ordered]),
+        times=np.concatenate([batch.column("event_time").to_numpy() for batch in ordered]),
+        report_ids=column_or_nulls(ordered, "report_id", pa.binary()),
+        groups=column_or_nulls(ordered, "group", pa.string()),
+        payloads=payloads,
+        places=np.concatenate([np.arange(len(payloads[version])) for version in versions]),
+    )
+
+
+def payloads_of(attribute: Attribute, batch: pa.RecordBatch) -> NDArray[Any]:
+    """A batch's payloads in its mechanism's type."""
+    dtype = attribute.versions[version_index(batch)].mechanism.payload_dtype
+    return payloads_in(batch.column("payload"), dtype)
+
+
+def column_or_nulls(batches: Sequence[pa.RecordBatch], name: str, kind: pa.DataType) -> pa.Array:
+    """A column of some batches, nulls for those that do not have it."""
+    return pa.concat_arrays(
+        [
+            batch.column(name) if name in batch.schema.names else pa.nulls(batch.num_rows, kind)
+            for batch in batches
+        ]
+    )
+
+
+def codes_of(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
+    """Each value's number among the distinct ones (null is one), compared exactly, and those values."""
+    encoded = array.dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary
+
+
+def per_service(attribute: Attribute, reports: Reports, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A number for each pair of a code and a service that reports have."""
+    services = {service: place for place, service in enumerate(attribute.services)}
+    of_version = np.array([services[version.service] for version in attribute.versions])
+    pairs = codes * len(services) + of_version[reports.versions]
+    # Few enough to count with as they are, else renumbered.
+    if pairs.max(initial=0) <= 8 * len(pairs):
+        return np.asarray(pairs, dtype=np.int64)
+    return np.unique(pairs, return_inverse=True)[1].astype(np.int64)
+
+
+def kept(reports: Reports, same: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which reports are kept: of those with the same number, the one that comes first.
+
+    The order is by event time, then report id (none first), then a tie-break: a number mixed from all that a
+    report has. So it never matters in which order reports arrive, and which of several is kept says nothing of
+    their payloads. Keeping the smallest payload, say, would bias estimates towards small values.
+    """
+    first = np.ones(len(same), dtype=np.bool_)
+    repeated = np.flatnonzero(np.bincount(same)[same] > 1)
+    if not len(repeated):
+        return first
+    keys = (
+        _tie_breaks(reports, repeated),
+        _ranks(reports.report_ids, repeated),
+        reports.times[repeated],
+        same[repeated],
+    )
+    order = np.lexsort(keys)
+    ordered = same[repeated][order]
+    follows = np.concatenate(([False], ordered[1:] == ordered[:-1]))
+    first[repeated[order[follows]]] = False
+    return first
+
+
+def _ranks(column: pa.Array, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The ranks of some rows' values (text or bytes), nulls first, ties alike."""
+    ranks: NDArray[np.int64] = pc.rank(_bytes(column, rows), tiebreaker="dense").to_numpy().astype(np.int64)
+    return ranks
+
+
+def _bytes(column: pa.Array, rows: NDArray[np.int64]) -> pa.Array:
+    return pc.fill_null(pc.cast(column.take(pa.array(rows)), pa.binary()), b"")
+
+
+def _tie_breaks(reports: Reports, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """A number for each of some reports that is even over all numbers whatever its payload.
+
+    Reports of a group that are alike in everything get a number each, so that a payload sent twice is kept as
+    often as two payloads sent once.
+    """
+    numbers = _payload_numbers(reports, rows)
+    for column in (reports.users, reports.groups, reports.report_ids):
+        numbers = _mixed_in(numbers, mixed(_bytes(column, rows)))
+    for values in (reports.versions, reports.times):
+        numbers = _mixed_in(numbers, values[rows].astype(np.int64).view(np.uint64))
+    return _mixed_in(numbers, _occurrences(numbers))
+
+
+def _occurrences(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """0 for the first row that has a number, 1 for the second one that has it, and so on."""
+    order = np.argsort(numbers, kind="stable")
+    starts = np.flatnonzero(np.concatenate(([True], np.diff(numbers[order]) != 0)))
+    sizes = np.diff(np.append(starts, len(numbers)))
+    occurrences = np.zeros(len(numbers), dtype=np.uint64)
+    occurrences[order] = np.arange(len(numbers)) - np.repeat(starts, sizes)
+    return occurrences
+
+
+def _mixed_in(numbers: NDArray[np.uint64], more: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    pairs = np.column_stack((numbers, more)).view(np.uint8).reshape(-1, 16)
+    return mixed(binary_of_width(pairs)) if len(pairs) else numbers
+
+
+def _payload_numbers(reports: Reports, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """A number from the bytes of each payload."""
+    numbers = np.zeros(len(rows), dtype=np.uint64)
+    for version, payloads in reports.payloads.items():
+        own = np.flatnonzero(reports.versions[rows] == version)
+        values = np.ascontiguousarray(payloads[reports.places[rows[own]]])
+        if len(own):
+            numbers[own] = mixed(binary_of_width(values.view(np.uint8).reshape(len(own), -1)))
+    return numbers
