@@ -45,7 +45,7 @@ from ldpbeam.statistics import Answers, Statistic, tally
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.join import join
 from ldpbeam.transforms.joining.report_ids import without_repeats
-from ldpbeam.transforms.outputs.write import DEAD_LETTER_SHARDS
+from ldpbeam.transforms.outputs.dead_letters import DEAD_LETTER_SHARDS
 from ldpbeam.transforms.reports.batches import BatchCoder, tagged
 from ldpbeam.transforms.reports.validate import ValidateReports, wanted_columns
 from ldpbeam.transforms.sources import native_pubsub

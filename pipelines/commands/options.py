@@ -16,7 +16,7 @@ from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.study.times import Duration, Time
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study, read_study
 from ldpbeam.study import Study
-from ldpbeam.transforms.outputs.write import opened
+from ldpbeam.transforms.storage import open_raw
 
 
 def study_of(path: str, attribute: str | None = None) -> Study:
@@ -34,7 +34,7 @@ def study_of(path: str, attribute: str | None = None) -> Study:
 
 def _text(path: str) -> str:
     try:
-        with opened(path) as stream:
+        with open_raw(path) as stream:
             return str(stream.read().decode())
     except (BeamIOError, OSError, ValueError) as error:
         raise StudyError(f"{path}: cannot be read: {error}") from None

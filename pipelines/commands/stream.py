@@ -38,10 +38,11 @@ from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.validate import wanted_columns
 from ldpbeam.transforms.sources.decoding import left_on_record
 from ldpbeam.transforms.sources.feeds import Feed
-from ldpbeam.transforms.sources.files import literal, pattern_of
+from ldpbeam.transforms.sources.files import pattern_of
 from ldpbeam.transforms.sources.folder import FolderFeed, done_before
 from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
+from ldpbeam.transforms.storage import literal
 
 #: The default of --max-disorder.
 DISORDER = "1m"

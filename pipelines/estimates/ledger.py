@@ -8,7 +8,7 @@ from typing import Any
 from ldpbeam.pipelines.runs.output import LEDGER, Output, snapshots_of
 from ldpbeam.study import attribute_of
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.outputs.write import write_bytes
+from ldpbeam.transforms.storage import write_bytes
 
 
 def write_ledger(job: Output) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import merge
 from ldpbeam.study import Study
 from ldpbeam.times import format_duration, rfc3339
-from ldpbeam.transforms.outputs.write import write_window
+from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.sources.files import pattern_of
 
 #: Two runs' snapshots of fewer reports may be equal by chance.

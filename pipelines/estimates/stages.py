@@ -26,11 +26,11 @@ from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.schemas.files.local_files import refuse_special
 from ldpbeam.schemas.outputs.estimates import write_avro, write_json_lines
 from ldpbeam.study import Study
-from ldpbeam.transforms.outputs.write import read_json, read_json_lines, replacing, write_bytes
+from ldpbeam.transforms.outputs.accounting import write_accounting
 from ldpbeam.transforms.reports import counts
-from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.sources import files
+from ldpbeam.transforms.storage import literal, read_json, read_json_lines, replacing
 
 #: What stands for a problem whose text may repeat what a user-id key hides.
 NOT_SHOWN = "its problem is not shown, because a user-id key hides what is in the input"
@@ -143,7 +143,7 @@ def read_accounting(job: Output) -> dict[str, Any]:
     """The accounting the stream wrote; all zeros where there was no input."""
     path = job.path(ACCOUNTING)
     if not FileSystems.exists(path):
-        write_bytes(path, json.dumps(accounting([]), indent=2).encode() + b"\n")
+        write_accounting(path)
     found: dict[str, Any] = read_json(path)
     return found
 
@@ -176,7 +176,7 @@ def _from_workers(job: Output) -> list[dict[str, Any]]:
     if not FileSystems.exists(path):
         return []
     records = read_json_lines(path)
-    FileSystems.delete([files.literal(path)])
+    FileSystems.delete([literal(path)])
     return records
 
 

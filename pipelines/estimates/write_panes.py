@@ -18,8 +18,10 @@ from ldpbeam.schemas.outputs.estimates import write_json_lines
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import attribute_of
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.outputs.write import make_folder, replacing, snapshot_name, write_window
+from ldpbeam.transforms.outputs.names import snapshot_name
+from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.sources.journal import OpenWindow, stopped_at
+from ldpbeam.transforms.storage import make_folder, replacing
 from ldpbeam.transforms.windows.panes import EARLY
 
 #: Where the line a pane goes: a command shows it, an engine's worker logs it.

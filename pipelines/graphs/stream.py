@@ -9,7 +9,8 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.estimates.write_panes import Publish, WritePane
 from ldpbeam.pipelines.runs.output import ACCOUNTING, DEAD_LETTERS, Output
-from ldpbeam.transforms.outputs.stream_write import WriteRunningAccounting, WriteStreamDeadLetters
+from ldpbeam.transforms.outputs.accounting import WriteRunningAccounting
+from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.reports.validate import ValidateReports

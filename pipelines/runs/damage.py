@@ -21,8 +21,9 @@ from ldpbeam.pipelines.runs.output import (
     names_in,
     snapshots_in,
 )
-from ldpbeam.transforms.outputs.write import opened, write_window
+from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.sources.read import DAMAGE
+from ldpbeam.transforms.storage import open_raw
 
 #: The error message names at most this many damaged files, each with the first damage in it.
 MOST_NAMED = 10
@@ -56,7 +57,7 @@ def _sentences(job: BatchJob) -> Iterator[str]:
     formats = {file.path: file.format for file in job.files}
     first: dict[str, tuple[int, str]] = {}
     for name in names_in(job.path(DEAD_LETTERS), "*.avro"):
-        with opened(job.path(DEAD_LETTERS, name)) as stream:
+        with open_raw(job.path(DEAD_LETTERS, name)) as stream:
             for letter in fastavro.reader(stream):
                 if letter["reason"] in DAMAGE:
                     place = -1 if letter["position"] is None else letter["position"], letter["detail"]

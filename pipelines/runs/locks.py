@@ -19,8 +19,7 @@ from typing import Protocol
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.transforms.outputs.write import make_folder, write_bytes
-from ldpbeam.transforms.sources.files import literal
+from ldpbeam.transforms.storage import literal, make_folder, write_bytes
 
 LOCK = ".lock"
 _ALONE, _SHARED = f"{LOCK}.alone.", f"{LOCK}.shared."

@@ -16,9 +16,8 @@ from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs.locks import GoneError, Held, is_lock, locked
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.study import Study
-from ldpbeam.transforms.outputs.write import half_written, opened, read_json, write_bytes
-from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.sources.journal import RUNS
+from ldpbeam.transforms.storage import half_written, literal, open_raw, read_json, write_bytes
 
 ESTIMATES = "estimates"
 LEDGER = "ledger.json"
@@ -70,7 +69,7 @@ def named_in_errors(output: str) -> Iterator[None]:
 
 def files_in(folder: str, pattern: str) -> list[Any]:
     """Beam's metadata of the files in a folder that match a pattern; the folder's name is taken literally."""
-    place = FileSystems.join(files.literal(folder), pattern)
+    place = FileSystems.join(literal(folder), pattern)
     found: list[Any] = FileSystems.match([place])[0].metadata_list
     return found
 
@@ -227,7 +226,7 @@ def sweep(folders: Sequence[str], own: str = "") -> None:
 
 def delete(paths: Sequence[str]) -> None:
     """Delete those of the files that exist."""
-    FileSystems.delete([files.literal(path) for path in paths if FileSystems.exists(path)])
+    FileSystems.delete([literal(path) for path in paths if FileSystems.exists(path)])
 
 
 def names_in(folder: str, pattern: str) -> list[str]:
@@ -256,7 +255,7 @@ def snapshots_in(path: str) -> Iterator[Snapshot]:
         UserError: if the file cannot be read, is damaged, or holds no snapshots; it names the file.
     """
     try:
-        with opened(path) as stream:
+        with open_raw(path) as stream:
             yield from read_snapshots(stream)
     except IsADirectoryError:
         raise UserError(f"{path}: a folder, not a file; to name the files in it, add /*.avro") from None

@@ -39,14 +39,9 @@ from ldpbeam.pipelines.runs.output import (
 )
 from ldpbeam.schemas.outputs.estimates import write_json_lines
 from ldpbeam.times import milliseconds, rfc3339
-from ldpbeam.transforms.outputs.write import (
-    make_folder,
-    replacing,
-    span_name,
-    window_in,
-    window_name,
-)
+from ldpbeam.transforms.outputs.names import span_name, window_in, window_name
 from ldpbeam.transforms.sources.journal import RUNS
+from ldpbeam.transforms.storage import make_folder, replacing
 from ldpbeam.windows import EVERYTHING, Span
 
 

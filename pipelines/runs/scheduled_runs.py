@@ -23,9 +23,10 @@ from ldpbeam.pipelines.runs.output import (
     write_json,
 )
 from ldpbeam.study import Study, attribute_of
-from ldpbeam.transforms.outputs.write import make_folder, read_json, snapshot_name
+from ldpbeam.transforms.outputs.names import snapshot_name
 from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.sources.journal import RUNS, STOP, OpenWindow, named_windows
+from ldpbeam.transforms.storage import make_folder, read_json
 from ldpbeam.transforms.windows.panes import EARLY
 
 #: File systems take names of at most this many bytes; ours are ASCII.

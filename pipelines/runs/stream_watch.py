@@ -24,10 +24,10 @@ from ldpbeam.pipelines.runs.output import ESTIMATES, STATISTICS, files_in
 from ldpbeam.pipelines.runs.scheduled_runs import read_run_accounting
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.outputs.write import opened, read_json_lines
 from ldpbeam.transforms.reports import counts
 from ldpbeam.transforms.sources import reader
 from ldpbeam.transforms.sources.journal import ask_to_stop
+from ldpbeam.transforms.storage import open_raw, read_json_lines
 
 #: Seconds between two lines about the rate.
 RATE_SECONDS = 10.0
@@ -181,6 +181,6 @@ def _tell_panes(job: StreamJob, told: dict[str, float]) -> None:
         if told.get(entry.path) != written:
             records = read_json_lines(entry.path)
             name = FileSystems.split(entry.path)[1].removesuffix(".jsonl")
-            with opened(job.path(STATISTICS, f"{name}.avro")) as stream:
+            with open_raw(job.path(STATISTICS, f"{name}.avro")) as stream:
                 PANES.info(pane_line(list(read_snapshots(stream)), records))
             told[entry.path] = written

@@ -285,7 +285,7 @@ def test_a_checkout_is_staged_as_a_source_package_and_its_job_is_a_local_run(
         text=True,
         check=True,
     )
-    assert said.stdout.strip() == str(target / "ldpbeam" / "transforms" / "windows" / "stream_users.py")
+    assert said.stdout.strip() == str(target / "ldpbeam" / "transforms" / "windows" / "unbounded.py")
 
     local = command(
         "estimate", "--study", study, "--input", "gs://bucket/reports/*", "--output", "gs://bucket/local"

@@ -17,7 +17,7 @@ from ldpbeam.pipelines.errors import machine_problem
 from ldpbeam.pipelines.estimates import stages as estimate
 from ldpbeam.pipelines.graphs import engines
 from ldpbeam.runners import direct
-from ldpbeam.transforms.outputs import write
+from ldpbeam.transforms.outputs import snapshots
 
 FULL = OSError(errno.ENOSPC, "No space left on device", "/out/f")
 
@@ -60,7 +60,7 @@ def test_what_the_machine_refuses_is_one_line(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     if place == "worker":
-        monkeypatch.setattr(write, "write_snapshots", failing(error))
+        monkeypatch.setattr(snapshots, "write_snapshots", failing(error))
     else:
         monkeypatch.setattr(estimate, "solve", failing(error))
     found = command(*given)
@@ -82,7 +82,7 @@ def test_a_mistake_of_ours_keeps_its_traceback(
         patch.setattr(direct.FnApiRunner, "is_fnapi_compatible", failing(kind("ours")))
         with pytest.raises(kind, match="ours"):
             command(*given)
-    monkeypatch.setattr(write, "write_snapshots", failing(kind("ours")))
+    monkeypatch.setattr(snapshots, "write_snapshots", failing(kind("ours")))
     with pytest.raises(kind, match="ours"):
         command(*given)
 

@@ -25,7 +25,7 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers
 from ldpbeam.study import Study
-from ldpbeam.transforms.outputs.write import write_window
+from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.sources.folder import FolderFeed
 from ldpbeam.transforms.sources.journal import Journal, OpenWindow, ask_to_stop, asked_to_stop
 

@@ -1,4 +1,4 @@
-"""Which of several reports that are the same is kept: the one that comes first. Pure functions over batches."""
+"""Which of several equal reports is kept: the one that comes first. Pure functions over batches."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def kept(reports: Reports, same: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which reports are kept: of those with the same number, the one that comes first.
 
     The order is by event time, then report id (none first), then a tie-break: a number mixed from all that a
-    report has. So it never matters in which order reports arrive, and which of several is kept says nothing of
-    their payloads. Keeping the smallest payload, say, would bias estimates towards small values.
+    report has. So it never matters in which order reports arrive, and which of several is kept says nothing
+    of their payloads. Keeping the smallest payload, say, would bias estimates towards small values.
     """
     first = np.ones(len(same), dtype=np.bool_)
     repeated = np.flatnonzero(np.bincount(same)[same] > 1)

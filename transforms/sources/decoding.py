@@ -14,8 +14,7 @@ from contextlib import contextmanager
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.transforms.outputs.write import make_folder, read_json, replacing
-from ldpbeam.transforms.sources.files import literal
+from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing
 
 #: The reason of the dead letter that such a message becomes.
 DEFEATED = "defeated_decoder"

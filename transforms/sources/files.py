@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, NamedTuple, cast
+from typing import IO, NamedTuple
 
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.schemas.files import avro_blocks, avro_headers, json_lines, parquet
-from ldpbeam.schemas.files.local_files import NotAFileError, refuse_special
+from ldpbeam.schemas.files.local_files import NotAFileError
+from ldpbeam.transforms.storage import literal, open_raw
 
 GZIP_MAGIC = b"\x1f\x8b"
 #: How names of files end whose formats have a header.
@@ -63,11 +63,6 @@ class BadFile(NamedTuple):
     problem: str
 
 
-def literal(path: str) -> str:
-    """A path as a pattern of itself: Beam's match and delete take patterns."""
-    return re.sub(r"([*?[])", r"[\1]", path)
-
-
 def absolute(path: str) -> str:
     """A path or pattern that means the same from any working folder."""
     return path if "://" in path else str(Path(path).absolute())
@@ -97,17 +92,6 @@ def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
         for entry in result.metadata_list:
             found.setdefault(absolute(entry.path), (entry.path, entry.size_in_bytes))
     return sorted(found.values())
-
-
-def open_raw(path: str) -> IO[bytes]:
-    """A file's own bytes, whatever its name says of compression.
-
-    Raises:
-        NotAFileError: if it is a FIFO, a device or a socket; it is not opened.
-    """
-    if "://" not in path:
-        refuse_special(path)
-    return cast("IO[bytes]", FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
 
 
 def sniff(path: str, size: int) -> ReportFile | BadFile:

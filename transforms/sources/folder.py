@@ -18,11 +18,11 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.outputs.write import make_folder, read_json, replacing
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.feeds import DECODED_BYTES, Feed, FeedBatch, OpenFeed
-from ldpbeam.transforms.sources.files import BadFile, FileRange, absolute, literal, pattern_of, sniff
+from ldpbeam.transforms.sources.files import BadFile, FileRange, absolute, pattern_of, sniff
 from ldpbeam.transforms.sources.read import DAMAGE, read_range, split_or_keep
+from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing
 
 #: New files are looked for so often, in seconds.
 LOOKING_SECONDS = 2.0

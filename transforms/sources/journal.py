@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.transforms.outputs.write import make_folder, read_json, replacing, write_bytes
-from ldpbeam.transforms.sources.files import literal
+from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing, write_bytes
 
 #: Below the output folder, a folder a run.
 RUNS = "runs"

@@ -16,7 +16,8 @@ from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.counts import COUNTS, IN, count, damaged_file
 from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure, emit
-from ldpbeam.transforms.sources.files import BadFile, FileRange, ReportFile, open_raw, see_size, split
+from ldpbeam.transforms.sources.files import BadFile, FileRange, ReportFile, see_size, split
+from ldpbeam.transforms.storage import open_raw
 
 BAD_FILE = "bad_file"
 CORRUPT_BLOCK = "corrupt_block"

@@ -19,8 +19,9 @@ from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 from apache_beam.testing import test_stream
 from apache_beam.transforms.window import TimestampedValue
 
-from ldpbeam.transforms.outputs import stream_write as stage
-from ldpbeam.transforms.outputs.stream_write import WriteRunningAccounting, WriteStreamDeadLetters
+from ldpbeam.transforms.outputs import accounting, dead_letters
+from ldpbeam.transforms.outputs.accounting import WriteRunningAccounting
+from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
 from ldpbeam.transforms.reports.batches import BatchCoder
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, emit
 from ldpbeam.transforms.sources.watermark import LAST
@@ -62,20 +63,20 @@ def run_counts(path: Path) -> None:
 def written(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What is written of the accounting, in order."""
     found: list[dict[str, Any]] = []
-    write = stage.write_bytes
+    write = accounting.write_bytes
 
     def take_down(path: str, data: bytes) -> None:
         found.append(json.loads(data))
         write(path, data)
 
-    monkeypatch.setattr(stage, "write_bytes", take_down)
+    monkeypatch.setattr(accounting, "write_bytes", take_down)
     return found
 
 
 def test_the_accounting_adds_up_all_counts_while_they_grow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: list[dict[str, Any]]
 ) -> None:
-    monkeypatch.setattr(stage, "ACCOUNTING_SECONDS", 0.0)
+    monkeypatch.setattr(accounting, "ACCOUNTING_SECONDS", 0.0)
     run_counts(tmp_path / "run" / "accounting.json")
     assert json.loads((tmp_path / "run" / "accounting.json").read_text()) == ADDED_UP
     assert [one["in"] for one in written] == sorted(one["in"] for one in written)
@@ -108,9 +109,9 @@ def test_the_accounting_is_written_now_and_then_and_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: list[dict[str, Any]]
 ) -> None:
     clock = 1000.0
-    monkeypatch.setattr(stage, "time", SimpleNamespace(monotonic=lambda: clock))
+    monkeypatch.setattr(accounting, "time", SimpleNamespace(monotonic=lambda: clock))
     # By hand: the engine of this process copies the function for each bundle, and others keep it.
-    function, sums, end = stage._WriteSums(str(tmp_path / "accounting.json")), State(), Mock()
+    function, sums, end = accounting._WriteSums(str(tmp_path / "accounting.json")), State(), Mock()
     for clock, so_far in ((1000.0, [1]), (1000.999, [1]), (1001.0, [1, 3]), (1001.5, [1, 3])):  # noqa: B007
         function.process(("", json.dumps({"in": 1}).encode()), sums, end)
         assert [one["in"] for one in written] == so_far
@@ -217,7 +218,7 @@ def test_dead_letters_of_a_minute_are_one_file(write_letters: Callable[..., Wrot
 def test_many_dead_letters_do_not_wait_for_the_minute(
     write_letters: Callable[..., Wrote], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stage, "MOST_LETTERS", 10)
+    monkeypatch.setattr(dead_letters, "MOST_LETTERS", 10)
     wrote = write_letters(
         (0, 5, [letters(0, 9)]),
         (1, 5, [letters(9, 1)]),
@@ -243,7 +244,7 @@ def test_every_dead_letter_is_there_once(
     seed: int, write_letters: Callable[..., Wrote], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw = random.Random(seed)
-    monkeypatch.setattr(stage, "MOST_LETTERS", 12)
+    monkeypatch.setattr(dead_letters, "MOST_LETTERS", 12)
     bundles: list[Bundle] = []
     first, watermark = 0, 0
     for _ in range(20):

@@ -18,7 +18,11 @@ from ldpbeam.runners import direct
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, tally
-from ldpbeam.transforms.outputs import write as stage
+from ldpbeam.transforms import storage
+from ldpbeam.transforms.outputs.accounting import WriteAccounting
+from ldpbeam.transforms.outputs.dead_letters import DEAD_LETTER_SHARDS, WriteDeadLetters, write_letters
+from ldpbeam.transforms.outputs.names import snapshot_name, window_in
+from ldpbeam.transforms.outputs.snapshots import WriteSnapshots, write_window
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, emit
 
 STUDY = parse_study(
@@ -45,7 +49,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_a_file_appears_whole_and_alone(tmp_path: Path) -> None:
-    with stage.replacing(str(tmp_path / "f")) as stream:
+    with storage.replacing(str(tmp_path / "f")) as stream:
         stream.write(b"new")
         assert "f" not in names(tmp_path), "not under its name before it is whole"
     assert names(tmp_path) == ["f"]
@@ -55,7 +59,7 @@ def test_a_file_appears_whole_and_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_error_leaves_nothing_and_what_was_there(tmp_path: Path, error: type[BaseException]) -> None:
     def fail(name: str) -> None:
-        with stage.replacing(str(tmp_path / name)) as stream:
+        with storage.replacing(str(tmp_path / name)) as stream:
             stream.write(b"half")
             raise error
 
@@ -69,17 +73,17 @@ def test_an_error_leaves_nothing_and_what_was_there(tmp_path: Path, error: type[
 
 def test_a_file_is_replaced_and_its_name_says_nothing_of_compression(tmp_path: Path) -> None:
     path = str(tmp_path / "f.gz")
-    stage.write_bytes(path, b"one")
-    stage.write_bytes(path, b"two")
+    storage.write_bytes(path, b"one")
+    storage.write_bytes(path, b"two")
     assert names(tmp_path) == ["f.gz"]
-    with stage.opened(path) as stream:
+    with storage.open_raw(path) as stream:
         assert stream.read() == b"two"
     assert Path(path).read_bytes() == b"two"
 
 
 def test_a_folder_is_made_once(tmp_path: Path) -> None:
     for _ in range(2):
-        stage.make_folder(str(tmp_path / "a" / "b"))
+        storage.make_folder(str(tmp_path / "a" / "b"))
     assert (tmp_path / "a" / "b").is_dir()
 
 
@@ -88,12 +92,12 @@ def test_a_folder_that_another_makes_at_the_same_moment_is_made(
 ) -> None:
     exists = iter([False, True])
     (tmp_path / "a").mkdir()
-    monkeypatch.setattr(stage.FileSystems, "exists", lambda path: next(exists))
-    stage.make_folder(str(tmp_path / "a"))
+    monkeypatch.setattr(storage.FileSystems, "exists", lambda path: next(exists))
+    storage.make_folder(str(tmp_path / "a"))
     (tmp_path / "file").touch()
     monkeypatch.undo()
     with pytest.raises(OSError, match="file"):
-        stage.make_folder(str(tmp_path / "file" / "b"))
+        storage.make_folder(str(tmp_path / "file" / "b"))
 
 
 @pytest.mark.parametrize(
@@ -108,15 +112,15 @@ def test_a_folder_that_another_makes_at_the_same_moment_is_made(
 def test_a_snapshots_name_is_its_study_attribute_and_window(
     window: tuple[int, int] | None, name: str
 ) -> None:
-    assert stage.snapshot_name("s", "x.y", window) == f"{name}.avro"
-    assert stage.snapshot_name("s", "x.y", window, "8c1f") == f"{name}.8c1f.avro"
-    assert stage.window_in(f"{name}.avro") == stage.window_in(f"{name}.jsonl") == window
-    assert stage.window_in(f"{name}.8c1f.avro") is None
+    assert snapshot_name("s", "x.y", window) == f"{name}.avro"
+    assert snapshot_name("s", "x.y", window, "8c1f") == f"{name}.8c1f.avro"
+    assert window_in(f"{name}.avro") == window_in(f"{name}.jsonl") == window
+    assert window_in(f"{name}.8c1f.avro") is None
 
 
 def test_a_long_name_leaves_room_for_a_temporary_one(tmp_path: Path) -> None:
-    name = stage.snapshot_name("s" * 64, f"{'a' * 64}.{'c' * 64}", (0, 3_600_000))
-    stage.write_bytes(str(tmp_path / name), b"whole")
+    name = snapshot_name("s" * 64, f"{'a' * 64}.{'c' * 64}", (0, 3_600_000))
+    storage.write_bytes(str(tmp_path / name), b"whole")
     assert names(tmp_path) == [name]
 
 
@@ -128,10 +132,8 @@ def test_snapshots_are_read_back_and_the_same_ones_are_the_same_bytes(tmp_path: 
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder, order in zip(folders, (elements, elements[::-1]), strict=True):
         with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
-            paths = pipeline | beam.Create(order) | stage.WriteSnapshots(STUDY, str(folder), "run-1")
-            expected = [
-                str(folder / stage.snapshot_name("writing", "x", own[0].window)) for _, own in elements
-            ]
+            paths = pipeline | beam.Create(order) | WriteSnapshots(STUDY, str(folder), "run-1")
+            expected = [str(folder / snapshot_name("writing", "x", own[0].window)) for _, own in elements]
             assert_that(paths, equal_to(expected))
     assert names(folders[0]) == names(folders[1])
     found = []
@@ -147,8 +149,8 @@ def test_snapshots_are_read_back_and_the_same_ones_are_the_same_bytes(tmp_path: 
         assert record["run"] == "run-1"
         assert record["channels"] == ["maps"]
     assert found == [entry for _, own in elements for entry in own]
-    path = stage.write_window(STUDY, str(folders[0]), "run-1", elements[1][1], named_by_run=True)
-    assert Path(path).name == stage.snapshot_name("writing", "x", (1000, 2000), "run-1")
+    path = write_window(STUDY, str(folders[0]), "run-1", elements[1][1], named_by_run=True)
+    assert Path(path).name == snapshot_name("writing", "x", (1000, 2000), "run-1")
 
 
 def test_dead_letters_are_gathered_into_a_few_files_and_read_back(tmp_path: Path) -> None:
@@ -160,8 +162,8 @@ def test_dead_letters_are_gathered_into_a_few_files_and_read_back(tmp_path: Path
         next(iter(emit([letter], Disclosure(place % 2 == 0)))).value for place, letter in enumerate(letters)
     ]
     with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
-        _ = pipeline | beam.Create(batches) | stage.WriteDeadLetters(str(tmp_path / "dead"))
-    assert 1 <= len(names(tmp_path / "dead")) <= stage.DEAD_LETTER_SHARDS
+        _ = pipeline | beam.Create(batches) | WriteDeadLetters(str(tmp_path / "dead"))
+    assert 1 <= len(names(tmp_path / "dead")) <= DEAD_LETTER_SHARDS
     found: list[Any] = []
     for path in (tmp_path / "dead").iterdir():
         with path.open("rb") as stream:
@@ -189,8 +191,7 @@ def test_dead_letters_are_the_same_bytes_in_whatever_order_they_come(tmp_path: P
     written = []
     for seed in range(3):
         order = np.random.default_rng(seed).permutation(len(batches))
-        function = stage._WriteDeadLetters(str(tmp_path / str(seed)))
-        (path,) = function.process((0, [batches[place].value for place in order]))
+        path = write_letters(str(tmp_path / str(seed)), 0, [batches[place].value for place in order])
         written.append(Path(path).read_bytes())
     assert written[0] == written[1] == written[2]
     records: list[Any] = list(fastavro.reader(io.BytesIO(written[0])))
@@ -215,7 +216,7 @@ def test_the_accounting_adds_up_what_every_stage_counted(tmp_path: Path) -> None
     counts += [("dead_letters", 2), ("dead_letters_by_reason/b", 1), ("dead_letters_by_reason/a", 1)]
     path = str(tmp_path / "accounting.json")
     with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
-        assert_that(pipeline | beam.Create(counts) | stage.WriteAccounting(path), equal_to([path]))
+        assert_that(pipeline | beam.Create(counts) | WriteAccounting(path), equal_to([path]))
     assert json.loads(Path(path).read_text()) == {
         "in": 9,
         "used": 2,

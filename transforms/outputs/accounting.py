@@ -1,0 +1,118 @@
+"""The accounting as a JSON file: a batch run writes it once, a stream as its counts grow."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, RuntimeTimer, TimerSpec, on_timer
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+from ldpbeam.transforms.reports.counts import accounting
+from ldpbeam.transforms.sources.watermark import LAST
+from ldpbeam.transforms.storage import make_folder, write_bytes
+
+#: A stream writes its accounting at most so often, in seconds, and at the end.
+ACCOUNTING_SECONDS = 1.0
+
+
+def write_accounting(path: str, counts: Iterable[tuple[str, int]] = ()) -> str:
+    """The accounting of some counts as a file; gives its path. Without counts all of it is zero."""
+    make_folder(FileSystems.split(path)[0])
+    write_bytes(path, json.dumps(accounting(counts), indent=2).encode() + b"\n")
+    return path
+
+
+class WriteAccounting(beam.PTransform):
+    """The counts of all stages, added up, to one JSON file."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    def expand(self, counts: beam.PCollection) -> beam.PCollection:
+        """Add up each count, bring them together, write them."""
+        return (
+            counts
+            | "AddUp" >> beam.CombinePerKey(sum)
+            | "ToOne" >> beam.Map(lambda pair: ("", pair))
+            | "Together" >> beam.GroupByKey()
+            | "WriteFile" >> beam.Map(_write, self.path)
+        )
+
+
+def _write(element: tuple[str, Iterable[tuple[str, int]]], path: str) -> str:
+    return write_accounting(path, element[1])
+
+
+class WriteRunningAccounting(beam.PTransform):
+    """The counts of all stages of a stream, added up, to one JSON file that is replaced as they grow."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    def expand(self, counts: beam.PCollection) -> beam.PCollection:
+        """Add up the counts of each bundle, then all of them in one state."""
+        return (
+            counts
+            | "SumOfBundle" >> beam.ParDo(_SumOfBundle()).with_output_types(tuple[str, bytes])
+            | "WriteAccounting" >> beam.ParDo(_WriteSums(self.path)).with_input_types(tuple[str, bytes])
+        )
+
+
+class _SumOfBundle(beam.DoFn):
+    def start_bundle(self) -> None:
+        self._sums: Counter[str] = Counter()
+        self._latest: Timestamp | None = None
+
+    def process(self, element: tuple[str, int], time: Timestamp = beam.DoFn.TimestampParam) -> None:
+        name, reports = element
+        self._sums[name] += reports
+        self._latest = time if self._latest is None else max(self._latest, time)
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        if self._sums:
+            element = "", json.dumps(self._sums).encode()
+            yield WindowedValue(element, self._latest, [GlobalWindow()])
+
+
+class _WriteSums(beam.DoFn):
+    """One key adds up everything: it hears from each bundle once."""
+
+    SUMS = ReadModifyWriteStateSpec("sums", beam.coders.BytesCoder())
+    END = TimerSpec("end", TimeDomain.WATERMARK)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._written = 0.0
+
+    def process(
+        self,
+        element: tuple[str, bytes],
+        sums: Any = beam.DoFn.StateParam(SUMS),
+        end: RuntimeTimer = beam.DoFn.TimerParam(END),
+    ) -> None:
+        total = Counter(json.loads(sums.read() or b"{}"))
+        total.update(json.loads(element[1]))
+        sums.write(json.dumps(total).encode())
+        end.set(LAST)
+        if time.monotonic() - self._written >= ACCOUNTING_SECONDS:
+            self._write(total)
+
+    @on_timer(END)
+    def on_end(self, sums: Any = beam.DoFn.StateParam(SUMS)) -> None:
+        """The stream has been drained."""
+        self._write(json.loads(sums.read() or b"{}"))
+
+    def _write(self, total: dict[str, int]) -> None:
+        write_accounting(self.path, total.items())
+        self._written = time.monotonic()
