@@ -1,7 +1,7 @@
 """Estimates from reports perturbed under local differential privacy.
 
-This package holds the statistics (numpy and scipy only); ``ldpbeam.schemas``, ``ldpbeam.transforms``,
-``ldpbeam.pipelines`` and ``ldpbeam.runners`` are the Beam pipeline around them.
+The modules of this package compute the statistics, with numpy and scipy only. ``ldpbeam.schemas``,
+``ldpbeam.transforms``, ``ldpbeam.pipelines`` and ``ldpbeam.runners`` are the Beam pipelines that use them.
 """
 
 from ldpbeam.attributes import Attribute, ServiceVersion

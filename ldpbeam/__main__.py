@@ -1,4 +1,4 @@
-"""``python -m ldpbeam``: the command ``ldpbeam``, with the Python that is named."""
+"""``python -m ldpbeam`` runs the command ``ldpbeam`` with this Python interpreter."""
 
 import sys
 

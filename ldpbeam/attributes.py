@@ -1,4 +1,4 @@
-"""An attribute as the statistics see it: its domain, and the mechanisms of the services asking it."""
+"""An attribute as the statistics use it: its domain, and the mechanism of each service that asks for it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ldpbeam.channels import Channel, StackedChannel
 from ldpbeam.domains import Categories, Domain, Floats, Integers
 from ldpbeam.mechanisms import Mechanism
 
-#: A joint histogram is solved as one dense table up to this many cells.
+#: The most cells of a joint histogram that is solved as one dense table.
 MOST_JOINT_CELLS = 2**22
 
 
 @dataclass(frozen=True)
 class ServiceVersion:
-    """One channel of an attribute: a service, or one version of it where its epsilon changed.
+    """One channel of an attribute: a service, or one of its versions if its epsilon has changed.
 
     Attributes:
         service: the service's name.
-        version: the version's name, empty where there is only one.
-        mechanism: what its clients run.
+        version: the version's name; empty if the service has only one.
+        mechanism: the mechanism that the service's clients run.
     """
 
     service: str
@@ -40,21 +40,21 @@ class ServiceVersion:
 
 @dataclass(frozen=True)
 class Attribute:
-    """One measured quantity and every channel its reports come through.
+    """One measured quantity, and every channel through which its reports come.
 
     Attributes:
         name: the attribute's name in the study.
-        domain: what true values are.
-        buckets: value buckets of an estimate, and report buckets of a service's histogram.
-        versions: the channels, services in the study's order, versions of one side by side.
-        joint_services: services whose reports are joined by user into a joint histogram; may be none.
-        joint_buckets: report buckets of each service in the joint histogram.
-        group_users: whether a user's reports are brought together; else every report stands on its own,
-            and users are not counted.
+        domain: the domain of true values.
+        buckets: the number of value buckets of an estimate, and of report buckets of a service's histogram.
+        versions: the channels: services in the study's order, the versions of a service next to each other.
+        joint_services: the services whose reports are joined by user into a joint histogram; may be empty.
+        joint_buckets: the number of report buckets of each service in the joint histogram.
+        group_users: whether reports are grouped by user; if not, each report is counted alone, and users are
+            not counted.
 
     Raises:
-        ValueError: if the attribute has more than 62 channels, the joint histogram more than 2^62 cells, or
-            services are to be joined without grouping users.
+        ValueError: if the attribute has more than 62 channels, the joint histogram has 2^62 cells or more, or
+            services are joined but reports are not grouped by user.
     """
 
     name: str
@@ -78,16 +78,16 @@ class Attribute:
 
     @functools.cached_property
     def value_buckets(self) -> int:
-        """The length of an estimated distribution."""
+        """The length of an estimated distribution: the number of categories, or ``buckets``."""
         return self.domain.size if isinstance(self.domain, Categories) else self.buckets
 
     @functools.cached_property
     def services(self) -> tuple[str, ...]:
-        """The services' names, each once, in the study's order."""
+        """The distinct names of the services, in the study's order."""
         return tuple(dict.fromkeys(version.service for version in self.versions))
 
     def versions_of(self, services: Sequence[str]) -> tuple[int, ...]:
-        """The indexes into ``versions`` of all versions of some services."""
+        """The indexes into ``versions`` of all versions of the given services."""
         return tuple(i for i, version in enumerate(self.versions) if version.service in services)
 
     def channel(self, index: int) -> Channel:
@@ -95,24 +95,32 @@ class Attribute:
         return self.versions[index].mechanism.histogram_channel(self.value_buckets, self.buckets)
 
     def stacked_channel(self, indexes: Sequence[int]) -> Channel:
-        """The channels of several versions, one below the other."""
+        """The channels of several versions, stacked: the rows of the first come first."""
         channels = [self.channel(index) for index in indexes]
         return channels[0] if len(channels) == 1 else StackedChannel(channels)
 
     @functools.cached_property
     def joint_shape(self) -> tuple[int, ...]:
-        """The joint histogram's axes, one a joined service: no report, then every version's cells."""
+        """The length of each joined service's axis in the joint histogram.
+
+        Cell 0 of an axis is "no report"; the cells of the service's versions follow.
+        """
         return tuple(
             1 + sum(self.versions[i].mechanism.cells(self.joint_buckets) for i in self.versions_of([service]))
             for service in self.joint_services
         )
 
     def joint_likelihood(self, service: str, cells: Integers) -> Floats:
-        """P(axis cell | value bucket) of some cells of a joined service's axis; cell 0, no report, is ones.
+        """P(axis cell | value bucket) for some cells of a joined service's axis.
+
+        The row of cell 0, "no report", has ones: it gives no information about the value.
 
         Args:
             service: one of ``joint_services``.
-            cells: indexes along its axis, ascending.
+            cells: indexes along the service's axis, ascending, shape (n,).
+
+        Returns:
+            An array of shape (n, ``value_buckets``).
         """
         rows = np.ones((len(cells), self.value_buckets))
         first = 1
@@ -128,10 +136,10 @@ class Attribute:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits that two attributes share when their statistics may be merged.
+        """32 hexadecimal digits, equal for two attributes if their statistics may be merged.
 
-        It covers the domain, the resolutions, and every channel, so that an epsilon that changed is
-        never mixed into one channel.
+        They are a hash of the domain, the resolutions and every channel, so reports of different epsilons
+        are never counted in one channel.
         """
         description = {
             "name": self.name,

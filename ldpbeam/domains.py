@@ -1,4 +1,4 @@
-"""What an attribute's true values are: a number, a category, keys with values, or many numbers at once."""
+"""The domain of an attribute's true values: numbers, categories, keys with values, or vectors of numbers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ Integers = NDArray[np.int64]
 class Numeric:
     """A closed range [low, high] of numbers.
 
-    Mechanisms and channels see it as the unit interval: x = (value - low) / (high - low).
+    Mechanisms and channels use values scaled to [0, 1]: x = (value - low) / (high - low).
 
     Raises:
-        ValueError: if the range is empty or not finite.
+        ValueError: if the range is empty, not finite, not between 1e-100 and 1e100 wide, or too narrow
+            relative to its ends (less than 1e-9 of the larger one).
     """
 
     low: float
@@ -36,11 +37,11 @@ class Numeric:
 
     @property
     def width(self) -> float:
-        """The length of the range, in the attribute's own unit."""
+        """The length of the range, in the attribute's unit."""
         return self.high - self.low
 
     def to_unit(self, values: ArrayLike) -> Floats:
-        """Values mapped to [0, 1]; those outside the domain are clipped to its ends."""
+        """Values scaled to [0, 1]; values outside the domain are clipped to its ends."""
         unit = (np.asarray(values, dtype=np.float64) - self.low) / self.width
         return np.clip(unit, 0.0, 1.0)
 
@@ -53,16 +54,20 @@ class Numeric:
         return self.from_unit(np.linspace(0.0, 1.0, buckets + 1))
 
     def histogram(self, values: ArrayLike, buckets: int) -> Integers:
-        """How many values fall in each of ``buckets`` equal buckets, shape (buckets,)."""
+        """The number of values in each of ``buckets`` equal buckets, shape (buckets,)."""
         index = np.minimum((self.to_unit(values) * buckets).astype(np.int64), buckets - 1)
         return np.bincount(index, minlength=buckets).astype(np.int64)
 
 
 def check_names(names: tuple[str, ...], what: str) -> None:
-    """See that there are two names or more, none of them empty or twice.
+    """Check that there are at least two names, all of them distinct and not empty.
+
+    Args:
+        names: the names.
+        what: what the names are of, in the plural, for the message.
 
     Raises:
-        ValueError: if there are not.
+        ValueError: if there are fewer than two names, or a name is empty or occurs twice.
     """
     if len(names) < 2:
         raise ValueError(f"a domain needs two {what} or more, found {len(names)}")
@@ -78,7 +83,7 @@ class Categories:
     """A finite list of categories; a value is an index into ``names``.
 
     Raises:
-        ValueError: if there are fewer than two, or two of one name.
+        ValueError: if there are fewer than two categories, or a name is empty or occurs twice.
     """
 
     names: tuple[str, ...]
@@ -92,20 +97,20 @@ class Categories:
         return len(self.names)
 
     def histogram(self, values: ArrayLike) -> Integers:
-        """How many values (category indexes) fall in each category, shape (size,)."""
+        """The number of values (category indexes) in each category, shape (size,)."""
         return np.bincount(np.asarray(values, dtype=np.int64), minlength=self.size).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class KeyValues:
-    """Any number of keys a person, each with a value in one numeric range.
+    """Any number of keys per person, each with a value in the same numeric range.
 
     Attributes:
         keys: the keys' names; at least two.
         values: the range of every key's value.
 
     Raises:
-        ValueError: if there are fewer than two keys, or two of one name.
+        ValueError: if there are fewer than two keys, or a name is empty or occurs twice.
     """
 
     keys: tuple[str, ...]
@@ -122,14 +127,14 @@ class KeyValues:
 
 @dataclass(frozen=True)
 class Vector:
-    """Several numbers a person, or a time series: each coordinate has the same range.
+    """Several numbers per person, or a time series; every coordinate has the same range.
 
     Attributes:
-        coordinates: their names; at least two.
+        coordinates: the coordinates' names; at least two.
         values: the range of every coordinate.
 
     Raises:
-        ValueError: if there are fewer than two coordinates, or two of one name.
+        ValueError: if there are fewer than two coordinates, or a name is empty or occurs twice.
     """
 
     coordinates: tuple[str, ...]
@@ -149,9 +154,9 @@ class KeyValuePairs:
     """The (key, value) pairs of many people, as columns: person i has rows ``starts[i]:starts[i + 1]``.
 
     Attributes:
-        starts: where each person's pairs start, and the end, shape (people + 1,).
-        keys: key indexes, ascending within a person, none twice; shape (pairs,).
-        values: their values scaled to [0, 1], shape (pairs,).
+        starts: the first row of each person's pairs, and the number of pairs, shape (people + 1,).
+        keys: key indexes, strictly ascending within a person, shape (pairs,).
+        values: the keys' values scaled to [0, 1], shape (pairs,).
     """
 
     starts: Integers
@@ -160,11 +165,11 @@ class KeyValuePairs:
 
     @property
     def people(self) -> int:
-        """How many people there are, those without a pair included."""
+        """The number of people, including those without a pair."""
         return len(self.starts) - 1
 
     def chosen(self, people: Integers) -> KeyValuePairs:
-        """The pairs of some people, in that order."""
+        """The pairs of some people, given by their indexes, in the order of the indexes."""
         lengths = np.diff(self.starts)[people]
         starts = np.concatenate(([0], np.cumsum(lengths)))
         rows = np.repeat(self.starts[people] - starts[:-1], lengths) + np.arange(starts[-1])
@@ -175,5 +180,5 @@ Domain = Numeric | Categories | KeyValues | Vector
 
 
 def bucket_midpoints(buckets: int) -> Floats:
-    """The midpoints of ``buckets`` equal buckets of [0, 1]."""
+    """The midpoints of ``buckets`` equal buckets of [0, 1], shape (buckets,)."""
     return (np.arange(buckets) + 0.5) / buckets

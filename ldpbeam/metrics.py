@@ -1,4 +1,4 @@
-"""How far an estimate is from the truth."""
+"""Distances between an estimate and the truth, and quantiles and shares of an estimated distribution."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ def wasserstein(estimate: ArrayLike, truth: ArrayLike, width: float = 1.0) -> fl
 
 
 def kolmogorov_smirnov(estimate: ArrayLike, truth: ArrayLike) -> float:
-    """The largest gap between the two distribution functions."""
+    """The largest absolute gap between the distribution functions of two distributions over buckets."""
     return float(np.abs(np.cumsum(np.asarray(estimate, dtype=float) - np.asarray(truth, dtype=float))).max())
 
 
 def jensen_shannon(estimate: ArrayLike, truth: ArrayLike) -> float:
-    """The square root of the Jensen-Shannon divergence, natural logarithm, in [0, sqrt(ln 2)].
+    """The square root of the Jensen-Shannon divergence with natural logarithms, in [0, sqrt(ln 2)].
 
-    Against a sample's own histogram of n values it has a floor of about sqrt((buckets - 1) / (8 n)).
+    If the truth is the histogram of n sampled values, even a perfect estimate of the population has a
+    distance of about sqrt((buckets - 1) / (8 n)).
     """
     p = np.asarray(estimate, dtype=float)
     q = np.asarray(truth, dtype=float)
@@ -46,8 +47,8 @@ def quantiles(distribution: ArrayLike, edges: ArrayLike, levels: Sequence[float]
     """Quantiles of a distribution that is uniform inside each bucket, shape (levels,).
 
     Args:
-        distribution: bucket masses, shape (buckets,). Where unbiased ones are negative, a quantile is the
-            first place that the masses below add up to the level.
+        distribution: bucket masses, shape (buckets,). Masses may be negative, as unbiased ones can be; a
+            quantile is then the first point at which the masses below it add up to the level.
         edges: the buckets' edges, shape (buckets + 1,).
         levels: probabilities in (0, 1).
     """

@@ -1,7 +1,7 @@
-"""Mergeable statistics: all that is kept of reports, in exact integers.
+"""Mergeable statistics: exact integers that summarise the reports of an attribute.
 
-A :class:`Statistic` is closed under :func:`merge`, which is associative and commutative and has
-:func:`empty` as identity; nothing in it is a float, so no order of merging changes a bit.
+:func:`merge` of statistics is a :class:`Statistic` again. It is associative and commutative, with
+:func:`empty` as identity. A statistic has no floats, so the order of merging does not change a bit.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ldpbeam.mechanisms import NumericMechanism
 
 @dataclass(frozen=True)
 class Answers:
-    """Reports of one channel, each user's row beside its report.
+    """The reports of one channel, each with the index of its user.
 
     Attributes:
         version: the channel's index in ``attribute.versions``.
-        rows: which user each report is of, 0 .. users - 1, shape (n,); no user twice.
-        payloads: the reports, shape (n,), in the mechanism's own scale.
+        rows: the user of each report, 0 .. users - 1, distinct, shape (n,).
+        payloads: the payloads of the reports, on the mechanism's own scale, shape (n,).
     """
 
     version: int
@@ -35,12 +35,12 @@ class Answers:
 
 @dataclass(frozen=True)
 class Moments:
-    """Sums over the users who answered exactly one set of channels.
+    """Sums over the users who answered one particular set of channels and no others.
 
     Attributes:
-        users: how many they are; reports where users are not grouped.
-        sums: the sum of their reports a channel, in steps of the mechanism's fixed-point grid.
-        squares: the sum of the squares of those integers, a channel.
+        users: the number of these users; the number of reports if reports are not grouped by user.
+        sums: for each channel, the sum of their reports, in steps of the mechanism's fixed-point grid.
+        squares: for each channel, the sum of the squares of the same integers.
     """
 
     users: int
@@ -53,13 +53,13 @@ class Statistic:
     """The sufficient statistic of an attribute's reports in one window and group.
 
     Attributes:
-        fingerprint: of the attribute; statistics of different channels refuse to merge.
-        reports: the number of reports in it.
-        users: the number of users, None where users were not grouped.
-        histograms: report counts a channel, each of shape (cells,).
-        moments: sums by the set of channels a user answered, a bit a channel.
-        joint_cells: indexes of the joint histogram's cells that are not empty, ascending.
-        joint_counts: the users in each of them.
+        fingerprint: the attribute's fingerprint; :func:`merge` refuses statistics of different channels.
+        reports: the number of reports.
+        users: the number of users; None if reports are not grouped by user.
+        histograms: the report counts of each channel, each of shape (cells,).
+        moments: sums by the set of channels that a user answered; the set is a mask with one bit per channel.
+        joint_cells: the indexes of the joint histogram's cells that are not empty, ascending.
+        joint_counts: the number of users in each of these cells.
     """
 
     fingerprint: str
@@ -102,9 +102,9 @@ def tally(attribute: Attribute, users: int, answers: Sequence[Answers]) -> Stati
     """The statistic of a batch of users' reports.
 
     Args:
-        attribute: what was asked.
-        users: how many users the batch has. Where users are not grouped it is not looked at.
-        answers: their reports, at most one entry a channel, at most one report a user and service.
+        attribute: the attribute of the reports.
+        users: the number of users in the batch; ignored if reports are not grouped by user.
+        answers: the users' reports: at most one entry per channel, at most one report per user and service.
     """
     histograms = list(empty(attribute).histograms)
     for answer in answers:
@@ -140,7 +140,7 @@ def _joint_histogram(
                 cell_of_user[answer.rows] += stride * (first + bucket)
             first += mechanism.cells(attribute.joint_buckets)
         stride *= size
-    # Users who answered none of the joined services say nothing to them: cell 0.
+    # Cell 0 is of users who answered none of the joined services; they give no information and are left out.
     if stride <= 4 * users:
         counts = np.bincount(cell_of_user, minlength=1)
         counts[0] = 0
@@ -153,7 +153,7 @@ def _joint_histogram(
 def _moments(attribute: Attribute, users: int, answers: Sequence[Answers]) -> dict[int, Moments]:
     width = len(attribute.versions)
     if not attribute.group_users:
-        # Every report is on its own: its set of channels is the one it came through.
+        # Reports are counted alone: the set of channels of each is the one channel it came through.
         return {
             1 << answer.version: _moments_of(
                 attribute, {answer.version: answer.payloads}, len(answer.payloads), width
@@ -185,7 +185,7 @@ def _moments_of(
         if isinstance(mechanism, NumericMechanism):
             grid = mechanism.fixed_point(reports)
             square = (grid * grid).astype(np.uint64)
-            # A square has up to 60 bits, so 64 overflow on the second handful: sum its halves.
+            # A square has up to 60 bits, so a sum of a few overflows 64 bits: the halves are summed instead.
             high, low = square >> np.uint64(32), square & np.uint64(0xFFFFFFFF)
             sums[index] = int(grid.sum())
             squares[index] = (int(high.sum()) << 32) + int(low.sum())
@@ -193,10 +193,10 @@ def _moments_of(
 
 
 def merge(statistics: Iterable[Statistic]) -> Statistic:
-    """The statistic of all the reports of several, none of which share a report.
+    """The statistic of the union of several statistics' reports; the reports must be disjoint.
 
     Raises:
-        ValueError: if there are none, or if their channels differ.
+        ValueError: if there is no statistic, or the channels of two statistics differ.
     """
     parts = list(statistics)
     if not parts:
@@ -219,7 +219,7 @@ def merge(statistics: Iterable[Statistic]) -> Statistic:
     cells, inverse = np.unique(np.concatenate([part.joint_cells for part in parts]), return_inverse=True)
     counts = np.zeros(len(cells), dtype=np.int64)
     np.add.at(counts, inverse, np.concatenate([part.joint_counts for part in parts]))
-    # What a difference took away leaves no trace, so that equal statistics are equal to the byte.
+    # Entries that a difference made zero are removed, so that equal statistics have equal bytes.
     moments = {mask: own for mask, own in moments.items() if own.users or any(own.sums) or any(own.squares)}
     cells, counts = cells[counts != 0], counts[counts != 0]
     return Statistic(
@@ -236,10 +236,10 @@ def merge(statistics: Iterable[Statistic]) -> Statistic:
 
 
 def difference(after: Statistic, before: Statistic) -> Statistic:
-    """What must be merged with ``before`` to give ``after``; its counts may be below zero.
+    """The statistic that gives ``after`` when merged with ``before``; its counts may be negative.
 
     Raises:
-        ValueError: if their channels differ.
+        ValueError: if the channels of the two statistics differ.
     """
     negative = Statistic(
         fingerprint=before.fingerprint,

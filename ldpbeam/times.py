@@ -1,4 +1,4 @@
-"""Times and durations in epoch milliseconds, and as people read them."""
+"""Conversion of times and durations between epoch milliseconds and text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w":
 
 
 def format_duration(milliseconds: int) -> str:
-    """A duration as study files write it, in the largest unit that divides it."""
+    """A duration in milliseconds as text for study files, in the largest unit that divides it."""
     if milliseconds == 0:
         return "0s"
     for unit, size in sorted(UNITS.items(), key=lambda pair: -pair[1]):
@@ -19,17 +19,17 @@ def format_duration(milliseconds: int) -> str:
 
 
 def rfc3339(time: int) -> str:
-    """A time in epoch milliseconds as RFC 3339 text in UTC, with milliseconds only where there are some."""
+    """A time in epoch milliseconds as RFC 3339 text in UTC, with milliseconds only if they are not zero."""
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time)
     timespec = "milliseconds" if time % 1000 else "seconds"
     return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def milliseconds(text: str) -> int:
-    """The inverse of :func:`rfc3339`.
+    """The epoch milliseconds of a time with a zone; the inverse of :func:`rfc3339`.
 
     Raises:
-        ValueError: if the text is no ISO 8601 time.
+        ValueError: if the text is not an ISO 8601 time.
     """
     elapsed = datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=UTC)
     return elapsed // timedelta(milliseconds=1)

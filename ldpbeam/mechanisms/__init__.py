@@ -1,7 +1,7 @@
-"""Mechanisms: one file a family.
+"""Mechanisms: one file per family.
 
-To add one, write its file and name it here, or ship it in a package of your own under the entry point group
-``ldpbeam.mechanisms``.
+To add a mechanism, write its file and import it here, or ship it in your own package under the entry point
+group ``ldpbeam.mechanisms``.
 """
 
 from ldpbeam.mechanisms.categories.hadamard import HadamardResponse

@@ -1,4 +1,4 @@
-"""What every mechanism says of itself."""
+"""The interfaces of mechanisms: of all, of those for numbers, and of those for categories."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Categories, Domain, Floats, Integers, KeyValues, Numeric, Vector
 
-#: Clients compute in their own language and precision: a report may stand this far (relative to the
-#: mechanism's range) outside of it, as a 32-bit float does, and is then taken for the nearest one.
+#: A report may be this far outside the mechanism's range, relative to the range's length, because clients
+#: compute in other precisions, such as 32-bit floats. It is then treated as the nearest possible report.
 SLACK = 1e-6
 
-#: Beyond, a report protects nothing, and differences of densities have no digits left in doubles.
+#: Above this epsilon a report protects nothing, and differences of densities lose all digits in doubles.
 LARGEST_EPSILON = 20.0
-#: Below, a report says nothing, and the constants' own differences have no digits left.
+#: Below this epsilon a report has no information, and differences of constants lose all digits in doubles.
 SMALLEST_EPSILON = 1e-6
 
 #: Sums of reports are exact integers on a grid of this many steps from zero to the largest report.
@@ -35,16 +35,19 @@ class Uniforms(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Mechanism(ABC):
-    """The randomised function a client runs before it sends anything.
+    """The randomised function that a client applies to its value before it sends a report.
 
     Attributes:
-        epsilon: the privacy budget of one report, from 1e-6 to 20.
+        epsilon: the privacy budget of one report, above 1e-6 and at most 20.
+
+    Raises:
+        ValueError: if epsilon is out of range.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     domain_type: ClassVar[type[Numeric] | type[Categories] | type[KeyValues] | type[Vector]]
-    #: Whether a histogram counts several cells a report, so that its likelihood is a composite one.
+    #: Whether a histogram counts each report in several cells, so that its likelihood is a composite one.
     composite: ClassVar[bool] = False
 
     epsilon: float
@@ -57,41 +60,42 @@ class Mechanism(ABC):
     @classmethod
     @abstractmethod
     def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
-        """The mechanism for an attribute's domain, as a study file asks for it."""
+        """The mechanism for an attribute's domain, with a study file's options."""
 
     @property
     def delta(self) -> float:
-        """The chance that epsilon does not hold; 0 for all but the Gaussian mechanism."""
+        """The delta of (epsilon, delta)-privacy; 0 for all mechanisms but the Gaussian one."""
         return 0.0
 
     @property
     def granularity(self) -> int:
-        """How many bins of a numeric range the mechanism tells apart: value buckets are a multiple of it."""
+        """The number of value buckets must be a multiple of this: the mechanism's number of bins, else 1."""
         return 1
 
     @property
     def payload_dtype(self) -> np.dtype[Any]:
-        """What a report is: a number, or bytes of one length (a structured dtype, little-endian)."""
+        """The dtype of a report: a number, or bytes of one length (a structured dtype, little-endian)."""
         return np.dtype(np.float64)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What the channel depends on, for fingerprints and explanations."""
+        """The name and every parameter that the channel depends on, for fingerprints and explanations."""
         return {"mechanism": self.name, **dataclasses.asdict(self)}
 
     @abstractmethod
     def perturb(self, values: Any, uniforms: Uniforms) -> NDArray[Any]:
-        """One report a value (or person), shape (n,) of ``payload_dtype``.
+        """One report per value or person, shape (n,) and dtype ``payload_dtype``.
 
         Args:
-            values: numbers scaled to [0, 1], category indexes, :class:`~ldpbeam.domains.KeyValuePairs`, or
-                a matrix of (person, coordinate) scaled to [0, 1], as the domain is.
+            values: depending on the domain, numbers scaled to [0, 1], shape (n,); category indexes, shape
+                (n,); :class:`~ldpbeam.domains.KeyValuePairs` of n people; or vectors scaled to [0, 1], shape
+                (n, coordinates).
             uniforms: the source of randomness.
         """
 
     @abstractmethod
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads this mechanism can have sent, within :data:`SLACK`. Never true for NaN."""
+        """Which payloads are possible reports, within :data:`SLACK`, shape (n,); NaN never is one."""
 
     @abstractmethod
     def cells(self, resolution: int) -> int:
@@ -106,37 +110,36 @@ class Mechanism(ABC):
         """P(report bucket | value bucket), shape (``cells(resolution)``, ``value_buckets``)."""
 
     def histogram_cells(self, resolution: int) -> int:
-        """The length of a histogram; other than ``cells`` only where it is ``composite``."""
+        """The length of a histogram; it differs from ``cells`` only if the mechanism is ``composite``."""
         return self.cells(resolution)
 
     def histogram(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """Reports counted by bucket, shape (``histogram_cells(resolution)``,)."""
+        """The number of reports in each bucket, shape (``histogram_cells(resolution)``,)."""
         cells = self.bucketise(payloads, resolution)
         return np.bincount(cells, minlength=self.cells(resolution)).astype(np.int64)
 
     def histogram_channel(self, value_buckets: int, resolution: int) -> Channel:
-        """What one count of a histogram says of the value; its columns sum to one."""
+        """P(histogram cell | value bucket) of one count of a histogram; the columns sum to one."""
         return self.channel(value_buckets, resolution)
 
     @abstractmethod
     def output(self) -> str:
-        """What a report's payload is, in words."""
+        """The payload of a report, in words."""
 
 
 @dataclasses.dataclass(frozen=True)
 class NumericMechanism(Mechanism):
     """A mechanism for values x in [0, 1] whose reports are numbers, unbiased after an affine map.
 
-    All of them share three facts that estimators of the mean use: ``slope * payload + intercept`` is
-    an unbiased estimate of x, its variance given x is a quadratic in x, and reports lie in
-    ``report_range``.
+    Estimators of the mean use three properties: ``slope * payload + intercept`` is an unbiased estimate of x,
+    its variance given x is a quadratic polynomial in x, and reports lie in ``report_range``.
     """
 
     domain_type = Numeric
 
     @classmethod
     def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
-        """The mechanism, which sees values scaled to [0, 1] whatever their range."""
+        """The mechanism; it does not depend on the domain, because values are scaled to [0, 1]."""
         return cls(epsilon=epsilon, **options)
 
     @property
@@ -148,7 +151,7 @@ class NumericMechanism(Mechanism):
     def unbiased_map(self) -> tuple[float, float]:
         """(slope, intercept) such that E[slope * report + intercept | x] = x.
 
-        Most mechanisms' reports are unbiased for v = 2x - 1 as they are, so x' = (report + 1) / 2.
+        The reports of most mechanisms are unbiased for v = 2x - 1, so x' = (report + 1) / 2.
         """
         return 0.5, 0.5
 
@@ -158,34 +161,34 @@ class NumericMechanism(Mechanism):
         """(c0, c1, c2): the unbiased report's variance given x is c0 + c1 x + c2 x^2."""
 
     def unbiased(self, payloads: ArrayLike) -> Floats:
-        """An unbiased estimate of x from each report."""
+        """An unbiased estimate of x from each report, shape (n,)."""
         slope, intercept = self.unbiased_map
         return slope * np.asarray(payloads, dtype=np.float64) + intercept
 
     def variance(self, x: ArrayLike) -> Floats:
-        """The variance of an unbiased report of a value x in [0, 1]."""
+        """The variance of the unbiased estimate from one report of each value x in [0, 1]."""
         values = np.asarray(x, dtype=np.float64)
         c0, c1, c2 = self.variance_polynomial
         return c0 + values * (c1 + values * c2)
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads lie in the report range."""
+        """Which payloads lie in the report range, within :data:`SLACK` of its length."""
         low, high = self.report_range
         slack = SLACK * (high - low)
         return (payloads >= low - slack) & (payloads <= high + slack)
 
     def cells(self, resolution: int) -> int:
-        """As many equal buckets of the report range as the resolution says."""
+        """The number of equal buckets of the report range: the resolution."""
         return resolution
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """Equal buckets of the report range."""
+        """The equal bucket of the report range that has each payload."""
         low, high = self.report_range
         position = (payloads - low) * (resolution / (high - low))
         return np.clip(np.floor(position), 0, resolution - 1).astype(np.int64)
 
     def representatives(self, resolution: int) -> Floats:
-        """One report that stands for each report bucket: its midpoint."""
+        """The report that represents each report bucket, its midpoint; shape (``cells(resolution)``,)."""
         low, high = self.report_range
         middles = low + (np.arange(resolution) + 0.5) * ((high - low) / resolution)
         return np.asarray(middles, dtype=np.float64)
@@ -196,39 +199,39 @@ class NumericMechanism(Mechanism):
         return max(abs(end) for end in self.report_range) / FIXED_POINT_STEPS
 
     def fixed_point(self, payloads: NDArray[Any]) -> Integers:
-        """Reports as integers on the grid, within +-2^30."""
+        """Reports as integers, in steps of the grid, within +-2^30."""
         low, high = self.report_range
         steps: Integers = np.rint(np.clip(payloads, low, high) / self.fixed_point_step).astype(np.int64)
         return steps
 
     def output(self) -> str:
-        """The report range."""
+        """The report range, in words."""
         low, high = self.report_range
         return f"a number in [{low:.6g}, {high:.6g}]"
 
 
 @dataclasses.dataclass(frozen=True)
 class FrequencyMechanism(Mechanism):
-    """A mechanism whose counts give unbiased shares of categories, or of equal bins of a numeric range."""
+    """A mechanism whose histogram gives unbiased shares of categories, or of equal bins of a range."""
 
     @property
     @abstractmethod
     def bins(self) -> int:
-        """How many categories or bins it tells apart."""
+        """The number of categories or bins."""
 
     @abstractmethod
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
         """Unbiased shares from a histogram, shape (bins,); they may be negative.
 
         Args:
-            histogram: at the mechanism's own resolution, of ``reports`` reports.
-            reports: how many they are, above zero.
+            histogram: the histogram of ``reports`` reports; its cells do not depend on the resolution.
+            reports: the number of reports, above zero.
         """
 
     @property
     @abstractmethod
     def frequency_variance(self) -> float:
-        """The number of reports times the variance of an unbiased share, for a rare category."""
+        """The variance of a rare category's unbiased share, times the number of reports."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,11 +253,11 @@ class CategoricalMechanism(FrequencyMechanism):
 
     @classmethod
     def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
-        """The mechanism over the domain's categories."""
+        """The mechanism for the domain's categories."""
         assert isinstance(domain, Categories)
         return cls(epsilon=epsilon, size=domain.size, **options)
 
     @property
     def bins(self) -> int:
-        """The categories."""
+        """The number of categories."""
         return self.size

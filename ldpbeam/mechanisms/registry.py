@@ -1,4 +1,4 @@
-"""The registry that study files name mechanisms by."""
+"""The registry of mechanisms by name, as study files name them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ldpbeam.plugins import load_plugins
 
 ENTRY_POINTS = "ldpbeam.mechanisms"
 
-#: What a mechanism of each kind of domain is for, in words.
+#: The values of each kind of domain, in words.
 KINDS: dict[type[Domain], str] = {
     Numeric: "numeric values",
     Categories: "categories",
@@ -30,7 +30,11 @@ _REGISTRY: dict[str, type[Mechanism]] = {}
 
 
 def register(mechanism: M) -> M:
-    """Class decorator: lets study files use the mechanism by its ``name``."""
+    """Class decorator: register the mechanism, so that study files can use it by its ``name``.
+
+    Raises:
+        ValueError: if another mechanism has this name.
+    """
     if mechanism.name in _REGISTRY:
         raise ValueError(f"two mechanisms are called {mechanism.name!r}")
     _REGISTRY[mechanism.name] = mechanism
@@ -39,7 +43,7 @@ def register(mechanism: M) -> M:
 
 @functools.cache
 def _load_plugins() -> tuple[str, ...]:
-    """Register the mechanisms of other packages; gives a sentence for each that cannot be used."""
+    """Register the mechanisms of other packages; return one sentence about each that cannot be used."""
     return load_plugins("mechanism", entry_points(group=ENTRY_POINTS), _REGISTRY, _register_plugin)
 
 
@@ -54,23 +58,30 @@ def _register_plugin(plugin: object) -> None:
 
 
 def registered_mechanisms() -> dict[str, type[Mechanism]]:
-    """Every mechanism by name: ours, and those of the entry point group ``ldpbeam.mechanisms``.
+    """Every mechanism by name: this package's, and those of the entry point group ``ldpbeam.mechanisms``.
 
     Warns:
-        BrokenPlugin: once, for each plugin that cannot be used.
+        BrokenPlugin: once for each plugin that cannot be used.
     """
     _load_plugins()
     return dict(sorted(_REGISTRY.items()))
 
 
 def build_mechanism(name: str, domain: Domain, epsilon: float, /, **options: Any) -> Mechanism:
-    """The mechanism a study file describes.
+    """The mechanism that a study file describes.
 
-    ``auto`` is ``grr`` or ``olh``, whichever has the lower variance. Of a vector one coordinate is sampled,
-    and the mechanism is one for numbers.
+    For categories, the name ``auto`` means ``grr`` or ``olh``, whichever has the lower variance. For a
+    vector, the name is that of a mechanism for numbers, which perturbs one sampled coordinate.
+
+    Args:
+        name: the mechanism's registered name, or ``auto``.
+        domain: the attribute's domain.
+        epsilon: the privacy budget of one report, above 1e-6 and at most 20.
+        options: the mechanism's options.
 
     Raises:
-        ValueError: for an unknown name, a domain of the wrong kind, or options it does not take.
+        ValueError: for an unknown name, a domain of another kind, an unknown option, or a value that the
+            mechanism refuses.
     """
     if not isinstance(name, str):
         raise ValueError(f"a mechanism is named by text, found {name!r}")

@@ -1,4 +1,4 @@
-"""One coordinate of a vector, sampled evenly and reported with the whole budget (Wang et al., ICDE 2019)."""
+"""One coordinate of a vector, sampled uniformly, with the whole budget (Wang et al., ICDE 2019)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ldpbeam.mechanisms.mechanism import Mechanism, Uniforms
 
 @dataclasses.dataclass(frozen=True)
 class SampledCoordinate(Mechanism):
-    """A coordinate drawn evenly from all, and the report of its value by a mechanism for numbers.
+    """A report of one coordinate, drawn uniformly, whose value a mechanism for numbers perturbs.
 
-    Which coordinate it is says nothing of the values, so the report spends the inner mechanism's epsilon; its
-    reports are those of the inner mechanism from a random share 1/size of the people. Each coordinate is
-    estimated on its own, as a numeric attribute with the inner mechanism's channel.
+    The drawn coordinate does not depend on the values, so the report spends the inner mechanism's epsilon.
+    The reports of a coordinate are those of the inner mechanism from a random share 1/size of the people.
+    Each coordinate is estimated separately, as a numeric attribute with the inner mechanism's channel.
 
     Attributes:
         size: the number of coordinates.
-        inner: the mechanism of the sampled value.
+        inner: the mechanism that perturbs the sampled value.
     """
 
     name = "sampled_coordinate"
@@ -41,16 +41,16 @@ class SampledCoordinate(Mechanism):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Those of the inner mechanism, and the number of coordinates."""
+        """The number of coordinates, and the inner mechanism's parameters."""
         return {"mechanism": self.name, "size": self.size, "inner": self.inner.parameters}
 
     @property
     def payload_dtype(self) -> np.dtype[Any]:
-        """Four bytes of the coordinate's index, then the inner report."""
+        """The coordinate's index in four bytes, then the inner mechanism's report."""
         return np.dtype([("coordinate", "<u4"), ("report", self.inner.payload_dtype.newbyteorder("<"))])
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """Reports of rows of a matrix (people, coordinates) in [0, 1]."""
+        """One report per row of a matrix of values in [0, 1], shape (people, size)."""
         matrix = np.asarray(values, dtype=np.float64)
         reports = np.zeros(len(matrix), dtype=self.payload_dtype)
         reports["coordinate"] = np.floor(uniforms.random(len(matrix)) * self.size)
@@ -59,21 +59,21 @@ class SampledCoordinate(Mechanism):
         return reports
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads name a coordinate, and a report of the inner mechanism."""
+        """Which payloads have a coordinate's index and a possible report of the inner mechanism."""
         within: NDArray[np.bool_] = payloads["coordinate"] < self.size
         return within & self.inner.is_report(payloads["report"])
 
     def cells(self, resolution: int) -> int:
-        """The inner mechanism's, for each coordinate."""
+        """The inner mechanism's number of report buckets, times the number of coordinates."""
         return self.size * self.inner.cells(resolution)
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """Coordinate by coordinate."""
+        """The inner mechanism's bucket, after the buckets of all coordinates with a lower index."""
         first = payloads["coordinate"].astype(np.int64) * self.inner.cells(resolution)
         return first + self.inner.bucketise(payloads["report"], resolution)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
-        """There is none of the whole vector.
+        """Not available: a vector is estimated one coordinate at a time, with the inner mechanism's channel.
 
         Raises:
             ValueError: always.
@@ -81,5 +81,5 @@ class SampledCoordinate(Mechanism):
         raise ValueError("a vector is estimated one coordinate at a time")
 
     def output(self) -> str:
-        """The coordinate and the inner report."""
+        """The layout of the coordinate's index and the inner report, in words."""
         return f"a coordinate's index below {self.size} (four bytes), then {self.inner.output()}"

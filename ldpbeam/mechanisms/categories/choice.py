@@ -1,4 +1,4 @@
-"""Which frequency mechanism has the lower variance."""
+"""The choice between GRR and OLH by their variances."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ AUTO = "auto"
 
 
 def better_oracle(size: int, epsilon: float) -> str:
-    """``grr`` where size - 2 < 3 exp(epsilon), else ``olh`` (Wang et al., USENIX Security 2017)."""
+    """``grr`` if size - 2 < 3 exp(epsilon), else ``olh`` (Wang et al., USENIX Security 2017)."""
     return "grr" if size - 2 < 3.0 * math.exp(epsilon) else "olh"

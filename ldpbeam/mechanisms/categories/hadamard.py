@@ -1,6 +1,6 @@
 """Hadamard response: one signed entry of a random row of the Hadamard matrix (Acharya et al., AISTATS 2019).
 
-This is HRR of Kulkarni et al. (VLDB 2019), which the square-wave paper's HaarHRR reports its coefficients by.
+This is HRR of Kulkarni et al. (VLDB 2019), with which the square-wave paper's HaarHRR reports coefficients.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ldpbeam.mechanisms.registry import register
 def walsh_hadamard(vector: ArrayLike) -> Floats:
     """The product of the Hadamard matrix and a vector of 2^m entries, in m 2^m steps.
 
-    Its entry (row, column) is -1 to the number of bits that row and column both have.
+    Its entry (row, column) is -1 to the power of the number of bits that row and column have in common.
     """
     result = np.array(vector, dtype=np.float64)
     half = 1
@@ -33,7 +33,7 @@ def walsh_hadamard(vector: ArrayLike) -> Floats:
 
 
 def hadamard_signs(rows: Integers, columns: Integers) -> Integers:
-    """Entries of the Hadamard matrix, +1 or -1, one a pair of a row and a column."""
+    """The Hadamard matrix's entry, +1 or -1, for each pair of a row and a column, shape (n,)."""
     bits = rows & columns
     for shift in (32, 16, 8, 4, 2, 1):
         bits = bits ^ (bits >> shift)
@@ -41,7 +41,7 @@ def hadamard_signs(rows: Integers, columns: Integers) -> Integers:
 
 
 class HadamardChannel(Channel):
-    """P(row and sign | category): each row equally likely, its entry's own sign with probability ``keep``."""
+    """P(row and sign | category): rows are equally likely, and the entry's sign is kept with ``keep``."""
 
     def __init__(self, size: int, order: int, keep: float) -> None:
         super().__init__(2 * order, size)
@@ -62,7 +62,7 @@ class HadamardChannel(Channel):
         return product
 
     def dense(self) -> Floats:
-        """Each entry from the bits that row and category share."""
+        """The matrix, each entry computed from the bits that row and category have in common."""
         rows, columns = np.indices((self.order, self.shape[1]))
         plus = np.where(np.bitwise_count(rows & columns) % 2 == 0, self.keep, 1.0 - self.keep) / self.order
         both = np.stack((1.0 / self.order - plus, plus), axis=1)
@@ -72,11 +72,11 @@ class HadamardChannel(Channel):
 @register
 @dataclasses.dataclass(frozen=True)
 class HadamardResponse(CategoricalMechanism):
-    """A row r drawn evenly from the K rows, and the sign of entry (r, category), kept with E/(E+1).
+    """A uniformly drawn row r of K rows, and the sign of entry (r, category), kept with E/(E+1).
 
-    K is the least power of two from the number of categories up; the report is 2r, plus one for a positive
-    sign. The unbiased frequency of category k is the mean of sign times entry (r, k), times (E+1)/(E-1); its
-    variance is about ((E+1)/(E-1))^2 / n for a rare category.
+    K is the smallest power of two that is at least the number of categories, and E = exp(epsilon). The report
+    is 2r, plus one for a positive sign. The unbiased frequency of category k is the mean of sign times entry
+    (r, k), times (E+1)/(E-1); its variance is about ((E+1)/(E-1))^2 / n for a rare category.
     """
 
     name = "hadamard"
@@ -84,7 +84,7 @@ class HadamardResponse(CategoricalMechanism):
 
     @property
     def payload_dtype(self) -> np.dtype[Any]:
-        """Row and sign in one number."""
+        """An integer that encodes row and sign."""
         return np.dtype(np.uint32)
 
     @property
@@ -94,11 +94,11 @@ class HadamardResponse(CategoricalMechanism):
 
     @property
     def keep(self) -> float:
-        """E / (E + 1)."""
+        """The probability E / (E + 1) of keeping the sign."""
         return 1.0 / (1.0 + math.exp(-self.epsilon))
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """Reports of category indexes."""
+        """One report per category index, shape (n,)."""
         index = np.asarray(values, dtype=np.int64)
         rows = np.floor(uniforms.random(index.size) * self.order).astype(np.int64)
         kept = uniforms.random(index.size) < self.keep
@@ -107,26 +107,26 @@ class HadamardResponse(CategoricalMechanism):
         return reports
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads are 0 .. 2K - 1."""
+        """Which payloads are integers from 0 to 2K - 1."""
         return np.asarray((payloads >= 0) & (payloads < 2 * self.order) & (payloads == np.floor(payloads)))
 
     def cells(self, resolution: int) -> int:
-        """Two a row."""
+        """Two per row: 2K."""
         return 2 * self.order
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The report itself."""
+        """The payload itself, as int64."""
         return payloads.astype(np.int64)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
-        """Products by the fast transform."""
+        """P(row and sign | category); its products use the fast Walsh-Hadamard transform."""
         return HadamardChannel(self.size, self.order, self.keep)
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
-        """The transform of each row's signs, over n (2p - 1).
+        """The transform of each row's sum of signs, divided by n (2p - 1), where p is ``keep``.
 
-        Row 0 is +1 for every category, so its signs say nothing but their own noise: what they are on average
-        stands in their place, and the shares of all K columns sum to one.
+        Row 0 is +1 for every category, so its signs give only noise. Their expectation is used instead, so
+        that the shares of all K columns sum to one.
         """
         minus, plus = histogram.reshape(-1, 2).T
         leans = (plus - minus) / (reports * (2.0 * self.keep - 1.0))
@@ -135,9 +135,9 @@ class HadamardResponse(CategoricalMechanism):
 
     @property
     def frequency_variance(self) -> float:
-        """((E + 1) / (E - 1))^2 (1 - 1/K) - 1/K^2, as row 0 adds no noise."""
+        """((E + 1) / (E - 1))^2 (1 - 1/K) - 1/K^2, because row 0 adds no noise."""
         return (1.0 - 1.0 / self.order) / math.tanh(self.epsilon / 2.0) ** 2 - 1.0 / self.order**2
 
     def output(self) -> str:
-        """Row and sign."""
+        """The encoding of row and sign, in words."""
         return f"2 row + 1 for a positive sign, 0 to {2 * self.order - 1}"

@@ -18,23 +18,23 @@ from ldpbeam.mechanisms.categories.unary_encoding import BitsChannel
 from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
 from ldpbeam.mechanisms.registry import register
 
-#: A family has at most this many seeds, and this many cells (seeds times hash values).
+#: The most seeds of a family, and the most cells (seeds times hash values).
 MOST_SEEDS, MOST_CELLS = 2**16, 2**22
-#: The default family has as many seeds or more: enough that the family's own collisions add at most a
-#: thirtieth to the variance (``frequency_variance``), where the limits allow it.
+#: The default family has at least this many seeds, and ``ENOUGH`` times size / (g - 1) or more. The family's
+#: collisions then add at most 1/31 to the variance (``frequency_variance``), if the limits allow so many.
 DEFAULT_SEEDS = 1024
 ENOUGH = 32
-#: A family's table of hashes has at most this many entries (of one, two or four bytes).
+#: The most entries of a family's table of hashes (of one, two or four bytes each).
 MOST_HASHES = 2**27
-#: Hashes are made, and looked up in products, in blocks of this many: no report's hashes are kept, and what a
-#: product goes over stays in the processor's cache (twice as fast as blocks of 2^22).
+#: Hashes are computed, and read in products, in blocks of this many. So no report's hashes are kept, and a
+#: block stays in the processor's cache (products are twice as fast as with blocks of 2^22).
 BLOCK_HASHES = 2**16
 
 _P2, _P3, _P4, _P5 = (np.uint32(p) for p in (2246822519, 3266489917, 668265263, 374761393))
 
 
 def xxh32(values: NDArray[np.uint32], seeds: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """XXH32 of each value's four little-endian bytes, with each seed; the arguments are broadcast."""
+    """XXH32 of each value's four little-endian bytes under each seed; the arguments are broadcast."""
     h = seeds + _P5 + np.uint32(4) + values * _P3
     h = ((h << np.uint32(17)) | (h >> np.uint32(15))) * _P4
     h = (h ^ (h >> np.uint32(15))) * _P2
@@ -44,10 +44,10 @@ def xxh32(values: NDArray[np.uint32], seeds: NDArray[np.uint32]) -> NDArray[np.u
 
 
 class HashingChannel(Channel):
-    """P(seed and hash | category) of a family of seeds, each equally likely.
+    """P(seed and hash | category) for a family of equally likely seeds.
 
-    A product gathers or spreads the weights along the table of hashes, so it costs seeds times categories
-    and keeps no matrix of floats.
+    A product gathers or scatters the weights by the table of hashes. Its time is proportional to seeds times
+    categories, and it needs no matrix of floats.
     """
 
     def __init__(self, table: NDArray[Any], hashes: int, keep: float, other: float) -> None:
@@ -57,7 +57,7 @@ class HashingChannel(Channel):
         self.keep, self.other = keep / len(table), other / len(table)
 
     def _blocks(self) -> Iterator[tuple[slice, Integers]]:
-        """Seeds, and the cell of each of their categories."""
+        """Blocks of seeds, each with the cell of every (seed, category), counted from the block's start."""
         step = max(1, BLOCK_HASHES // self.table.shape[1])
         for start in range(0, len(self.table), step):
             rows = slice(start, min(start + step, len(self.table)))
@@ -86,12 +86,12 @@ class HashingChannel(Channel):
         return product
 
     def dense(self) -> Floats:
-        """Each entry from whether the seed sends the category to the hash."""
+        """The matrix: ``keep`` if the category's hash under the seed is the row's hash, else ``other``."""
         supports = self.table[:, None, :] == np.arange(self.hashes)[None, :, None]
         return np.where(supports, self.keep, self.other).reshape(self.shape)
 
     def rows(self, chosen: Integers) -> Floats:
-        """Without the whole matrix, which may be large where few cells are in use."""
+        """The chosen rows, computed without the whole matrix, which may be large."""
         seeds, hashes = np.divmod(chosen, self.hashes)
         return np.where(self.table[seeds] == hashes[:, None], self.keep, self.other)
 
@@ -101,18 +101,18 @@ class HashingChannel(Channel):
 class LocalHashing(CategoricalMechanism):
     """A random hash function's seed, and the category's hash in 0 .. g - 1, kept with p = E/(E+g-1).
 
-    Here g = round(E) + 1, and any other hash is sent with probability 1/(E+g-1). The hash is XXH32 of the
-    category's index (four little-endian bytes) with the report's seed, mod g.
+    Here E = exp(epsilon) and g = round(E) + 1. Every other hash is sent with probability 1/(E+g-1). The hash
+    is XXH32 of the category's index (four little-endian bytes) under the report's seed, mod g.
 
-    With a family of seeds (``seeds: 1024``: clients draw one of 0 .. 1023) the statistic is the counts by
-    seed and hash, which is all there is to know: EM on it is exact. Supports are then corrected with the
-    collisions that the family really has; 1/g would be biased by up to a few percent of a frequency. With
-    ``seeds: any`` clients draw any 32-bit seed; the statistic is then the number of reports that do not and
-    do support each category, and EM on it a composite likelihood.
+    With a family of seeds (``seeds: 1024``: clients draw one of 0 .. 1023) the statistic has the counts by
+    seed and hash. It is sufficient, so EM on it is exact. Supports are corrected for the collisions that the
+    family has; a correction by 1/g would have a bias of up to a few percent of a frequency. With
+    ``seeds: any`` clients draw any 32-bit seed. The statistic then has the numbers of reports that do not and
+    do support each category, and EM on it maximises a composite likelihood.
 
     Attributes:
-        seeds: the size of the family, or "any"; 0 takes the default: 1024, or 32 size / (g - 1) where that is
-            more, and any seed where the limits do not leave enough.
+        seeds: the size of the family, or "any". 0 means the default: 1024, or 32 size / (g - 1) if that is
+            more, or "any" if the limits do not allow enough seeds.
 
     Raises:
         ValueError: if the family is larger than 2^16 seeds, 2^22 cells, or 2^27 hashes, or too small to tell
@@ -128,7 +128,7 @@ class LocalHashing(CategoricalMechanism):
         super().__post_init__()
         most = min(MOST_SEEDS, MOST_CELLS // self.hashes, MOST_HASHES // self.size)
         if self.seeds == 0 and not isinstance(self.seeds, bool):
-            # The family is part of the channel, so it is settled here, before anything is counted.
+            # The family is part of the channel, so its size must be known before reports are counted.
             wanted = max(DEFAULT_SEEDS, -(-ENOUGH * self.size // (self.hashes - 1)))
             told_apart = 4 * self.size <= min(wanted, most) * (self.hashes - 1)
             object.__setattr__(self, "seeds", min(wanted, most) if told_apart else "any")
@@ -143,7 +143,7 @@ class LocalHashing(CategoricalMechanism):
 
     @property
     def composite(self) -> bool:  # type: ignore[override]
-        """With any seed, a report supports several categories."""
+        """Whether clients draw any 32-bit seed; the histogram then counts each report once per category."""
         return self.seeds == "any"
 
     @property
@@ -153,12 +153,12 @@ class LocalHashing(CategoricalMechanism):
 
     @functools.cached_property
     def hashes(self) -> int:
-        """G = round(E) + 1."""
+        """The number of hash values, g = round(E) + 1."""
         return round(math.exp(self.epsilon)) + 1
 
     @property
     def probabilities(self) -> tuple[float, float]:
-        """(p, q): of the category's own hash, and of each other one."""
+        """(p, q): the probabilities of the category's own hash, and of each other hash."""
         growth = math.exp(self.epsilon)
         other = 1.0 / (growth + self.hashes - 1.0)
         return growth * other, other
@@ -175,7 +175,7 @@ class LocalHashing(CategoricalMechanism):
         return self.hash(values, np.arange(int(self.seeds), dtype=np.uint32)[:, None]).astype(narrow)
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """Reports of category indexes."""
+        """One report per category index, shape (n,)."""
         index = np.asarray(values, dtype=np.int64)
         family = 2**32 if self.seeds == "any" else int(self.seeds)
         reports = np.zeros(index.size, dtype=self.payload_dtype)
@@ -192,27 +192,31 @@ class LocalHashing(CategoricalMechanism):
         return within if self.seeds == "any" else within & (payloads["seed"] < self.seeds)
 
     def cells(self, resolution: int) -> int:
-        """One a seed and hash.
+        """One per pair of a seed and a hash.
 
         Raises:
-            ValueError: with any seed there are too many.
+            ValueError: if clients draw any 32-bit seed, because there are too many pairs.
         """
         if self.seeds == "any":
             raise ValueError("olh with any seed cannot be joined by user; give a family such as seeds: 1024")
         return int(self.seeds) * self.hashes
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """Seed times g plus hash."""
+        """The seed times g, plus the hash."""
         cells: Integers = payloads["seed"].astype(np.int64) * self.hashes + payloads["hash"]
         return cells
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
-        """Of the family's seeds and hashes."""
+        """P(seed and hash | category) of the family.
+
+        Raises:
+            ValueError: if clients draw any 32-bit seed.
+        """
         self.cells(resolution)
         return HashingChannel(self.table, self.hashes, *self.probabilities)
 
     def histogram_cells(self, resolution: int) -> int:
-        """The family's cells; with any seed, two a category."""
+        """The family's cells; two per category if clients draw any seed."""
         return 2 * self.size if self.seeds == "any" else self.cells(resolution)
 
     def histogram(self, payloads: NDArray[Any], resolution: int) -> Integers:
@@ -229,23 +233,28 @@ class LocalHashing(CategoricalMechanism):
         return np.column_stack((len(payloads) - supports, supports)).ravel()
 
     def histogram_channel(self, value_buckets: int, resolution: int) -> Channel:
-        """With any seed: what one category, drawn evenly, being supported or not says."""
+        """The channel of a histogram's counts.
+
+        With any seed, its rows are (category, not supported) and (category, supported) of a uniformly drawn
+        category.
+        """
         if self.seeds != "any":
             return self.channel(value_buckets, resolution)
         return BitsChannel(self.size, self.probabilities[0], 1.0 / self.hashes)
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
-        """The frequencies whose expected supports are those found.
+        """The frequencies whose expected supports are the observed ones, shape (size,).
 
-        With any seed, (C/n - 1/g) / (p - 1/g). With a family, the normal equations of supports, whose matrix
-        has the family's own collisions: solved by conjugate gradients, to 1e-10 of the supports.
+        With any seed they are (C/n - 1/g) / (p - 1/g). With a family they solve the normal equations of
+        supports, whose matrix has the family's collisions, by conjugate gradients to a relative residual of
+        1e-10.
         """
         if self.seeds == "any":
             by_chance = 1.0 / self.hashes
             shares = histogram[1::2] / reports
             frequencies: Floats = (shares - by_chance) / (self.probabilities[0] - by_chance)
             return frequencies
-        # One and zero for (p, q) times the seeds: products then count supports.
+        # With (1, 0) for (p, q) times the number of seeds, products count supports.
         counting = HashingChannel(self.table, self.hashes, float(self.seeds), 0.0)
         channel = self.channel(self.size, 0)
         supports = counting.rmatvec(histogram / reports)
@@ -261,9 +270,9 @@ class LocalHashing(CategoricalMechanism):
 
     @property
     def frequency_variance(self) -> float:
-        """(1/g)(1 - 1/g) / (p - 1/g)^2, which is 4E/(E-1)^2 where g is exactly E + 1.
+        """(1/g)(1 - 1/g) / (p - 1/g)^2, which is 4E/(E-1)^2 if g is exactly E + 1.
 
-        A family of S seeds meets size unknowns with S (g - 1) numbers, which adds the factor
+        A family of S seeds has S (g - 1) independent counts for ``size`` unknowns, which adds the factor
         1 / (1 - size / (S (g - 1))).
         """
         by_chance = 1.0 / self.hashes
@@ -273,6 +282,6 @@ class LocalHashing(CategoricalMechanism):
         return variance / (1.0 - self.size / (int(self.seeds) * (self.hashes - 1.0)))
 
     def output(self) -> str:
-        """Seed and hash."""
+        """The ranges and the layout of seed and hash, in words."""
         seeds = "any 32-bit seed" if self.seeds == "any" else f"a seed below {self.seeds}"
         return f"{seeds} and a hash below {self.hashes}, as eight bytes"

@@ -18,10 +18,10 @@ from ldpbeam.mechanisms.registry import register
 @register
 @dataclasses.dataclass(frozen=True)
 class RandomisedResponse(CategoricalMechanism):
-    """The category itself with probability p = E/(E+d-1), each other one with q = 1/(E+d-1).
+    """A report of the category itself with probability p = E/(E+d-1), of each other one with q = 1/(E+d-1).
 
-    Here d is the number of categories and E = exp(epsilon). The unbiased frequency is
-    (C/n - q)/(p - q); its variance is (d-2+E)/((E-1)^2 n) for a rare category.
+    Here d is the number of categories and E = exp(epsilon). The unbiased frequency of a category with C of n
+    reports is (C/n - q)/(p - q); its variance is (d-2+E)/((E-1)^2 n) for a rare category.
     """
 
     name = "grr"
@@ -34,13 +34,13 @@ class RandomisedResponse(CategoricalMechanism):
 
     @property
     def probabilities(self) -> tuple[float, float]:
-        """(p, q): of the category itself, and of each other one."""
+        """(p, q): the probabilities of the category itself, and of each other one."""
         growth = math.exp(self.epsilon)
         other = 1.0 / (growth + self.size - 1.0)
         return growth * other, other
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """Reports of category indexes."""
+        """One report per category index, shape (n,)."""
         index = np.asarray(values, dtype=np.int64)
         keep = uniforms.random(index.size) < self.probabilities[0]
         draw = np.floor(uniforms.random(index.size) * (self.size - 1)).astype(np.int64)
@@ -48,14 +48,14 @@ class RandomisedResponse(CategoricalMechanism):
         return np.where(keep, index, other).astype(np.uint32)
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads are the index of a category."""
+        """Which payloads are a category's index."""
         within = (payloads >= 0) & (payloads < self.size)
         if np.issubdtype(payloads.dtype, np.floating):
             within &= payloads == np.floor(payloads)
         return np.asarray(within, dtype=np.bool_)
 
     def cells(self, resolution: int) -> int:
-        """One a category."""
+        """One per category."""
         return self.size
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
@@ -63,11 +63,11 @@ class RandomisedResponse(CategoricalMechanism):
         return payloads.astype(np.int64)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
-        """A multiple of the identity plus a constant."""
+        """P(report | category): p on the diagonal, q elsewhere."""
         return DiagonalChannel(self.size, *self.probabilities)
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
-        """(C/n - q) / (p - q)."""
+        """(C/n - q) / (p - q) for the count C of each category, shape (size,)."""
         keep, other = self.probabilities
         frequencies: Floats = (histogram / reports - other) / (keep - other)
         return frequencies
@@ -79,5 +79,5 @@ class RandomisedResponse(CategoricalMechanism):
         return (self.size - 2.0 + growth) / (growth - 1.0) ** 2
 
     def output(self) -> str:
-        """The indexes."""
+        """The range of the indexes, in words."""
         return f"the index of a category, 0 to {self.size - 1}"

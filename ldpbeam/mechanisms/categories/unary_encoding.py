@@ -1,4 +1,4 @@
-"""Unary encoding: a bit a category, each perturbed (OUE and SUE; Wang et al., USENIX Security 2017)."""
+"""Unary encoding: one perturbed bit per category (OUE and SUE; Wang et al., USENIX Security 2017)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
 from ldpbeam.mechanisms.registry import register
 
-#: Whole bit vectors are told apart, for joins, up to this many categories.
+#: The most categories for which whole bit vectors are cells, which joins need.
 MOST_WHOLE = 16
-#: Bits are drawn in blocks of this many.
+#: Bits are drawn and counted in blocks of about this many.
 BLOCK_BITS = 2**24
 
 
 class BitsChannel(Channel):
-    """What one of ``size`` bits says, drawn evenly: rows (bit, unset) and (bit, set); columns sum to one.
+    """P(bit, unset or set | category) for one uniformly drawn bit of ``size``; the columns sum to one.
 
-    A category's own bit is set with probability ``own``, every other one with ``other``.
+    The rows are (bit, unset) and (bit, set). A category's own bit is set with probability ``own``, every
+    other bit with ``other``.
     """
 
     def __init__(self, size: int, own: float, other: float) -> None:
@@ -45,7 +46,7 @@ class BitsChannel(Channel):
         return product
 
     def dense(self) -> Floats:
-        """Both probabilities of each bit, the own one's on the diagonal."""
+        """The matrix: in the two rows of a bit, the probabilities that it is unset and that it is set."""
         size = self.shape[1]
         present = np.where(np.eye(size, dtype=bool), self.own, self.other)
         return np.stack((1.0 - present, present), axis=1).reshape(2 * size, size) / size
@@ -53,12 +54,13 @@ class BitsChannel(Channel):
 
 @dataclasses.dataclass(frozen=True)
 class UnaryEncoding(CategoricalMechanism):
-    """A bit a category: the own one is set with probability p, every other one with q.
+    """One bit per category: the category's own bit is set with probability p, every other bit with q.
 
-    The bits travel packed, category k in bit k mod 8 (from the lowest) of byte k // 8; the bits left over in
+    The bits are packed: category k has bit k mod 8 (from the lowest) of byte k // 8, and the unused bits of
     the last byte are zero. A histogram counts the reports with each bit unset and set. These counts are not
-    sufficient ({11, 00} and {10, 01} give the same), so EM on them is a composite likelihood, that of one
-    bit, drawn evenly; whole vectors are kept where services are joined by user, up to 16 categories.
+    sufficient ({11, 00} and {10, 01} give the same counts), so EM on them maximises a composite likelihood,
+    that of one uniformly drawn bit. If services are joined by user, whole vectors are counted, up to 16
+    categories.
     """
 
     composite = True
@@ -66,15 +68,15 @@ class UnaryEncoding(CategoricalMechanism):
     @property
     @abstractmethod
     def probabilities(self) -> tuple[float, float]:
-        """(p, q): that the own bit is set, and that another one is."""
+        """(p, q): the probabilities that the category's own bit is set, and that another bit is set."""
 
     @property
     def payload_dtype(self) -> np.dtype[Any]:
-        """The packed bits."""
+        """The bytes of the packed bits."""
         return np.dtype(f"V{-(-self.size // 8)}")
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """Reports of category indexes."""
+        """One report per category index, shape (n,)."""
         index = np.asarray(values, dtype=np.int64)
         own, other = self.probabilities
         packed = np.zeros((index.size, self.payload_dtype.itemsize), dtype=np.uint8)
@@ -93,15 +95,15 @@ class UnaryEncoding(CategoricalMechanism):
         return np.ascontiguousarray(payloads).view(np.uint8).reshape(-1, width)
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads have zeros after the last category."""
+        """Which payloads have only zero bits after the last category's bit."""
         spare = 8 * self.payload_dtype.itemsize - self.size
         return np.asarray(self._bytes(payloads)[:, -1] < 2 ** (8 - spare))
 
     def cells(self, resolution: int) -> int:
-        """One a bit vector.
+        """One per bit vector, 2^size.
 
         Raises:
-            ValueError: if there are too many.
+            ValueError: if there are more than 16 categories.
         """
         if self.size > MOST_WHOLE:
             raise ValueError(
@@ -111,13 +113,17 @@ class UnaryEncoding(CategoricalMechanism):
         return 1 << self.size
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The bits as a number."""
+        """The number whose binary digits are the bits, category 0 lowest."""
         data = self._bytes(payloads).astype(np.int64)
         index: Integers = data @ (np.int64(1) << (8 * np.arange(data.shape[1], dtype=np.int64)))
         return index
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
-        """P(bit vector | category), the product over bits."""
+        """P(bit vector | category), the product over bits.
+
+        Raises:
+            ValueError: if there are more than 16 categories.
+        """
         own, other = self.probabilities
         bits = np.arange(self.cells(resolution))[:, None] >> np.arange(self.size) & 1
         rest = np.where(bits, other, 1.0 - other)
@@ -125,11 +131,11 @@ class UnaryEncoding(CategoricalMechanism):
         return DenseChannel(others * np.where(bits, own, 1.0 - own))
 
     def histogram_cells(self, resolution: int) -> int:
-        """Two a category: its bit unset, and set."""
+        """Two per category: its bit unset, and its bit set."""
         return 2 * self.size
 
     def histogram(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """How many reports have each bit unset, and set; the counts sum to size times the reports."""
+        """The numbers of reports with each bit unset and set; the counts sum to size times the reports."""
         counts = np.zeros(self.size, dtype=np.int64)
         step = max(1, BLOCK_BITS // self.size)
         for start in range(0, len(payloads), step):
@@ -139,29 +145,29 @@ class UnaryEncoding(CategoricalMechanism):
         return np.column_stack((len(payloads) - counts, counts)).ravel()
 
     def histogram_channel(self, value_buckets: int, resolution: int) -> Channel:
-        """What one bit says, drawn evenly."""
+        """P(bit, unset or set | category) for one uniformly drawn bit."""
         return BitsChannel(self.size, *self.probabilities)
 
     def set_bits(self, histogram: Integers) -> tuple[Integers, DiagonalChannel]:
-        """The counts of set bits, and which category a random set bit is of."""
+        """The counts of set bits, shape (size,), and P(bit | category) for a random set bit."""
         own, other = self.probabilities
         total = own + (self.size - 1) * other
         return histogram[1::2], DiagonalChannel(self.size, own / total, other / total)
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
-        """(C/n - q) / (p - q)."""
+        """(C/n - q) / (p - q) for the count C of each set bit, shape (size,)."""
         own, other = self.probabilities
         frequencies: Floats = (histogram[1::2] / reports - other) / (own - other)
         return frequencies
 
     @property
     def frequency_variance(self) -> float:
-        """Q (1 - q) / (p - q)^2."""
+        """The value q (1 - q) / (p - q)^2."""
         own, other = self.probabilities
         return other * (1.0 - other) / (own - other) ** 2
 
     def output(self) -> str:
-        """The packed bits."""
+        """The number of bits and bytes, in words."""
         size = self.payload_dtype.itemsize
         return f"{self.size} bits packed in {size} byte{'s' if size > 1 else ''}"
 

@@ -1,1 +1,1 @@
-"""Mechanisms that perturb a set of keys with values."""
+"""Mechanisms that perturb a person's keys and their values."""

@@ -1,4 +1,4 @@
-"""What every mechanism for keys with values says of itself."""
+"""The interface of mechanisms for keys with values."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from ldpbeam.mechanisms.mechanism import Mechanism, Uniforms
 class KeyValueMechanism(Mechanism):
     """A mechanism for the keys 0 .. size - 1, each with a value x in [0, 1]; papers' values are v = 2x - 1.
 
-    A person of many pairs tells of one of them. The columns of its channel are what that one can be, such as
-    a key and the sign its value was rounded to, or no key; a person is a distribution over them.
+    A person with several pairs reports one of them. The columns of the channel are the possibilities for that
+    one, such as a key and the sign to which its value was rounded, or no key. A person is a distribution over
+    the columns.
 
     Attributes:
         size: the number of keys, two or more.
@@ -35,28 +36,30 @@ class KeyValueMechanism(Mechanism):
 
     @classmethod
     def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
-        """The mechanism over the domain's keys, which sees values scaled to [0, 1]."""
+        """The mechanism for the domain's keys; their values must be scaled to [0, 1]."""
         assert isinstance(domain, KeyValues)
         return cls(epsilon=epsilon, size=domain.size, **options)
 
     @abstractmethod
     def perturb(self, values: KeyValuePairs, uniforms: Uniforms) -> NDArray[Any]:
-        """One report a person, shape (people,) of ``payload_dtype``; people without a pair send one too."""
+        """One report per person, also without a pair, shape (people,) and dtype ``payload_dtype``."""
 
     @abstractmethod
     def key_values(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
         """(frequencies, means on [0, 1]) as the mechanism's paper estimates them, both of shape (size,).
 
         Args:
-            histogram: at any resolution, of ``reports`` reports.
-            reports: how many they are, above zero.
+            histogram: the histogram of ``reports`` reports, at any resolution.
+            reports: the number of reports, above zero.
         """
 
     @abstractmethod
     def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
-        """One over the variance of a rare key's frequency, and what the mean's goes with, both by key.
+        """Weights of the frequency and of the mean of each key, both of shape (size,).
 
-        They weight services, so only their ratios matter; 0 where nothing was reported of a key.
+        The first is one over the variance of a rare key's frequency, the second is proportional to one over
+        the variance of its mean. They weight services against each other, so only their ratios matter. They
+        are 0 for a key without reports.
         """
 
     @abstractmethod
@@ -65,7 +68,7 @@ class KeyValueMechanism(Mechanism):
 
 
 def shares_of(parts: Floats, wholes: Floats) -> Floats:
-    """``parts / wholes`` within [0, 1], and 1/2, the middle of the range, where the whole is nothing."""
+    """``parts / wholes`` clipped to [0, 1]; 1/2, the middle of the range, if the whole is not above 0."""
     middle = np.full(np.shape(wholes), 0.5)
     shares: Floats = np.divide(parts, wholes, out=middle, where=np.asarray(wholes) > 0.0)
     return np.clip(shares, 0.0, 1.0)

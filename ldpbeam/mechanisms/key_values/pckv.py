@@ -1,6 +1,7 @@
 """PCKV: key and value perturbed together after padding and sampling (Gu et al., USENIX Security 2020).
 
-Padding and sampling, and PCKV-GRR; PCKV-UE and PCKV-PM, which report a slot a key, are in ``pckv_slots``.
+This module has padding and sampling, and PCKV-GRR. ``pckv_slots`` has PCKV-UE and ``pckv_piecewise`` has
+PCKV-PM, which report one slot per key.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism, shares_of
 from ldpbeam.mechanisms.mechanism import Uniforms
 from ldpbeam.mechanisms.registry import register
 
-#: Longer padding leaves nothing of anybody's pairs.
+#: The longest padding; with a longer one almost no report would be of a real pair.
 MOST_PADDING = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
 class PaddedKeyValueMechanism(KeyValueMechanism):
-    """A person's pairs, padded to ``padding`` with dummies, of which one is drawn evenly.
+    """A uniform draw of one of a person's pairs, which are padded to ``padding`` pairs with dummies.
 
-    A person of L pairs draws each of them with probability 1/max(L, padding), and else one of ``padding``
-    dummy keys d .. d + padding - 1, whose sign is a fair coin. Estimates multiply by ``padding`` and so are
-    unbiased where nobody has more pairs than that; pairs of people who have more count less. With 1, the
-    default, that is data of at most one pair a person, as in both papers' synthetic data; for more, the paper
-    takes the number of pairs that 90% of the people stay within.
+    A person with L pairs draws each of them with probability 1/max(L, padding), and otherwise one of
+    ``padding`` dummy keys d .. d + padding - 1, whose sign is a fair coin. Estimates multiply by ``padding``.
+    So they are unbiased if nobody has more pairs than that; the pairs of a person who has more count less.
+    The default, 1, is for data of at most one pair per person, such as both papers' synthetic data. For other
+    data the paper uses the 90% quantile of the number of pairs per person.
 
     Attributes:
-        padding: the length, 1 or more.
+        padding: the padded number of pairs, 1 to 10,000.
     """
 
     padding: int = 1
@@ -46,7 +47,7 @@ class PaddedKeyValueMechanism(KeyValueMechanism):
             )
 
     def _sampled(self, values: KeyValuePairs, uniforms: Uniforms) -> tuple[Integers, Floats]:
-        """(key, value) of each person's drawn pair; a dummy is key d with value 1/2."""
+        """(keys, values) of the drawn pairs, shape (people,) each; a dummy has key d and value 1/2."""
         lengths = np.diff(values.starts)
         draw = np.floor(uniforms.random(values.people) * np.maximum(lengths, self.padding)).astype(np.int64)
         real = draw < lengths
@@ -58,9 +59,9 @@ class PaddedKeyValueMechanism(KeyValueMechanism):
     ) -> tuple[Floats, Floats]:
         """(frequencies, means on [0, 1]) from the counts of +1 and -1 of each key (Gu et al., section 5.2).
 
-        With a, b and p as ``constants`` f = ell ((n1 + n2)/n - b)/(a - b), clipped to [1/n, 1]. The counts of
-        both signs before perturbation solve [n1*, n2*] = A^-1 [n1 - nb/2, n2 - nb/2], clipped to [0, nf/ell];
-        the mean on [-1, 1] is ell (n1* - n2*)/(nf).
+        With ``constants`` (a, b, p) and ell = ``padding``, f = ell ((n1 + n2)/n - b)/(a - b), clipped to
+        [1/n, 1]. The counts of both signs before perturbation are [n1*, n2*] = A^-1 [n1 - nb/2, n2 - nb/2],
+        clipped to [0, nf/ell]. The mean on [-1, 1] is ell (n1* - n2*)/(nf).
         """
         a, b, p = constants
         drawn = (plus + minus - reports * b) / (a - b)
@@ -72,18 +73,19 @@ class PaddedKeyValueMechanism(KeyValueMechanism):
         return frequencies, np.asarray((1.0 + (up - down) / most) / 2.0)
 
     def _precisions(self, reports: int, a: float, b: float, gain: float) -> tuple[Floats, Floats]:
-        """N (a - b)^2/(b (1 - b)) and n (a gain)^2/b over ell^2, the same for every key.
+        """The weights n (a - b)^2/(b (1 - b)) and n (a gain)^2/b, both over ell^2, the same for every key.
 
-        ``gain`` is what a drawn value of v = 1 is on average, over the root mean square of an other slot's.
+        ``gain`` is the mean of a report of v = 1 divided by the root mean square of another slot's report.
         """
         scale = reports / self.padding**2
         drawn, meant = (a - b) ** 2 / (b * (1.0 - b)), (a * gain) ** 2 / b
         return np.full(self.size, scale * drawn), np.full(self.size, scale * meant)
 
     def key_values_of(self, weights: Floats) -> tuple[Floats, Floats]:
-        """A key's weight times ``padding``, at most 1, and the mean of its values.
+        """The weight of each key times ``padding``, at most 1, and the mean of its values on [0, 1].
 
-        The weights are of (key, value) for every key, and last of no key.
+        Args:
+            weights: of the columns (key, value), key by key, and last of "no key".
         """
         pairs = weights[:-1].reshape(self.size, -1)
         drawn = pairs.sum(axis=1)
@@ -95,18 +97,19 @@ class PaddedKeyValueMechanism(KeyValueMechanism):
         return f" (padding {self.padding}: pairs of people with more than {self.padding} {pairs} count less)"
 
     def _points(self, values: int) -> Floats:
-        """The value on [0, 1] that each of a key's columns stands for."""
+        """The value on [0, 1] that each of a key's columns represents, shape (values,)."""
         return np.array([1.0, 0.0])
 
 
 @register
 @dataclasses.dataclass(frozen=True)
 class PCKVGRR(PaddedKeyValueMechanism):
-    """PCKV-GRR: the drawn key with probability a, any other of the d' = d + ell keys with b each.
+    """PCKV-GRR: a report of the drawn key with probability a, of each other of d' = d + ell keys with b.
 
-    a = (ell (E-1) + 2)/(ell (E-1) + 2d') and b = (1 - a)/(d' - 1). The value is rounded to +1 with
-    probability x; with the drawn key its sign is kept with p = (ell (E-1) + 1)/(ell (E-1) + 2), with another
-    it is a fair coin. The report is 2k, plus one for +1.
+    Here ell = ``padding``, E = exp(epsilon), a = (ell (E-1) + 2)/(ell (E-1) + 2d') and b = (1 - a)/(d' - 1).
+    The value is rounded to +1 with probability x, else to -1. With the drawn key, the sign is kept with
+    probability p = (ell (E-1) + 1)/(ell (E-1) + 2). With another key, the sign is a fair coin. The report of
+    key k is 2k, plus one for +1.
     """
 
     name = "pckv_grr"
@@ -114,20 +117,20 @@ class PCKVGRR(PaddedKeyValueMechanism):
 
     @property
     def constants(self) -> tuple[float, float, float]:
-        """(a, b, p): of the drawn key, of each other one, and of the drawn key's own sign."""
+        """(a, b, p): the probabilities of the drawn key, of each other key, and of keeping the sign."""
         growth = self.padding * math.expm1(self.epsilon)
         keys = self.size + self.padding
-        # b of Gu et al. is (1 - a)/(d' - 1); multiplied out, it keeps its digits at a large epsilon.
+        # b of Gu et al. is (1 - a)/(d' - 1), which loses digits at a large epsilon; this form does not.
         scale = 1.0 / (growth + 2.0 * keys)
         return (growth + 2.0) * scale, 2.0 * scale, (growth + 1.0) / (growth + 2.0)
 
     @property
     def payload_dtype(self) -> np.dtype[Any]:
-        """Key and sign in one number."""
+        """An integer that encodes key and sign."""
         return np.dtype(np.uint32)
 
     def perturb(self, values: KeyValuePairs, uniforms: Uniforms) -> NDArray[Any]:
-        """One report a person."""
+        """One report per person, shape (people,)."""
         keys, x = self._sampled(values, uniforms)
         dummies = self.size + np.floor(uniforms.random(values.people) * self.padding).astype(np.int64)
         keys = np.where(keys < self.size, keys, dummies)
@@ -139,41 +142,45 @@ class PCKVGRR(PaddedKeyValueMechanism):
         return (2 * np.where(kept, keys, other) + plus).astype(np.uint32)
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads are 0 .. 2d' - 1."""
+        """Which payloads are integers from 0 to 2d' - 1."""
         within = (payloads >= 0) & (payloads < self.cells(1))
         return np.asarray(within & (payloads == np.floor(payloads)))
 
     def cells(self, resolution: int) -> int:
-        """Two a key, dummies included."""
+        """Two per key, including dummy keys."""
         return 2 * (self.size + self.padding)
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The report itself."""
+        """The payload itself, as int64."""
         return payloads.astype(np.int64)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
-        """Columns are (key, +1) and (key, -1) for every key, and last a dummy, whichever it is."""
+        """P(report | column): columns are (key, +1) and (key, -1) for every key, and last any dummy."""
         return DrawnKeyChannel(self.size, self.padding, *self.constants)
 
     def key_values(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
-        """The paper's estimates, from the reports of real keys."""
+        """The paper's estimates (section 5.2), from the reports of real keys."""
         counts = histogram.reshape(-1, 2)[: self.size]
         return self._corrected(counts[:, 1], counts[:, 0], reports, self.constants)
 
     def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
-        """Of signs, whose gain is 2p - 1."""
+        """The weights for signs, whose gain is 2p - 1, shape (size,) each."""
         a, b, p = self.constants
         return self._precisions(reports, a, b, 2.0 * p - 1.0)
 
     def output(self) -> str:
-        """Key and sign."""
+        """The encoding of key and sign, in words."""
         return (
             f"2 key + 1 for +1, 0 to {self.cells(1) - 1}; keys from {self.size} on are dummies{self._assumed}"
         )
 
 
 class DrawnKeyChannel(Channel):
-    """PCKV-GRR: rows (key, -1), (key, +1), dummy keys last; columns (key, +1), (key, -1), no key last."""
+    """The channel of PCKV-GRR.
+
+    Rows are (key, -1) and (key, +1) for each key, dummy keys last. Columns are (key, +1) and (key, -1) for
+    each key, and last "no key".
+    """
 
     def __init__(self, size: int, padding: int, a: float, b: float, p: float) -> None:
         super().__init__(2 * (size + padding), 2 * size + 1)
@@ -198,7 +205,7 @@ class DrawnKeyChannel(Channel):
         return product
 
     def dense(self) -> Floats:
-        """Own keys' blocks on the diagonal, everything else one constant."""
+        """The matrix: a block for each key on the diagonal, and the same constant everywhere else."""
         matrix = np.full(self.shape, self.other)
         matrix[: 2 * self.size, :-1] += np.kron(np.eye(self.size), self.own)
         matrix[2 * self.size :, -1] += self.dummy

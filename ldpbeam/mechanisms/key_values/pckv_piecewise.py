@@ -20,21 +20,23 @@ from ldpbeam.mechanisms.registry import register
 
 
 def slot_wave(wave: Wave, epsilon: float) -> Wave:
-    """A wave whose likeliest place is at most exp(epsilon) times its least likely one, each over an even one.
+    """A wave with less excess, so that the wave's places and other slots' uniform places keep within epsilon.
 
-    Even places are draws modulo their number, so that some have one draw more than others.
+    The largest ratio of a wave place's probability to a uniform place's is at most exp(epsilon) times the
+    smallest. A uniform place is a draw modulo the number of places, so some places have one draw more.
     """
     even = wave.draws // wave.size
     most = math.floor(exponential(epsilon) * wave.even * even / (even + 1)) - wave.even - 1
-    # Less excess may leave what is even a draw more a place.
+    # With less excess, the uniform part may have one more draw per place.
     return dataclasses.replace(wave, excess=min(wave.excess, most))
 
 
 def slot_draws(wave: Wave, epsilon: float) -> tuple[int, int]:
-    """How many draws make the drawn key's slot present, and any other one: a half, and about 1/(s+1).
+    """How many draws make the drawn key's slot present, and any other slot: a half, and about 1/(s+1).
 
-    Where the drawn key is another one, its own slot may be absent and the other one's present, so the odds of
-    being absent are at most exp(epsilon) over what a place of the wave can be likelier than an even one.
+    A change of the drawn key exchanges the roles of two slots, of which one may be absent and the other
+    present. So the odds of being absent are at most exp(epsilon), divided by the largest ratio of a wave's
+    place to a uniform place.
     """
     likelier = Fraction(wave.excess + wave.even + 1, wave.draws // wave.size)
     return wave.draws // 2, math.ceil(wave.draws / (1 + exponential(epsilon) / likelier))
@@ -45,13 +47,14 @@ def slot_draws(wave: Wave, epsilon: float) -> tuple[int, int]:
 class PCKVPM(SlotsKeyValueMechanism):
     """PCKV-PM: PCKV's slots with a piecewise report in [-C, C] instead of a sign.
 
-    The drawn key's slot is present with a = 1/2 and then a piecewise report of its value, of the whole
-    epsilon; every other slot is present with b = 1/(s+1), s = exp(epsilon/2), and then an even draw from
-    [-C, C]. The piecewise density is at most s times the even one, and (1 - b)/b is s too: exp(epsilon) in
-    all. The key step of PCKV-UE, b = 2/(E+3), would be over budget (1.12 where epsilon is 1).
+    The drawn key's slot is present with probability a = 1/2; it then has a piecewise report of the value with
+    the whole epsilon. Every other slot is present with b = 1/(s+1), s = exp(epsilon/2); it then has a uniform
+    draw from [-C, C]. The piecewise density is at most s times the uniform one, and (1 - b)/b is also s, so
+    the product is exp(epsilon). The probability b = 2/(E+3) of PCKV-UE would exceed the budget (1.12 instead
+    of epsilon 1).
 
-    The report is a row of bits for presence (least significant first, padded to whole bytes), then a 32-bit
-    float a key, zero where it is absent.
+    The report is a row of bits for presence (least significant first, padded to whole bytes), then one 32-bit
+    float per key, zero if the key is absent.
     """
 
     name = "pckv_pm"
@@ -59,17 +62,17 @@ class PCKVPM(SlotsKeyValueMechanism):
 
     @property
     def constants(self) -> tuple[float, float]:
-        """(a, b): the chances of being present, of the drawn key's slot and of any other."""
+        """(a, b): the probabilities that the drawn key's slot is present, and that another slot is."""
         return 0.5, 1.0 / (math.exp(self.epsilon / 2.0) + 1.0)
 
     @functools.cached_property
     def piecewise(self) -> Piecewise:
-        """The mechanism of the values."""
+        """The mechanism that perturbs the drawn value."""
         return Piecewise(self.epsilon)
 
     @property
     def layout(self) -> np.dtype[Any]:
-        """A row of bits and as many floats as keys."""
+        """The fields of a report: a row of bits, and one float per key."""
         return np.dtype([("present", np.uint8, (self._row_bytes,)), ("values", "<f4", (self.size,))])
 
     def _say(self, reports: NDArray[Any], keys: Integers, x: Floats, uniforms: Uniforms) -> None:
@@ -79,7 +82,7 @@ class PCKVPM(SlotsKeyValueMechanism):
         fewer = np.full(shape, other)
         fewer[real, keys[real]] = own
         present = whole_draws(uniforms, fewer.size).reshape(shape) < fewer
-        # Every other slot has an even place of the wave, the drawn key's one of the wave itself.
+        # The drawn key's slot has a place drawn from the wave, every other slot a uniform place.
         where = remainder(whole_draws(uniforms, fewer.size), self.wave.size).reshape(shape)
         drawn = self.wave.sample(places(x, STEPS), whole_draws(uniforms, len(keys)))
         where[real, keys[real]] = drawn[real]
@@ -88,16 +91,16 @@ class PCKVPM(SlotsKeyValueMechanism):
 
     @functools.cached_property
     def wave(self) -> Wave:
-        """PM's, with so much less excess that other slots' even places, too, keep within epsilon."""
+        """The wave of PM, with less excess, so that the whole report keeps within epsilon."""
         return slot_wave(self.piecewise.wave, self.epsilon)
 
     @functools.cached_property
     def draws_present(self) -> tuple[int, int]:
-        """How many draws make the drawn key's slot present, and any other one."""
+        """How many draws make the drawn key's slot present, and how many any other slot."""
         return slot_draws(self.wave, self.epsilon)
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Within [-C, C] where present, zero bytes elsewhere, and no bit beyond the last slot."""
+        """Which payloads have values in [-C, C] if present, else zero, and no bit after the last slot."""
         reports = payloads.view(self.layout)
         bits = self._unpacked(reports["present"])
         present = bits[:, : self.size] == 1
@@ -107,33 +110,36 @@ class PCKVPM(SlotsKeyValueMechanism):
         return np.asarray(right & ~bits[:, self.size :].any(axis=1))
 
     def slot_cells(self, resolution: int) -> int:
-        """Absent, and the buckets of a piecewise report."""
+        """The number of outcomes: absent, and the buckets of a piecewise report."""
         return resolution + 1
 
     def outcomes(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """0 for absent, then the buckets of [-C, C] from 1 on."""
+        """The outcome of each slot, shape (n, size): 0 for absent, else 1 + the bucket of [-C, C]."""
         reports = payloads.view(self.layout)
         present = self._unpacked(reports["present"])[:, : self.size] == 1
         buckets = self.piecewise.bucketise(reports["values"].astype(np.float64), resolution)
         return np.where(present, 1 + buckets, ABSENT)
 
     def slot_probabilities(self, value_buckets: int, resolution: int) -> tuple[Floats, Floats]:
-        """The values of a key are value buckets of [0, 1]."""
+        """(P(outcome | value bucket) in the drawn key's slot, P(outcome) in any other slot).
+
+        Their shapes are (``resolution + 1``, ``value_buckets``) and (``resolution + 1``,).
+        """
         a, b = self.constants
         matrix = self.piecewise.channel(value_buckets, resolution).dense()
         own = np.vstack((np.full(value_buckets, 1.0 - a), a * matrix))
         return own, np.concatenate(([1.0 - b], np.full(resolution, b / resolution)))
 
     def _points(self, values: int) -> Floats:
-        """The middles of the value buckets."""
+        """The midpoints of the value buckets, shape (values,)."""
         return bucket_midpoints(values)
 
     def key_values(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
-        """PCKV-UE's f = ell (N/n - b)/(a - b) for N reports with the key, clipped to [1/n, 1].
+        """The frequency of PCKV-UE, f = ell (N/n - b)/(a - b) for N of n reports, clipped to [1/n, 1].
 
-        The other slots' values are zero on average, so the mean on [-1, 1] is ell S/(n f a), clipped, with S
-        the sum of the key's reports, each taken for the middle of its bucket. The paper gives no formula of
-        this kind; it is PCKV's mean with PM's unbiased reports in the place of signs.
+        The mean on [-1, 1] is ell S/(n f a), clipped, where S is the sum of the key's reports, each replaced
+        by the midpoint of its bucket; other slots' values are zero on average. The paper gives no such
+        formula. It is PCKV's mean with PM's unbiased reports instead of signs.
         """
         counts = histogram.reshape(self.size, -1)[:, 1:]
         a, b = self.constants
@@ -144,12 +150,12 @@ class PCKVPM(SlotsKeyValueMechanism):
         return frequencies, np.clip((1.0 + means) / 2.0, 0.0, 1.0)
 
     def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
-        """Of even draws from [-C, C], of mean square C^2/3."""
+        """The weights for piecewise values; other slots are uniform on [-C, C], with mean square C^2/3."""
         a, b = self.constants
         return self._precisions(reports, a, b, math.sqrt(3.0) / self.piecewise.bound)
 
     def output(self) -> str:
-        """A row of bits and floats."""
+        """The layout of bits and floats, in words."""
         bound = self.piecewise.bound
         return (
             f"{self.layout.itemsize} bytes: {self.size} bits for presence padded to {self._row_bytes} "

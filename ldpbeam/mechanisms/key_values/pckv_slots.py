@@ -1,4 +1,4 @@
-"""PCKV with a slot a key, and PCKV-UE (Gu et al., USENIX Security 2020)."""
+"""PCKV with one slot per key, and PCKV-UE (Gu et al., USENIX Security 2020)."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from ldpbeam.mechanisms.key_values.pckv import PaddedKeyValueMechanism
 from ldpbeam.mechanisms.mechanism import Uniforms
 from ldpbeam.mechanisms.registry import register
 
-#: Whole reports of slots have cells of their own up to this many.
+#: The most cells of a histogram of whole reports.
 MOST_CELLS = 2**20
-#: Slots are drawn and counted in blocks of this many.
+#: Slots are drawn and counted in blocks of about this many.
 BLOCK_SLOTS = 2**22
-#: What a slot says; piecewise values are buckets from 1 on instead.
+#: The outcomes of a slot; for piecewise values, outcomes from 1 on are buckets instead.
 ABSENT, PLUS, MINUS = 0, 1, 2
 
 
 class SlotChannel(Channel):
-    """What one slot of a report says, drawn evenly from the d slots; columns sum to one.
+    """P(slot, outcome | column) for one slot drawn uniformly from the d slots; the columns sum to one.
 
-    Rows are (slot, outcome). Columns are (key, value), and last no key at all.
+    Rows are (slot, outcome). Columns are (key, value), and last "no key".
 
     Args:
         size: d, the number of slots and keys.
@@ -56,7 +56,7 @@ class SlotChannel(Channel):
         return np.append(pairs.ravel(), others.sum()) / self.size
 
     def dense(self) -> Floats:
-        """Blocks: ``own`` on the diagonal, ``other`` beside it and in the last column."""
+        """The matrix: blocks ``own`` on the diagonal, ``other`` elsewhere and in the last column, over d."""
         spread = np.outer(self.other, np.ones(self.own.shape[1]))
         blocks = np.kron(np.eye(self.size), self.own) + np.kron(1.0 - np.eye(self.size), spread)
         matrix: Floats = np.column_stack((blocks, np.tile(self.other, self.size))) / self.size
@@ -65,11 +65,11 @@ class SlotChannel(Channel):
 
 @dataclasses.dataclass(frozen=True)
 class SlotsKeyValueMechanism(PaddedKeyValueMechanism):
-    """A report of one slot a key: absent, or one of several outcomes.
+    """A report with one slot per key: absent, or one of several outcomes.
 
-    A histogram counts outcomes slot by slot, absent ones too, so each report counts once a slot. That is not
-    sufficient for the reports, and its likelihood is a composite one: what one slot, drawn evenly from the d,
-    says. Slots of dummy keys would say nothing of a real one and are not sent.
+    A histogram counts the outcomes of each slot, including absent, so each report counts once per slot. These
+    counts are not sufficient. Their likelihood is a composite one, that of one slot drawn uniformly from the
+    d slots. The slots of dummy keys have no information about real keys, and are not sent.
     """
 
     composite = True
@@ -77,19 +77,19 @@ class SlotsKeyValueMechanism(PaddedKeyValueMechanism):
     @property
     @abstractmethod
     def layout(self) -> np.dtype[Any]:
-        """The parts of a report."""
+        """The fields of a report, a structured dtype."""
 
     @property
     def payload_dtype(self) -> np.dtype[Any]:
-        """The bytes of ``layout``."""
+        """Void of the size of ``layout``."""
         return np.dtype((np.void, self.layout.itemsize))
 
     @abstractmethod
     def _say(self, reports: NDArray[Any], keys: Integers, x: Floats, uniforms: Uniforms) -> None:
-        """Fill in the reports of people who drew those keys, ``size`` for a dummy, and values."""
+        """Fill in ``reports`` for people who drew these keys (``size`` for a dummy) and values x."""
 
     def perturb(self, values: KeyValuePairs, uniforms: Uniforms) -> NDArray[Any]:
-        """One report a person."""
+        """One report per person, shape (people,)."""
         keys, x = self._sampled(values, uniforms)
         reports = np.zeros(values.people, dtype=self.layout)
         for block in self._blocks(values.people):
@@ -102,30 +102,33 @@ class SlotsKeyValueMechanism(PaddedKeyValueMechanism):
 
     @abstractmethod
     def outcomes(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """What each slot of each report says, shape (n, size): 0 for absent."""
+        """The outcome of each slot of each report, shape (n, size): 0 for absent."""
 
     @abstractmethod
     def slot_probabilities(self, value_buckets: int, resolution: int) -> tuple[Floats, Floats]:
-        """(P(outcome | value) in the drawn key's slot, P(outcome) in any other one)."""
+        """(P(outcome | value) in the drawn key's slot, P(outcome) in any other slot).
+
+        Their shapes are (outcomes, values) and (outcomes,).
+        """
 
     def slot_cells(self, resolution: int) -> int:
-        """How many outcomes a slot has, absent included."""
+        """The number of outcomes of a slot, including absent."""
         return 3
 
     @property
     def _row_bytes(self) -> int:
-        """The bytes of one bit a key."""
+        """The number of bytes of a row of one bit per key."""
         return (self.size + 7) // 8
 
     def _unpacked(self, rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Packed bits, padding included, shape (n, 8 ``_row_bytes``)."""
+        """The bits of packed rows, including padding, shape (n, 8 ``_row_bytes``)."""
         return np.unpackbits(rows, axis=-1, bitorder="little")
 
     def cells(self, resolution: int) -> int:
-        """One a whole report.
+        """The number of different whole reports.
 
         Raises:
-            ValueError: if that is more than 2^20.
+            ValueError: if there are more than 2^20.
         """
         cells: int = self.slot_cells(resolution) ** self.size
         if cells > MOST_CELLS:
@@ -136,13 +139,21 @@ class SlotsKeyValueMechanism(PaddedKeyValueMechanism):
         return cells
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The outcomes of all slots as digits of one number, the first slot's before the others'."""
+        """The number whose digits are the outcomes of all slots, the first slot's highest, shape (n,).
+
+        Raises:
+            ValueError: if there are more than 2^20 different whole reports.
+        """
         self.cells(resolution)
         digits = self.slot_cells(resolution) ** np.arange(self.size - 1, -1, -1)
         return self.outcomes(payloads, resolution) @ digits
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
-        """Whole reports: the product over slots."""
+        """P(whole report | column), the product over slots.
+
+        Raises:
+            ValueError: if there are more than 2^20 different whole reports.
+        """
         cells = self.cells(resolution)
         own, other = self.slot_probabilities(value_buckets, resolution)
         slots = np.unravel_index(np.arange(cells), (self.slot_cells(resolution),) * self.size)
@@ -151,11 +162,11 @@ class SlotsKeyValueMechanism(PaddedKeyValueMechanism):
         return DenseChannel(np.column_stack((*columns, background)))
 
     def histogram_cells(self, resolution: int) -> int:
-        """Outcomes a slot, for every slot."""
+        """The number of outcomes of a slot, times the number of slots."""
         return self.size * self.slot_cells(resolution)
 
     def histogram(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """Outcomes counted slot by slot; the counts sum to d times the reports."""
+        """The counts of each slot's outcomes, slot by slot; the counts sum to d times the reports."""
         first = self.slot_cells(resolution) * np.arange(self.size)
         counts = np.zeros(self.histogram_cells(resolution), dtype=np.int64)
         for block in self._blocks(len(payloads)):
@@ -164,19 +175,19 @@ class SlotsKeyValueMechanism(PaddedKeyValueMechanism):
         return counts
 
     def histogram_channel(self, value_buckets: int, resolution: int) -> Channel:
-        """What one slot says, a slot drawn evenly."""
+        """P(slot, outcome | column) for one uniformly drawn slot."""
         return SlotChannel(self.size, *self.slot_probabilities(value_buckets, resolution))
 
 
 @register
 @dataclasses.dataclass(frozen=True)
 class PCKVUE(SlotsKeyValueMechanism):
-    """PCKV-UE: the drawn key's slot and every other one, each +1, -1 or absent.
+    """PCKV-UE: one slot per key, each +1, -1 or absent.
 
-    The value is rounded to +1 with probability x. Its own slot says that sign with probability a p, the other
-    sign with a (1 - p) and absent with 1 - a; every other slot says +1 and -1 with b/2 each. a = 1/2,
-    b = 2/(E+3) and p = E/(E+1). The report is a row of bits for +1 (least significant first, padded to whole
-    bytes), then one for -1.
+    The drawn key's value is rounded to +1 with probability x, else to -1. The drawn key's slot has that sign
+    with probability a p, the other sign with a (1 - p), and is absent with 1 - a. Every other slot is +1 and
+    -1 with b/2 each. Here E = exp(epsilon), a = 1/2, b = 2/(E+3) and p = E/(E+1). The report is a row of bits
+    for +1 (least significant first, padded to whole bytes), then a row of bits for -1.
     """
 
     name = "pckv_ue"
@@ -184,12 +195,12 @@ class PCKVUE(SlotsKeyValueMechanism):
 
     @property
     def constants(self) -> tuple[float, float, float]:
-        """(a, b, p)."""
+        """(a, b, p): the probabilities that the drawn slot or another is present, and of keeping the sign."""
         return 0.5, 2.0 / (math.exp(self.epsilon) + 3.0), 1.0 / (1.0 + math.exp(-self.epsilon))
 
     @property
     def layout(self) -> np.dtype[Any]:
-        """Two rows of bits."""
+        """The fields of a report: two rows of bits."""
         row = (np.uint8, (self._row_bytes,))
         return np.dtype([("plus", *row), ("minus", *row)])
 
@@ -205,41 +216,41 @@ class PCKVUE(SlotsKeyValueMechanism):
         reports["minus"] = np.packbits(minus, axis=1, bitorder="little")
 
     def _rows(self, payloads: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """The bits for +1 and for -1, padding included."""
+        """The bits for +1 and the bits for -1, including padding."""
         reports = payloads.view(self.layout)
         return self._unpacked(reports["plus"]), self._unpacked(reports["minus"])
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads have no slot with both signs, and no bit beyond the last slot."""
+        """Which payloads have no slot with both signs, and no bit after the last slot."""
         plus, minus = self._rows(payloads)
         both = (plus & minus).any(axis=1)
         beyond = (plus | minus)[:, self.size :].any(axis=1)
         return np.asarray(~(both | beyond))
 
     def outcomes(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """0 for absent, 1 for +1, 2 for -1."""
+        """The outcome of each slot, shape (n, size): 0 for absent, 1 for +1, 2 for -1."""
         plus, minus = self._rows(payloads)
         said = (PLUS * plus + MINUS * minus)[:, : self.size]
         return said.astype(np.int64)
 
     def slot_probabilities(self, value_buckets: int, resolution: int) -> tuple[Floats, Floats]:
-        """The values of a key are +1 and -1."""
+        """(P(outcome | sign) in the drawn key's slot, P(outcome) in any other slot); the signs are +1, -1."""
         a, b, p = self.constants
         own = np.array([[1.0 - a, 1.0 - a], [a * p, a * (1.0 - p)], [a * (1.0 - p), a * p]])
         return own, np.array([1.0 - b, b / 2.0, b / 2.0])
 
     def key_values(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
-        """The paper's estimates."""
+        """The paper's estimates (section 5.2), from the counts of +1 and -1."""
         counts = histogram.reshape(self.size, 3)
         return self._corrected(counts[:, PLUS], counts[:, MINUS], reports, self.constants)
 
     def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
-        """Of signs, whose gain is 2p - 1."""
+        """The weights for signs, whose gain is 2p - 1, shape (size,) each."""
         a, b, p = self.constants
         return self._precisions(reports, a, b, 2.0 * p - 1.0)
 
     def output(self) -> str:
-        """Two rows of bits."""
+        """The layout of the two rows of bits, in words."""
         return (
             f"{2 * self._row_bytes} bytes: {self.size} bits for +1 padded to {self._row_bytes} bytes, "
             f"then as many for -1{self._assumed}"

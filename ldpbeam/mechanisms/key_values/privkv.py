@@ -15,12 +15,12 @@ from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism, shares_of
 from ldpbeam.mechanisms.mechanism import Uniforms
 from ldpbeam.mechanisms.registry import register
 
-#: What a report says of its key, and its offset from three times the key.
+#: The outcomes of a report's key; a report is three times the key plus the outcome.
 ABSENT, PLUS, MINUS = 0, 1, 2
 
 
 class KeyBlocksChannel(Channel):
-    """A report names the key it is of: the same block for each key, nothing between keys."""
+    """A channel with the same block for each key and zeros elsewhere, because a report names its key."""
 
     def __init__(self, size: int, block: Floats) -> None:
         super().__init__(size * block.shape[0], size * block.shape[1])
@@ -36,7 +36,7 @@ class KeyBlocksChannel(Channel):
         return product
 
     def dense(self) -> Floats:
-        """The blocks on the diagonal."""
+        """The matrix: the blocks on the diagonal."""
         matrix: Floats = np.kron(np.eye(self.size), self.block).astype(np.float64)
         return matrix
 
@@ -44,18 +44,18 @@ class KeyBlocksChannel(Channel):
 @register
 @dataclasses.dataclass(frozen=True)
 class PrivKV(KeyValueMechanism):
-    """One key of all d, drawn evenly: whether the person has it, and its value rounded to +1 or -1.
+    """A report of one of d keys, drawn uniformly: whether the person has it, and the sign of its value.
 
-    With eps1 = key_share * epsilon for the presence and eps2 = epsilon - eps1 for the sign: presence is kept
-    with p1 = exp(eps1)/(exp(eps1) + 1), the sign with p2 = exp(eps2)/(exp(eps2) + 1). The sign of a key that
-    the person has is +1 with probability x, of a missing key with 1/2 (the sign of an even draw). The report
-    is 3a + o for key a: o = 0 for absent, 1 for +1, 2 for -1.
+    The presence has the budget eps1 = key_share * epsilon, the sign eps2 = epsilon - eps1. The presence is
+    kept with probability p1 = exp(eps1)/(exp(eps1) + 1), the sign with p2 = exp(eps2)/(exp(eps2) + 1). The
+    value of a key that the person has is rounded to +1 with probability x, else to -1. A missing key has
+    either sign with probability 1/2. The report is 3a + o for key a: o = 0 for absent, 1 for +1, 2 for -1.
 
-    The fair coin of missing keys makes the true privacy loss less than epsilon: it is the larger of
-    eps1 + ln(2 p2) and eps2. PrivKVM's later rounds do use all of epsilon.
+    Because the sign of a missing key is a fair coin, the true privacy loss is less than epsilon: it is the
+    larger of eps1 + ln(2 p2) and eps2. PrivKVM's later rounds use all of epsilon.
 
     Attributes:
-        key_share: the share of epsilon that the presence gets, 1/2 as published.
+        key_share: the share of epsilon for the presence, above 0 and below 1; 1/2 as published.
     """
 
     name = "privkv"
@@ -70,13 +70,13 @@ class PrivKV(KeyValueMechanism):
 
     @property
     def probabilities(self) -> tuple[float, float]:
-        """(p1, p2): of keeping the presence, and the sign."""
+        """(p1, p2): the probabilities of keeping the presence, and of keeping the sign."""
         key = self.key_share * self.epsilon
         return 1.0 / (1.0 + math.exp(-key)), 1.0 / (1.0 + math.exp(key - self.epsilon))
 
     @property
     def payload_dtype(self) -> np.dtype[Any]:
-        """Key, presence and sign in one number."""
+        """An integer that encodes key, presence and sign."""
         return np.dtype(np.uint32)
 
     @property
@@ -96,13 +96,13 @@ class PrivKV(KeyValueMechanism):
         )
 
     def perturb(self, values: KeyValuePairs, uniforms: Uniforms) -> NDArray[Any]:
-        """One report a person."""
+        """One report per person, shape (people,)."""
         return self._reports(values, np.full(self.size, 0.5), uniforms)
 
     def _reports(self, values: KeyValuePairs, fakes: Floats, uniforms: Uniforms) -> NDArray[Any]:
-        """Reports where a missing key's value has the mean ``fakes``, shape (size,)."""
+        """One report per person; a missing key's value has the mean ``fakes``, shape (size,)."""
         keys = np.floor(uniforms.random(values.people) * self.size).astype(np.int64)
-        # Pairs are in the order of person and key, so this number ascends along them.
+        # Pairs are sorted by person and key, so this combined number ascends.
         people = np.repeat(np.arange(values.people), np.diff(values.starts))
         pairs = np.append(people * self.size + values.keys, values.people * self.size)
         wanted = np.arange(values.people) * self.size + keys
@@ -116,27 +116,28 @@ class PrivKV(KeyValueMechanism):
         return (3 * keys + said).astype(np.uint32)
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads are 0 .. 3d - 1."""
+        """Which payloads are integers from 0 to 3d - 1."""
         return np.asarray((payloads >= 0) & (payloads < 3 * self.size) & (payloads == np.floor(payloads)))
 
     def cells(self, resolution: int) -> int:
-        """Three a key."""
+        """Three per key."""
         return 3 * self.size
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The report itself."""
+        """The payload itself, as int64."""
         return payloads.astype(np.int64)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
-        """``block`` for each key; columns are four states a key."""
+        """The ``block`` for each key; the columns are four states per key."""
         return KeyBlocksChannel(self.size, self.block)
 
     def key_values(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
-        """Unbiased f = (r - q1)/(p1 - q1), for the share r of a key's reports that say present.
+        """Unbiased f = (r - q1)/(p1 - q1) for the share r of present in a key's reports, and the mean.
 
-        The mean is that of the signs of those reports, corrected for p2, its two counts clipped to [0, N] as
-        published. They include the signs of missing keys, so it leans to the middle: it estimates
-        f p1 m / (f p1 + (1 - f) q1) on [-1, 1]. A key without a report gets 0 and the middle.
+        The mean is that of the signs of the N reports with present, corrected for p2, with both counts
+        clipped to [0, N] as published. These include the signs of missing keys, so the mean is biased to the
+        middle: it estimates f p1 m / (f p1 + (1 - f) q1) on [-1, 1]. A key without a report has frequency 0
+        and the middle as mean.
         """
         counts = histogram.reshape(self.size, 3)
         p1, p2 = self.probabilities
@@ -148,10 +149,11 @@ class PrivKV(KeyValueMechanism):
         return frequencies, shares_of(plus, present.astype(np.float64))
 
     def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
-        """A key's reports times (2 p1 - 1)^2/(p1 q1), and those that say present times ((2 p2 - 1) p1/q1)^2.
+        """The weights of frequency and mean: n (2 p1 - 1)^2/(p1 q1) and N ((2 p2 - 1) p1/q1)^2 for each key.
 
-        A rare key's reports that say present are mostly of people without it, so a service with little budget
-        would otherwise draw the mean to the middle.
+        Here n is the number of a key's reports, and N the number of those with present. For a rare key, most
+        of the N reports are from people without the key. The second weight prevents that a service with a
+        small budget pulls the mean to the middle.
         """
         counts = histogram.reshape(self.size, 3)
         p1, p2 = self.probabilities
@@ -160,7 +162,11 @@ class PrivKV(KeyValueMechanism):
         return known.astype(np.float64), present * ((2.0 * p2 - 1.0) * p1 / (1.0 - p1)) ** 2
 
     def key_values_of(self, weights: Floats) -> tuple[Floats, Floats]:
-        """A key's share of its two present states, and the share of +1 in them (equation 2)."""
+        """The share of the present states among a key's states, and the share of +1 in these (equation 2).
+
+        Args:
+            weights: of the four states of each key, key by key, shape (4 size,).
+        """
         states = weights.reshape(self.size, 4)
         present = states[:, 0] + states[:, 1]
         totals = states.sum(axis=1)
@@ -168,20 +174,20 @@ class PrivKV(KeyValueMechanism):
         return frequencies, shares_of(states[:, 0], present)
 
     def output(self) -> str:
-        """Key, presence and sign."""
+        """The encoding of key, presence and sign, in words."""
         return f"3 key + 0 for absent, 1 for +1, 2 for -1; 0 to {3 * self.size - 1}"
 
 
 @register
 @dataclasses.dataclass(frozen=True)
 class PrivKVM(PrivKV):
-    """PrivKV in rounds: from the second on, a missing key's value is the last round's mean of that key.
+    """PrivKV in rounds: from the second round on, a missing key's value is the last round's mean of the key.
 
-    That takes the lean to the middle out of the means, round by round. A round is a service of its own in
-    the study, so the epsilons of the rounds that a person answers add up.
+    Each round reduces the bias of the means to the middle. A round is a service in the study, so the epsilons
+    of the rounds that a person answers add up.
 
     Attributes:
-        round: 1, 2, ...
+        round: the number of the round, from 1.
     """
 
     name = "privkvm"
@@ -195,10 +201,10 @@ class PrivKVM(PrivKV):
             raise ValueError(f"round must be a whole number from 1, found {self.round}")
 
     def perturb(self, values: KeyValuePairs, uniforms: Uniforms) -> NDArray[Any]:
-        """One report a person, in the first round.
+        """One report per person in the first round, shape (people,).
 
         Raises:
-            ValueError: in a later one.
+            ValueError: if ``round`` is above 1.
         """
         if self.round > 1:
             raise ValueError(
@@ -208,7 +214,7 @@ class PrivKVM(PrivKV):
         return super().perturb(values, uniforms)
 
     def perturb_with(self, values: KeyValuePairs, means: Floats, uniforms: Uniforms) -> NDArray[Any]:
-        """One report a person, in a round after the first.
+        """One report per person in a round after the first, shape (people,).
 
         Args:
             values: the people's pairs.

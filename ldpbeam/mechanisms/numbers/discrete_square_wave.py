@@ -1,4 +1,4 @@
-"""Discrete SW: the value's bin is perturbed, not the value (Li et al., SIGMOD 2020, section 5.4)."""
+"""Discrete SW, which perturbs the value's bin instead of the value (Li et al., SIGMOD 2020, section 5.4)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ldpbeam.mechanisms.registry import register
 
 
 class DiscreteBandChannel(Channel):
-    """P(output j | bin k): ``inside`` where k <= j <= k + 2b, else ``outside``.
+    """P(output j | bin k): ``inside`` if k <= j <= k + 2b, else ``outside``.
 
-    A product is a difference of running sums, so it costs O(outputs + bins).
+    A product is computed from differences of running sums, in time O(outputs + bins).
     """
 
     def __init__(self, bins: int, half_width: int, inside: float, outside: float) -> None:
@@ -46,7 +46,7 @@ class DiscreteBandChannel(Channel):
         return product
 
     def dense(self) -> Floats:
-        """Each entry from the distance of output and bin."""
+        """The matrix, each entry computed from the distance between output and bin."""
         output, bin_ = np.indices(self.shape)
         near = np.abs(output - self.half_width - bin_) <= self.half_width
         return np.where(near, self.inside, self.outside)
@@ -55,14 +55,15 @@ class DiscreteBandChannel(Channel):
 @register
 @dataclasses.dataclass(frozen=True)
 class DiscreteSquareWave(Mechanism):
-    """An output j in 0 .. d + 2b - 1 of bin k = floor(dx): probability p where |j - b - k| <= b, else q.
+    """An output j in 0 .. d + 2b - 1 for bin k = floor(dx), with probability p if |j - b - k| <= b, else q.
 
-    With E = exp(epsilon) and d bins: b = floor(d times SW's half width), p = E/((2b+1)E + d - 1) and q = p/E.
-    Every client of a study must use the same bins; where they are few, b is 0 at a smaller epsilon and the
-    mechanism is GRR.
+    With E = exp(epsilon) and d bins, b = floor(d times SW's half width), p = E/((2b+1)E + d - 1) and q = p/E.
+    Every client of a study must use the same number of bins. If b is 0 the mechanism is GRR; with fewer bins
+    that happens at a smaller epsilon.
 
     Attributes:
-        bins: d, equal bins of the domain; it must divide the buckets of the estimate.
+        bins: d, the number of equal bins of the domain, 2 to 2^20; it must divide the buckets of the
+            estimate.
     """
 
     name = "discrete_square_wave"
@@ -78,22 +79,22 @@ class DiscreteSquareWave(Mechanism):
 
     @classmethod
     def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
-        """The mechanism, which sees values scaled to [0, 1] whatever their range."""
+        """The mechanism; it does not depend on the domain, because values are scaled to [0, 1]."""
         return cls(epsilon=epsilon, **options)
 
     @property
     def payload_dtype(self) -> np.dtype[Any]:
-        """An output's index."""
+        """The dtype of an output's index."""
         return np.dtype(np.uint32)
 
     @property
     def granularity(self) -> int:
-        """The bins."""
+        """The number of bins."""
         return self.bins
 
     @functools.cached_property
     def half_width(self) -> int:
-        """b, in bins."""
+        """The half width b of the wave, in bins."""
         return math.floor(self.bins * SquareWave(self.epsilon).half_width)
 
     @property
@@ -103,13 +104,13 @@ class DiscreteSquareWave(Mechanism):
 
     @property
     def probabilities(self) -> tuple[float, float]:
-        """(p, q): of each output near the bin, and of each other one."""
+        """(p, q): the probabilities of each output near the bin, and of each other output."""
         growth = math.exp(self.epsilon)
         other = 1.0 / ((2 * self.half_width + 1) * growth + self.bins - 1.0)
         return growth * other, other
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """Reports of values in [0, 1]."""
+        """One report per value in [0, 1], shape (n,)."""
         x = np.asarray(values, dtype=np.float64)
         index = np.minimum(np.floor(self.bins * x).astype(np.int64), self.bins - 1)
         wave = 2 * self.half_width + 1
@@ -121,12 +122,12 @@ class DiscreteSquareWave(Mechanism):
         return np.where(near, inside, outside).astype(np.uint32)
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads are 0 .. d + 2b - 1."""
+        """Which payloads are integers from 0 to d + 2b - 1."""
         within = (payloads >= 0) & (payloads < self.outputs) & (payloads == np.floor(payloads))
         return np.asarray(within, dtype=np.bool_)
 
     def cells(self, resolution: int) -> int:
-        """One an output."""
+        """One per output."""
         return self.outputs
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
@@ -134,10 +135,10 @@ class DiscreteSquareWave(Mechanism):
         return payloads.astype(np.int64)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
-        """A band of bins, each of them so many value buckets.
+        """P(output | value bucket): a band over bins, each bin's column repeated for its value buckets.
 
         Raises:
-            ValueError: if the bins do not divide the value buckets.
+            ValueError: if the number of value buckets is not a multiple of the number of bins.
         """
         if value_buckets % self.bins:
             fewer = value_buckets - value_buckets % self.bins
@@ -150,5 +151,5 @@ class DiscreteSquareWave(Mechanism):
         return BinnedChannel(band, value_buckets)
 
     def output(self) -> str:
-        """The indexes."""
+        """The range of the indexes, in words."""
         return f"the index of an output, 0 to {self.outputs - 1}"

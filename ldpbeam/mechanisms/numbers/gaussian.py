@@ -25,22 +25,23 @@ from ldpbeam.mechanisms.numbers.grid import (
 )
 from ldpbeam.mechanisms.registry import register
 
-#: The width of [-1, 1]: what one person's value can change.
+#: The sensitivity: a person's value can change by the width of [-1, 1].
 SENSITIVITY = 2.0
-#: A sound client's report lies further out than this many standard deviations never: once in 10^349 times.
+#: A correct client's report is never further out than this many standard deviations: once in 10^349 reports.
 FARTHEST = 40.0
-#: Equal cells reach this many standard deviations beyond [-1, 1]. Of what a report says of the value (mutual
-#: information), 1024 such cells keep all but 8e-6 from epsilon 0.1 to 20; with 3 all but 2e-4, as the ends
-#: are lumped, and with 8 all but 2e-5, as the cells are coarser.
+#: The equal cells extend this many standard deviations beyond [-1, 1]. From epsilon 0.1 to 20, 1024 such
+#: cells lose at most 8e-6 of the mutual information of report and value. With 3 they lose up to 2e-4, because
+#: each end is one cell; with 8 they lose up to 2e-5, because the cells are coarser.
 CELLS_REACH = 4.0
 
-#: Noise is on a lattice of so many steps a deviation or more; the deviation is a millionth larger than
-#: what is promised, which pays for the lattice; and it reaches so many deviations past the domain.
+#: The noise's lattice has at least ``FINENESS`` steps per standard deviation. The deviation is larger than
+#: sigma by the factor ``WIDER``, which compensates for the lattice. The noise extends ``REACH`` deviations
+#: beyond the domain.
 FINENESS, WIDER, REACH = 2**12, 1.000001, 9.0
-#: Two draws together have so many bits more than one.
+#: Two draws combined have this many more bits than one.
 MORE_BITS = 9
 
-#: A sampler in doubles keeps no smaller promise: its noise ends where 1e-16 of the normal's begins.
+#: A sampler in doubles cannot guarantee a smaller delta: its noise lacks the tails of probability 1e-16.
 LEAST_DELTA = 1e-15
 
 CALIBRATIONS = ("analytic", "classical")
@@ -48,12 +49,12 @@ CALIBRATIONS = ("analytic", "classical")
 
 @dataclass(frozen=True)
 class NormalLattice:
-    """Normal noise on a lattice: 0 .. ``steps`` are the domain, and whole numbers beyond it on either side.
+    """Normal noise on the lattice of integers, where 0 .. ``steps`` are the domain.
 
     Attributes:
-        steps: the steps of the domain.
+        steps: the number of steps of the domain.
         table: how many draws move a report by at most -``reach``, 1 - ``reach``, ... ``reach`` points.
-        draws: how many a draw is one of.
+        draws: the number of possible draws; a draw is from 0 to ``draws`` - 1.
     """
 
     steps: int
@@ -62,31 +63,31 @@ class NormalLattice:
 
     @property
     def reach(self) -> int:
-        """How many points a report moves at most."""
+        """The most points by which a report moves."""
         return len(self.table) // 2
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The first and the last point that every value can come to; reports beyond are moved there."""
+        """The first and the last point that every value can reach; reports beyond are clipped to them."""
         return self.steps - self.reach, self.reach
 
     def sample(self, values: Integers, draws: Integers) -> Integers:
-        """The points of reports of values' points, by a draw each."""
+        """The points of reports, shape (n,), given the values' points and one draw per value."""
         moves = np.searchsorted(self.table, draws, side="right")
         low, high = self.ends
         near = np.clip(values + moves - self.reach, low, high)
-        # The draws that the table leaves over: the value has no part in them.
+        # The draws that are not in the table lead to points that do not depend on the value.
         left_over = draws - self.table[-1]
         points: Integers = np.where(left_over < 0, near, low + remainder(left_over, high - low + 1))
         return points
 
 
 def normal_lattice(sigma: float, epsilon: float, draws: int, fineness: int = FINENESS) -> NormalLattice:
-    """Noise of a standard deviation on [-1, 1], its lattice of ``fineness`` steps a deviation or more.
+    """Noise of standard deviation sigma on [-1, 1], with at least ``fineness`` lattice steps per deviation.
 
-    A count is rounded down, by less than one draw. Every point has exp(epsilon) / (exp(epsilon) - 1) draws or
-    more that are left over. So for no pair of values does the rounding add to what exceeds epsilon, and every
-    value can come to every point.
+    Each count is rounded down, by less than one draw. Every point gets at least
+    exp(epsilon) / (exp(epsilon) - 1) of the draws left over. So, for every pair of values, the rounding adds
+    nothing to the probability that exceeds epsilon, and every value can reach every point.
     """
     steps = max(1, math.ceil(SENSITIVITY * fineness / sigma))
     deviation = sigma * WIDER * steps / SENSITIVITY
@@ -99,10 +100,10 @@ def normal_lattice(sigma: float, epsilon: float, draws: int, fineness: int = FIN
 
 
 def hockey_stick(sigma: float, epsilon: float) -> float:
-    """The least delta at which noise of this deviation is (epsilon, delta)-private (Balle & Wang, theorem 5).
+    """The least delta at which deviation sigma is (epsilon, delta)-private (Balle & Wang, theorem 5).
 
-    Phi(a) - exp(epsilon) Phi(b) with a = 1/t - epsilon t/2, b = -1/t - epsilon t/2 and t = sigma at
-    sensitivity 2; by logarithms, as both terms vanish together.
+    It is Phi(a) - exp(epsilon) Phi(b) with a = 1/t - epsilon t/2, b = -1/t - epsilon t/2 and t = sigma at
+    sensitivity 2. It is computed with logarithms, because both terms go to zero together.
     """
     half = SENSITIVITY / (2.0 * sigma)
     shift = epsilon * sigma / SENSITIVITY
@@ -113,14 +114,14 @@ def hockey_stick(sigma: float, epsilon: float) -> float:
 @register
 @dataclass(frozen=True)
 class Gaussian(NumericMechanism):
-    """A report v + noise of v = 2x - 1, the noise normal with mean 0 and deviation sigma; (epsilon, delta).
+    """A report v + noise for v = 2x - 1, with normal noise of mean 0 and deviation sigma; (epsilon, delta).
 
-    Unbiased for v, with variance sigma^2. ``analytic`` takes the least sigma that is (epsilon, delta)-private
-    (Balle & Wang, algorithm 1), ``classical`` 2 sqrt(2 ln(1.25/delta))/epsilon, which is proven up to
-    epsilon 1 only.
+    The report is unbiased for v, with variance sigma^2. The calibration ``analytic`` uses the smallest sigma
+    that is (epsilon, delta)-private (Balle & Wang, algorithm 1). ``classical`` uses
+    2 sqrt(2 ln(1.25/delta))/epsilon, which is proven up to epsilon 1 only.
 
     Attributes:
-        delta: the chance that epsilon does not hold, from 1e-15 to below 0.5.
+        delta: the delta of (epsilon, delta)-privacy, from 1e-15 to below 0.5.
         calibration: ``analytic`` or ``classical``.
     """
 
@@ -153,23 +154,23 @@ class Gaussian(NumericMechanism):
         def excess(logarithm: float) -> float:
             return hockey_stick(math.exp(logarithm), self.epsilon) - self.delta
 
-        # Even at epsilon 0 this much noise is enough: there delta is below SENSITIVITY / (2 sigma).
+        # This much noise suffices even at epsilon 0, where delta is below SENSITIVITY / (2 sigma).
         most = math.log(SENSITIVITY / (2.0 * self.delta))
         return math.exp(brentq(excess, math.log(1e-3), most, xtol=1e-14))
 
     @property
     def report_range(self) -> tuple[float, float]:
-        """The real line, cut where no sound client's report lies."""
+        """A range of the real line outside of which no correct client's report lies."""
         farthest = 1.0 + FARTHEST * self.sigma
         return -farthest, farthest
 
     @property
     def variance_polynomial(self) -> tuple[float, float, float]:
-        """A quarter of sigma^2."""
+        """(sigma^2 / 4, 0, 0): the variance on [0, 1] is a quarter of that on [-1, 1]."""
         return self.sigma**2 / 4.0, 0.0, 0.0
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """Reports of values in [0, 1], on a grid of 2^-14 of a lattice's step."""
+        """One report per value in [0, 1], shape (n,), on a grid of 2^-14 of a lattice step."""
         x = np.asarray(values, dtype=np.float64)
         first, second, third = (whole_draws(uniforms, x.size) for _ in range(3))
         lattice = self.lattice
@@ -179,25 +180,25 @@ class Gaussian(NumericMechanism):
 
     @functools.cached_property
     def lattice(self) -> NormalLattice:
-        """How reports are drawn."""
+        """The lattice from which reports are drawn."""
         return normal_lattice(self.sigma, self.epsilon, DRAWS << MORE_BITS)
 
     @property
     def _edge(self) -> float:
-        """The end of the equal cells."""
+        """The upper end of the equal cells; the lower end is its negative."""
         return 1.0 + CELLS_REACH * self.sigma
 
     def cells(self, resolution: int) -> int:
-        """The equal cells and two end cells."""
+        """The number of cells: ``resolution`` equal cells and two end cells."""
         return resolution + 2
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """0 and ``resolution + 1`` beyond the equal cells."""
+        """The cell of each payload: 0 below the equal cells, ``resolution + 1`` above them."""
         position = np.floor((payloads + self._edge) * (0.5 * resolution / self._edge)) + 1.0
         return np.clip(position, 0, resolution + 1).astype(np.int64)
 
     def representatives(self, resolution: int) -> Floats:
-        """Midpoints; beyond an end the mean of what the end of the domain next to it sends there."""
+        """The midpoint of each equal cell; for an end cell, the mean report there of the nearest value."""
         width = 2.0 * self._edge / resolution
         inner = (np.arange(resolution) + 0.5) * width - self._edge
         density = math.exp(-0.5 * CELLS_REACH**2) / math.sqrt(2.0 * math.pi)
@@ -205,10 +206,11 @@ class Gaussian(NumericMechanism):
         return np.concatenate(([-end], inner, [end]))
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
-        """The normal distribution function at the cells' ends, averaged over each value bucket.
+        """P(cell | value bucket): the normal distribution, averaged over each value bucket.
 
-        The average is by Gauss-Legendre, its five nodes on pieces of a quarter deviation at most, where its
-        error is 1e-16. Differences of the antiderivative are off by 2e-7 at epsilon 1e-5, of cells of 1e-3.
+        The average uses Gauss-Legendre quadrature with five nodes on pieces of at most a quarter deviation;
+        its error is 1e-16. Differences of the antiderivative would have an error of 2e-7 at epsilon 1e-5, for
+        cells of 1e-3.
         """
         inner = np.linspace(-self._edge, self._edge, resolution + 1)
         ends = np.concatenate(([-np.inf], inner, [np.inf]))[:, None]
@@ -220,7 +222,7 @@ class Gaussian(NumericMechanism):
         matrix = np.zeros((resolution + 2, value_buckets))
         for place, weight in zip(places.ravel(), np.tile(0.5 * weights / pieces, pieces), strict=True):
             standard = (ends - (starts + place)) / self.sigma
-            # Between the smaller tails: near one, a difference of distribution functions has no digits.
+            # Differences of the smaller tails: near 1, differences of distribution functions lose digits.
             right = standard[:-1] > 0.0
             tail = ndtr(-np.abs(standard))
             across = 1.0 - tail[1:] - tail[:-1]
@@ -230,5 +232,5 @@ class Gaussian(NumericMechanism):
         return DenseChannel(matrix)
 
     def output(self) -> str:
-        """Any number."""
+        """The range of reports, in words."""
         return f"a number, within {self.report_range[1]:.6g} of 0"

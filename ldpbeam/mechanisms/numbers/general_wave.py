@@ -1,4 +1,4 @@
-"""GW, waves of any shape between triangle and square (Li et al., SIGMOD 2020, sections 5.1 and 6.4)."""
+"""GW, waves of any shape between a triangle and a square (Li et al., SIGMOD 2020, sections 5.1 and 6.4)."""
 
 from __future__ import annotations
 
@@ -17,24 +17,27 @@ from ldpbeam.mechanisms.numbers.grid import STEPS, Wave, places, wave, whole_dra
 from ldpbeam.mechanisms.numbers.square_wave import SquareWave
 from ldpbeam.mechanisms.registry import register
 
-#: Widths that doubles can still resolve, and that leave something of the value in a report.
+#: The narrowest half width that doubles resolve, and the widest whose reports have useful information.
 NARROWEST, WIDEST = 1e-9, 10.0
 
 
 @register
 @dataclasses.dataclass(frozen=True)
 class GeneralWave(NumericMechanism):
-    """A report y in [-b, 1+b] of x in [0, 1]: a trapezoid on |y - x| <= b over a constant density q.
+    """A report y in [-b, 1+b] of x in [0, 1], with a trapezoid on |y - x| <= b above a constant density q.
 
-    The density is q outside, E q on the trapezoid's top |y - x| <= top b, and linear between, with
-    E = exp(epsilon); it integrates to one for q = 1/(1 + 2b + (E-1)(1+top)b). The report is even on
-    [-b, 1+b] but for a share M = (E-1)(1+top)b q, so E[y|x] = (1-M)/2 + Mx. SW is top 1.
+    With E = exp(epsilon), the density is q outside the trapezoid, E q on its top |y - x| <= top b, and linear
+    between. It integrates to one for q = 1/(1 + 2b + (E-1)(1+top)b). The share M = (E-1)(1+top)b q of
+    reports comes from the trapezoid, the others are uniform on [-b, 1+b], so E[y|x] = (1-M)/2 + Mx. SW has
+    top 1.
 
     Attributes:
-        top: the width of the trapezoid's top over that of its bottom, 2b: 0 the triangle, 1 SW.
-        half_width: b; if None, SW's. The b that maximises the paper's bound on mutual information for this
-            very shape is wider, up to twice for the triangle, and measured worse: W1 of EMS is 1% to 52%
-            higher in 21 of 24 settings (epsilon 0.5 to 4, top 0 to 0.8, two populations, 10^5 users).
+        top: the width of the trapezoid's top, divided by its width at the bottom, 2b; from 0 (triangle) to 1
+            (SW).
+        half_width: b, from 1e-9 to 10; if None, SW's. The b that maximises the paper's bound on mutual
+            information for this shape is wider, up to twice for the triangle. Measurements were worse with
+            it: W1 of EMS is 1% to 52% higher in 21 of 24 settings (epsilon 0.5 to 4, top 0 to 0.8, two
+            populations, 10^5 users).
     """
 
     name = "general_wave"
@@ -53,7 +56,7 @@ class GeneralWave(NumericMechanism):
 
     @functools.cached_property
     def b(self) -> float:
-        """The wave's half width."""
+        """The half width b of the wave."""
         return SquareWave(self.epsilon).half_width if self.half_width is None else float(self.half_width)
 
     @functools.cached_property
@@ -65,13 +68,13 @@ class GeneralWave(NumericMechanism):
 
     @functools.cached_property
     def wave(self) -> Wave:
-        """How reports are drawn: a trapezoid is the sum of two even distributions."""
+        """The wave from which reports are drawn; a trapezoid is the sum of two uniform distributions."""
         b, top = self.b, self.top
         return wave(self.epsilon, self.share, b * (1.0 + top), b * (1.0 - top))
 
     @property
     def share(self) -> float:
-        """M, the share of reports drawn from the trapezoid; the others are even on [-b, 1+b]."""
+        """The share M of reports drawn from the trapezoid; the others are uniform on [-b, 1+b]."""
         return math.expm1(self.epsilon) * self.densities[1] * self.b * (1.0 + self.top)
 
     @property
@@ -86,26 +89,26 @@ class GeneralWave(NumericMechanism):
 
     @property
     def _rest(self) -> float:
-        """1 - M = q(1+2b), without the difference."""
+        """The value 1 - M = q(1+2b), computed without a difference."""
         return self.densities[1] * (1.0 + 2.0 * self.b)
 
     @property
     def variance_polynomial(self) -> tuple[float, float, float]:
-        """var(y|x) / M^2 in powers of x; the trapezoid's own variance is b^2 (1 + top^2)/6."""
+        """The coefficients of var(y|x) / M^2; the trapezoid alone has the variance b^2 (1 + top^2)/6."""
         M, rest = self.share, self._rest
         even = (1.0 + 2.0 * self.b) ** 2 / 12.0
         own = self.b**2 * (1.0 + self.top**2) / 6.0
         return (rest * (even + M / 4.0) + M * own) / M**2, -rest / M, rest / M
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """Reports of values in [0, 1], on a grid of 2^-30."""
+        """One report per value in [0, 1], shape (n,), on a grid of 2^-30."""
         x = places(values, STEPS)
         first, second = whole_draws(uniforms, x.size), whole_draws(uniforms, x.size)
         found = self.wave.sample(x, first, second)
         return (found - self.wave.middle) * (1.0 / STEPS)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
-        """Second differences of the wave's second antiderivative in y - x, over corners of rectangles."""
+        """P(cell | value bucket), from second differences of the wave's second antiderivative in y - x."""
         low, high = self.report_range
         reports = np.linspace(low, high, resolution + 1)
         corners = self._second_antiderivative(reports[:, None] - np.linspace(0.0, 1.0, value_buckets + 1))
@@ -113,10 +116,10 @@ class GeneralWave(NumericMechanism):
         return DenseChannel(self.densities[1] * (high - low) / resolution + value_buckets * area)
 
     def _second_antiderivative(self, gap: Floats) -> Floats:
-        """The second antiderivative of what the wave's density has above q, zero up to -b.
+        """The second antiderivative of the wave's density above q; it is zero for gaps up to -b.
 
-        Beyond the wave it is M max(gap, 0), and what it has above that inside is even in the gap: of size
-        M b, so nothing of size one cancels, however narrow the wave.
+        Outside the wave it is M max(gap, 0). Inside, the difference from that is an even function of the gap,
+        of size M b. So no numbers of size one cancel, even for a narrow wave.
         """
         b = self.b
         height = math.expm1(self.epsilon) * self.densities[1]
@@ -124,7 +127,7 @@ class GeneralWave(NumericMechanism):
         distance = np.abs(gap)
         along_slope = np.clip(b - distance, 0.0, slope_width)
         along_top = np.maximum(self.top * b - distance, 0.0)
-        # A square wave has no slope, and nothing is divided by nothing there.
+        # A square wave has no slope; its term would be 0 / 0.
         cubic = along_slope**3 / (6.0 * slope_width) if slope_width else 0.0
         bump = cubic + along_top * (0.5 * slope_width + 0.5 * along_top)
         second: Floats = self.share * np.maximum(gap, 0.0) + height * bump

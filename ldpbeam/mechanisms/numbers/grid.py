@@ -1,8 +1,8 @@
-"""Samplers of numbers in whole-number arithmetic, so that each report's probability is known exactly.
+"""Samplers of numbers in integer arithmetic, so that the probability of each report is known exactly.
 
-A report is a function of a place on a grid, and the place is all of it that depends on the value. Values are
-put on a grid first. Draws are even whole numbers below 2^53, and a sampler says how many of them lead to each
-place (docs/decisions/26-grid-of-reports.md).
+A report is a function of a place on a grid, and depends on the value only through this place. Values are
+rounded to a grid first. Draws are uniform integers below 2^53, and a sampler determines how many of them lead
+to each place (docs/decisions/26-grid-of-reports.md).
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from numpy.typing import ArrayLike
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.mechanism import Uniforms
 
-#: A draw is one of so many whole numbers, from 0 up: what a uniform double has.
+#: The number of possible draws, which are integers from 0: a uniform double has this many values.
 DRAWS = 2**53
-#: Values in [0, 1] are put on a grid of so many steps.
+#: The number of steps of the grid to which values in [0, 1] are rounded.
 STEPS = 2**30
-#: A cell of a lattice is spread over so many places.
+#: A cell of a lattice is spread over 2 to this power places.
 SPREAD_BITS = 14
 
 
 def whole_draws(uniforms: Uniforms, size: int) -> Integers:
-    """Even whole numbers from 0 to ``DRAWS`` - 1, shape (size,)."""
+    """Uniform integers from 0 to ``DRAWS`` - 1, shape (size,)."""
     return (uniforms.random(size) * float(DRAWS)).astype(np.int64)
 
 
 def exponential(epsilon: float) -> Fraction:
-    """The exponential of a number, from below, to fifty digits."""
+    """A lower bound of exp(epsilon), accurate to about fifty digits."""
     context = decimal.Context(prec=60)
     return Fraction(context.exp(decimal.Decimal(epsilon))) * (1 - Fraction(1, 10**50))
 
 
 def places(x: ArrayLike, steps: int) -> Integers:
-    """The nearest of ``steps`` + 1 places on [0, 1]; values outside are taken for the nearer end."""
+    """The nearest of ``steps`` + 1 places on [0, 1], 0 .. ``steps``; values outside are clipped."""
     unit = np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0)
     return np.floor(unit * steps + 0.5).astype(np.int64)
 
 
 def rounded_at_random(x: ArrayLike, steps: int, draws: Integers) -> Integers:
-    """One of the two places next to a value, drawn such that its mean is the value."""
+    """One of the two places next to each value in [0, 1], drawn so that its mean is the value, shape (n,)."""
     scaled = np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0) * steps
     below = np.floor(scaled)
     up = draws < (scaled - below) * float(DRAWS)
@@ -52,29 +52,31 @@ def rounded_at_random(x: ArrayLike, steps: int, draws: Integers) -> Integers:
 
 
 def spread(cells: Integers, draws: Integers) -> Floats:
-    """Even numbers in [cell, cell + 1), in the middles of ``2**SPREAD_BITS`` parts of it."""
+    """Uniform numbers in [cell, cell + 1): the midpoints of ``2**SPREAD_BITS`` equal parts of the cell."""
     parts = (draws >> (53 - SPREAD_BITS)) + 0.5
     return np.asarray(cells + parts * 2.0**-SPREAD_BITS, dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class Wave:
-    """Places 0 .. ``size`` - 1 around a value's place: a wave over an even distribution.
+    """A distribution of places 0 .. ``size`` - 1: a wave around the value's place and a uniform part.
 
     A draw m below ``width * excess`` moves the value's place up by floor(m / ``excess``), so each of the
-    ``width`` places from the value's on has ``excess`` draws. Any other draw leads to (m - ``width *
-    excess``) mod ``size``, whatever the value is. So a place has as many draws for one value as for another,
-    but for the excess, which is at most exp(epsilon) - 1 times the fewest that any place has without it.
+    ``width`` places from the value's place on has ``excess`` draws. Any other draw leads to the place
+    (m - ``width * excess``) mod ``size``, which does not depend on the value. So the numbers of draws of a
+    place for two values differ at most by the excess. The excess is at most exp(epsilon) - 1 times the fewest
+    draws that any place has without it.
 
-    A slope, in places, makes the wave a trapezoid: a second draw moves the place up further, evenly over so
-    many places. The few draws that do not share out evenly lead to a place that the value has no part in.
+    A slope, in places, makes the wave a trapezoid: a second draw moves the place up further, uniformly by 0
+    to ``slope`` - 1 places. The few second draws that remain, because ``slope`` does not divide their number,
+    lead to a place that does not depend on the value.
 
     Attributes:
-        steps: n; a value's place is from 0 to n.
-        width: how many places a wave has without its slope.
-        slope: how many places the second draw chooses from; 1 for none.
-        excess: draws a place.
-        draws: how many a draw is one of.
+        steps: the value's place is from 0 to ``steps``.
+        width: the number of places of the wave without its slope.
+        slope: the number of places from which the second draw chooses; 1 for no slope.
+        excess: the number of draws per place of the wave.
+        draws: the number of possible draws; a draw is from 0 to ``draws`` - 1.
     """
 
     steps: int
@@ -85,26 +87,26 @@ class Wave:
 
     @property
     def size(self) -> int:
-        """How many places there are."""
+        """The number of places."""
         return self.steps + self.width + self.slope - 1
 
     @property
     def even(self) -> int:
-        """How many draws each place has at least, whatever the value is."""
+        """The fewest draws that any place has for any value."""
         return (self.draws - self.width * self.excess) // self.size
 
     @property
     def middle(self) -> float:
-        """How far the middle of a value's wave is above the value's place."""
+        """The distance from the value's place to the middle of its wave, in places."""
         return (self.width + self.slope - 2) / 2.0
 
     def sample(self, values: Integers, first: Integers, second: Integers | None = None) -> Integers:
-        """The places of reports.
+        """The places of reports, shape (n,).
 
         Args:
-            values: the values' places, from 0 to ``steps``.
-            first: a draw each.
-            second: likewise; needed where there is a slope.
+            values: the values' places, from 0 to ``steps``, shape (n,).
+            first: one draw per value, shape (n,).
+            second: a second draw per value, shape (n,); needed only if the wave has a slope.
         """
         in_wave = self.width * self.excess
         up = first // self.excess if self.excess else first
@@ -120,7 +122,7 @@ class Wave:
 
 
 def remainder(numbers: Integers, divisor: int) -> Integers:
-    """Numbers modulo a divisor; numpy divides faster than it takes remainders."""
+    """Numbers modulo a divisor; in numpy a division is faster than a remainder."""
     return numbers - (numbers // divisor) * divisor
 
 
@@ -130,17 +132,18 @@ def wave(
     """The wave of a mechanism.
 
     Args:
-        epsilon: the budget that it keeps to.
-        share: how much of the reports' probability lies in the wave, above what is even.
-        width: of the wave without its slope, relative to the range of values.
-        slope: what the slope adds to that.
-        steps: the values' grid.
-        draws: how many a draw is one of.
+        epsilon: the budget of a report, which the wave never exceeds.
+        share: the probability of the wave, without the uniform part.
+        width: the width of the wave without its slope, relative to the range of values.
+        slope: the width that the slope adds, relative to the range of values.
+        steps: the number of steps of the values' grid.
+        draws: the number of possible draws.
     """
     wide, sloped = math.ceil(width * steps), max(1, round(slope * steps))
     growth, size = exponential(epsilon) - 1, steps + wide + sloped - 1
     wanted = math.floor(share * draws / wide)
-    # What is even is whole draws a place: where those are few, one more costs less than to go below.
+    # The uniform part has an integer number of draws per place. If it is small, one draw more costs less than
+    # one draw fewer.
     fewest = (draws - wide * wanted) // size
     kept = [
         min(wanted, (draws - size * even) // wide, math.floor(growth * even)) for even in (fewest, fewest + 1)

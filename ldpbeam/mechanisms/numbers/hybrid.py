@@ -18,19 +18,19 @@ from ldpbeam.mechanisms.numbers.piecewise import Piecewise
 from ldpbeam.mechanisms.numbers.stochastic_rounding import StochasticRounding
 from ldpbeam.mechanisms.registry import register
 
-#: Up to this epsilon SR alone has the lower variance (equation 9; the exact root is 0.6093).
+#: Up to this epsilon, SR alone has the lower variance (equation 9; the exact root is 0.6093).
 SR_ALONE = 0.61
 
 
 @register
 @dataclasses.dataclass(frozen=True)
 class Hybrid(NumericMechanism):
-    """PM's report with probability alpha = 1 - exp(-epsilon/2), else SR's; SR's alone up to epsilon 0.61.
+    """PM's report with probability alpha = 1 - exp(-epsilon/2), else SR's; up to epsilon 0.61 always SR's.
 
-    Unbiased for v = 2x - 1. Above 0.61 the variance is the same for every v: with s = exp(epsilon/2) and
-    SR's B it is (s+3)/(3s(s-1)) + B^2/s. SR's reports lie inside PM's range, and whatever ``is_report`` of
-    SR accepts is counted as SR's: so is a PM report that comes that near, which happens once in a million
-    reports at epsilon 1, and for values next to an end three times in 10,000 at 10 and twice in 100 at 20.
+    The report is unbiased for v = 2x - 1. Above epsilon 0.61 the variance is the same for every v: with
+    s = exp(epsilon/2) and SR's B it is (s+3)/(3s(s-1)) + B^2/s. SR's reports lie inside PM's range. A report
+    that SR's ``is_report`` accepts is counted as SR's, even if it is PM's. This happens to one report in a
+    million at epsilon 1; for values next to an end, to 3 in 10,000 at epsilon 10 and to 2 in 100 at 20.
     """
 
     name = "hybrid"
@@ -38,7 +38,7 @@ class Hybrid(NumericMechanism):
 
     @property
     def share(self) -> float:
-        """alpha, the probability of PM."""
+        """The probability alpha of PM."""
         return -math.expm1(-self.epsilon / 2.0) if self.epsilon > SR_ALONE else 0.0
 
     @functools.cached_property
@@ -53,12 +53,12 @@ class Hybrid(NumericMechanism):
 
     @property
     def report_range(self) -> tuple[float, float]:
-        """PM's range, or SR's where SR is alone."""
+        """PM's range; SR's up to epsilon 0.61."""
         return self.piecewise.report_range if self.share else self.rounding.report_range
 
     @property
     def variance_polynomial(self) -> tuple[float, float, float]:
-        """The mixture of the two polynomials: both are unbiased, so no variance of means is added."""
+        """The mixture of PM's and SR's polynomials; both are unbiased, so their means add no variance."""
         alpha = self.share
         c0, c1, c2 = (
             alpha * one + (1.0 - alpha) * other
@@ -69,7 +69,7 @@ class Hybrid(NumericMechanism):
         return c0, c1, c2
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """Reports of values in [0, 1]: the first draw says whose, the second which."""
+        """One report per value in [0, 1], shape (n,); a draw chooses PM or SR, another one the report."""
         x = places(values, STEPS)
         first, second = whole_draws(uniforms, x.size), whole_draws(uniforms, x.size)
         rounded = self.rounding.report_of(x, second)
@@ -79,15 +79,15 @@ class Hybrid(NumericMechanism):
         return np.where(first < math.floor(self.share * DRAWS), spread, rounded)
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads PM or SR can have sent."""
+        """Which payloads are possible reports of PM or SR."""
         return super().is_report(payloads) if self.share else self.rounding.is_report(payloads)
 
     def cells(self, resolution: int) -> int:
-        """PM's equal cells and SR's two reports; the two alone where SR is."""
+        """The number of PM's equal cells and SR's two reports; 2 up to epsilon 0.61."""
         return resolution + 2 if self.share else 2
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """PM's cells first, then -B and +B."""
+        """The cell of each payload: PM's cells first, then -B and +B."""
         atoms = self.rounding.bucketise(payloads, resolution)
         if not self.share:
             return atoms
@@ -95,14 +95,14 @@ class Hybrid(NumericMechanism):
         return np.where(self.rounding.is_report(payloads), resolution + atoms, spread)
 
     def representatives(self, resolution: int) -> Floats:
-        """Midpoints of PM's cells, then -B and +B."""
+        """The midpoints of PM's cells, then -B and +B."""
         atoms = self.rounding.representatives(resolution)
         if not self.share:
             return atoms
         return np.concatenate((self.piecewise.representatives(resolution), atoms))
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
-        """PM's band and SR's two rows, in their shares."""
+        """P(cell | value bucket): PM's band with share alpha, and SR's two rows with share 1 - alpha."""
         rounding = self.rounding.channel(value_buckets, resolution)
         if not self.share:
             return rounding
@@ -110,7 +110,7 @@ class Hybrid(NumericMechanism):
         return MixtureChannel([spread, rounding], [self.share, 1.0 - self.share])
 
     def output(self) -> str:
-        """PM's range and SR's two reports."""
+        """PM's range and SR's two reports, in words."""
         if not self.share:
             return self.rounding.output()
         return f"{self.piecewise.output()}, or {self.rounding.output()}"

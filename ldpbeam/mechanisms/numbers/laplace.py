@@ -24,21 +24,21 @@ from ldpbeam.mechanisms.numbers.grid import (
 )
 from ldpbeam.mechanisms.registry import register
 
-#: A sound client's report lies further out than this many scales once in 10^19 times.
+#: A correct client's report is further out than this many scales once in 10^19 reports.
 FARTHEST = 44.0
-#: The noise moves a report by whole cells, so many from end to end.
+#: The number of cells from end to end; the noise moves a report by whole cells.
 CELLS = 2**16
 
 
 def noise_table(epsilon: float, cells: int, draws: int) -> Integers:
     """How many draws of ``draws`` / 2 move a report by less than 1, 2, ... cells, shape (``cells``,).
 
-    The counts of single moves fall by exp(-epsilon / ``cells``) each, and none is below exp(-epsilon) times
-    the first one. All other draws move it past the end of all ``cells``; they are at least 1 / (exp(epsilon)
-    - 1) times those that do not.
+    The count of each move is exp(-epsilon / ``cells``) times the count of the move before it, and never below
+    exp(-epsilon) times the first count. All other draws move the report past the end of all ``cells``. They
+    are at least 1 / (exp(epsilon) - 1) times as many as the draws that do not.
     """
     ratio = epsilon / cells
-    # The share that is left out is room for what is rounded up.
+    # A share of 2^-40 is left out, because counts may be rounded up below.
     whole = draws / 2.0 * (1.0 - 2.0**-40) * -math.expm1(-ratio)
     counts = np.floor(whole * np.exp(-ratio * np.arange(cells))).astype(np.int64)
     counts = np.maximum(counts, math.ceil(int(counts[0]) / exponential(epsilon)))
@@ -46,13 +46,13 @@ def noise_table(epsilon: float, cells: int, draws: int) -> Integers:
 
 
 def noisy_cells(values: Integers, draws: Integers, table: Integers, total: int) -> Integers:
-    """The cells of reports: 0 .. ``cells`` - 1, and others beyond the ends.
+    """The cells of reports, shape (n,): 0 .. ``cells`` - 1 inside, other integers beyond the ends.
 
     Args:
-        values: places between cells, from 0 to ``cells``.
-        draws: a draw each.
+        values: places between cells, from 0 to ``cells``, shape (n,).
+        draws: one draw per value, shape (n,).
         table: a :func:`noise_table`.
-        total: how many a draw is one of; the upper half of them is for moves up.
+        total: the number of possible draws; the upper half of them moves reports up.
     """
     up = draws >= total // 2
     moves = np.searchsorted(table, np.where(up, draws - total // 2, draws), side="right")
@@ -62,12 +62,12 @@ def noisy_cells(values: Integers, draws: Integers, table: Integers, total: int) 
 @register
 @dataclasses.dataclass(frozen=True)
 class Laplace(NumericMechanism):
-    """A report v + noise of v = 2x - 1, the noise of scale 2/epsilon.
+    """A report v + noise for v = 2x - 1, with Laplace noise of scale 2/epsilon.
 
-    Unbiased for v, with variance 8/epsilon^2. The likelihood of v depends on a report only through
-    the report clamped to [-1, 1], so the clamped report is sufficient: its buckets are equal cells of
-    [-1, 1] and two end cells. The multi-service paper truncates instead (section 4.2), or leaves
-    Laplace out of ULE; neither is needed.
+    The report is unbiased for v, with variance 8/epsilon^2. The likelihood of v depends on a report only
+    through the report clamped to [-1, 1], so the clamped report is sufficient. Its buckets are equal cells of
+    [-1, 1] and two end cells. The multi-service paper truncates reports instead (section 4.2), or excludes
+    Laplace from ULE; neither is needed.
     """
 
     name = "laplace"
@@ -80,23 +80,23 @@ class Laplace(NumericMechanism):
 
     @property
     def report_range(self) -> tuple[float, float]:
-        """The real line, cut where no sound client's report lies."""
+        """A range of the real line outside of which no correct client's report lies."""
         farthest = 1.0 + FARTHEST * self.scale
         return -farthest, farthest
 
     @property
     def variance_polynomial(self) -> tuple[float, float, float]:
-        """A quarter of 8/epsilon^2."""
+        """(2 / epsilon^2, 0, 0): the variance on [0, 1] is a quarter of that on [-1, 1]."""
         return 2.0 / self.epsilon**2, 0.0, 0.0
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """Reports of values in [0, 1], on a grid of 2^-29."""
+        """One report per value in [0, 1], shape (n,), on a grid of 2^-29."""
         x = np.asarray(values, dtype=np.float64)
         first, second, third = (whole_draws(uniforms, x.size) for _ in range(3))
         cells = noisy_cells(rounded_at_random(x, CELLS, second), first, self.noise, DRAWS)
         inside = spread(np.clip(cells, 0, CELLS - 1), third) * (2.0 / CELLS) - 1.0
-        # The value has no part in how far beyond an end a report lies: 1 - u is in (0, 1], so that its
-        # logarithm is finite, 53 ln 2 = 36.7 scales at most.
+        # The distance beyond an end does not depend on the value. 1 - u is in (0, 1], so its logarithm is
+        # finite: the distance is at most 53 ln 2 = 36.7 scales.
         parts = CELLS * 2.0**SPREAD_BITS
         beyond = np.floor(-np.log(1.0 - third / DRAWS) * (parts / self.epsilon)) + 0.5
         end = 1.0 + beyond * (2.0 / parts)
@@ -108,37 +108,40 @@ class Laplace(NumericMechanism):
         return noise_table(self.epsilon, CELLS, DRAWS)
 
     def cells(self, resolution: int) -> int:
-        """The equal cells of [-1, 1] and two end cells."""
+        """The number of cells: ``resolution`` equal cells of [-1, 1] and two end cells."""
         return resolution + 2
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """0 below -1, ``resolution + 1`` above 1."""
+        """The cell of each payload: 0 below -1, ``resolution + 1`` above 1."""
         position = np.floor((payloads + 1.0) * (0.5 * resolution)) + 1.0
         index = np.clip(position, 0, resolution + 1).astype(np.int64)
         index[payloads == 1.0] = resolution
         return index
 
     def representatives(self, resolution: int) -> Floats:
-        """Midpoints; beyond an end the excess is exponential whatever the value, so 1 + scale."""
+        """The midpoint of each equal cell; -(1 + scale) and 1 + scale for the end cells.
+
+        The distance beyond an end is exponential with mean ``scale`` for every value.
+        """
         inner = (np.arange(resolution) + 0.5) * (2.0 / resolution) - 1.0
         end = 1.0 + self.scale
         return np.concatenate(([-end], inner, [end]))
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
-        """Exponential recursions on the unit interval, where the scale is 1/epsilon."""
+        """P(cell | value bucket), for values on [0, 1], where the scale is 1/epsilon."""
         return LaplaceChannel(value_buckets, resolution, 0.5 * self.scale)
 
     def output(self) -> str:
-        """Any number."""
+        """The range of reports, in words."""
         return f"a number, within {self.report_range[1]:.6g} of 0"
 
 
 class LaplaceChannel(Channel):
-    """Laplace noise on [0, 1], the report clamped to [0, 1]: inner cells and two end cells.
+    """The channel of Laplace noise on [0, 1], with the report clamped to [0, 1].
 
-    The clamped report is sufficient: beyond an end the likelihood's shape in x no longer changes.
-    Rows are (-inf, 0), ``inner`` equal cells of [0, 1], (1, inf). Products are two exponential
-    recursions on the common refinement of cells and value buckets.
+    The clamped report is sufficient: beyond an end, the likelihood's shape in x does not change. The rows are
+    (-inf, 0), ``inner`` equal cells of [0, 1], and (1, inf). A product uses two exponential recursions on the
+    common refinement of cells and value buckets.
     """
 
     def __init__(self, value_buckets: int, inner: int, scale: float) -> None:
@@ -147,21 +150,21 @@ class LaplaceChannel(Channel):
         self.fine = int(np.lcm(value_buckets, inner))
         width = 1.0 / self.fine
         ratio = width / scale
-        # The mass a fine cell receives from another n cells away is far * exp(-(n - 1) ratio).
+        # A fine cell receives the mass far * exp(-(n - 1) ratio) from a fine cell n cells away.
         self.decay = np.exp(-ratio)
         self.far = 0.5 * np.expm1(-ratio) ** 2 / ratio
         self.same = 1.0 + np.expm1(-ratio) / ratio
 
     @functools.cached_property
     def below(self) -> Floats:
-        """P(report < 0 | x uniform in a fine cell), mirrored P(report > 1); shape (fine,)."""
+        """P(report < 0 | x uniform in a fine cell), shape (fine,); reversed, it is P(report > 1)."""
         ratio = 1.0 / (self.fine * self.scale)
         leave = 0.5 * -np.expm1(-ratio) / ratio
         share: Floats = leave * np.exp(-np.arange(self.fine) * ratio)
         return share
 
     def _spread(self, mass: Floats) -> Floats:
-        """The symmetric kernel of the fine cells, applied to a vector of their size."""
+        """The product of the symmetric kernel between fine cells and a vector of shape (fine,)."""
         right = lfilter([0.0, self.far], [1.0, -self.decay], mass)
         left = lfilter([0.0, self.far], [1.0, -self.decay], mass[::-1])[::-1]
         spread: Floats = self.same * mass + right + left
@@ -184,12 +187,12 @@ class LaplaceChannel(Channel):
         return product
 
     def dense(self) -> Floats:
-        """Each entry from differences of the second antiderivative of the Laplace density."""
+        """The matrix, from differences of the second antiderivative of the Laplace density."""
         cells = np.linspace(0.0, 1.0, self.shape[0] - 1)
         edges = np.linspace(0.0, 1.0, self.shape[1] + 1)
         gap = cells[:, None] - edges[None, :]
-        # The integral over x of the distribution function at y is an antiderivative in y - x.
-        # (expm1, as a constant drops out of the differences and would cost their digits at a large scale).
+        # The integral over x of the distribution function at y is an antiderivative in y - x. expm1 leaves
+        # out a constant, which cancels in the differences but would cost digits at a large scale.
         second = np.maximum(gap, 0.0) + 0.5 * self.scale * np.expm1(-np.abs(gap) / self.scale)
         below = (second[:, :-1] - second[:, 1:]) * self.shape[1]
         return np.vstack([below[:1], np.diff(below, axis=0), 1.0 - below[-1:]])

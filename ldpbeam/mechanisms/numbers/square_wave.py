@@ -18,11 +18,11 @@ from ldpbeam.mechanisms.registry import register
 @register
 @dataclasses.dataclass(frozen=True)
 class SquareWave(NumericMechanism):
-    """A report y in [-b, 1+b] of x in [0, 1]: density p where |y - x| <= b, else q.
+    """A report y in [-b, 1+b] of x in [0, 1], with density p if |y - x| <= b, else q.
 
-    With E = exp(epsilon): b = (epsilon E - E + 1) / (2E(E - 1 - epsilon)), p = E/(2bE + 1) and
-    q = 1/(2bE + 1) (equations 5 and 6). E[y|x] = q/2 + qb + 2b(p-q)x, so the reports are biased until
-    ``unbiased`` maps them back.
+    With E = exp(epsilon), b = (epsilon E - E + 1) / (2E(E - 1 - epsilon)), p = E/(2bE + 1) and
+    q = 1/(2bE + 1) (equations 5 and 6). The report is biased, E[y|x] = q/2 + qb + 2b(p-q)x; ``unbiased``
+    corrects it.
     """
 
     name = "square_wave"
@@ -30,10 +30,10 @@ class SquareWave(NumericMechanism):
 
     @functools.cached_property
     def half_width(self) -> float:
-        """The wave's half width b: 1/2 as epsilon goes to 0, 0 as it grows."""
+        """The half width b of the wave, which falls from 1/2 (epsilon near 0) to 0 (large epsilon)."""
         epsilon = self.epsilon
         if epsilon < 0.1:
-            # Both differences lose all digits near zero; their series do not.
+            # Near zero both differences lose all digits; their power series do not.
             terms = [epsilon ** (k - 2) / math.factorial(k) for k in range(2, 14)]
             above = sum((k + 1) * term for k, term in enumerate(terms))
             return above / (2.0 * math.exp(epsilon) * sum(terms))
@@ -49,7 +49,7 @@ class SquareWave(NumericMechanism):
 
     @functools.cached_property
     def wave(self) -> Wave:
-        """How reports are drawn."""
+        """The wave from which reports are drawn."""
         return wave(self.epsilon, self._gain, 2.0 * self.half_width)
 
     @property
@@ -59,7 +59,7 @@ class SquareWave(NumericMechanism):
 
     @property
     def _gain(self) -> float:
-        """2b(p - q), with p - q = q (E - 1)."""
+        """The value 2b(p - q), with p - q = q (E - 1)."""
         return 2.0 * self.half_width * self.densities[1] * math.expm1(self.epsilon)
 
     @property
@@ -70,20 +70,20 @@ class SquareWave(NumericMechanism):
 
     @property
     def variance_polynomial(self) -> tuple[float, float, float]:
-        """var(y|x) / (2b(p-q))^2, expanded in powers of x."""
+        """The coefficients of var(y|x) / (2b(p-q))^2 in powers of x."""
         b, (p, q), gain = self.half_width, self.densities, self._gain
         start = q / 2.0 + q * b
         constant = q * ((b + 1.0) ** 3 - b**3) / 3.0 + 2.0 * p * b**3 / 3.0 - start**2
         return constant / gain**2, -2.0 * start / gain, 1.0 / gain - 1.0
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """Reports of values in [0, 1], on a grid of 2^-30."""
+        """One report per value in [0, 1], shape (n,), on a grid of 2^-30."""
         x = places(values, STEPS)
         found = self.wave.sample(x, whole_draws(uniforms, x.size))
         return (found - self.wave.middle) * (1.0 / STEPS)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
-        """A band of half width b around the value."""
+        """P(cell | value bucket): a band of half width b around the value."""
         low, high = self.report_range
         inside, outside = self.densities
         return BandChannel(

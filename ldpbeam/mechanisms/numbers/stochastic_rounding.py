@@ -21,8 +21,8 @@ from ldpbeam.mechanisms.registry import register
 class StochasticRounding(NumericMechanism):
     """A report +B or -B of v = 2x - 1, with B = (E+1)/(E-1) and E = exp(epsilon).
 
-    P(+B) = 1/2 + v(E-1)/(2(E+1)) (equation 1). Unbiased for v, with variance B^2 - v^2. Two reports
-    carry nothing about the distribution but its mean.
+    P(+B) = 1/2 + v(E-1)/(2(E+1)) (equation 1). The report is unbiased for v, with variance B^2 - v^2. Such
+    reports have no information about the distribution of values except its mean.
     """
 
     name = "stochastic_rounding"
@@ -30,53 +30,56 @@ class StochasticRounding(NumericMechanism):
 
     @property
     def bound(self) -> float:
-        """B, the larger of the two reports."""
+        """The larger of the two reports, B."""
         return 1.0 / math.tanh(self.epsilon / 2.0)
 
     @property
     def report_range(self) -> tuple[float, float]:
-        """-B and B."""
+        """The two reports, -B and B."""
         return -self.bound, self.bound
 
     @property
     def variance_polynomial(self) -> tuple[float, float, float]:
-        """A quarter of B^2 - v^2, in powers of x."""
+        """The coefficients of (B^2 - v^2) / 4 in powers of x."""
         return (self.bound**2 - 1.0) / 4.0, 1.0, -1.0
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """Reports of values in [0, 1]."""
+        """One report per value in [0, 1], shape (n,)."""
         x = places(values, STEPS)
         return self.report_of(x, whole_draws(uniforms, x.size))
 
     def report_of(self, x: Integers, draws: Integers) -> Floats:
-        """The reports of values' places, by a draw each."""
+        """The reports, shape (n,), given the values' places and one draw per value."""
         return np.where(draws < self.draws_up(x), self.bound, -self.bound)
 
     def draws_up(self, x: Integers, steps: int = STEPS, draws: int = DRAWS) -> Integers:
-        """How many draws of values' places lead to +B: from the fewest to all but as many."""
+        """How many draws lead to +B, for values' places from 0 to ``steps``, shape (n,).
+
+        The number increases linearly from ceil(draws / (E + 1)) at 0 to ``draws`` minus that at ``steps``.
+        """
         fewest = math.ceil(draws / (exponential(self.epsilon) + 1))
         whole, rest = divmod(draws - 2 * fewest, steps)
         return fewest + x * whole + x * rest // steps
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads are +B or -B."""
+        """Which payloads are +B or -B, within a slack."""
         gap = np.abs(np.abs(payloads) - self.bound)
         return np.asarray(gap <= 2.0 * SLACK * self.bound, dtype=np.bool_)
 
     def cells(self, resolution: int) -> int:
-        """Two, whatever the resolution."""
+        """Two at every resolution."""
         return 2
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """0 for -B, 1 for +B."""
+        """The bucket of each payload: 0 for -B, 1 for +B."""
         return (payloads > 0).astype(np.int64)
 
     def representatives(self, resolution: int) -> Floats:
-        """-B and +B."""
+        """The two reports, -B and +B."""
         return np.array([-self.bound, self.bound])
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
-        """Linear in the value."""
+        """P(report | value bucket), linear in the value."""
         half = 0.5 / self.bound
         return LinearChannel(
             value_buckets,
@@ -85,14 +88,14 @@ class StochasticRounding(NumericMechanism):
         )
 
     def output(self) -> str:
-        """The two reports."""
+        """The two reports, in words."""
         return f"{-self.bound:.9g} or {self.bound:.9g}"
 
 
 class LinearChannel(Channel):
-    """A report of few values whose probabilities are linear in the value (SR).
+    """A channel with few reports, whose probabilities are linear in the value: that of SR.
 
-    P(r | x) = intercepts[r] + slopes[r] x, exact for a bucket at its midpoint.
+    P(r | x) = intercepts[r] + slopes[r] x. At a bucket's midpoint this is the bucket's exact average.
     """
 
     def __init__(self, value_buckets: int, intercepts: Floats, slopes: Floats) -> None:
@@ -112,5 +115,5 @@ class LinearChannel(Channel):
         return product
 
     def dense(self) -> Floats:
-        """The outer sum of intercepts and slopes."""
+        """The matrix: P(r | x) for each report r at the midpoint x of each bucket."""
         return self.intercepts[:, None] + np.outer(self.slopes, self.midpoints)

@@ -1,1 +1,1 @@
-"""Mechanisms that perturb a number in buckets, for range queries and histograms."""
+"""Mechanisms that perturb the bin of a number, for range queries and histograms."""

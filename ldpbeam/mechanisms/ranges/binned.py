@@ -16,12 +16,12 @@ from ldpbeam.mechanisms.categories.choice import AUTO
 from ldpbeam.mechanisms.mechanism import CategoricalMechanism, FrequencyMechanism, Mechanism, Uniforms
 from ldpbeam.mechanisms.registry import build_mechanism, register
 
-#: More bins than this are a mistake: each would need as many value buckets.
+#: The most bins; more are a mistake, because every bin needs at least one value bucket.
 MOST_BINS = 2**16
 
 
 def oracle_over(size: int, name: str, epsilon: float) -> CategoricalMechanism:
-    """The categorical mechanism that reports one of ``size`` bins or nodes.
+    """The categorical mechanism ``name``, which reports one of ``size`` bins or nodes.
 
     Raises:
         ValueError: for an unknown name, or a mechanism that is not for categories.
@@ -36,24 +36,24 @@ def oracle_over(size: int, name: str, epsilon: float) -> CategoricalMechanism:
 
 @dataclasses.dataclass(frozen=True)
 class BinMechanism(FrequencyMechanism):
-    """A frequency mechanism that tells equal bins of a numeric range apart."""
+    """A frequency mechanism for equal bins of a numeric range."""
 
     domain_type = Numeric
-    #: The option of study files that says how many bins there are.
+    #: The name of the option that sets the number of bins.
     bins_option: ClassVar[str]
 
     @classmethod
     def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
-        """The mechanism, which sees values scaled to [0, 1] whatever their range."""
+        """The mechanism; it does not depend on the domain, because values are scaled to [0, 1]."""
         return cls(epsilon=epsilon, **options)
 
     @property
     def granularity(self) -> int:
-        """The bins."""
+        """The number of bins."""
         return self.bins
 
     def bin_of(self, values: ArrayLike) -> Integers:
-        """The bin of each value in [0, 1]; 1 itself is in the last one."""
+        """The index of the bin of each value in [0, 1]; the value 1 is in the last bin."""
         position = np.floor(np.asarray(values, dtype=np.float64) * self.bins)
         return np.clip(position, 0, self.bins - 1).astype(np.int64)
 
@@ -62,10 +62,10 @@ class BinMechanism(FrequencyMechanism):
         """P(report bucket | bin), shape (``cells(resolution)``, ``bins``)."""
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
-        """The bins' channel, each bin as many value buckets.
+        """P(report bucket | value bucket): each bin's column, repeated for the bin's value buckets.
 
         Raises:
-            ValueError: if the value buckets are no multiple of the bins.
+            ValueError: if the number of value buckets is not a multiple of the number of bins.
         """
         return self._in_buckets(self.bin_channel(resolution), value_buckets)
 
@@ -82,13 +82,13 @@ class BinMechanism(FrequencyMechanism):
 @register
 @dataclasses.dataclass(frozen=True)
 class Binned(BinMechanism):
-    """The bin of the value, reported by a categorical mechanism (the oracle) over the bins.
+    """A report of the value's bin by a categorical mechanism (the oracle) over the bins.
 
-    Fewer bins have less noise and more bias; the paper takes 16, 32 and 64. A bin's share is spread evenly
-    over its value buckets; with Norm-Sub of the shares it is the paper's CFO with binning.
+    Fewer bins have less noise and more bias; the paper uses 16, 32 and 64. A bin's share is divided equally
+    among its value buckets. With Norm-Sub of the shares this is the paper's CFO with binning.
 
     Attributes:
-        bins: how many equal bins of the range.
+        bins: the number of equal bins of the range, 2 to 2^16.
         oracle: any mechanism for categories, or "auto": GRR or OLH, whichever has the lower variance.
     """
 
@@ -103,7 +103,7 @@ class Binned(BinMechanism):
         super().__post_init__()
         if not (type(self.bins) is int and 2 <= self.bins <= MOST_BINS):
             raise ValueError(f"bins must be a whole number from 2 to {MOST_BINS}, found {self.bins!r}")
-        _ = self.reporter  # an oracle that does not fit is found here
+        _ = self.reporter  # raises an error if the oracle is not for categories
 
     @functools.cached_property
     def reporter(self) -> CategoricalMechanism:
@@ -112,12 +112,12 @@ class Binned(BinMechanism):
 
     @property
     def composite(self) -> bool:  # type: ignore[override]
-        """As the oracle."""
+        """Whether the oracle's histogram counts each report in several cells."""
         return self.reporter.composite
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Those of the oracle that was chosen."""
+        """The number of bins, and the parameters of the oracle (of the one that "auto" chose)."""
         return {
             "mechanism": self.name,
             "epsilon": self.epsilon,
@@ -127,50 +127,50 @@ class Binned(BinMechanism):
 
     @property
     def payload_dtype(self) -> np.dtype[Any]:
-        """The oracle's own."""
+        """The dtype of the oracle's reports."""
         return self.reporter.payload_dtype
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """The oracle's reports of the values' bins."""
+        """The oracle's reports of the bins of values in [0, 1], shape (n,)."""
         return self.reporter.perturb(self.bin_of(values), uniforms)
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads the oracle can have sent."""
+        """Which payloads are possible reports of the oracle."""
         return self.reporter.is_report(payloads)
 
     def cells(self, resolution: int) -> int:
-        """The oracle's."""
+        """The oracle's number of report buckets."""
         return self.reporter.cells(resolution)
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The oracle's."""
+        """The oracle's bucket of each payload."""
         return self.reporter.bucketise(payloads, resolution)
 
     def bin_channel(self, resolution: int) -> Channel:
-        """The oracle's."""
+        """The oracle's channel, P(report bucket | bin)."""
         return self.reporter.channel(self.bins, resolution)
 
     def histogram_cells(self, resolution: int) -> int:
-        """The oracle's."""
+        """The length of the oracle's histogram."""
         return self.reporter.histogram_cells(resolution)
 
     def histogram(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The oracle's."""
+        """The oracle's histogram of the payloads."""
         return self.reporter.histogram(payloads, resolution)
 
     def histogram_channel(self, value_buckets: int, resolution: int) -> Channel:
-        """The oracle's, each bin as many value buckets."""
+        """The oracle's histogram channel, each bin's column repeated for the bin's value buckets."""
         return self._in_buckets(self.reporter.histogram_channel(self.bins, resolution), value_buckets)
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
-        """The oracle's."""
+        """The oracle's unbiased shares of the bins, shape (bins,)."""
         return self.reporter.unbiased_frequencies(histogram, reports)
 
     @property
     def frequency_variance(self) -> float:
-        """The oracle's."""
+        """The oracle's variance of a rare bin's share, times the number of reports."""
         return self.reporter.frequency_variance
 
     def output(self) -> str:
-        """The oracle's reports of bins."""
+        """The oracle's name and its payload, in words."""
         return f"{self.reporter.name} of one of {self.bins} bins: {self.reporter.output()}"

@@ -20,8 +20,8 @@ from ldpbeam.mechanisms.registry import register
 class HaarChannel(Channel):
     """P(level, row and sign | leaf), the levels equally likely.
 
-    A leaf's coefficient at a level is +1 in the left half of its node there, else -1; the rows and signs of a
-    level are Hadamard response of that one entry.
+    At a level, a leaf has the coefficient +1 if it is in the left half of its node, else -1. Hadamard
+    response perturbs this one coefficient to a row and a sign.
     """
 
     def __init__(self, leaves: int, keep: float) -> None:
@@ -51,7 +51,7 @@ class HaarChannel(Channel):
         return total / self.levels
 
     def dense(self) -> Floats:
-        """Each entry from the bits of leaf and row."""
+        """The matrix, each entry computed from the bits of leaf and row."""
         leaf = np.arange(self.shape[1])
         blocks = []
         for level in range(self.levels):
@@ -66,16 +66,16 @@ class HaarChannel(Channel):
 @register
 @dataclasses.dataclass(frozen=True)
 class Haar(BinMechanism):
-    """A level of a binary tree drawn evenly, and the sign of the value's Haar coefficient there, by HRR.
+    """A report of the value's Haar coefficient at a uniformly drawn level of a binary tree, by HRR.
 
     At level l of 0 .. m - 1, with 2^m leaves, the value has the coefficient +1 (left half) or -1 (right half)
-    at its node, 0 at the 2^l - 1 others. A row r of the Hadamard matrix of order 2^l is drawn evenly, and the
-    sign of entry (r, node) times the coefficient is kept with E/(E+1). The report is 2(2^l - 1 + r), plus one
-    for a positive sign. The unbiased coefficient of a node is the mean of sign times entry over the reports
-    of its level, times (E+1)/(E-1).
+    at its node, and 0 at the 2^l - 1 other nodes. The client draws a row r of the Hadamard matrix of order
+    2^l uniformly. It keeps the sign of entry (r, node) times the coefficient with probability E/(E+1), where
+    E = exp(epsilon). The report is 2(2^l - 1 + r), plus one for a positive sign. The unbiased coefficient of
+    a node is the mean of sign times entry over the reports of its level, times (E+1)/(E-1).
 
     Attributes:
-        leaves: how many equal bins, a power of two.
+        leaves: the number of equal bins, a power of two from 2 to 2^16.
     """
 
     name = "haar"
@@ -95,26 +95,26 @@ class Haar(BinMechanism):
 
     @property
     def bins(self) -> int:
-        """The leaves."""
+        """The number of leaves."""
         return self.leaves
 
     @property
     def levels(self) -> int:
-        """The base-two logarithm of the leaves."""
+        """The number of levels: the base-two logarithm of the number of leaves."""
         return self.leaves.bit_length() - 1
 
     @property
     def keep(self) -> float:
-        """E / (E + 1)."""
+        """The probability E / (E + 1) of keeping the sign."""
         return 1.0 / (1.0 + math.exp(-self.epsilon))
 
     @property
     def payload_dtype(self) -> np.dtype[Any]:
-        """Level, row and sign in one number."""
+        """An integer that encodes level, row and sign."""
         return np.dtype(np.uint32)
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """Reports of values in [0, 1]."""
+        """One report per value in [0, 1], shape (n,)."""
         leaf = self.bin_of(values)
         level = np.floor(uniforms.random(leaf.size) * self.levels).astype(np.int64)
         order = np.int64(1) << level
@@ -127,26 +127,27 @@ class Haar(BinMechanism):
         return reports
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads are 0 .. 2 leaves - 3."""
+        """Which payloads are integers from 0 to 2 ``leaves`` - 3."""
         whole = payloads == np.floor(payloads)
         return np.asarray((payloads >= 0) & (payloads < 2 * (self.leaves - 1)) & whole)
 
     def cells(self, resolution: int) -> int:
-        """Two a row, the rows of all levels."""
+        """Two per row, for the rows of all levels."""
         return 2 * (self.leaves - 1)
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The report itself."""
+        """The payload itself, as int64."""
         return payloads.astype(np.int64)
 
     def bin_channel(self, resolution: int) -> Channel:
-        """Products by a fast transform a level."""
+        """P(report | leaf); its products use one fast Walsh-Hadamard transform per level."""
         return HaarChannel(self.leaves, self.keep)
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
-        """The inverse Haar transform of the unbiased coefficients, under a total of 1.
+        """The inverse Haar transform of the unbiased coefficients, with a total of 1; shape (leaves,).
 
-        A level without reports has coefficients of zero: its nodes' shares are split evenly.
+        A level without reports has coefficients of zero: the share of a node is divided equally between its
+        two halves.
         """
         pairs = histogram.reshape(-1, 2)
         nodes = np.ones(1)
@@ -161,12 +162,12 @@ class Haar(BinMechanism):
     def frequency_variance(self) -> float:
         """(m/3) (1 - 4^-m) ((E+1)/(E-1))^2 with 2^m leaves.
 
-        The coefficient of level l is halved m - l times on its way to a leaf, and has an m-th of the reports.
+        A leaf's share has the coefficient of level l halved m - l times; each level has 1/m of the reports.
         """
         halved = (1.0 - 4.0**-self.levels) / 3.0
         return self.levels * halved / math.tanh(self.epsilon / 2.0) ** 2
 
     def output(self) -> str:
-        """Level, row and sign."""
+        """The encoding of level, row and sign, in words."""
         last = 2 * self.leaves - 3
         return f"2 (2^level - 1 + row) + 1 for a positive sign, levels 0 to {self.levels - 1}: 0 to {last}"

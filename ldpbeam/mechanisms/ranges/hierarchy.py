@@ -21,21 +21,21 @@ from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
 from ldpbeam.mechanisms.ranges.binned import MOST_BINS, BinMechanism, oracle_over
 from ldpbeam.mechanisms.registry import register
 
-#: Mechanisms whose reports fit the payload of every level.
+#: The oracles whose reports fit the payload of every level.
 LEVEL_ORACLES = (AUTO, "grr", "olh", "hadamard")
 
 
 def parents(nodes: Floats, branching: int) -> Floats:
-    """The sums of each node's children, from one level's nodes."""
+    """The sum over each node's children, given the next level's nodes, shape (nodes / branching,)."""
     sums: Floats = nodes.reshape(-1, branching).sum(axis=1)
     return sums
 
 
 def level_precisions_from_below(weights: ArrayLike, branching: int) -> Floats:
-    """The precision of a node's share from its own level and all below, shape (levels,).
+    """The precision of a node's share from its own level and all levels below, shape (levels,).
 
-    With w_l a level's own precision it is pi_l = w_l + pi_(l+1) / B: a sum of B children has B times a
-    child's variance.
+    It is pi_l = w_l + pi_(l+1) / B, where w_l is the precision from level l alone and B is ``branching``: the
+    sum of B children has B times a child's variance.
     """
     precisions = np.array(weights, dtype=np.float64)
     for level in range(len(precisions) - 2, -1, -1):
@@ -46,24 +46,26 @@ def level_precisions_from_below(weights: ArrayLike, branching: int) -> Floats:
 def constrained_inference(shares: Sequence[Floats], weights: ArrayLike, branching: int) -> Floats:
     """Least squares of all levels' shares under consistency and a total of 1 (Hay et al., VLDB 2010).
 
-    Up the tree, a node's share is the average of its own and the sum of its children's, weighted by their
-    precisions; down the tree, what a node has more or less than its children together is split evenly among
-    them. It minimises the sum over levels of w_l ||A_l x - f_l||^2 over leaves x of sum 1.
+    The pass up the tree averages a node's own share and the sum of its children's, weighted by their
+    precisions. The pass down the tree divides the difference between a node and the sum of its children
+    equally among the children. The result minimises the sum over levels of w_l ||A_l x - f_l||^2 over leaves
+    x of sum 1.
 
     Args:
-        shares: each level's, from the one below the root to the leaves.
-        weights: each level's precision (one over the variance of a node's share); 0 where it says nothing.
-        branching: children a node.
+        shares: the shares of each level's nodes, from the level below the root to the leaves.
+        weights: each level's precision (one over the variance of a node's share); 0 for a level without
+            reports; shape (levels,).
+        branching: the number of children of a node.
 
     Returns:
-        The leaves' shares, which may be negative. Where the deepest levels have no weight, a node's share is
-        split evenly.
+        The leaves' shares, which may be negative, shape (leaves,). If the deepest levels have weight 0, a
+        node's share is divided equally among its leaves.
     """
     own = np.asarray(weights, dtype=np.float64)
     total = level_precisions_from_below(own, branching)
     upward = list(shares)
     for level in range(len(upward) - 1, -1, -1):
-        # A level that neither it nor those below say anything of adds nothing to an even split.
+        # If neither this level nor a level below has weight, its shares are equal parts of its parents'.
         from_own = own[level] / total[level] if total[level] > 0.0 else 0.0
         upward[level] = from_own * upward[level]
         if level + 1 < len(upward):
@@ -76,13 +78,13 @@ def constrained_inference(shares: Sequence[Floats], weights: ArrayLike, branchin
 
 
 def node_variance(oracle: CategoricalMechanism) -> float:
-    """Reports times the variance of a node's share at its level, averaged over nodes.
+    """The variance of a node's share at its level, averaged over nodes, times the number of reports.
 
-    It is half the variance of the difference of two nodes' shares where all nodes are equally frequent, which
-    their true shares hardly change: noise that all nodes of a level share drops out, as the total is known.
-    The variance for a rare category would not do: a level has few nodes, and none of them is rare.
-    GRR: 1/(d (p-q)^2). OLH: the rare category's, plus (1 - 2/g) / (d (p - 1/g)). Hadamard: that of a signed
-    entry, ((E+1)/(E-1))^2.
+    It is half the variance of the difference between two nodes' shares if all nodes are equally frequent; the
+    true shares hardly change it. Noise common to all nodes of a level cancels, because the total is known.
+    The variance for a rare category would be wrong here: a level has few nodes, and none of them is rare.
+    GRR has 1/(d (p-q)^2). OLH has the rare category's variance plus (1 - 2/g) / (d (p - 1/g)). Hadamard
+    response has the variance of a signed entry, ((E+1)/(E-1))^2.
     """
     if isinstance(oracle, RandomisedResponse):
         keep, other = oracle.probabilities
@@ -98,16 +100,16 @@ def node_variance(oracle: CategoricalMechanism) -> float:
 @register
 @dataclasses.dataclass(frozen=True)
 class Hierarchy(BinMechanism):
-    """A level of a tree drawn evenly, and the value's node there by the oracle of that level.
+    """A report of the value's node at a uniformly drawn level of a tree, by the oracle of that level.
 
-    The tree has ``branching`` children a node and ``leaves`` equal bins; its levels are 1 (below the root) to
-    h = log_branching(leaves), the leaves. The root is not asked: its share is 1. A report spends the whole
-    epsilon on its one node. Unbiased shares are constrained inference over all levels.
+    A node of the tree has ``branching`` children, and the leaves are equal bins. The levels are 1 (below the
+    root) to h = log_branching(leaves). The root is not reported: its share is 1. A report spends the whole
+    epsilon on its one node. Unbiased shares come from constrained inference over all levels.
 
     Attributes:
-        branching: children a node; about 5 is best (Wang et al., SIGMOD 2019).
-        leaves: how many, a power of ``branching``.
-        oracle: "grr", "olh" or "hadamard"; "auto" is GRR or OLH level by level, whichever has the lower
+        branching: the number of children of a node; about 5 is best (Wang et al., SIGMOD 2019).
+        leaves: the number of leaves, a power of ``branching``.
+        oracle: "grr", "olh" or "hadamard"; "auto" is GRR or OLH at each level, whichever has the lower
             variance.
     """
 
@@ -133,16 +135,20 @@ class Hierarchy(BinMechanism):
             raise ValueError(f"leaves must be a power of branching, {self.branching}, {found}")
         if not isinstance(self.oracle, str) or self.oracle not in LEVEL_ORACLES:
             raise ValueError(f"oracle must be one of {', '.join(LEVEL_ORACLES)}, found {self.oracle!r}")
-        _ = self.reporters  # an oracle that does not fit is found here
+        _ = self.reporters  # raises an error if the oracle does not fit a level
 
     @property
     def bins(self) -> int:
-        """The leaves."""
+        """The number of leaves."""
         return self.leaves
 
     @functools.cached_property
     def reporters(self) -> tuple[CategoricalMechanism, ...]:
-        """The oracle of each level, from the one below the root to the leaves."""
+        """The oracle of each level, from the level below the root to the leaves.
+
+        Raises:
+            ValueError: if OLH at a level would need any 32-bit seed, so that its counts are composite.
+        """
         found = []
         size = self.branching
         while size <= self.leaves:
@@ -158,7 +164,7 @@ class Hierarchy(BinMechanism):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Those of the oracles that were chosen."""
+        """The tree, and the parameters of each level's oracle (of the one that "auto" chose)."""
         return {
             "mechanism": self.name,
             "epsilon": self.epsilon,
@@ -169,11 +175,11 @@ class Hierarchy(BinMechanism):
 
     @property
     def payload_dtype(self) -> np.dtype[Any]:
-        """Nine bytes: level, seed (of OLH; else 0) and the oracle's node, hash, or row and sign."""
+        """Nine bytes: level, seed (0 unless the oracle is OLH), and the node, hash, or row and sign."""
         return np.dtype([("level", "u1"), ("seed", "<u4"), ("value", "<u4")])
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """Reports of values in [0, 1]."""
+        """One report per value in [0, 1], shape (n,)."""
         leaf = self.bin_of(values)
         reports = np.zeros(leaf.size, dtype=self.payload_dtype)
         reports["level"] = 1 + np.floor(uniforms.random(leaf.size) * len(self.reporters))
@@ -188,7 +194,7 @@ class Hierarchy(BinMechanism):
 
     @staticmethod
     def _own(oracle: CategoricalMechanism, payloads: NDArray[Any]) -> NDArray[Any]:
-        """The oracle's payloads in reports of its level."""
+        """The oracle's payloads, taken from reports of its level."""
         own = np.zeros(len(payloads), dtype=oracle.payload_dtype)
         if own.dtype.names:
             own["seed"], own["hash"] = payloads["seed"], payloads["value"]
@@ -197,7 +203,7 @@ class Hierarchy(BinMechanism):
         return own
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads have a level of the tree, and there a report of its oracle."""
+        """Which payloads have a level of the tree and a possible report of that level's oracle."""
         found = np.zeros(len(payloads), dtype=np.bool_)
         for level, oracle in enumerate(self.reporters, 1):
             chosen = np.flatnonzero(payloads["level"] == level)
@@ -208,15 +214,15 @@ class Hierarchy(BinMechanism):
         return found
 
     def _ends(self, resolution: int) -> Integers:
-        """Where each level's cells end."""
+        """The index after the last cell of each level, shape (h,)."""
         return np.cumsum([oracle.cells(resolution) for oracle in self.reporters], dtype=np.int64)
 
     def cells(self, resolution: int) -> int:
-        """All levels' cells, one level after another."""
+        """The number of cells of all levels together."""
         return int(self._ends(resolution)[-1])
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The oracle's bucket, after the cells of the levels above."""
+        """The oracle's bucket of each payload, after the cells of the levels above."""
         buckets = np.zeros(len(payloads), dtype=np.int64)
         starts = np.concatenate(([0], self._ends(resolution)))
         for level, oracle in enumerate(self.reporters, 1):
@@ -226,47 +232,48 @@ class Hierarchy(BinMechanism):
         return buckets
 
     def bin_channel(self, resolution: int) -> Channel:
-        """Each level's channel with share 1/h."""
+        """The mixture of all levels' channels, each with share 1/h."""
         levels = [
             BinnedChannel(oracle.channel(oracle.size, resolution), self.leaves) for oracle in self.reporters
         ]
         return MixtureChannel(levels, [1.0 / len(levels)] * len(levels))
 
     def _level_histograms(self, histogram: Integers) -> list[Integers]:
-        # The oracles' cells are the same at every resolution.
+        # The oracles' cells do not depend on the resolution.
         return np.split(histogram, self._ends(1)[:-1])
 
     def level_reports(self, histogram: Integers) -> Integers:
-        """How many reports are of each level, shape (h,)."""
+        """The number of reports of each level, shape (h,)."""
         return np.array([level.sum() for level in self._level_histograms(histogram)], dtype=np.int64)
 
     def level_shares(self, histogram: Integers) -> list[Floats]:
-        """Unbiased shares of each level's nodes, from its own reports; zeros where it has none."""
+        """Unbiased shares of each level's nodes, from the level's reports; zeros if it has none."""
         return [
             oracle.unbiased_frequencies(level, int(level.sum())) if level.any() else np.zeros(oracle.size)
             for oracle, level in zip(self.reporters, self._level_histograms(histogram), strict=True)
         ]
 
     def level_precisions(self, histogram: Integers) -> Floats:
-        """One over the variance of a node's share, from its level's own reports; shape (h,)."""
+        """One over the variance of a node's share from its level's reports, shape (h,)."""
         variances = np.array([node_variance(oracle) for oracle in self.reporters])
         precisions: Floats = self.level_reports(histogram) / variances
         return precisions
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
-        """Constrained inference of all levels, each weighted by its reports over its variance."""
+        """Constrained inference from all levels, each weighted by its precision; shape (leaves,)."""
         return constrained_inference(
             self.level_shares(histogram), self.level_precisions(histogram), self.branching
         )
 
     @property
     def frequency_variance(self) -> float:
-        """A leaf's, averaged over leaves: the sum over levels l of (1 - 1/B) B^(2(l-h)) / pi_l.
+        """A leaf's variance, averaged over leaves: the sum over levels l of (1 - 1/B) B^(2(l-h)) / pi_l.
 
-        Leaves split into parts that are even within the nodes of level l and sum to zero within those above;
-        least squares estimates each part on its own. A leaf has (1 - 1/B) B^(l-h) of the part of level l,
-        whose precision is B^(h-l) pi_l: with pi_l = w_l + pi_(l+1) / B and w_l = 1 / (h a_l), a_l being
-        :func:`node_variance`, for the h-th part of the reports that each level has.
+        The leaves' shares are a sum of parts. The part of level l is constant within the nodes of level l and
+        sums to zero within those of the level above. Least squares estimates each part separately. A leaf has
+        (1 - 1/B) B^(l-h) of the part of level l, whose precision is B^(h-l) pi_l. Here
+        pi_l = w_l + pi_(l+1) / B and w_l = 1 / (h a_l), where a_l is :func:`node_variance`, because each
+        level has 1/h of the reports.
         """
         levels = len(self.reporters)
         own = [1.0 / (levels * node_variance(oracle)) for oracle in self.reporters]
@@ -276,7 +283,7 @@ class Hierarchy(BinMechanism):
         return float(terms.sum())
 
     def output(self) -> str:
-        """Level, seed and value."""
+        """The layout of level, seed and value, and each level's oracle, in words."""
         levels = "; ".join(
             f"level {level} ({oracle.size} nodes) {oracle.name}: {oracle.output()}"
             for level, oracle in enumerate(self.reporters, 1)
