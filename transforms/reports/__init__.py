@@ -1,1 +1,1 @@
-"""A batch of reports, its checks, and how reports are counted and dropped."""
+"""The batches of reports between stages, their validation, dead letters, counts and partitions."""

@@ -1,4 +1,4 @@
-"""What became of every report: counts that every stage emits, added up to the accounting line."""
+"""Accounting: counts of what became of every report, which every stage emits and which are then added up."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ DUPLICATES = "duplicates"
 LATE = "late"
 OUT_OF_RANGE = "out_of_range"
 DEAD_LETTERS = "dead_letters"
-#: With sliding windows: a report that stands in three of them counts three times.
+#: With sliding windows: a report that is used in three windows counts three times.
 IN_WINDOWS = "used_in_windows"
 #: With sliding windows: a report that is too late for three of them counts three times.
 LATE_IN_WINDOWS = "late_in_windows"
 REASON = "dead_letters_by_reason/"
-#: The start of a count's name whose rest is a damaged file: a file that several workers read counts once.
+#: The start of a count's name; the rest is the path of a damaged file, so that each file counts once.
 _DAMAGED = "damaged_file/"
 
-#: Reports read so far by workers in this process; a progress line's only source on engines that say
-#: nothing until they end.
+#: Reports read so far by workers in this process. Some engines report no counters until they end, and then
+#: progress lines have no other source.
 read_here = 0
 
 
 def count(name: str, reports: int) -> beam.pvalue.TaggedOutput:
-    """Counts to emit from a DoFn, also added to Beam's counter of that name."""
+    """A count for a DoFn to emit; it also adds the reports to Beam's counter of that name."""
     global read_here
     Metrics.counter("ldpbeam", name.rpartition("/")[2] or name).inc(reports)
     if name == IN:
@@ -40,13 +40,13 @@ def count(name: str, reports: int) -> beam.pvalue.TaggedOutput:
 
 
 def damaged_file(path: str) -> beam.pvalue.TaggedOutput:
-    """A damaged file, to emit from a DoFn as often as damage is found in it."""
+    """A count for a DoFn to emit when it finds damage in a file; repeated counts of a file do no harm."""
     Metrics.counter("ldpbeam", "damaged_places").inc()
     return beam.pvalue.TaggedOutput(COUNTS, (_DAMAGED + path, 1))
 
 
 def accounting(counts: Iterable[tuple[str, int]]) -> dict[str, object]:
-    """The accounting of a run, from the counts of all its stages."""
+    """Add up the counts of all stages of a run into its accounting, the content of ``accounting.json``."""
     total: Counter[str] = Counter()
     for name, reports in counts:
         total[name] += reports

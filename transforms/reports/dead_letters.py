@@ -1,4 +1,4 @@
-"""Dead letters: inputs that could not be used, as Arrow batches of the DeadLetter schema."""
+"""Dead letters: inputs that could not be used, as Arrow batches of the schema ``dead_letter.avsc``."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ldpbeam.transforms.reports.counts import DEAD_LETTERS, REASON, count
 
 #: The tag of every stage's dead letters.
 DEAD = "dead_letters"
-#: What the key of dead letters' hashes is derived from. It is longer than any user id, so that it is no id
-#: whose HMAC under the same key stands for a user.
+#: The text from which the key of dead letters' hashes is derived. It is longer than any user id, so that the
+#: derived key is never the HMAC of a user id.
 _PURPOSE = b"ldpbeam dead letters".ljust(512, b".")
 
 _SCHEMA = pa.schema(
@@ -49,16 +49,16 @@ class DeadLetter(NamedTuple):
 
 @dataclass(frozen=True)
 class Disclosure:
-    """What dead letters may say of their inputs.
+    """What dead letters may reveal about their inputs.
 
     Attributes:
-        records: whether they have the whole record.
-        user_id_key: the key that hides user ids, None where they are not hidden. With a key nothing in a dead
-            letter can be rebuilt from a guessed id: its hash is an HMAC under a key derived from this one,
-            and it has no detail, because the text of a problem may repeat bytes of the input.
+        records: whether dead letters hold the whole record.
+        user_id_key: the key that hides user ids; None if they are not hidden. With a key, a
+            dead letter cannot confirm a guessed id: its hash is an HMAC under a key derived from this one. It
+            has no detail then, because the text of a problem may repeat bytes of the input.
 
     Raises:
-        ValueError: if records are asked for although ids are to be hidden.
+        ValueError: if ``records`` is true and a key is given.
     """
 
     records: bool = False
@@ -69,23 +69,23 @@ class Disclosure:
             raise ValueError("records hold user ids as they came, which the user-id key is to hide")
 
     def hashes(self, records: Sequence[bytes]) -> list[str]:
-        """What stands for each record, as hexadecimal digits."""
+        """The hash of each record, 64 hexadecimal digits: SHA-256, or with a key HMAC-SHA-256."""
         if self.user_id_key is None:
             return [hashlib.sha256(record).hexdigest() for record in records]
         derived = hmac.digest(self.user_id_key, _PURPOSE, "sha256")
         return [hmac.digest(derived, record, "sha256").hex() for record in records]
 
     def details(self, details: Sequence[str]) -> list[str]:
-        """The details that may be shown."""
+        """The details as they are, or empty texts if user ids are hidden."""
         return list(details) if self.user_id_key is None else [""] * len(details)
 
 
-#: Hashes that anybody can make, and no records.
+#: Plain hashes, which anybody can recompute from a record, and no records.
 PLAIN = Disclosure()
 
 
 def record_bytes(record: dict[str, object]) -> bytes:
-    """A decoded record as canonical JSON without its nulls: what is hashed, and kept on request."""
+    """A decoded record as canonical JSON without nulls: the bytes that a dead letter hashes or holds."""
     present = {name: value for name, value in record.items() if value is not None}
     return json.dumps(present, sort_keys=True, default=_jsonable).encode()
 
@@ -95,7 +95,7 @@ def _jsonable(value: object) -> str:
 
 
 def emit(letters: Sequence[DeadLetter], disclosure: Disclosure) -> Iterator[beam.pvalue.TaggedOutput]:
-    """Dead letters and their counts, to emit from a DoFn."""
+    """The outputs of a DoFn for dead letters: one batch (``DEAD``), and counts by reason (``COUNTS``)."""
     if not letters:
         return
     columns: dict[str, Any] = dict(zip(DeadLetter._fields, zip(*letters, strict=True), strict=True))

@@ -1,4 +1,4 @@
-"""Stable partitions of keys: the shuffle's keys are partitions of users, never users."""
+"""Stable partitions of keys: the shuffle is keyed by partitions of users, never by users."""
 
 from __future__ import annotations
 
@@ -13,15 +13,20 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def partition(keys: pa.Array, partitions: int) -> NDArray[np.uint16]:
-    """The partition of each key (binary, no nulls), in 0 .. ``partitions - 1``, at most 65,536."""
+    """The partition of each key (binary, no nulls), shape (keys,), from 0 to ``partitions`` - 1.
+
+    Args:
+        keys: binary, without nulls.
+        partitions: how many there are, from 1 to 65,536.
+    """
     return ((mixed(keys) >> np.uint64(33)) % np.uint64(partitions)).astype(np.uint16)
 
 
 def mixed(keys: pa.Array) -> NDArray[np.uint64]:
-    """A number from the bytes of each key (binary, no nulls), the same in every process and version.
+    """A 64-bit hash of each key (binary, no nulls), shape (keys,), the same in every process and version.
 
-    What must be told apart is compared exactly besides, so this need not be cryptographic: eight bytes at a
-    time are mixed in with a multiplication and a shift.
+    It is not cryptographic: each eight bytes are mixed in with a multiplication and a shift. Collisions do no
+    harm, since keys that must be told apart are also compared byte by byte.
     """
     if not len(keys):
         return np.zeros(0, dtype=np.uint64)
@@ -45,7 +50,7 @@ def mixed(keys: pa.Array) -> NDArray[np.uint64]:
 
 
 def split_by(batch: pa.RecordBatch, codes: NDArray[Any]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """(code, the rows that have it) for each code of a batch, order of rows kept."""
+    """(code, the rows that have it) for each code of a batch; rows of one code stay in their order."""
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]
     bounds = np.flatnonzero(np.diff(ordered)) + 1

@@ -1,4 +1,4 @@
-"""Decoded batches to batches of one channel; what cannot be a report becomes a dead letter."""
+"""Validation: decoded batches become batches of one channel, and invalid reports become dead letters."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from ldpbeam.transforms.reports.counts import COUNTS, OUT_OF_RANGE, count
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, DeadLetter, Disclosure, emit, record_bytes
 from ldpbeam.windows import EVERYTHING, FAR, Span
 
-#: Longer user ids are no user ids: one of a megabyte would make its whole batch as wide.
+#: The most bytes of a user id: one id of a megabyte would make every row of its batch as wide.
 LONGEST_USER_ID = 256
 
-#: Why a record is a dead letter; the first that applies is the reason.
+#: Why a record becomes a dead letter, by code; the first that applies is given. Code 0 is a valid report.
 REASONS = (
     "",
     "no_user_id",
@@ -50,7 +50,7 @@ _DETAILS = dict(event_times.PROBLEMS)
 
 
 def wanted_columns(study: Study, attribute: str | None, service: str | None) -> Columns:
-    """The columns a study needs of a file."""
+    """The columns that a study needs; attribute and service are those of reports that do not name one."""
     fields = [study.groups.field] if study.groups else []
     for model in study.attributes.values():
         fields += [own.version_field for own in model.services.values() if own.version_field]
@@ -58,12 +58,12 @@ def wanted_columns(study: Study, attribute: str | None, service: str | None) -> 
 
 
 class ValidateReports(beam.PTransform):
-    """Batches of one channel from decoded ones.
+    """Check decoded batches and cut them into batches of one channel.
 
-    Reports outside the span are left out and counted. Where the study compares report ids, those that have
-    one go on: they may be what a report inside repeats, and :class:`LeaveOutside` comes after that.
+    Reports outside the span are dropped and counted. If the study compares report ids, reports with an id
+    pass: one may make a report inside the span a duplicate, and :class:`LeaveOutside` drops them later.
 
-    Outputs: the main one of channel batches, dead letters (``DEAD``), and counts.
+    Outputs: batches of one channel (``reports``, the main one), dead letters (``DEAD``), and counts.
     """
 
     def __init__(
@@ -77,7 +77,8 @@ class ValidateReports(beam.PTransform):
         self.function = _Validate(study, span, disclosure)
 
     def expand(self, decoded: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
-        """Wire the stage."""
+        """Validate every decoded batch by itself."""
+        # reports : RecordBatch of one channel
         return decoded | "Validate" >> beam.ParDo(self.function).with_outputs(
             DEAD, COUNTS, main="reports"
         ).with_output_types(pa.RecordBatch)
@@ -129,7 +130,7 @@ class _Validate(beam.DoFn):
     def _common_reasons(
         self, batch: pa.RecordBatch, by_attribute: _RowsBy, by_service: _RowsBy
     ) -> NDArray[np.int8]:
-        """Each row's reason, as far as its mechanism has no say."""
+        """The code of each row's reason before its payload is checked, shape (rows,); 0 if there is none."""
         reasons = np.zeros(batch.num_rows, dtype=np.int8)
 
         def refuse(rows: NDArray[np.bool_], reason: str) -> None:
@@ -157,7 +158,7 @@ class _Validate(beam.DoFn):
         return reasons
 
     def _left_out(self, batch: pa.RecordBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of some good rows lie outside the span, and are not needed to tell repeats."""
+        """Which valid rows lie outside the span and are not needed to find duplicates, shape (rows,)."""
         if not self.span.bounded:
             return np.zeros(len(rows), dtype=np.bool_)
         outside = self.span.outside(batch.column("event_time").to_numpy(zero_copy_only=False)[rows])
@@ -210,10 +211,10 @@ def _is_null(array: pa.Array) -> NDArray[np.bool_]:
 
 
 def _rows_by(batch: pa.RecordBatch, name: str, known: Sequence[str]) -> _RowsBy:
-    """Which rows have each of the known values of a column (or of the constant in its place).
+    """A mask of rows for each known value of a column, or of the constant that replaces the column.
 
-    Rows without a value come under None, those with any other under the empty text, which is no name. What is
-    kept does not grow with the values a damaged client may send.
+    Rows without a value are under None. Rows with an unknown value are under the empty text, which is no
+    name: so the number of masks does not grow with the values that a broken client sends.
     """
     if name not in batch.schema.names:
         constant = (batch.schema.metadata or {}).get(name.encode(), b"").decode() or None
@@ -234,7 +235,7 @@ def _by_version(
     batch: pa.RecordBatch,
     chosen: NDArray[np.bool_],
 ) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Each version of a service, and which of the chosen rows are its."""
+    """(index of a version, the chosen rows that belong to it) for each version of a service."""
     indexes = attribute.versions_of([service])
     if not model.versions:
         yield indexes[0], np.flatnonzero(chosen)
@@ -259,7 +260,7 @@ def _is_in(batch: pa.RecordBatch, field: str, names: Sequence[str]) -> NDArray[n
 def checked_payloads(
     mechanism: Mechanism, batch: pa.RecordBatch, rows: NDArray[np.int64]
 ) -> tuple[NDArray[Any], NDArray[np.int8]]:
-    """Some rows' payloads in the mechanism's type, and each one's reason, 0 where it is a report."""
+    """(payloads of the rows in the mechanism's type, the code of each one's reason, 0 if valid)."""
     column = batch.column("payload")
     if len(rows) < batch.num_rows:
         column = column.take(pa.array(rows))
@@ -294,7 +295,7 @@ def _check_bytes(
     payloads: NDArray[Any],
     problems: NDArray[np.int8],
 ) -> None:
-    """Fill in payloads that are bytes of one width, and what is wrong with the others."""
+    """Fill in ``payloads`` from bytes of the mechanism's width, and ``problems`` for all others."""
     kind = column.type
     if not (pa.types.is_fixed_size_binary(kind) or pa.types.is_binary(kind) or pa.types.is_string(kind)):
         problems[given] = _CODE["payload_not_bytes"]
@@ -306,7 +307,7 @@ def _check_bytes(
 
 
 def _keyed(users: pa.Array, key: bytes) -> pa.Array:
-    """User keys replaced by the first 128 bits of their HMAC-SHA256."""
+    """Replace each user key by the first 128 bits of its HMAC-SHA-256."""
     encoded = users.dictionary_encode()
     digests = [hmac.digest(key, user, "sha256")[:16] for user in encoded.dictionary.to_pylist()]
     table = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, 16)

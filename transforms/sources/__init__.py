@@ -1,1 +1,1 @@
-"""All ways in: files, folders that are watched, Pub/Sub, and the unbounded source that reads them."""
+"""All ways in: files, watched folders, Pub/Sub, and the unbounded source that reads the latter two."""

@@ -1,4 +1,4 @@
-"""The event times of what arrived, and the windows that it opens."""
+"""The event times of a batch that arrived, and the windows that its reports open."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ldpbeam.windows import FUTURE, Windows
 
 
 def event_times(arrived: FeedBatch) -> tuple[int | None, int | None]:
-    """The oldest and the latest plausible event time in epoch milliseconds; None where there is none."""
+    """The oldest and the latest valid event time in epoch milliseconds; None if no report has one."""
     known = [times for times in map(_plausible_times, arrived.batches) if len(times)]
     if not known:
         return None, None
@@ -26,13 +26,13 @@ def event_times(arrived: FeedBatch) -> tuple[int | None, int | None]:
 def opened_windows(
     arrived: FeedBatch, attributes: Collection[str], windows: Windows, now: int
 ) -> Iterator[OpenWindow]:
-    """The windows that reports of these attributes are in, a window possibly more than once.
+    """The windows that hold reports of the attributes; a window may come more than once.
 
     Args:
         arrived: decoded batches, before validation.
-        attributes: of the study; reports of others open no window.
-        windows: of the study.
-        now: the clock in epoch milliseconds; reports that claim a time far after it open no window.
+        attributes: the attributes of the study; reports of others open no window.
+        windows: the windows of the study.
+        now: the clock in epoch milliseconds; reports with a time far in its future open no window.
     """
     for batch in arrived.batches:
         for attribute, rows in _by_attribute(batch):
@@ -50,7 +50,7 @@ def _plausible_times(batch: pa.RecordBatch) -> NDArray[np.int64]:
 
 
 def _by_attribute(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Array | None]]:
-    """Each attribute in a batch, and a mask of its rows; None where all rows have it."""
+    """(attribute, a mask of its rows) for each attribute in a batch; the mask is None if all rows have it."""
     if "attribute" not in batch.schema.names:
         constant = (batch.schema.metadata or {}).get(b"attribute")
         if constant is not None:

@@ -1,8 +1,8 @@
-"""Which messages are being decoded, written down before decoding begins.
+"""A record of the messages that are being decoded, written before decoding begins.
 
-A message that ends the process is not acknowledged, so the server delivers it again, and every restart would
-end as the first run did. A restart therefore looks for messages that are still on record: one that was
-decoded alone becomes a dead letter, and the others are decoded alone.
+A message that crashes the process is not acknowledged, so the server delivers it again, and every restart
+would crash too. A restart therefore looks for messages that are still on record. A message that was decoded
+alone becomes a dead letter; the others are decoded alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing
 
-#: The reason of the dead letter that such a message becomes.
+#: The reason of the dead letter of a message that crashed the process alone.
 DEFEATED = "defeated_decoder"
 PROBLEM = "the process that decoded this message ended before it had finished"
 _NAME = "decoding-{}.json"
@@ -26,7 +26,7 @@ def left_on_record(folder: str) -> dict[str, bool]:
     """The ids of messages whose decoding did not finish, and whether each was decoded alone.
 
     Args:
-        folder: of a run, or a pattern of the folders of several runs, as Beam writes patterns.
+        folder: the folder of a run, or a Beam pattern that matches the folders of several runs.
 
     Raises:
         ValueError: if a record is damaged.
@@ -49,14 +49,14 @@ class Record:
 
     def __init__(self, folder: str, earlier: Mapping[str, bool]) -> None:
         self._folder = folder
-        # A reader that is made again in the same run, after its process ended, goes on with what it left.
+        # A reader that is made again in the same run, after a crash, takes over the records left by the last.
         own = left_on_record(literal(folder))
         self.suspects = {key: own.get(key, False) or earlier.get(key, False) for key in {*own, *earlier}}
         self._path = FileSystems.join(folder, _NAME.format(uuid.uuid4().hex))
 
     @contextmanager
     def of(self, messages: Sequence[str]) -> Iterator[None]:
-        """Messages are on record while they are decoded; an error that is caught takes them off it too."""
+        """Keep message ids on record during the block; the record is deleted at its end, also on an error."""
         make_folder(self._folder)
         with replacing(self._path, private=True) as stream:
             stream.write(json.dumps({"messages": list(messages)}).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""What arrives: a feed hands over reports as they come, and is told when they are safe."""
+"""A feed: it yields reports as they arrive, and acknowledges them when the engine has committed them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import pyarrow as pa
 
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 
-#: A batch ends when it has so many bytes: compressed input may hold a thousand times its own size.
+#: A batch ends when it has so many decoded bytes; compressed input may decode to a thousand times its size.
 DECODED_BYTES = 128 * 2**20
 
 
 class FeedBatch(NamedTuple):
-    """What a feed hands over at once.
+    """Reports and dead letters that a feed yields together.
 
     Attributes:
-        batches: decoded batches, whose schemas' metadata name where they came from.
-        letters: what did not decode.
-        receipts: what the feed is told when all of it is safe.
-        published: when the last of it was sent, in epoch milliseconds.
-        damaged: files in which damage was found.
+        batches: decoded batches; the metadata of their schemas names the file or subscription.
+        letters: dead letters of what did not decode.
+        receipts: what :meth:`OpenFeed.acknowledge` gets when the engine has committed the whole batch.
+        published: when the newest of its messages or files was published, in epoch milliseconds.
+        damaged: the paths of damaged files.
     """
 
     batches: Sequence[pa.RecordBatch]
@@ -37,34 +37,34 @@ class OpenFeed(ABC):
 
     @abstractmethod
     def take(self) -> FeedBatch | None:
-        """What has arrived, None if there is nothing now; never waits.
+        """The next batch of what has arrived; None if there is none now. It never waits.
 
         Raises:
-            OSError: if nothing can arrive any more.
+            OSError: if the feed failed for good, so that nothing can arrive any more.
         """
 
     @property
     @abstractmethod
     def drained(self) -> bool:
-        """Whether all that had arrived was taken, as far as the feed has been told; a slow answer is none."""
+        """Whether everything that has arrived was taken, as far as the feed knows."""
 
     @abstractmethod
     def acknowledge(self, receipts: Sequence[str]) -> None:
-        """These are safe and need not be sent again; also after ``close``."""
+        """Acknowledge batches that the engine has committed, by their receipts; allowed after ``close``."""
 
     @abstractmethod
     def close(self) -> None:
-        """Take no more. What was not taken is given back."""
+        """Stop reading, and give back what was pulled and not taken."""
 
 
 class Feed(ABC):
-    """Where reports arrive: picklable, opened where it is read."""
+    """Where reports arrive; a feed is pickled, sent to a worker, and opened there."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """What a person calls it; where dead letters say that they stood."""
+        """The name that messages show and that dead letters have as their file."""
 
     @abstractmethod
     def open(self) -> OpenFeed:
-        """Begin to read."""
+        """Begin to read on this worker."""

@@ -1,4 +1,4 @@
-"""Which files are read, what they are, and where they can be split."""
+"""Input files: finding them by pattern, recognising their format, and splitting them into ranges."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ldpbeam.schemas.files.local_files import NotAFileError
 from ldpbeam.transforms.storage import literal, open_raw
 
 GZIP_MAGIC = b"\x1f\x8b"
-#: How names of files end whose formats have a header.
+#: Endings of file names whose formats have a header, so that a file is never empty.
 _NEVER_EMPTY = (".avro", ".parquet", ".gz")
 #: Files are read in ranges of about this many bytes.
 RANGE_BYTES = 16 * 2**20
@@ -28,7 +28,7 @@ class ReportFile(NamedTuple):
     """A file of reports.
 
     Attributes:
-        path: where it is, on any file system Beam knows.
+        path: its path on any file system that Beam knows.
         size: its length in bytes.
         format: avro, parquet, jsonl or jsonl.gz, by its first bytes.
     """
@@ -45,7 +45,7 @@ class FileRange(NamedTuple):
         path: the file.
         format: as in :class:`ReportFile`.
         start: the first byte (Avro, JSON lines) or row group (Parquet).
-        stop: the first one that is not of the range.
+        stop: the first byte or row group after the range.
         size: the file's length in bytes when it was found.
     """
 
@@ -57,29 +57,29 @@ class FileRange(NamedTuple):
 
 
 class BadFile(NamedTuple):
-    """A file that cannot be read as reports, and why."""
+    """A malformed file, and the problem in words."""
 
     path: str
     problem: str
 
 
 def absolute(path: str) -> str:
-    """A path or pattern that means the same from any working folder."""
+    """A local path or pattern made absolute; a URL stays as it is."""
     return path if "://" in path else str(Path(path).absolute())
 
 
 def pattern_of(path: str) -> str:
-    """What Beam is asked to match for a name or pattern that a person gave."""
+    """The Beam pattern for a name or pattern from the user; the name of an existing file matches itself."""
     pattern = literal(path) if FileSystems.exists(path) else path
     # Beam finds nothing for a pattern without a folder.
     return pattern if "/" in pattern else f"./{pattern}"
 
 
 def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
-    """(path, size) of the files that some patterns name, each once, sorted.
+    """(path, bytes) of the files that the patterns match, sorted, each file once.
 
     Raises:
-        FileNotFoundError: naming the first pattern that names no file.
+        FileNotFoundError: if a pattern matches no file; it names the first such pattern.
     """
     try:
         results = FileSystems.match(list(map(pattern_of, patterns)))
@@ -95,9 +95,9 @@ def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def sniff(path: str, size: int) -> ReportFile | BadFile:
-    """What a file is, by its start (and a Parquet file's end).
+    """Recognise a file's format by its first bytes, and for Parquet also by its footer.
 
-    An empty file is JSON lines with no line, unless its name says another format: those are never empty.
+    An empty file counts as JSON Lines without a line, unless its name ends like a format that is never empty.
     """
     try:
         with open_raw(path) as stream:
@@ -131,7 +131,7 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
 
 
 def sniff_all(files: Iterable[tuple[str, int]]) -> tuple[list[ReportFile], list[BadFile]]:
-    """The files that can be read, and those that cannot."""
+    """Recognise many files in parallel: (the files that can be read, the malformed ones)."""
     with ThreadPoolExecutor(16) as pool:
         kinds = list(pool.map(lambda entry: sniff(*entry), files))
     return (
@@ -141,13 +141,13 @@ def sniff_all(files: Iterable[tuple[str, int]]) -> tuple[list[ReportFile], list[
 
 
 def see_size(stream: IO[bytes], file: ReportFile | FileRange) -> None:
-    """See that an open file still has what it had when it was found, and go to its start.
+    """Check that an open file has not changed since it was found, and go to its start.
 
-    A file of Avro or JSON lines may have grown: what was added later is not read. A file of another format
-    was written anew if its size is another.
+    A file of Avro or uncompressed JSON Lines may have grown; what was added is not read. A file of another
+    format was written anew if its size has changed.
 
     Raises:
-        ValueError: if it is shorter, or its size is another where that matters.
+        ValueError: if the file has become shorter, or has another size and a format that cannot grow.
     """
     stream.seek(0, os.SEEK_END)
     size = stream.tell()
@@ -158,10 +158,10 @@ def see_size(stream: IO[bytes], file: ReportFile | FileRange) -> None:
 
 
 def split(file: ReportFile) -> Iterator[FileRange]:
-    """The ranges of a file; compressed text is never split.
+    """The ranges of a file; a gzipped file has one range.
 
     Raises:
-        ValueError: if it is a Parquet file that has changed, or has no readable footer.
+        ValueError: if a Parquet file has changed, or its footer cannot be read.
         OSError: if a Parquet file cannot be opened any more.
     """
     if file.format == "jsonl.gz":

@@ -1,7 +1,7 @@
-"""Files as a feed: new ones are read as they arrive, and never twice.
+"""Files as a feed: new files are read as they arrive, and no part of a file is counted twice.
 
-Beam's ``MatchContinuously`` takes the wall clock for the watermark, so that reports of an hour ago are late;
-here the watermark is that of the source, as for Pub/Sub.
+The watermark of Beam's ``MatchContinuously`` is the wall clock, so reports of an hour ago would be late. Here
+the watermark comes from the event times, as for Pub/Sub.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from ldpbeam.transforms.sources.files import BadFile, FileRange, absolute, patte
 from ldpbeam.transforms.sources.read import DAMAGE, read_range, split_or_keep
 from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing
 
-#: New files are looked for so often, in seconds.
+#: Seconds between two searches for new files.
 LOOKING_SECONDS = 2.0
-#: Below a run's folder: the parts of files that are safe.
+#: The file in a run's folder that lists the acknowledged parts of files.
 DONE = "files.json"
 
 
 @dataclass(frozen=True)
 class FolderFeed(Feed):
-    """The files that some patterns name, now and later.
+    """The files that match patterns, now and later.
 
-    A file must be whole when its name first matches: write it under another name, and rename it. Names that
-    begin with a dot are never read.
+    A file must be complete when its name first matches: write it under another name, and rename it. Files
+    whose names begin with a dot are never read.
 
     Attributes:
-        patterns: globs, on any file system Beam knows.
-        columns: which columns of reports matter.
-        folder: where it is written down which parts of files are safe.
-        done: what earlier runs wrote there.
+        patterns: globs on any file system that Beam knows.
+        columns: the columns of reports that the study needs.
+        folder: the run's folder, where the feed writes which parts of files are acknowledged.
+        done: the parts of files that earlier runs acknowledged.
     """
 
     patterns: tuple[str, ...]
@@ -51,21 +51,21 @@ class FolderFeed(Feed):
 
     @property
     def name(self) -> str:
-        """The patterns."""
+        """The patterns, separated by commas."""
         return ", ".join(self.patterns)
 
     def open(self) -> OpenFeed:
-        """Begin to look for files."""
+        """Begin to look for files on this worker."""
         return _Watched(self)
 
 
 def done_before(output: str, runs: str) -> tuple[str, ...]:
-    """The parts of files that earlier runs of an output folder made safe, sorted."""
+    """The parts of files that earlier runs into an output folder acknowledged, sorted."""
     found: set[str] = set()
     pattern = FileSystems.join(literal(output), runs, "*", DONE)
     for entry in FileSystems.match([pattern])[0].metadata_list:
         found.update(_read(entry.path))
-    # In an order: an engine knows a source, and its reader, by the bytes of its pickle.
+    # Sorted because an engine identifies a source by the bytes of its pickle.
     return tuple(sorted(found))
 
 
@@ -79,12 +79,12 @@ class _Watched(OpenFeed):
         self.feed = feed
         self._known: set[str] = set()
         self._path = FileSystems.join(feed.folder, DONE)
-        # A feed that is opened again in the same run goes on.
+        # A feed that is opened again in the same run continues.
         self._safe = set(_read(self._path)) if FileSystems.exists(self._path) else set()
         self._done = self._safe.union(feed.done)
         self._waiting: deque[tuple[FileRange | BadFile, float]] = deque()
         self._looked = -LOOKING_SECONDS
-        #: Of the part of a file that is being read.
+        #: The batches of the range that is being read.
         self._batches: Iterator[FeedBatch] = iter(())
 
     def take(self) -> FeedBatch | None:
@@ -103,7 +103,7 @@ class _Watched(OpenFeed):
         return None
 
     def _read(self, part: FileRange | BadFile, receipt: str, published: int) -> Iterator[FeedBatch]:
-        """The batches of a part of a file; the last one has the receipt of all."""
+        """The batches of a range of a file; the last batch carries the receipt of the range."""
         batches: list[pa.RecordBatch] = []
         letters: list[DeadLetter] = []
         size = 0

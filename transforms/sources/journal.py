@@ -1,8 +1,8 @@
-"""What a run of a stream promises in writing before its reports are acknowledged.
+"""The journal of a stream: the windows of reports, written to a file before the reports are acknowledged.
 
-Open windows live in the engine's state, which on a local engine is memory. So before reports are
-acknowledged, and can never be had again, the windows they are in are named in a file of the run. If the run
-ends before such a window has its pane, the next run knows that the window is incomplete.
+Open windows live in the engine's state, which on a local engine is memory. A report that is acknowledged is
+never delivered again. So before reports are acknowledged, the journal lists their windows. If the run ends
+before such a window has its on-time pane, the next run knows that the window is incomplete.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing, write_bytes
 
-#: Below the output folder, a folder a run.
+#: The folder in the output folder that holds one folder per run.
 RUNS = "runs"
-#: In a run's folder, when it has been asked to stop.
+#: The file in a run's folder that asks the run to stop.
 STOP = "stop.json"
 
 
@@ -35,8 +35,8 @@ class Journal:
 
     Args:
         output: the run's output folder.
-        run: the run.
-        reader: which of the run's readers.
+        run: the name of the run.
+        reader: the place of the run that the reader reads, from 0.
         kept: how long after its end a window stays in the journal, in milliseconds of event time.
     """
 
@@ -44,15 +44,21 @@ class Journal:
         self.folder = FileSystems.join(output, RUNS, run)
         self.path = FileSystems.join(self.folder, f"journal-{reader}.json")
         self.kept = kept
-        # Marks are finalised on other threads than the one that stops.
+        # The engine finalizes marks on threads other than the one that stops the run.
         self._lock = threading.Lock()
         self._stopped_at: int | None = None
-        # A reader that is made again in the same run goes on with its journal.
+        # A reader that is made again in the same run continues its journal.
         found = _entry(self.path) if FileSystems.exists(self.path) else {"windows": []}
         self._windows = {OpenWindow(*window) for window in found["windows"]}
 
     def name(self, windows: Iterable[OpenWindow], watermark: int | None) -> None:
-        """These windows are open; when this returns it stands in the file."""
+        """Add open windows to the journal; they are in the file when this returns.
+
+        Args:
+            windows: windows of reports that are about to be acknowledged.
+            watermark: in epoch milliseconds, None before any; windows that ended ``kept`` before it leave the
+                journal.
+        """
         passed = -(2**62) if watermark is None else watermark - self.kept
         with self._lock:
             new = {window for window in windows if window.end > passed} - self._windows
@@ -60,7 +66,7 @@ class Journal:
                 self._write({window for window in self._windows | new if window.end > passed})
 
     def stop(self, watermark: int | None) -> None:
-        """The run is asked to stop: windows that end after the watermark will not be complete."""
+        """Record that the run was asked to stop: windows that end after the watermark are incomplete."""
         with self._lock:
             self._stopped_at = -(2**62) if watermark is None else watermark
             self._write(self._windows)
@@ -74,26 +80,26 @@ class Journal:
 
 
 def ask_to_stop(output: str, run: str) -> None:
-    """Ask the readers of a run to take no more, wherever they are."""
+    """Ask the readers of a run to stop, on whatever worker they are, by a file in the run's folder."""
     folder = FileSystems.join(output, RUNS, run)
     make_folder(folder)
     write_bytes(FileSystems.join(folder, STOP), b"{}\n")
 
 
 def asked_to_stop(output: str, run: str) -> bool:
-    """Whether they were asked to."""
+    """Whether the readers of a run were asked to stop."""
     found: bool = FileSystems.exists(FileSystems.join(output, RUNS, run, STOP))
     return found
 
 
 def stopped_at(output: str, run: str) -> int | None:
-    """The watermark at which a run was asked to stop, the earliest of its readers'; None while it goes on."""
+    """The watermark at which a run was asked to stop, the earliest of its readers; None if it was not."""
     found = [entry["stopped_at"] for entry in _entries(FileSystems.join(output, RUNS, run))]
     return min((time for time in found if time is not None), default=None)
 
 
 def named_windows(output: str, run: str) -> set[OpenWindow]:
-    """The windows in a run's journals."""
+    """The windows in the journals of all readers of a run."""
     return {
         OpenWindow(*window)
         for entry in _entries(FileSystems.join(output, RUNS, run))

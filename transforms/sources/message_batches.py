@@ -1,4 +1,4 @@
-"""Messages that were pulled, decoded to a batch of bounded size."""
+"""Decoding pulled messages into a batch of bounded size."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Received(NamedTuple):
     """A message as it was delivered.
 
     Attributes:
-        receipt: what acknowledges this delivery.
-        message: its id and contents.
-        published: when it was sent, in epoch milliseconds.
+        receipt: acknowledges this delivery.
+        message: the id and the contents.
+        published: when it was published, in epoch milliseconds.
     """
 
     receipt: str
@@ -35,14 +35,14 @@ def next_batch(
 
     Args:
         feed: the name of the feed, for batches and dead letters.
-        columns: which columns of reports matter.
-        received: at least one message.
-        record: where messages are on record while they are decoded.
+        columns: the columns of reports that the study needs.
+        received: the messages, at least one.
+        record: keeps messages on record while they are decoded.
 
     Returns:
-        The batch, and the messages for which it has no room; their order has changed.
+        The batch, and the messages for which it had no room, in another order.
     """
-    # What may be large comes later and suspects come last, and both are decoded one by one.
+    # Messages that may expand come later and suspects come last; both are decoded one by one.
     waiting = sorted(received, key=lambda one: (one.message.id in record.suspects, may_expand(one.message)))
     fresh = [one.message for one in waiting if one.message.id not in record.suspects]
     parts: list[tuple[FeedBatch, int]] = []
@@ -67,7 +67,7 @@ def next_batch(
 def _parts(
     feed: str, columns: Columns, fresh: Sequence[Message], suspects: Sequence[Message], record: Record
 ) -> Iterator[tuple[FeedBatch, int]]:
-    """Batches of some of the messages, each with how many messages it holds."""
+    """(batch, how many messages it holds), in the order of ``fresh`` and then ``suspects``."""
     together = [message for message in fresh if not may_expand(message)]
     if fresh:
         with record.of([message.id for message in fresh]):
@@ -87,7 +87,7 @@ def _parts(
 
 
 def batch_of(feed: str, columns: Columns, messages: Sequence[Message]) -> FeedBatch:
-    """Messages decoded to a batch without receipts, with dead letters of what does not decode."""
+    """Decode messages into a batch without receipts; what does not decode becomes dead letters."""
     batches: list[pa.RecordBatch] = []
     letters: list[DeadLetter] = []
     for part in decode_messages(messages, columns):
@@ -103,6 +103,6 @@ def batch_of(feed: str, columns: Columns, messages: Sequence[Message]) -> FeedBa
 
 
 def _number(message: Message) -> int | None:
-    """A message's id where it is a number that a dead letter has room for."""
+    """A message's id as a number below 2**63, for a dead letter's position; None if it is no such number."""
     text = message.id
     return int(text) if text.isascii() and text.isdigit() and int(text) < 2**63 else None

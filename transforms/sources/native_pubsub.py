@@ -1,4 +1,4 @@
-"""Beam's own Pub/Sub transform: native on Dataflow, a slow stand-in on the local engine without Prism."""
+"""Beam's own Pub/Sub transform: native on Dataflow, slow on the local engine without Prism."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ from ldpbeam.transforms.sources.source import Unpack
 
 
 class ReadNative(beam.PTransform):
-    """Decoded batches of a subscription's messages, as the engine pulls them; outputs as ``ReadStream``.
+    """Read a subscription with the engine's own source.
 
-    The engine's watermark is not known here, so no batch carries one: a report counts as late only where its
-    window is remembered as closed.
+    The engine's watermark is not known here, so no batch carries one. A report counts as late only while
+    the state of its window says that the window is closed.
+
+    Outputs: decoded batches (main), dead letters (``DEAD``) of what does not decode, and counts, as
+    :class:`ReadStream` has them.
     """
 
     def __init__(self, feed: Feed, disclosure: Disclosure) -> None:
@@ -36,17 +39,20 @@ class ReadNative(beam.PTransform):
         self.disclosure = disclosure
 
     def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
-        """Wire the stages."""
+        """Pull messages, decode those of a bundle together, then part batches, dead letters and counts."""
         return (
             pipeline
             | "Pull" >> ReadFromPubSub(subscription=self.feed.subscription, with_attributes=True)
+            # PubsubMessage
             | "Decode" >> beam.ParDo(_Decode(self.feed.name, self.feed.columns))
+            # Taken, without a watermark
             | "Unpack" >> beam.ParDo(Unpack(self.disclosure)).with_outputs(DEAD, COUNTS, main="decoded")
+            # decoded : RecordBatch
         )
 
 
 class _Decode(beam.DoFn):
-    """Messages of a bundle, decoded together: by themselves, single reports take a hundred times as long."""
+    """Decode the messages of a bundle together; one by one, messages of one report take 100 times as long."""
 
     def __init__(self, feed: str, columns: Columns) -> None:
         self.feed = feed
@@ -75,7 +81,7 @@ class _Decode(beam.DoFn):
             yield WindowedValue(taken, at, [GlobalWindow()])
 
     def _taken(self) -> tuple[Taken, Timestamp]:
-        """All that was gathered, and the earliest time of it."""
+        """(the gathered messages, decoded, and their earliest timestamp); it also starts the next batch."""
         assert self._earliest is not None
         found = Taken(batch_of(self.feed, self.columns, self._messages), None), self._earliest
         self._clear()

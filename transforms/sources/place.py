@@ -1,4 +1,4 @@
-"""What the readers of one place share: the feed, the journal, the watermark, and what is not acknowledged.
+"""What the readers of one place share: feed, journal, watermark, and the batches not yet acknowledged.
 
 An engine keeps several copies of the reading stage, and each copy makes readers of its own. Readers that
 follow each other in the same place of a run read one feed, which the place opens once.
@@ -18,7 +18,7 @@ from ldpbeam.transforms.sources.reading import Reading
 from ldpbeam.transforms.sources.watermark import Watermark
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
-#: Seconds between two attempts to acknowledge what could not be acknowledged before.
+#: Seconds between two attempts to acknowledge batches after a failure.
 RETRY_SECONDS = 1.0
 #: Seconds between two warnings that acknowledgements fail.
 WARNING_SECONDS = 60.0
@@ -35,9 +35,9 @@ class Pending(NamedTuple):
     Attributes:
         reader: the name of the reader that took it.
         number: how many batches that reader had taken, this one included.
-        oldest: its oldest event time in epoch milliseconds; None where it has none.
+        oldest: its oldest event time in epoch milliseconds; None if no report has one.
         windows: the windows that its reports are in.
-        receipts: what the feed is told when it is acknowledged.
+        receipts: the receipts with which the feed acknowledges it.
     """
 
     reader: str
@@ -48,7 +48,14 @@ class Pending(NamedTuple):
 
 
 class Place:
-    """One of the places where a run reads; marks are committed on other threads than the one that reads."""
+    """One of the places where a run reads.
+
+    It is used by several threads: the engine commits marks on threads other than the one that reads.
+
+    Args:
+        reading: the settings of the run.
+        number: which of the run's places it is, from 0.
+    """
 
     def __init__(self, reading: Reading, number: int) -> None:
         self.key = (reading.run, number)
@@ -58,15 +65,15 @@ class Place:
         self.feed_name = reading.feed.name
         #: The name of the reader that reads now.
         self.current: str | None = None
-        #: When a batch was taken last, or the place was opened.
+        #: When a reader last took a batch, or the place was opened, in epoch milliseconds.
         self.active = now()
-        #: Whether the run has ended here: no reader takes any more.
+        #: Whether the run has finished here, so that no reader takes batches any more.
         self.finished = False
         self.pending: deque[Pending] = deque()
         self._watermark = Watermark(reading.disorder)
         #: The last watermark that was reported to the engine.
         self.reported: int | None = None
-        #: What an engine has made durable and the feed has not been told of.
+        #: Batches that the engine has committed and the feed has not yet acknowledged.
         self._durable: deque[Pending] = deque()
         self._tried = -RETRY_SECONDS
         self._warned = -WARNING_SECONDS
@@ -74,17 +81,17 @@ class Place:
         self._acknowledging = threading.Lock()
 
     def take(self, batch: Pending, latest: int | None) -> None:
-        """A reader took a batch; ``latest`` is its latest event time."""
+        """Add a batch that a reader took; ``latest`` is its latest event time in epoch milliseconds."""
         with self._lock:
             if latest is not None:
                 self._watermark.see(latest, now())
             self.pending.append(batch)
 
     def watermark(self, drained: bool) -> int | None:
-        """The event time up to which no report is expected any more; None before any arrived.
+        """The event time in epoch milliseconds before which no report is expected; None before any arrived.
 
         Args:
-            drained: whether the feed has nothing more at this moment.
+            drained: whether the feed has no more reports at this moment.
         """
         with self._lock:
             oldest = min((batch.oldest for batch in self.pending if batch.oldest is not None), default=None)
@@ -97,10 +104,10 @@ class Place:
             return [batch for batch in self.pending if batch.reader == reader]
 
     def commit(self, reader: str, number: int) -> None:
-        """The engine has made durable what a reader took up to a number: acknowledge it.
+        """Acknowledge the batches that the engine has committed: those of one reader up to a number.
 
         Raises:
-            Exception: of the feed or the file system, if it cannot be acknowledged now; it is tried again.
+            Exception: of the feed or the file system, if acknowledging fails; :meth:`retry` tries again.
         """
         with self._lock:
             self._durable.extend(
@@ -111,10 +118,10 @@ class Place:
         self._acknowledge()
 
     def retry(self) -> None:
-        """Try again to acknowledge what could not be acknowledged before, at most once a second.
+        """Try again to acknowledge committed batches after a failure, at most once per second.
 
-        The mark that committed it comes once, and there may be no later one: the engine may have gone on with
-        another reader, whose marks cover only what that reader took.
+        The engine finalizes a mark only once, and there may be no later one: the engine may now use another
+        reader, whose marks cover only what that reader took. Failures are logged, at most once per minute.
         """
         if not self._durable or time.monotonic() - self._tried < RETRY_SECONDS:
             return
@@ -130,7 +137,7 @@ class Place:
                 )
 
     def _acknowledge(self) -> None:
-        """Name the windows of durable batches in the journal, then acknowledge the batches."""
+        """Write the windows of committed batches to the journal, then acknowledge the batches."""
         with self._acknowledging:
             with self._lock:
                 durable = list(self._durable)

@@ -1,7 +1,8 @@
-"""Pub/Sub as a feed: messages are pulled ahead, and their deadlines extended until they are acknowledged.
+"""Pub/Sub as a feed: it pulls messages ahead and extends their deadlines until they are acknowledged.
 
-Pulls are unary. Google's client has a streaming one with leases of its own, but its emulator goes on
-delivering to streams that have ended, so that the next run waits for deadlines, and sends a tenth as much.
+Pulls are unary. Google's client also has a streaming pull with leases of its own, but Google's emulator goes
+on delivering to streaming pulls that have ended, so that the next run waits for deadlines. It also sends
+only a tenth as many messages.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from ldpbeam.transforms.sources.feeds import Feed, FeedBatch, OpenFeed
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
-#: The attribute of a message that says what its data is.
+#: The attribute of a message that names the format of its data.
 CONTENT_TYPE = "content-type"
-#: A batch is of at most so many messages and, but for the last of them, bytes.
+#: A batch takes no more messages when it has so many messages or bytes.
 BATCH_MESSAGES, BATCH_BYTES = 2_000, 16 * 2**20
-#: So much is pulled and not acknowledged at most; what is more waits at the server.
+#: The most messages and bytes that are pulled and not acknowledged; others wait at the server.
 MOST_MESSAGES, MOST_BYTES = 20_000, 256 * 2**20
-#: A pull brings so many messages at most, and waits so many seconds for the first.
+#: The most messages of one pull, and the seconds that it waits for the first.
 PULLED_AT_ONCE, PULL_SECONDS = 1_000, 5.0
-#: Deadlines are looked after so often, and set so far ahead; a subscription's own are 10 seconds or more.
+#: Seconds between two extensions of deadlines, and the deadline set; a subscription's is 10 seconds or more.
 EXTENDING_SECONDS, DEADLINE_SECONDS = 3.0, 60
-#: A server that does not answer for so many seconds is spoken of.
+#: Seconds without an answer of the server after which a warning is logged.
 QUIET_SECONDS = 60.0
-#: One request has so many receipts; it may have half a megabyte.
+#: Receipts per request; the server takes requests of up to half a megabyte.
 RECEIPTS_AT_ONCE = 1_000
 
 
@@ -44,9 +45,9 @@ class PubSubFeed(Feed):
     """The messages of a subscription.
 
     Attributes:
-        subscription: as in ``projects/P/subscriptions/S``.
-        columns: which columns of reports matter.
-        folder: the run's, where messages are on record while they are decoded.
+        subscription: its full name, as ``projects/P/subscriptions/S``.
+        columns: the columns of reports that the study needs.
+        folder: the run's folder, where messages are on record while they are decoded.
         suspects: ids of messages that earlier runs left on record, and whether each was decoded alone.
     """
 
@@ -57,19 +58,19 @@ class PubSubFeed(Feed):
 
     @property
     def name(self) -> str:
-        """The subscription."""
+        """The subscription's full name."""
         return self.subscription
 
     def open(self) -> OpenFeed:
-        """Begin to pull, from the server in ``PUBSUB_EMULATOR_HOST`` or Google's."""
+        """Begin to pull from the server in ``PUBSUB_EMULATOR_HOST``, by default Google's."""
         return _Pulled(self)
 
 
 class _Pulled(OpenFeed):
-    """Two threads: one pulls as long as there is room, one extends deadlines."""
+    """An open subscription: one thread pulls while there is room, another extends deadlines."""
 
     def __init__(self, feed: PubSubFeed) -> None:
-        # Imported here: who reads files does not need it.
+        # Imported here because a stream of files does not need it.
         from google.api_core import exceptions
         from google.cloud import pubsub_v1
 
@@ -78,12 +79,12 @@ class _Pulled(OpenFeed):
         self._errors = exceptions
         self._client = _client(pubsub_v1.SubscriberClient)
         self._waiting: deque[Received] = deque()
-        #: Of what was pulled and not acknowledged: the size, and when its deadline was last extended.
+        #: By receipt of a message not yet acknowledged: its bytes, and when its deadline was last extended.
         self._held: dict[str, tuple[int, float]] = {}
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._problem: str | None = None
-        #: Whether the last pull that was answered brought nothing.
+        #: Whether the last pull that the server answered brought no message.
         self._nothing_there = False
         self._puller = threading.Thread(target=self._pull_on, daemon=True)
         self._puller.start()
@@ -111,14 +112,14 @@ class _Pulled(OpenFeed):
                 self._errors.Cancelled,
                 self._errors.RetryError,
             ) as error:
-                # The server is away, and may come back; what it holds waits there.
+                # The server may come back, and keeps its messages until then.
                 self._nothing_there = False
                 if time.monotonic() - answered >= QUIET_SECONDS:
                     FEEDS.warning("%s: no answer for a minute: %s", self.feed.subscription, error.message)
                     answered = time.monotonic()
                 self._closing.wait(1.0)
                 continue
-            except Exception as error:  # refused, or no credentials any more: each its own error
+            except Exception as error:  # refusals and lost credentials raise many kinds of error
                 self._problem = getattr(error, "message", None) or str(error)
                 return
             now = answered = time.monotonic()
@@ -146,7 +147,7 @@ class _Pulled(OpenFeed):
                 "ack_ids": some,
                 "ack_deadline_seconds": seconds,
             }
-            # Where it fails messages are sent again, and dropped as duplicates.
+            # After a failure the server delivers again, and those reports are dropped as duplicates.
             with contextlib.suppress(self._errors.GoogleAPICallError, self._errors.RetryError):
                 self._client.modify_ack_deadline(request=request)
 
@@ -186,7 +187,7 @@ class _Pulled(OpenFeed):
 
 
 def _received(delivered: Any) -> Received:
-    """A message as Google's client has it."""
+    """Convert a message that Google's client delivered."""
     message = delivered.message
     return Received(
         delivered.ack_id,
@@ -200,7 +201,7 @@ def _client(kind: Any) -> Any:
     host = emulator()
     if host is None:
         return kind()
-    # The library's own channel to such a server takes four megabytes an answer, and a message may have ten.
+    # The library's own channel to an emulator takes answers of 4 MB at most; a message may have 10 MB.
     import grpc
 
     channel = grpc.insecure_channel(host, options=[("grpc.max_receive_message_length", -1)])
@@ -213,5 +214,5 @@ def _chunks(receipts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def emulator() -> str | None:
-    """The server that clients are told to use in place of Google's, as they understand it."""
+    """The server in ``PUBSUB_EMULATOR_HOST``, as ``host:port``; None for Google's own."""
     return os.environ.get("PUBSUB_EMULATOR_HOST")

@@ -1,4 +1,4 @@
-"""Files to decoded batches: match, split into ranges, spread, read."""
+"""Reading files in a batch run: split them into ranges, spread the ranges over workers, decode them."""
 
 from __future__ import annotations
 
@@ -22,21 +22,27 @@ from ldpbeam.transforms.storage import open_raw
 BAD_FILE = "bad_file"
 CORRUPT_BLOCK = "corrupt_block"
 NOT_JSON = "not_json"
-#: The reasons of dead letters that stand for damage: how many reports it cost is not known.
+#: The reasons of dead letters that mean damage, where the number of lost reports is not known.
 DAMAGE = frozenset({BAD_FILE, CORRUPT_BLOCK})
-#: Dead letters of a file are handed on so many at once.
+#: Dead letters of a file are emitted in batches of at most this many.
 MOST_LETTERS = 1_000
 _CUT_LINE = "the file ends inside a line: it was cut short, or is still being written"
 
 
 class ReadReports(beam.PTransform):
-    """Decoded batches of the reports in some files.
+    """Read the reports in files.
 
-    Reads do not spread by themselves on every engine (Flink in batch), so ranges are reshuffled
+    Not every engine spreads a read over its workers (Flink in batch does not), so the ranges are reshuffled
     before they are read.
 
-    Outputs: the main one of decoded batches, whose schema's metadata names the file; dead letters
-    (``DEAD``) of what does not decode; and counts.
+    Outputs: decoded batches (main), whose schema's metadata names the file; dead letters (``DEAD``) of what
+    does not decode; and counts.
+
+    Args:
+        files: the files to read.
+        bad_files: malformed files, each of which becomes a dead letter.
+        columns: the columns of reports that the study needs.
+        disclosure: what dead letters may reveal about their inputs.
     """
 
     def __init__(
@@ -53,22 +59,25 @@ class ReadReports(beam.PTransform):
         self.disclosure = disclosure
 
     def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
-        """Wire the stages."""
+        """Split each file into ranges, spread them over the workers, and decode each range."""
         entries = [*self.files, *self.bad_files]
         return (
             pipeline
             | "Files" >> beam.Create(entries, reshuffle=False)
+            # ReportFile or BadFile
             | "SplitFiles" >> beam.FlatMap(split_or_keep)
+            # FileRange or BadFile
             | "SpreadRanges" >> beam.Reshuffle()
             | "ReadRanges"
             >> beam.ParDo(_ReadRange(self.columns, self.disclosure)).with_outputs(
                 DEAD, COUNTS, main="decoded"
             )
+            # decoded : RecordBatch
         )
 
 
 def split_or_keep(file: ReportFile | BadFile) -> Iterator[FileRange | BadFile]:
-    """The ranges of a file; a malformed one is handed on as it is."""
+    """The ranges of a file; a malformed file, or one that cannot be split, as a BadFile."""
     if isinstance(file, BadFile):
         yield file
         return
@@ -107,10 +116,10 @@ class _ReadRange(beam.DoFn):
 
 
 def read_range(element: FileRange | BadFile, columns: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:
-    """Decoded batches of a part of a file, and dead letters of the rest.
+    """Decode a range of a file into batches, and dead letters of what does not decode.
 
-    Damage is a dead letter whose reason is one of :data:`DAMAGE`; what was read before it counts. Compressed
-    text counts as a whole or not at all.
+    Damage gives a dead letter whose reason is one of :data:`DAMAGE`; reports read before the damage count.
+    A gzipped file counts as a whole or not at all.
     """
     if isinstance(element, BadFile):
         yield _bad_file(element.path, None, element.problem)
@@ -120,7 +129,7 @@ def read_range(element: FileRange | BadFile, columns: Columns) -> Iterator[pa.Re
             if element.format not in ("avro", "jsonl"):
                 see_size(stream, element)
             yield from _READERS[element.format](stream, element, columns)
-            # The file may have been cut while it was read.
+            # The file may have been truncated while it was read.
             see_size(stream, element)
     except (BeamIOError, OSError, ValueError) as error:
         yield _bad_file(element.path, element.start, str(error))

@@ -1,11 +1,11 @@
-"""The reader that an engine drives: it takes batches, holds the watermark, and acknowledges what is durable.
+"""The reader that an engine drives: it takes batches, reports the watermark, and commits batches.
 
 | state | how it is reached | what it does |
 | --- | --- | --- |
 | reading | Beam makes it | takes batches; its marks commit them |
 | replaced | Beam makes another reader in its place | takes nothing; its marks still commit what it took |
-| finished | asked to stop, or idle for long enough | as replaced, and closes the feed |
-| forgotten | replaced or finished, and all it took is acknowledged | nothing knows it any more |
+| finished | asked to stop, or idle for long enough | closes the feed; its marks still commit what it took |
+| forgotten | replaced or finished, and all it took is acknowledged | nothing refers to it any more |
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ldpbeam.transforms.sources.place import Pending, Place
 from ldpbeam.transforms.sources.reading import Reading
 from ldpbeam.transforms.sources.watermark import OVER
 
-#: Seconds between two looks whether the run has been asked to stop.
+#: Seconds between two checks whether the run has been asked to stop.
 LOOKING_SECONDS = 1.0
 
 
@@ -44,14 +44,14 @@ _places: dict[tuple[str, int], Place] = {}
 
 
 class Mark(CheckpointMark):
-    """All that a reader had taken up to a number; it is acknowledged if that reader is in this process."""
+    """All batches that a reader had taken up to a number; only the process of that reader can commit them."""
 
     def __init__(self, reader: str, number: int) -> None:
         self.reader = reader
         self.number = number
 
     def finalize_checkpoint(self) -> None:
-        """Beam calls this once, when what the mark covers is durable."""
+        """Commit the batches of the mark; Beam calls this once, when the engine has committed its results."""
         reader = _readers.get(self.reader)
         if reader is not None:
             reader.commit(self.number)
@@ -63,7 +63,7 @@ class Progress:
 
     Attributes:
         watermark: the event time up to which windows are closed.
-        published: when the last message that was taken had been sent.
+        published: when the last batch that was taken had been published.
         pending: how many batches were taken and are not acknowledged.
     """
 
@@ -73,7 +73,7 @@ class Progress:
 
 
 def progress(run: str) -> Progress:
-    """How far a run has come whose workers are in this process."""
+    """How far a run has come; its workers must be in this process."""
     readers = [reader for reader in list(_readers.values()) if reader.reading.run == run]
     watermarks = [reader.reported for reader in readers if reader.reported is not None]
     published = [reader.published for reader in readers if reader.published is not None]
@@ -82,10 +82,10 @@ def progress(run: str) -> Progress:
 
 
 def reader_in(reading: Reading, number: int) -> Reader:
-    """A new reader in one place of a run; the reader before it there takes no more.
+    """A new reader in one place of a run; it replaces the reader that was there.
 
-    Each copy of the reading stage keeps readers of its own between bundles, and an engine may give the next
-    bundle to another copy. The reader before would else hold its messages as long as it lives.
+    Each copy of the reading stage keeps its own readers between bundles, and an engine may give the next
+    bundle to another copy. Otherwise the earlier reader would keep the messages it pulled for ever.
     """
     key = (reading.run, number)
     if key not in _places:
@@ -105,7 +105,7 @@ class Reader(UnboundedReader):
         self.reading = reading
         self.place = place
         self.name = uuid.uuid4().hex
-        #: Whether it takes no more: it was replaced, or has finished.
+        #: Whether it takes no more batches: it was replaced, or has finished.
         self.ended = place.finished
         #: The last watermark that this reader reported.
         self.reported: int | None = None
@@ -120,7 +120,7 @@ class Reader(UnboundedReader):
 
     @property
     def pending(self) -> list[Pending]:
-        """What this reader took and is not acknowledged."""
+        """The batches that this reader took and that are not acknowledged."""
         return self.place.pending_of(self.name)
 
     def start(self) -> bool:
@@ -128,7 +128,11 @@ class Reader(UnboundedReader):
         return self.advance()
 
     def advance(self) -> bool:
-        """Take a batch; whether there was one."""
+        """Take the next batch, if there is one, and return whether there was.
+
+        Raises:
+            OSError: if the feed failed for good.
+        """
         if self.ended:
             return False
         self.place.retry()
@@ -156,19 +160,19 @@ class Reader(UnboundedReader):
         return True
 
     def get_current(self) -> Taken:
-        """What was taken last."""
+        """The batch that was taken last."""
         assert self._taken is not None
         return self._taken
 
     def get_current_timestamp(self) -> Timestamp:
-        """The oldest event time of what was taken last, so that none of it is late."""
+        """The oldest event time of the batch taken last, so that no report in it is late to the engine."""
         if self._oldest is not None:
             return _timestamp(self._oldest)
         reached = self._watermark()
         return _timestamp(places.now() if reached is None else reached)
 
     def get_watermark(self) -> Timestamp:
-        """The watermark as Beam has it; at its end when this reader has ended."""
+        """The watermark as Beam's timestamp; the end of time once this reader takes no more."""
         if self.reading.stays and self.place.finished:
             return OVER
         if self.ended:
@@ -181,10 +185,10 @@ class Reader(UnboundedReader):
         return Mark(self.name, self._number)
 
     def commit(self, number: int) -> None:
-        """What this reader took up to a number is durable, and is acknowledged.
+        """Acknowledge the batches that this reader took up to a number; the engine has committed them.
 
         Raises:
-            Exception: if it cannot be acknowledged now; Beam logs it, and it is tried again.
+            Exception: if acknowledging fails; Beam logs it, and it is tried again.
         """
         self.place.commit(self.name, number)
         _forget_ended(self.place)
@@ -201,7 +205,7 @@ class Reader(UnboundedReader):
             _places.pop(self.place.key, None)
 
     def forget(self) -> None:
-        """Let go of this reader if it has ended and all it took is acknowledged."""
+        """Delete this process's reference to the reader if it has ended and all it took is acknowledged."""
         if self.ended and not self.pending:
             _readers.pop(self.name, None)
 
@@ -216,7 +220,7 @@ class Reader(UnboundedReader):
         return asked_to_stop(self.reading.output, self.reading.run)
 
     def _is_idle(self, now: int) -> bool:
-        """Whether nothing has arrived for so long that the run finishes."""
+        """Whether nothing has arrived for ``stop_when_idle`` and all that was taken is acknowledged."""
         idle = self.reading.stop_when_idle
         if idle is None or now - self.place.active < idle:
             return False
@@ -228,7 +232,7 @@ class Reader(UnboundedReader):
 
 
 def _forget_ended(place: Place) -> None:
-    """Forget the readers that read there before, once all they took is acknowledged."""
+    """Forget the ended readers of a place for which all they took is acknowledged."""
     for reader in list(_readers.values()):
         if reader.place is place:
             reader.forget()

@@ -1,4 +1,4 @@
-"""What a stream reads, and how: the settings that travel to every worker."""
+"""The settings of a stream's source, which every worker gets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ldpbeam.windows import Windows
 
 @dataclass(frozen=True)
 class Reading:
-    """How a stream reads.
+    """The settings of a stream's source.
 
     Attributes:
         feed: where reports arrive.
@@ -19,11 +19,11 @@ class Reading:
         output: the output folder, which holds the journal.
         run: the run's name.
         disorder: how many milliseconds out of order reports arrive at most.
-        stop_when_idle: a run finishes when nothing has arrived for so many milliseconds; None to go on.
-        readers: how many readers there are on engines that can use several.
-        stays: whether a reader that has finished keeps its job alive, with a watermark past every window,
-            until the process that waits for the job ends it. Flink clears the state of a global window at the
-            end of time, when timers of Python are still on their way (docs/decisions/19-one-timer.md).
+        stop_when_idle: milliseconds without a report after which the run finishes; None to run on.
+        readers: how many places read at once, on engines with slots for several.
+        stays: whether a finished reader keeps its job running, with a watermark past every window, until the
+            process that waits for the job ends it. Flink needs this: it clears the state of a global window
+            at the end of time, before Python's last timers have fired (docs/decisions/19-one-timer.md).
     """
 
     feed: Feed

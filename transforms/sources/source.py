@@ -1,7 +1,7 @@
-"""An unbounded source of reports on any feed, which acknowledges only what an engine has made durable.
+"""An unbounded source of reports from any feed, which acknowledges only what an engine has committed.
 
-Beam's own Pub/Sub reader acknowledges before it processes and takes the wall clock for the watermark on
-local engines: a crash would lose reports, and a replay of last week would be late. This one runs on engines
+On local engines, Beam's own Pub/Sub reader acknowledges before it processes, and its watermark is the wall
+clock. So a crash would lose reports, and reports of last week would be late. The source here runs on engines
 with unbounded splittable reads: Prism and Flink.
 """
 
@@ -24,17 +24,17 @@ from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure, emit
 from ldpbeam.transforms.sources.reader import Taken, reader_in
 from ldpbeam.transforms.sources.reading import Reading
 
-#: Seconds after which a bundle ends, so that what it read becomes durable and is acknowledged.
+#: Seconds after which a bundle ends, so that the engine commits what it read.
 BUNDLE_SECONDS = 0.5
-#: Seconds until a reader that had nothing is asked again.
+#: Seconds until the engine asks a reader again that had nothing.
 POLL_SECONDS = 0.1
 
 
 class ReadStream(beam.PTransform):
-    """Decoded batches as they arrive.
+    """Read decoded batches as they arrive.
 
-    Outputs: the main one of decoded batches, whose schemas' metadata name the feed and the watermark; dead
-    letters (``DEAD``) of what does not decode; and counts.
+    Outputs: decoded batches (main), whose schemas' metadata name the feed and the watermark; dead letters
+    (``DEAD``) of what does not decode; and counts.
     """
 
     def __init__(self, reading: Reading, disclosure: Disclosure) -> None:
@@ -57,10 +57,10 @@ class ReadStream(beam.PTransform):
 
 
 class Unpack(beam.DoFn):
-    """Batches of a feed to decoded batches, dead letters and counts.
+    """Part a batch of a feed into decoded batches, dead letters and counts.
 
     Args:
-        disclosure: what dead letters may say of their inputs.
+        disclosure: what dead letters may reveal about their inputs.
     """
 
     def __init__(self, disclosure: Disclosure) -> None:
@@ -82,11 +82,11 @@ class Unpack(beam.DoFn):
 
 
 class Source(UnboundedSource):
-    """What Beam splits into readers.
+    """The source that Beam splits, one part per place, and that makes the readers.
 
     Args:
-        reading: what is read.
-        number: which of the run's readers it makes.
+        reading: the settings of the run.
+        number: the place of the run that its readers read, from 0.
     """
 
     def __init__(self, reading: Reading, number: int = 0) -> None:
@@ -94,13 +94,13 @@ class Source(UnboundedSource):
         self.number = number
 
     def split(self, desired_num_splits: int, options: Any = None) -> list[UnboundedSource]:
-        """One source per reader, however many the engine desires."""
+        """One source per place, whatever number the engine desires."""
         return [Source(self.reading, number) for number in range(self.reading.readers)]
 
     def create_reader(self, options: Any, checkpoint_mark: CheckpointMark | None) -> UnboundedReader:
-        """A reader; a mark is no place to resume from, as what was not acknowledged is sent again."""
+        """A new reader. It ignores the mark: the feed delivers again what was not acknowledged."""
         return reader_in(self.reading, self.number)
 
     def get_checkpoint_mark_coder(self) -> beam.coders.Coder:
-        """Marks are pickled: they are a name and a number."""
+        """The coder of marks, which hold a name and a number: pickle."""
         return beam.coders.PickleCoder()

@@ -1,27 +1,27 @@
-"""How far event time has come, from what has arrived: nothing can know what is still on its way."""
+"""The watermark of a reader, estimated from the event times that have arrived."""
 
 from __future__ import annotations
 
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Duration
 
-#: The watermark of a stream that is over but whose readers stay: past every window and past :data:`LAST`.
-#: When Beam's global window has ended, engines let go of state.
+#: The watermark of a finished stream whose readers stay: past every window and past :data:`LAST`, but before
+#: the end of Beam's global window, where engines clear state.
 OVER = GlobalWindow().max_timestamp() - Duration(60)
-#: For timers that wait until a stream is over.
+#: The time of timers that fire when a stream has finished.
 LAST = OVER - Duration(60)
 
 
 class Watermark:
     """The watermark of one reader.
 
-    It is the oldest event time that is not safe yet, or else the latest seen, less the disorder that the
-    person declared: reports arrive at most so much out of order. While nothing arrives it moves on from there
-    at the pace of the clock, so that windows close; not to the clock itself, as a backlog of last week may go
-    on after a pause. A report from the future does not move it beyond the clock, and it never goes back.
+    It is the latest event time seen, or the oldest that is not acknowledged yet if that is earlier, minus the
+    disorder. While nothing arrives it advances at the pace of the clock, so that windows close. It does not
+    jump to the clock, since a backlog of last week may go on after a pause. A report from the future does not
+    move it beyond the clock. It never goes back.
 
     Args:
-        disorder: in milliseconds.
+        disorder: how many milliseconds out of order reports arrive at most, as the user declared.
     """
 
     def __init__(self, disorder: int) -> None:
@@ -31,18 +31,18 @@ class Watermark:
         self._said: int | None = None
 
     def see(self, latest: int, now: int) -> None:
-        """Reports up to an event time arrived now (both in epoch milliseconds)."""
+        """Record the latest event time of a batch, and the clock when it arrived, in epoch milliseconds."""
         latest = min(latest, now)
         self._latest = latest if self._latest is None else max(self._latest, latest)
         self._seen_at = now
 
     def at(self, now: int, unsafe: int | None, drained: bool) -> int | None:
-        """The watermark now, None before anything has arrived.
+        """The watermark in epoch milliseconds; None before anything has arrived.
 
         Args:
             now: the clock, in epoch milliseconds.
-            unsafe: the oldest event time that arrived and is not safe yet.
-            drained: whether nothing has arrived that was not taken.
+            unsafe: the oldest event time that was taken and is not acknowledged; None if there is none.
+            drained: whether everything that has arrived was taken.
         """
         if self._latest is None:
             return None
