@@ -23,6 +23,7 @@ from pane_scripts import SECOND, Scenario, Step
 from ldpbeam.attributes import Attribute
 from ldpbeam.pipelines.estimates.solve import solve
 from ldpbeam.runners import direct
+from ldpbeam.schemas.outputs.estimates import estimate_fields
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Statistic, merge, tally
 from ldpbeam.study import Study
@@ -211,8 +212,8 @@ def check_order(streamed: Streamed) -> None:
 def last_estimates(study: Study, streamed: Streamed) -> list[str]:
     """What is estimated of the last panes, as it is written."""
     panes = [panes[-1] for panes in streamed.by_window.values()]
-    records = [record for pane in panes for snapshot in pane for record in solve(study, snapshot)]
-    return sorted(json.dumps(without_pane(record)) for record in records)
+    found = [solved for pane in panes for snapshot in pane for solved in solve(study, snapshot)]
+    return sorted(json.dumps(without_pane(estimate_fields(study, solved))) for solved in found)
 
 
 def without_pane(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from ldpbeam.pipelines.runs.output import (
 from ldpbeam.pipelines.runs.scheduled import Scheduled, claimed_shared, publish
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.runners import dataflow
+from ldpbeam.schemas.outputs.estimates import SolvedEstimate
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.sources import files
@@ -116,21 +118,21 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
     claim = claimed_shared(shared, options.overwrite) if shared else claimed(job, inputs, options.overwrite)
     with claim as place:
         stages.run_pipeline(pipeline, console, engine.here)
-        found, records = _estimated(job, options.on_bad_file, console)
+        found, estimates = _estimated(job, options.on_bad_file, console)
         ledger = write_ledger(job)
         place.check()
         if shared:
-            publish(shared, records)
+            publish(shared, estimates)
         else:
-            stages.write_estimates(job, records)
+            stages.write_estimates(job, estimates)
     errors = None
     if people is not None:
         truth_of = options.attribute or next(iter(study.attributes))
         errors = [
-            compare.errors_of(r, study, people) if attribute_of(r["attribute"]) == truth_of else {}
-            for r in records
+            compare.errors_of(solved, study, people) if attribute_of(solved.attribute) == truth_of else {}
+            for solved in estimates
         ]
-    tables.print_estimates(console, records, errors)
+    tables.print_estimates(console, study, estimates, errors)
     over = sum(entry["users_over_cap"] for entry in ledger)
     if over:
         what = "user-windows" if study.windows else "users"
@@ -178,7 +180,7 @@ def _inputs(options: argparse.Namespace, study: Study) -> tuple[str, ...]:
 
 def _estimated(
     job: BatchJob, on_bad_file: str, console: Console
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+) -> tuple[dict[str, Any], list[SolvedEstimate]]:
     """The accounting and the estimates of a run whose pipeline has finished.
 
     Raises:
@@ -191,11 +193,11 @@ def _estimated(
         stop_for_damage(job, found["damaged_files"])
     if found["damaged_files"]:
         mark_incomplete(job)
-    records = stages.estimate_all(job, console, job.estimate_on)
+    estimates = stages.estimate_all(job, console, job.estimate_on)
     if found["damaged_files"]:
         # Workers computed their estimates before the damage was known.
-        records = [{**record, "complete": False} for record in records]
-    return found, records
+        estimates = [replace(solved, complete=False) for solved in estimates]
+    return found, estimates
 
 
 def _judged(found: Mapping[str, Any], max_bad_fraction: float) -> int:

@@ -47,9 +47,9 @@ def rollup_command(parser: Parser, arguments: list[str]) -> int:
     check_output(output, options.overwrite)
     with claimed(output, options.statistics, options.overwrite):
         write_all(output, found.snapshots)
-        records = estimate_all(output, console)
-        write_estimates(output, records)
-    tables.print_estimates(console, records, None)
+        estimates = estimate_all(output, console)
+        write_estimates(output, estimates)
+    tables.print_estimates(console, study, estimates, None)
     repeated = f"; {found.repeated:,} more were there already, or of earlier panes" if found.repeated else ""
     print(f"{found.merged:,} snapshots merged into {len(found.snapshots):,}{repeated}")
     print(f"estimates and statistics are in {shown(options.output)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,14 @@ from numpy.typing import NDArray
 from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import KeyValuePairs, KeyValues, Numeric, Vector
+from ldpbeam.estimators import Estimate
 from ldpbeam.pipelines.clients.people import People
+from ldpbeam.schemas.outputs.estimates import SolvedEstimate
 from ldpbeam.study import Study, attribute_of
-from ldpbeam.times import milliseconds
+from ldpbeam.windows import Span
 
 
-def errors_of(record: Mapping[str, Any], study: Study, people: People) -> dict[str, float]:
+def errors_of(solved: SolvedEstimate, study: Study, people: People) -> dict[str, float]:
     """How far an estimate is from the people it is about.
 
     People are those of the estimate's window and group, where the file says when and where they
@@ -30,32 +31,31 @@ def errors_of(record: Mapping[str, Any], study: Study, people: People) -> dict[s
         the keys that somebody has; ``mean`` is the signed error of the mean. Empty where nobody is left to
         compare with.
     """
-    attribute = study.attribute(record["attribute"])
-    chosen = _chosen(record, study, people)
-    if record["other_groups"] or not chosen.any():
+    attribute, answer = study.attribute(solved.attribute), solved.answer
+    chosen = _chosen(solved, study, people)
+    if solved.other_groups or not chosen.any():
         return {}
     if isinstance(people.values, KeyValuePairs):
-        return _key_errors(record, attribute, people.values.chosen(np.flatnonzero(chosen)))
+        return _key_errors(answer, attribute, people.values.chosen(np.flatnonzero(chosen)))
     values = people.values[chosen]
     if values.ndim == 2:
-        values = values[:, _coordinate(study, record["attribute"])]
+        values = values[:, _coordinate(study, solved.attribute)]
     truth: NDArray[Any]
     found: dict[str, float] = {}
-    if isinstance(attribute.domain, Numeric):
-        if record.get("distribution") is not None:
-            shares = record["distribution"]
-            truth = attribute.domain.histogram(values, attribute.buckets) / len(values)
-            found["wasserstein"] = metrics.wasserstein(shares, truth, attribute.domain.width)
-            found["kolmogorov_smirnov"] = metrics.kolmogorov_smirnov(shares, truth)
-            if min(shares) >= 0:
-                found["jensen_shannon"] = metrics.jensen_shannon(shares, truth)
-    elif record.get("frequencies") is not None:
+    shares = answer.distribution
+    if shares is not None and isinstance(attribute.domain, Numeric):
+        truth = attribute.domain.histogram(values, attribute.buckets) / len(values)
+        found["wasserstein"] = metrics.wasserstein(shares, truth, attribute.domain.width)
+        found["kolmogorov_smirnov"] = metrics.kolmogorov_smirnov(shares, truth)
+        if shares.min() >= 0:
+            found["jensen_shannon"] = metrics.jensen_shannon(shares, truth)
+    elif shares is not None:
         truth = np.bincount(values, minlength=attribute.value_buckets) / len(values)
-        found["mean_absolute_error"] = metrics.mean_absolute_error(record["frequencies"], truth)
+        found["mean_absolute_error"] = metrics.mean_absolute_error(shares, truth)
         uniform = np.full(len(truth), 1.0 / len(truth))
         found["uniform_guess"] = metrics.mean_absolute_error(uniform, truth)
-    if record.get("mean") is not None:
-        found["mean"] = record["mean"] - float(values.mean())
+    if answer.mean is not None:
+        found["mean"] = answer.mean - float(values.mean())
     return found
 
 
@@ -65,26 +65,25 @@ def _coordinate(study: Study, name: str) -> int:
     return domain.coordinates.index(name.partition(".")[2])
 
 
-def _key_errors(record: Mapping[str, Any], attribute: Attribute, pairs: KeyValuePairs) -> dict[str, float]:
+def _key_errors(answer: Estimate, attribute: Attribute, pairs: KeyValuePairs) -> dict[str, float]:
     assert isinstance(attribute.domain, KeyValues)
-    if record.get("frequencies") is None:
+    if answer.frequencies is None:
         return {}
     owners = np.bincount(pairs.keys, minlength=attribute.domain.size)
-    found = {"mean_absolute_error": metrics.mean_absolute_error(record["frequencies"], owners / pairs.people)}
-    if record.get("key_means") is not None:
+    found = {"mean_absolute_error": metrics.mean_absolute_error(answer.frequencies, owners / pairs.people)}
+    if answer.key_means is not None:
         owned = owners > 0
         totals = np.bincount(pairs.keys, pairs.values, attribute.domain.size)
         truth = attribute.domain.values.from_unit(totals[owned] / owners[owned])
-        found["key_mean_error"] = metrics.mean_absolute_error(np.array(record["key_means"])[owned], truth)
+        found["key_mean_error"] = metrics.mean_absolute_error(answer.key_means[owned], truth)
     return found
 
 
-def _chosen(record: Mapping[str, Any], study: Study, people: People) -> NDArray[np.bool_]:
+def _chosen(solved: SolvedEstimate, study: Study, people: People) -> NDArray[np.bool_]:
     chosen = np.ones(people.count, dtype=np.bool_)
-    if people.times is not None and record["window_start"] is not None:
-        chosen &= people.times >= milliseconds(record["window_start"])
-        chosen &= people.times < milliseconds(record["window_end"])
+    if people.times is not None and solved.window is not None:
+        chosen &= ~Span(*solved.window).outside(people.times)
     if people.groups is not None and study.groups is not None:
-        own = pc.equal(pc.fill_null(people.groups, ""), record["group"] or "")
+        own = pc.equal(pc.fill_null(people.groups, ""), solved.group or "")
         chosen &= own.to_numpy(zero_copy_only=False)
     return chosen

@@ -7,10 +7,9 @@ from typing import Any
 
 from ldpbeam.domains import Floats
 from ldpbeam.estimators import Estimate, Progress, estimate, starts_warm
-from ldpbeam.schemas.outputs.estimates import estimate_record
+from ldpbeam.schemas.outputs.estimates import SolvedEstimate
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study, WantedEstimate
-from ldpbeam.times import milliseconds
 
 #: Makes a progress callback for one estimate, from its name.
 Watch = Callable[[str], Progress]
@@ -57,17 +56,10 @@ def solve(
     snapshot: Snapshot,
     watch: Watch | None = None,
     starts: Mapping[str, Estimate] | None = None,
-) -> list[dict[str, Any]]:
-    """The same as Estimate records."""
-    return _records(study, snapshot, answers(study, snapshot, watch, starts))
-
-
-def _records(study: Study, snapshot: Snapshot, found: Mapping[str, Estimate]) -> list[dict[str, Any]]:
-    attribute, summary = study.attribute(snapshot.attribute), study.described(snapshot.attribute).summary
-    return [
-        estimate_record(study.name, name, attribute, snapshot, answer, summary)
-        for name, answer in found.items()
-    ]
+) -> list[SolvedEstimate]:
+    """The same, each with what it is of."""
+    found = answers(study, snapshot, watch, starts)
+    return [SolvedEstimate.of(snapshot, name, answer) for name, answer in found.items()]
 
 
 class Solver:
@@ -80,22 +72,23 @@ class Solver:
         self.study = study
         self._last: dict[tuple[str, str | None, bool], dict[str, Estimate]] = {}
 
-    def solve(self, snapshot: Snapshot) -> list[dict[str, Any]]:
-        """Every estimate of a pane, as Estimate records."""
+    def solve(self, snapshot: Snapshot) -> list[SolvedEstimate]:
+        """Every estimate of a pane."""
         place = (snapshot.attribute, snapshot.group, snapshot.other_groups > 0)
         starts = self._last.get(place) if snapshot.pane_timing == "early" else None
-        self._last[place] = answers(self.study, snapshot, starts=starts)
-        return _records(self.study, snapshot, self._last[place])
+        found = answers(self.study, snapshot, starts=starts)
+        self._last[place] = found
+        return [SolvedEstimate.of(snapshot, name, answer) for name, answer in found.items()]
 
 
-def sort_key(study: Study, record: dict[str, Any]) -> tuple[Any, ...]:
+def sort_key(study: Study, solved: SolvedEstimate) -> tuple[Any, ...]:
     """The order of estimates in a file: attribute, window, group, then the study's order."""
-    names = list(study.described(record["attribute"]).estimates)
+    names = list(study.described(solved.attribute).estimates)
     return (
-        study.places[record["attribute"]],
-        milliseconds(record["window_start"]) if record["window_start"] else 0,
-        record["other_groups"] > 0,
-        record["group"] is not None,
-        record["group"] or "",
-        names.index(record["name"]),
+        study.places[solved.attribute],
+        solved.window[0] if solved.window else 0,
+        solved.other_groups > 0,
+        solved.group is not None,
+        solved.group or "",
+        names.index(solved.name),
     )

@@ -7,7 +7,7 @@ import hashlib
 import json
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,13 @@ from ldpbeam.pipelines.runs.output import ACCOUNTING, ESTIMATES, WORKER_ESTIMATE
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.schemas.files.local_files import refuse_special
-from ldpbeam.schemas.outputs.estimates import write_avro, write_json_lines
+from ldpbeam.schemas.outputs.estimates import (
+    SolvedEstimate,
+    estimate_fields,
+    solved_estimate,
+    write_avro,
+    write_json_lines,
+)
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import write_accounting
 from ldpbeam.transforms.reports import counts
@@ -148,7 +154,7 @@ def read_accounting(job: Output) -> dict[str, Any]:
     return found
 
 
-def estimate_all(job: Output, console: Console, on: str = "driver") -> list[dict[str, Any]]:
+def estimate_all(job: Output, console: Console, on: str = "driver") -> list[SolvedEstimate]:
     """Every estimate of the run, in order.
 
     Args:
@@ -156,36 +162,34 @@ def estimate_all(job: Output, console: Console, on: str = "driver") -> list[dict
         console: where progress is shown.
         on: driver, or worker where the stream solved them.
     """
-    records = _from_workers(job) if on == "worker" else _on_driver(job, console)
-    records.sort(key=lambda record: sort_key(job.study, record))
-    for record in records:
-        record["run"] = job.run
-    return records
+    found = _from_workers(job) if on == "worker" else _on_driver(job, console)
+    return sorted(found, key=lambda solved: sort_key(job.study, solved))
 
 
-def write_estimates(job: Output, records: Sequence[dict[str, Any]]) -> None:
+def write_estimates(job: Output, estimates: Iterable[SolvedEstimate]) -> None:
     """Write estimates to ``estimates.jsonl`` and ``estimates.avro``."""
+    records = [estimate_fields(job.study, solved, job.run) for solved in estimates]
     with replacing(job.path(f"{ESTIMATES}.jsonl")) as stream:
         write_json_lines(stream, records)
     with replacing(job.path(f"{ESTIMATES}.avro")) as stream:
         write_avro(stream, records, bytes.fromhex(job.study.fingerprint))
 
 
-def _from_workers(job: Output) -> list[dict[str, Any]]:
+def _from_workers(job: Output) -> list[SolvedEstimate]:
     path = job.path(WORKER_ESTIMATES)
     if not FileSystems.exists(path):
         return []
-    records = read_json_lines(path)
+    found = [solved_estimate(record) for record in read_json_lines(path)]
     FileSystems.delete([literal(path)])
-    return records
+    return found
 
 
-def _on_driver(job: Output, console: Console) -> list[dict[str, Any]]:
-    records = []
+def _on_driver(job: Output, console: Console) -> list[SolvedEstimate]:
+    found: list[SolvedEstimate] = []
     with _solving_progress(console) as watch:
         for snapshot in snapshots_of(job):
-            records += solve(job.study, snapshot, watch)
-    return records
+            found += solve(job.study, snapshot, watch)
+    return found
 
 
 @contextmanager

@@ -10,6 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ldpbeam.pipelines.terminal import shown
+from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields
+from ldpbeam.study import Study
 
 #: Longer tables show their start and end; the files have everything.
 MOST_ROWS = 60
@@ -27,11 +29,12 @@ _ERRORS = {
 
 def print_estimates(
     console: Console,
-    records: Sequence[Mapping[str, Any]],
+    study: Study,
+    estimates: Sequence[SolvedEstimate],
     errors: Sequence[Mapping[str, float]] | None,
 ) -> None:
-    """One row an estimate; columns that no row fills are left out."""
-    rows = [_row(record) for record in records]
+    """One row per estimate; columns that no row fills are left out."""
+    rows = [_row(estimate_fields(study, solved)) for solved in estimates]
     if errors is not None:
         for row, found in zip(rows, errors, strict=True):
             row |= {_ERRORS[name]: f"{value:.4g}" for name, value in found.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from apache_beam.io.filesystems import FileSystems
 from ldpbeam.pipelines.estimates.solve import Solver, sort_key
 from ldpbeam.pipelines.runs.output import ESTIMATES, STATISTICS, Output
 from ldpbeam.pipelines.terminal import shown
-from ldpbeam.schemas.outputs.estimates import write_json_lines
+from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields, write_json_lines
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import attribute_of
 from ldpbeam.times import rfc3339
@@ -29,7 +29,7 @@ PANES = logging.getLogger("ldpbeam.panes")
 
 
 class WritePane(beam.DoFn):
-    """(attribute, snapshots of one pane) to estimates as JSON, after both are in files.
+    """(attribute, snapshots of one pane) to estimates, after both are in files.
 
     A pane replaces its window's files, whose names carry the run. Panes that fire because the run was asked
     to stop are early ones: their windows have not closed.
@@ -48,24 +48,21 @@ class WritePane(beam.DoFn):
         """Early panes start where the last one of their attribute ended."""
         self._solver = Solver(self.output.study)
 
-    def process(self, element: tuple[str, list[Snapshot]]) -> Iterator[str]:
+    def process(self, element: tuple[str, list[Snapshot]]) -> Iterator[SolvedEstimate]:
         """Write, then hand on."""
         attribute, snapshots = element
         snapshots = self._judged(attribute, snapshots)
         study, run = self.output.study, self.output.run
         write_window(study, self.output.path(STATISTICS), run, snapshots, named_by_run=True)
-        records = [record for snapshot in snapshots for record in self._solver.solve(snapshot)]
-        records.sort(key=lambda record: sort_key(study, record))
-        for record in records:
-            record["run"] = run
+        found = [solved for snapshot in snapshots for solved in self._solver.solve(snapshot)]
+        found.sort(key=lambda solved: sort_key(study, solved))
         folder = self.output.path(ESTIMATES)
         make_folder(folder)
         name = snapshot_name(study.name, attribute, snapshots[0].window, run).removesuffix(".avro")
         with replacing(FileSystems.join(folder, f"{name}.jsonl")) as stream:
-            write_json_lines(stream, records)
-        PANES.info(pane_line(snapshots, records))
-        for record in records:
-            yield json.dumps(record)
+            write_json_lines(stream, (estimate_fields(study, solved, run) for solved in found))
+        PANES.info(pane_line(snapshots, found))
+        yield from found
 
     def _judged(self, attribute: str, snapshots: Sequence[Snapshot]) -> list[Snapshot]:
         """The snapshots, marked where their window is not or cannot be complete."""
@@ -81,7 +78,7 @@ class WritePane(beam.DoFn):
         return [replace(snapshot, pane_timing=timing, complete=complete) for snapshot in snapshots]
 
 
-def pane_line(snapshots: Sequence[Snapshot], records: Sequence[dict[str, Any]]) -> str:
+def pane_line(snapshots: Sequence[Snapshot], estimates: Sequence[SolvedEstimate]) -> str:
     """What a pane says, in a line."""
     first = snapshots[0]
     assert first.window is not None
@@ -90,14 +87,15 @@ def pane_line(snapshots: Sequence[Snapshot], records: Sequence[dict[str, Any]]) 
     users = [snapshot.statistic.users for snapshot in snapshots if snapshot.statistic.users is not None]
     counted = f"{reports:,} reports" + (f" of {sum(users):,} users" if users else "")
     pane = first.pane_timing.replace("_", " ") + (f" {first.pane_index}" if first.pane_index else "")
-    means = [f"{r['name']} {r['mean']:.6g}" for r in records if "mean" in r and r["group"] is None]
+    alone = [own for own in estimates if own.group is None]
+    means = [f"{own.name} {own.answer.mean:.6g}" for own in alone if own.answer.mean is not None]
     told = f": {', '.join(means)}" if means else ""
     mark = " (incomplete)" if first.pane_timing != EARLY and not first.complete else ""
     return shown(f"{first.attribute} {start} to {end} {pane}{mark}: {counted}{told}")
 
 
-def estimate_id(record: dict[str, Any]) -> str:
-    """What an estimate is published as: study, run, attribute, name, window, group and pane.
+def estimate_id(record: Mapping[str, Any]) -> str:
+    """What a written estimate is published as: study, run, attribute, name, window, group and pane.
 
     A consumer can drop what it has seen: the same id always comes with the same bytes.
     """
@@ -114,10 +112,12 @@ class Publish(beam.DoFn):
     """Estimates as JSON to a Pub/Sub topic, each with its id in the attribute ``id``.
 
     Args:
+        output: the study and the run of the estimates.
         topic: as in ``projects/P/topics/T``.
     """
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, output: Output, topic: str) -> None:
+        self.output = output
         self.topic = topic
         self._publisher: Any
         self._sent: list[Any]
@@ -132,11 +132,11 @@ class Publish(beam.DoFn):
         """Nothing is on its way."""
         self._sent = []
 
-    def process(self, text: str) -> None:
+    def process(self, solved: SolvedEstimate) -> None:
         """Send an estimate."""
-        record = json.loads(text)
+        record = estimate_fields(self.output.study, solved, self.output.run)
         attributes = {"content-type": "application/json", "id": estimate_id(record)}
-        self._sent.append(self._publisher.publish(self.topic, text.encode(), **attributes))
+        self._sent.append(self._publisher.publish(self.topic, json.dumps(record).encode(), **attributes))
 
     def finish_bundle(self) -> None:
         """Every estimate has arrived, or the bundle fails and is done again."""

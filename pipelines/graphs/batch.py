@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import io
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import apache_beam as beam
 
 from ldpbeam.pipelines.estimates.solve import solve, sort_key
 from ldpbeam.pipelines.runs.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, WORKER_ESTIMATES, Output
+from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields, write_json_lines
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.report_ids import DropRepeats
@@ -97,7 +98,7 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
         _ = (
             snapshots
             | "Estimate" >> beam.FlatMap(_solved, study)
-            | "ToOne" >> beam.Map(lambda record: ("", record))
+            | "ToOne" >> beam.Map(lambda solved: ("", solved))
             | "Together" >> beam.GroupByKey()
             | "WriteEstimates" >> beam.Map(_write_estimates, study, job.path(WORKER_ESTIMATES))
         )
@@ -115,10 +116,13 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
     )
 
 
-def _solved(element: tuple[str, list[Snapshot]], study: Study) -> list[str]:
-    return [json.dumps(record) for snapshot in element[1] for record in solve(study, snapshot)]
+def _solved(element: tuple[str, list[Snapshot]], study: Study) -> list[SolvedEstimate]:
+    return [solved for snapshot in element[1] for solved in solve(study, snapshot)]
 
 
-def _write_estimates(element: tuple[str, Any], study: Study, path: str) -> None:
-    records = sorted(map(json.loads, element[1]), key=lambda record: sort_key(study, record))
-    write_bytes(path, b"".join(json.dumps(record).encode() + b"\n" for record in records))
+def _write_estimates(element: tuple[str, Iterable[SolvedEstimate]], study: Study, path: str) -> None:
+    """Write what the driver reads back, in the order of estimates."""
+    found = sorted(element[1], key=lambda solved: sort_key(study, solved))
+    lines = io.BytesIO()
+    write_json_lines(lines, (estimate_fields(study, solved) for solved in found))
+    write_bytes(path, lines.getvalue())

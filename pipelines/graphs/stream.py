@@ -85,10 +85,10 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
     validated = read.decoded | "Validate" >> ValidateReports(study, disclosure=job.disclosure)
     # gains : (WindowKey, Statistics), what the groups of a window gained and lost
     gains, folded = validated.reports | "GroupUsers" >> FoldStream(study, job.partitions)
-    # estimates : str, one estimate as JSON
+    # estimates : SolvedEstimate, those of a pane after its files are written
     estimates = gains | "Panes" >> Panes(study) | "WritePanes" >> beam.ParDo(WritePane(job, job.incomplete))
     if job.publish_to is not None:
-        _ = estimates | "Publish" >> beam.ParDo(Publish(job.publish_to))
+        _ = estimates | "Publish" >> beam.ParDo(Publish(job, job.publish_to))
     # dead letters : RecordBatch of dead_letter.avsc
     _ = (
         (read[DEAD], validated[DEAD])

@@ -10,10 +10,9 @@ from __future__ import annotations
 import itertools
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
@@ -37,8 +36,8 @@ from ldpbeam.pipelines.runs.output import (
     names_in,
     write_json,
 )
-from ldpbeam.schemas.outputs.estimates import write_json_lines
-from ldpbeam.times import milliseconds, rfc3339
+from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields, write_json_lines
+from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.names import span_name, window_in, window_name
 from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.storage import make_folder, replacing
@@ -118,7 +117,7 @@ def _claim_shared(job: Scheduled, overwrite: bool) -> None:
         write_json(job.path(RUN), {"kind": SCHEDULED, **job.about})
 
 
-def publish(job: Scheduled, records: Sequence[Mapping[str, Any]]) -> None:
+def publish(job: Scheduled, estimates: Sequence[SolvedEstimate]) -> None:
     """Move a run's files into place while no other run moves its own.
 
     ``run.json`` of the run is deleted first and written last: if it exists, all files of the span come from
@@ -126,9 +125,9 @@ def publish(job: Scheduled, records: Sequence[Mapping[str, Any]]) -> None:
 
     Args:
         job: the run; its statistics, dead letters, accounting and ledger are in its hidden folder.
-        records: its estimates, sorted by attribute and window.
+        estimates: its estimates, sorted by attribute and window.
     """
-    _write_estimates(job.made, records)
+    _write_estimates(job.made, estimates)
     with _one_at_a_time(job):
         _move_all(job)
 
@@ -162,15 +161,13 @@ def _move_all(job: Scheduled) -> None:
     write_json(own.path(RUN), {**job.about, **ends, "input": sorted(job.inputs)})
 
 
-def _write_estimates(made: Output, records: Sequence[Mapping[str, Any]]) -> None:
-    def window_of(record: Mapping[str, Any]) -> tuple[str, int, int]:
-        start, end = milliseconds(record["window_start"]), milliseconds(record["window_end"])
-        return record["attribute"], start, end
-
-    for (attribute, start, end), own in itertools.groupby(records, window_of):
-        name = f"{window_name(made.study.name, attribute, (start, end))}.jsonl"
+def _write_estimates(made: Output, estimates: Sequence[SolvedEstimate]) -> None:
+    by_window = itertools.groupby(estimates, lambda solved: (solved.attribute, solved.window))
+    for (attribute, window), own in by_window:
+        assert window is not None
+        name = f"{window_name(made.study.name, attribute, window)}.jsonl"
         with replacing(made.path(ESTIMATES, name)) as stream:
-            write_json_lines(stream, own)
+            write_json_lines(stream, (estimate_fields(made.study, solved, made.run) for solved in own))
 
 
 def _is_inside(span: Span, name: str) -> bool:

@@ -22,6 +22,7 @@ from ldpbeam.pipelines.estimates.write_panes import PANES, pane_line
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.output import ESTIMATES, STATISTICS, files_in
 from ldpbeam.pipelines.runs.scheduled_runs import read_run_accounting
+from ldpbeam.schemas.outputs.estimates import solved_estimate
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports import counts
@@ -179,8 +180,8 @@ def _tell_panes(job: StreamJob, told: dict[str, float]) -> None:
     for entry in files_in(job.path(ESTIMATES), f"*.{job.run}.jsonl"):
         written = entry.last_updated_in_seconds or 0.0
         if told.get(entry.path) != written:
-            records = read_json_lines(entry.path)
+            estimates = [solved_estimate(record) for record in read_json_lines(entry.path)]
             name = FileSystems.split(entry.path)[1].removesuffix(".jsonl")
             with open_raw(job.path(STATISTICS, f"{name}.avro")) as stream:
-                PANES.info(pane_line(list(read_snapshots(stream)), records))
+                PANES.info(pane_line(list(read_snapshots(stream)), estimates))
             told[entry.path] = written

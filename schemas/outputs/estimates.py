@@ -4,54 +4,88 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import IO, Any
 
 import fastavro
 import numpy as np
 
 from ldpbeam import metrics
-from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Domain, Floats, KeyValues, Numeric
 from ldpbeam.estimators import Estimate
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.study import Summary
-from ldpbeam.times import rfc3339
+from ldpbeam.study import Study, Summary
+from ldpbeam.times import milliseconds, rfc3339
+from ldpbeam.windows import Bounds
 
 
-def estimate_record(
-    study: str,
-    name: str,
-    attribute: Attribute,
-    snapshot: Snapshot,
-    estimate: Estimate,
-    summary: Summary,
-) -> dict[str, Any]:
-    """The fields of an Estimate record for one estimate.
+@dataclass(frozen=True)
+class SolvedEstimate:
+    """One estimate that a study asks for, and what it is of.
+
+    Attributes:
+        attribute: the attribute, or ``attribute.coordinate`` of a vector.
+        name: the key under ``estimates:``.
+        window: the window; None for one over everything.
+        group: the group; None for reports without one, and for the groups beyond the cap.
+        other_groups: how many groups beyond the cap are added up here.
+        pane_index: how many panes of the window came before.
+        pane_timing: ``early``, ``on_time`` or ``late``.
+        complete: whether nothing that was read is known to be missing.
+        answer: what the estimator found.
+    """
+
+    attribute: str
+    name: str
+    window: Bounds | None
+    group: str | None
+    other_groups: int
+    pane_index: int
+    pane_timing: str
+    complete: bool
+    answer: Estimate
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, name: str, answer: Estimate) -> SolvedEstimate:
+        """The estimate that a snapshot gave."""
+        return cls(
+            snapshot.attribute,
+            name,
+            snapshot.window,
+            snapshot.group,
+            snapshot.other_groups,
+            snapshot.pane_index,
+            snapshot.pane_timing,
+            snapshot.complete,
+            answer,
+        )
+
+
+def estimate_fields(study: Study, solved: SolvedEstimate, run: str | None = None) -> dict[str, Any]:
+    """An estimate as the fields of an Estimate record.
 
     Args:
-        study: the study's name.
-        name: the key under ``estimates:``.
-        attribute: the attribute that the estimate is about.
-        snapshot: the snapshot that the estimate was computed from.
-        estimate: the estimate.
-        summary: which quantiles, which ranges and how many of the most frequent names to add if the
-            estimate has a distribution or frequencies.
+        study: the study. It says which quantiles, ranges and how many of the most frequent to add, where
+            there is a distribution.
+        solved: the estimate.
+        run: the run's name; None leaves it out.
     """
-    window = snapshot.window
+    attribute, summary = study.attribute(solved.attribute), study.described(solved.attribute).summary
+    window, estimate = solved.window, solved.answer
     record: dict[str, Any] = {
-        "study": study,
-        "attribute": attribute.name,
-        "name": name,
+        "study": study.name,
+        "attribute": solved.attribute,
+        "name": solved.name,
         "estimator": estimate.estimator,
         "services": list(estimate.services),
-        "group": snapshot.group,
-        "other_groups": snapshot.other_groups,
+        "group": solved.group,
+        "other_groups": solved.other_groups,
         "window_start": rfc3339(window[0]) if window else None,
         "window_end": rfc3339(window[1]) if window else None,
-        "pane_index": snapshot.pane_index,
-        "pane_timing": snapshot.pane_timing,
-        "complete": snapshot.complete,
+        "pane_index": solved.pane_index,
+        "pane_timing": solved.pane_timing,
+        "complete": solved.complete,
         "reports": estimate.reports,
         "users": estimate.users,
         "converged": estimate.converged,
@@ -75,7 +109,50 @@ def estimate_record(
         record["warnings"] = list(estimate.warnings)
     if estimate.details:
         record["details"] = dict(estimate.details)
+    if run is not None:
+        record["run"] = run
     return record
+
+
+def solved_estimate(record: Mapping[str, Any]) -> SolvedEstimate:
+    """The inverse of :func:`estimate_fields`, for what a worker wrote.
+
+    Of the log-likelihoods it has the last one.
+    """
+    start, end = record["window_start"], record["window_end"]
+    of_categories = "categories" in record
+    answer = Estimate(
+        record["estimator"],
+        tuple(record["services"]),
+        record["reports"],
+        record["users"],
+        distribution=_array(record.get("frequencies" if of_categories else "distribution")),
+        frequencies=None if of_categories else _array(record.get("frequencies")),
+        key_means=_array(record.get("key_means")),
+        mean=record.get("mean"),
+        standard_error=record.get("standard_error"),
+        variance=record.get("variance"),
+        converged=record["converged"],
+        n_iterations=record["n_iterations"],
+        log_likelihoods=np.array([record["log_likelihood"]] if "log_likelihood" in record else []),
+        warnings=tuple(record.get("warnings", ())),
+        details=record.get("details", {}),
+    )
+    return SolvedEstimate(
+        record["attribute"],
+        record["name"],
+        None if start is None else (milliseconds(start), milliseconds(end)),
+        record["group"],
+        record["other_groups"],
+        record["pane_index"],
+        record["pane_timing"],
+        record["complete"],
+        answer,
+    )
+
+
+def _array(values: Sequence[float] | None) -> Floats | None:
+    return None if values is None else np.array(values, dtype=np.float64)
 
 
 def _distribution(domain: Domain, distribution: Floats, summary: Summary) -> dict[str, Any]:

@@ -12,11 +12,12 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from ldpbeam.estimators import Estimate
 from ldpbeam.pipelines.clients.people import People
 from ldpbeam.pipelines.estimates.compare import errors_of
 from ldpbeam.pipelines.estimates.tables import print_estimates
+from ldpbeam.schemas.outputs.estimates import SolvedEstimate
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.times import rfc3339
 
 HOUR = 3_600_000
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
@@ -50,15 +51,25 @@ def people(values: list[Any], times: list[int] | None = None, groups: list[Any] 
     )
 
 
-def record(**changes: Any) -> dict[str, Any]:
-    empty = {"group": None, "other_groups": 0, "window_start": None, "window_end": None}
-    return {"attribute": "x", **empty, **changes}
+def solved(
+    attribute: str = "x",
+    name: str = "all",
+    window: tuple[int, int] | None = None,
+    group: str | None = None,
+    other_groups: int = 0,
+    distribution: list[float] | None = None,
+    **answer: Any,
+) -> SolvedEstimate:
+    shares = None if distribution is None else np.array(distribution)
+    known: dict[str, Any] = {"estimator": "em", "services": ("a",), "reports": 1, "users": 1, **answer}
+    found = Estimate(**known, distribution=shares)
+    return SolvedEstimate(attribute, name, window, group, other_groups, 0, "on_time", True, found)
 
 
 def test_errors_of_a_distribution_by_hand() -> None:
     # Buckets of width 2: the truth has shares 1/2, 1/2, 0, 0 and mean 12.
     found = errors_of(
-        record(distribution=[0.25, 0.25, 0.25, 0.25], mean=14.0), STUDY, people([10.5, 11.5, 12.5, 13.5])
+        solved(distribution=[0.25, 0.25, 0.25, 0.25], mean=14.0), STUDY, people([10.5, 11.5, 12.5, 13.5])
     )
     # The distribution functions differ by 1/4, 1/2, 1/4 at the three inner edges, times the width.
     assert found["wasserstein"] == pytest.approx((0.25 + 0.5 + 0.25) * 2)
@@ -72,7 +83,9 @@ def test_errors_of_a_distribution_by_hand() -> None:
 
 
 def test_errors_of_frequencies_stand_beside_the_uniform_guess() -> None:
-    found = errors_of(record(attribute="colour", frequencies=[0.5, 0.2, 0.3]), STUDY, people([0, 0, 0, 1, 2]))
+    found = errors_of(
+        solved(attribute="colour", distribution=[0.5, 0.2, 0.3]), STUDY, people([0, 0, 0, 1, 2])
+    )
     assert found == {
         "mean_absolute_error": pytest.approx((0.1 + 0 + 0.1) / 3),
         "uniform_guess": pytest.approx((0.6 - 1 / 3 + 2 * (1 / 3 - 0.2)) / 3),
@@ -80,7 +93,7 @@ def test_errors_of_frequencies_stand_beside_the_uniform_guess() -> None:
 
 
 def test_an_estimate_of_the_mean_alone_has_one_error() -> None:
-    assert errors_of(record(mean=11.0), STUDY, people([12.0, 13.0])) == {"mean": pytest.approx(-1.5)}
+    assert errors_of(solved(mean=11.0), STUDY, people([12.0, 13.0])) == {"mean": pytest.approx(-1.5)}
 
 
 @pytest.mark.parametrize(
@@ -98,52 +111,52 @@ def test_an_estimate_of_the_mean_alone_has_one_error() -> None:
     ],
 )
 def test_people_are_those_of_the_window_to_the_millisecond(time: int, inside: bool) -> None:
-    window = {"window_start": rfc3339(START), "window_end": rfc3339(START + HOUR)}
-    found = errors_of(record(mean=11.0, **window), STUDY, people([12.0], [time]))
+    found = errors_of(solved(mean=11.0, window=(START, START + HOUR)), STUDY, people([12.0], [time]))
     assert found == ({"mean": pytest.approx(-1.0)} if inside else {})
 
 
 def test_windows_shorter_than_a_second_are_told_apart() -> None:
-    window = {"window_start": rfc3339(START + 250), "window_end": rfc3339(START + 1000)}
+    window = START + 250, START + 1000
     times = [START, START + 249, START + 250, START + 999, START + 1000]
-    found = errors_of(record(mean=0.0, **window), STUDY, people([1.0, 2.0, 12.0, 14.0, 5.0], times))
+    found = errors_of(solved(mean=0.0, window=window), STUDY, people([1.0, 2.0, 12.0, 14.0, 5.0], times))
     assert found == {"mean": pytest.approx(-13.0)}
 
 
 def test_people_are_those_of_the_group() -> None:
     some = people([11.0, 12.0, 13.0], groups=["north", "south", "north"])
-    assert errors_of(record(mean=0.0, group="north"), STUDY, some) == {"mean": pytest.approx(-12.0)}
-    assert errors_of(record(mean=0.0, group="west"), STUDY, some) == {}
+    assert errors_of(solved(mean=0.0, group="north"), STUDY, some) == {"mean": pytest.approx(-12.0)}
+    assert errors_of(solved(mean=0.0, group="west"), STUDY, some) == {}
 
 
 def test_the_estimate_of_reports_without_a_group_is_compared_with_people_without_one() -> None:
     some = people([11.0, 12.0, 17.0], groups=["north", "south", None])
-    assert errors_of(record(mean=0.0, group=None), STUDY, some) == {"mean": pytest.approx(-17.0)}
+    assert errors_of(solved(mean=0.0, group=None), STUDY, some) == {"mean": pytest.approx(-17.0)}
 
 
 def test_the_estimate_of_other_groups_is_not_compared_with_everybody() -> None:
     # An estimate alone does not say which groups the rest are: no error, or that of the right people.
     some = people([11.0, 12.0, 17.0], groups=["north", "south", "west"])
-    assert errors_of(record(mean=0.0, group=None, other_groups=2), STUDY, some) == {}
+    assert errors_of(solved(mean=0.0, group=None, other_groups=2), STUDY, some) == {}
 
 
 def test_people_without_times_or_groups_are_compared_whole() -> None:
-    window = {"window_start": rfc3339(START), "window_end": rfc3339(START + HOUR)}
+    window = START, START + HOUR
     some = people([11.0, 13.0])
-    assert errors_of(record(mean=0.0, group="north", **window), STUDY, some) == {"mean": pytest.approx(-12.0)}
+    assert errors_of(solved(mean=0.0, group="north", window=window), STUDY, some) == {
+        "mean": pytest.approx(-12.0)
+    }
 
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_the_table_shows_every_number_in_full_however_narrow_the_terminal(terminal: bool) -> None:
-    shown = record(
+    shown = solved(
         name="together", estimator="ule", reports=1_234_567, users=765_432, n_iterations=237, mean=50.3062,
-        standard_error=3.01, quantiles={"0.05": 10.169, "0.5": 47.667, "0.95": 97.216},
-        window_start="2026-11-20T10:00:00Z",
+        standard_error=3.01, distribution=[0.5, 0.25, 0.25, 0.0], window=(START, START + HOUR),
     )  # fmt: skip
     errors = {"wasserstein": 2.404, "kolmogorov_smirnov": 0.04577, "jensen_shannon": 0.1222, "mean": -1.058}
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        print_estimates(Console(force_terminal=terminal, width=80), [shown], [errors])
-    numbers = ["1,234,567", "765,432", "237", "50.3062", "10.169", "47.667", "97.216"]
+        print_estimates(Console(force_terminal=terminal, width=80), STUDY, [shown], [errors])
+    numbers = ["1,234,567", "765,432", "237", "50.3062", "10.2", "12", "15.6"]
     for text in [*numbers, "2.404", "0.04577", "0.1222", "-1.058", "2026-11-20T10:00:00Z", "together", "ule"]:
         assert text in out.getvalue()

@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 
 from ldpbeam import tally
+from ldpbeam.estimators import Estimate
 from ldpbeam.pipelines.estimates import write_panes as stage
 from ldpbeam.pipelines.estimates.solve import solve, sort_key
 from ldpbeam.pipelines.estimates.write_panes import PANES, Publish, WritePane, estimate_id, pane_line
 from ldpbeam.pipelines.runs.output import Output
+from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers
@@ -75,7 +77,12 @@ class Writing:
     def write(self, snapshots: Sequence[Snapshot], **pane: Any) -> list[dict[str, Any]]:
         """What is handed on of a pane."""
         own = [replace(snapshot, **pane) for snapshot in snapshots]
-        return [json.loads(text) for text in self.function.process((own[0].attribute, own))]
+        return [self.as_written(solved) for solved in self.function.process((own[0].attribute, own))]
+
+    def as_written(self, solved: SolvedEstimate) -> dict[str, Any]:
+        """The fields that a line of a file has."""
+        fields: dict[str, Any] = json.loads(json.dumps(estimate_fields(self.study, solved, self.run)))
+        return fields
 
     def stop(self, second: float | None, reader: int = 0) -> None:
         """The run is asked to stop, with its watermark at that second."""
@@ -116,7 +123,7 @@ def test_both_files_are_there_before_an_estimate_is_handed_on(writing: Write) ->
     own = writing()
     given = own.function.process(("x", PANE))
     assert own.names == set()
-    first = json.loads(next(iter(given)))
+    first = own.as_written(next(iter(given)))
     assert own.names == {f"statistics/{NAME}.avro", f"estimates/{NAME}.jsonl"}
     assert own.records(f"{NAME}.jsonl")[0] == first
     assert own.snapshots(f"{NAME}.avro") == PANE
@@ -125,10 +132,11 @@ def test_both_files_are_there_before_an_estimate_is_handed_on(writing: Write) ->
 def test_the_records_are_those_of_a_batch_run_with_the_runs_name(writing: Write) -> None:
     own = writing(GROUPED)
     given = own.write(list(reversed(GROUPS)))
-    expected = [record for snapshot in GROUPS for record in solve(GROUPED, snapshot)]
-    expected.sort(key=lambda record: sort_key(GROUPED, record))
+    expected = [solved for snapshot in GROUPS for solved in solve(GROUPED, snapshot)]
+    expected.sort(key=lambda solved: sort_key(GROUPED, solved))
     assert len(given) == 2 * 3
-    assert given == [{**record, "run": "run-1"} for record in expected]
+    assert given == [own.as_written(solved) for solved in expected]
+    assert {record["run"] for record in given} == {"run-1"}
     assert own.records(f"{NAME}.jsonl") == given
 
 
@@ -280,13 +288,14 @@ def test_estimates_are_published_with_their_ids_and_a_bundle_waits_for_them(
     pubsub = pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
     broker = Broker()
     monkeypatch.setattr(pubsub, "PublisherClient", lambda: broker)
-    publish = Publish("projects/p/topics/estimates")
-    publish.setup()
     own = writing()
-    texts = list(own.function.process(("x", PANE)))
+    publish = Publish(own.function.output, "projects/p/topics/estimates")
+    publish.setup()
+    estimates = list(own.function.process(("x", PANE)))
+    texts = (own.output / "estimates" / f"{NAME}.jsonl").read_text().splitlines()
     publish.start_bundle()
-    for text in texts:
-        assert publish.process(text) is None
+    for solved in estimates:
+        assert publish.process(solved) is None
     assert [(topic, data.decode()) for topic, data, _ in broker.told] == [
         ("projects/p/topics/estimates", text) for text in texts
     ]
@@ -301,51 +310,55 @@ def test_estimates_are_published_with_their_ids_and_a_bundle_waits_for_them(
         publish.finish_bundle()
     # The bundle is done again: the same ids, with the same bytes.
     publish.start_bundle()
-    for text in texts:
-        publish.process(text)
+    for solved in estimates:
+        publish.process(solved)
     for answer in broker.answers[len(texts) :]:
         answer.set_result("1")
     publish.finish_bundle()
     assert broker.told[len(texts) :] == broker.told[: len(texts)]
 
 
+def told(name: str, mean: float | None, group: str | None = None) -> SolvedEstimate:
+    return SolvedEstimate.of(
+        replace(PANE[0], group=group), name, Estimate("em", ("maps",), 40, 40, mean=mean)
+    )
+
+
 def line(*snapshots: Snapshot, **pane: Any) -> str:
     own = [replace(snapshot, **pane) for snapshot in snapshots]
-    means = [{"name": "mean", "mean": 4.1234567, "group": None}, {"name": "shares", "group": None}]
-    return pane_line(own, [*means, {"name": "all", "mean": 2.0, "group": None}])
+    return pane_line(own, [told("mean", 4.1234567), told("shares", None), told("all", 2.0)])
 
 
 def test_a_pane_is_told_in_a_line() -> None:
-    span, told = "x 1970-01-01T00:00:00Z to 1970-01-01T00:00:10Z", ": mean 4.12346, all 2"
+    span, means = "x 1970-01-01T00:00:00Z to 1970-01-01T00:00:10Z", ": mean 4.12346, all 2"
     counted = "40 reports of 40 users"
-    assert line(*PANE) == f"{span} on time: {counted}{told}"
-    assert line(*PANE, pane_index=2) == f"{span} on time 2: {counted}{told}"
-    assert line(*PANE, pane_timing="late", pane_index=1) == f"{span} late 1: {counted}{told}"
-    assert line(*PANE, complete=False) == f"{span} on time (incomplete): {counted}{told}"
+    assert line(*PANE) == f"{span} on time: {counted}{means}"
+    assert line(*PANE, pane_index=2) == f"{span} on time 2: {counted}{means}"
+    assert line(*PANE, pane_timing="late", pane_index=1) == f"{span} late 1: {counted}{means}"
+    assert line(*PANE, complete=False) == f"{span} on time (incomplete): {counted}{means}"
     # An early pane is never complete, which its name says.
-    assert line(*PANE, pane_timing="early", complete=False) == f"{span} early: {counted}{told}"
+    assert line(*PANE, pane_timing="early", complete=False) == f"{span} early: {counted}{means}"
     assert pane_line(PANE, []) == f"{span} on time: {counted}"
     large = replace(PANE[0].statistic, reports=1_234_567, users=None)
-    assert line(replace(PANE[0], statistic=large)) == f"{span} on time: 1,234,567 reports{told}"
+    assert line(replace(PANE[0], statistic=large)) == f"{span} on time: 1,234,567 reports{means}"
 
 
 def test_the_line_of_a_pane_adds_up_its_groups_and_leaves_their_means_out() -> None:
-    records = [{"name": "mean", "mean": 1.0, "group": "north"}]
-    assert pane_line(GROUPS, records).endswith(" on time: 90 reports of 90 users")
+    assert pane_line(GROUPS, [told("mean", 1.0, "north")]).endswith(" on time: 90 reports of 90 users")
 
 
 def test_the_line_is_told_when_the_files_are_there(writing: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    own, told = writing(), []
+    own, lines = writing(), []
 
     class Teller(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            told.append((record.getMessage(), own.names))
+            lines.append((record.getMessage(), own.names))
 
     teller = Teller()
     monkeypatch.setattr(PANES, "handlers", [teller])
     monkeypatch.setattr(PANES, "level", logging.INFO)
     PANES.manager._clear_cache()
-    given = own.write(PANE)
-    ((text, names),) = told
+    given = list(own.function.process(("x", PANE)))
+    ((text, names),) = lines
     assert text == pane_line(PANE, given)
     assert names == {f"statistics/{NAME}.avro", f"estimates/{NAME}.jsonl"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,10 +27,18 @@ from ldpbeam import (
     tally,
 )
 from ldpbeam import estimate as solve
+from ldpbeam.domains import KeyValues
+from ldpbeam.mechanisms import PrivKV
 from ldpbeam.schemas.encodings.avro import schema
-from ldpbeam.schemas.outputs.estimates import estimate_record, write_avro, write_json_lines
+from ldpbeam.schemas.outputs.estimates import (
+    SolvedEstimate,
+    estimate_fields,
+    solved_estimate,
+    write_avro,
+    write_json_lines,
+)
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.study import Summary
+from ldpbeam.study import Study, StudyAttribute, Summary
 from ldpbeam.times import milliseconds as milliseconds_of
 from ldpbeam.times import rfc3339
 
@@ -38,8 +47,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 WINDOW = (1_767_225_600_000, 1_767_229_200_500)
 
 
-def wanted(*quantiles: float) -> Summary:
-    return Summary(quantiles)
+def study_of(attribute: Attribute, *quantiles: float) -> Study:
+    described = StudyAttribute({}, {}, Summary(quantiles))
+    return Study("study", {attribute.name: described}, {attribute.name: attribute}, "")
 
 
 def asked(domain: Numeric | Categories, buckets: int = 4) -> Attribute:
@@ -67,21 +77,34 @@ MEAN = Estimate("ivw", ("s",), 10, None, mean=2.5, standard_error=0.125)
 FREQUENCIES = Estimate("inversion", ("s",), 10, 10, distribution=np.array([0.75, 0.5, -0.25]))
 
 
+KEYS = Attribute(
+    "x",
+    KeyValues(("a", "b"), Numeric(0.0, 10.0)),
+    4,
+    (ServiceVersion("s", "", PrivKV(1.0, size=2)),),
+)
+KEY_MEANS = Estimate(
+    "privkv_mle", ("s",), 10, 9, frequencies=np.array([0.75, 0.1]), key_means=np.array([2.5, 7.5])
+)
+
+
 def snapshot(attribute: Attribute, window: tuple[int, int] | None = None, **more: Any) -> Snapshot:
     return Snapshot("x", window, **{"group": None, "other_groups": 0, **more}, statistic=empty(attribute))
 
 
-RECORDS = [
-    estimate_record(
-        "study", "all", NUMBERS, snapshot(NUMBERS, WINDOW, group="north"), DISTRIBUTION, wanted(0.25, 0.5)
+SOLVED = [
+    (
+        study_of(NUMBERS, 0.25, 0.5),
+        SolvedEstimate.of(snapshot(NUMBERS, WINDOW, group="north"), "all", DISTRIBUTION),
     ),
-    estimate_record(
-        "study", "mean", NUMBERS, snapshot(NUMBERS, None, other_groups=3, pane_index=2), MEAN, [0.5]
+    (
+        study_of(NUMBERS, 0.5),
+        SolvedEstimate.of(snapshot(NUMBERS, other_groups=3, pane_index=2), "mean", MEAN),
     ),
-    estimate_record(
-        "study", "colour", COLOURS, snapshot(COLOURS, pane_timing="late"), FREQUENCIES, wanted(0.5)
-    ),
+    (study_of(COLOURS, 0.5), SolvedEstimate.of(snapshot(COLOURS, pane_timing="late"), "colour", FREQUENCIES)),
+    (study_of(KEYS), SolvedEstimate.of(replace(snapshot(KEYS), complete=False), "keys", KEY_MEANS)),
 ]
+RECORDS = [estimate_fields(study, solved) for study, solved in SOLVED]
 
 
 def avro_of(records: list[dict[str, Any]]) -> bytes:
@@ -170,6 +193,35 @@ def test_categories_come_with_their_frequencies_even_negative_ones() -> None:
     assert not {"distribution", "bucket_edges", "quantiles", "mean"} & set(record)
 
 
+def test_keys_come_with_their_frequencies_and_means() -> None:
+    record = RECORDS[3]
+    assert (record["keys"], record["frequencies"]) == (["a", "b"], [0.75, 0.1])
+    assert (record["key_means"], record["complete"]) == ([2.5, 7.5], False)
+    assert not {"categories", "distribution", "mean"} & set(record)
+
+
+def test_the_run_is_named_last_where_it_is_given() -> None:
+    for (study, solved), record in zip(SOLVED, RECORDS, strict=True):
+        named = estimate_fields(study, solved, "run-1")
+        assert list(named.items()) == [*record.items(), ("run", "run-1")]
+
+
+def test_what_a_worker_wrote_is_the_estimate_that_it_made() -> None:
+    for (study, solved), line in zip(SOLVED, lines_of(RECORDS), strict=True):
+        read = solved_estimate(json.loads(line))
+        # Arrays have no equality of their own; of the log-likelihoods the last one is written.
+        for name in ("distribution", "frequencies", "key_means"):
+            np.testing.assert_array_equal(getattr(read.answer, name), getattr(solved.answer, name))
+        assert read.answer.log_likelihoods.tolist() == solved.answer.log_likelihoods[-1:].tolist()
+        arrays: dict[str, Any] = dict.fromkeys(
+            ("distribution", "frequencies", "key_means", "log_likelihoods")
+        )
+        assert replace(read, answer=replace(read.answer, **arrays)) == replace(
+            solved, answer=replace(solved.answer, **arrays)
+        )
+        assert estimate_fields(study, read) == json.loads(line)
+
+
 def test_avro_and_json_carry_the_same_values() -> None:
     defaults = {field["name"]: field.get("default") for field in schema("estimate")["fields"]}
     lines = [json.loads(line) for line in lines_of(RECORDS)]
@@ -193,7 +245,8 @@ def test_the_estimates_that_estimators_give_are_written_in_both_forms() -> None:
         kept = Snapshot("x", WINDOW, None, 0, statistic)
         for name in names:
             answer = solve(name, attribute, statistic)
-            written.append(estimate_record("study", name, attribute, kept, answer, wanted(0.1, 0.9)))
+            solved = SolvedEstimate.of(kept, name, answer)
+            written.append(estimate_fields(study_of(attribute, 0.1, 0.9), solved, "run-1"))
     lines = [json.loads(line) for line in lines_of(written)]
     for record, line, found in zip(written, lines, read_avro(avro_of(written)), strict=True):
         assert line == record
@@ -205,7 +258,7 @@ def test_the_estimates_that_estimators_give_are_written_in_both_forms() -> None:
 
 def test_each_line_is_one_json_object_and_the_same_records_give_the_same_bytes() -> None:
     lines = lines_of(RECORDS)
-    assert len(lines) == 3
+    assert len(lines) == len(RECORDS)
     assert all(line.startswith(b"{") and line.endswith(b"}\n") for line in lines)
     assert lines_of(RECORDS) == lines
     assert avro_of(RECORDS) == avro_of(RECORDS)
