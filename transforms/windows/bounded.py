@@ -1,4 +1,4 @@
-"""The flow of a batch run: a partition's reports are folded when a shuffle has brought them all together."""
+"""The flow of a batch run: a shuffle brings the reports of a partition together, then they are folded."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ldpbeam.windows import EVERYTHING, Span
 
 
 class FoldBatch(beam.PTransform):
-    """Batches of a channel to statistics by window.
+    """Fold batches of a channel into statistics by window.
 
-    Where no report is compared with another, the shuffle is left out. Windows that do not lie inside the span
-    are left out; every report lies in one that does.
+    If no report is compared with another, there is no shuffle. Windows that do not lie inside the span are
+    left out; every report must lie in a window that does.
 
     Gives (:class:`WindowKey`, statistics of its groups), and counts.
     """
@@ -35,24 +35,27 @@ class FoldBatch(beam.PTransform):
         self.partitions = partitions
 
     def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
-        """Cut by window and partition, shuffle, fold."""
+        """Cut by window and partition, bring the pieces of a key together, and fold them."""
         fold, windows, span = self.fold, self.fold.study.windows, self.fold.span
         if not fold.compares:
+            # pieces : (PieceKey, RecordBatch)
             pieces, _ = reports | "CutByStep" >> Cut(windows, 1, together, span=span)
             folding = beam.ParDo(FoldEach(fold))
         else:
             cut = Cut(windows, self.partitions, within_size, span=span)
-            # (PieceKey, RecordBatch), then (PieceKey, RecordBatches)
+            # pieces : (PieceKey, RecordBatch)
             pieces, _ = reports | "CutByWindowAndUser" >> cut
+            # pieces : (PieceKey, Iterable[RecordBatch])
             pieces = pieces | "GroupPartitions" >> beam.GroupByKey()
             folding = beam.ParDo(_FoldPartition(fold))
         typed = folding.with_output_types(tuple[WindowKey, Statistics])
+        # statistics : (WindowKey, Statistics)
         folded = pieces | "JoinUsers" >> typed.with_outputs(COUNTS, main="statistics")
         return folded.statistics, folded[COUNTS]
 
 
 class _FoldPartition(beam.DoFn):
-    """All reports of a partition in a run of windows, folded window by window."""
+    """Folds all reports of a partition in a run of windows, window by window."""
 
     def __init__(self, fold: Fold) -> None:
         self.fold = fold
@@ -67,10 +70,10 @@ class _FoldPartition(beam.DoFn):
 
 
 class Aggregate(beam.PTransform):
-    """Statistics by window, added up, to (attribute, snapshots of one window).
+    """Add up the statistics of each window into (attribute, snapshots of the window).
 
-    Groups are added up under keys of their own, as there may be very many. Then the groups of a window come
-    together, and those beyond the cap are merged.
+    Each group has a key of its own while it is added up, since there may be very many groups. Then the groups
+    of a window are brought together, and those beyond the cap are merged.
     """
 
     def __init__(self, study: Study) -> None:
@@ -78,13 +81,15 @@ class Aggregate(beam.PTransform):
         self.study = study
 
     def expand(self, statistics: beam.PCollection) -> beam.PCollection:
-        """Add up group by group, bring the groups of a window together, cap them."""
+        """Add up by group, bring the groups of a window together, and cap them."""
         return (
             statistics
             | "KeyByGroup" >> beam.FlatMap(_by_group).with_output_types(tuple[WindowGroupKey, Statistics])
             | "Combine" >> beam.CombinePerKey(CombineGroups())
+            # (WindowGroupKey, Statistics)
             | "KeyByWindow" >> beam.Map(_by_window).with_output_types(tuple[WindowKey, Statistics])
             | "GroupsOfWindow" >> beam.GroupByKey()
+            # (WindowKey, Iterable[Statistics])
             | "CapGroups" >> beam.Map(_pane, self.study).with_output_types(tuple[str, list[Snapshot]])
         )
 

@@ -1,4 +1,4 @@
-"""Statistics as bytes, where Beam would pickle them."""
+"""Coders that encode statistics as Avro; by default Beam would pickle them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ldpbeam.transforms.windows.keys import GroupKey
 
 
 class Statistics(dict[GroupKey, Statistic]):
-    """Statistics by attribute and group; a type of its own so that Beam finds its coder."""
+    """Statistics by attribute and group; it is a class of its own so that Beam finds its coder."""
 
 
 #: Partial statistics that are not merged yet.
@@ -22,7 +22,7 @@ Accumulator = list[Statistics]
 
 
 def added_up(parts: Accumulator) -> Statistics:
-    """Partial statistics merged, group by group."""
+    """Merge partial statistics by attribute and group."""
     by_key: dict[GroupKey, list[Statistic]] = {}
     for statistics in parts:
         for key, statistic in statistics.items():
@@ -31,7 +31,7 @@ def added_up(parts: Accumulator) -> Statistics:
 
 
 class StatisticsCoder(beam.coders.Coder):
-    """Statistics by attribute and group, as one Avro datum."""
+    """Encodes statistics by attribute and group as one Avro datum."""
 
     _schema = fastavro.parse_schema(
         {
@@ -49,14 +49,14 @@ class StatisticsCoder(beam.coders.Coder):
     )
 
     def encode(self, value: Statistics) -> bytes:
-        """The datum's bytes."""
+        """The bytes of the datum."""
         stream = io.BytesIO()
         entries = [{**key._asdict(), "statistic": encode_statistic(own)} for key, own in value.items()]
         fastavro.schemaless_writer(stream, self._schema, entries)
         return stream.getvalue()
 
     def decode(self, encoded: bytes) -> Statistics:
-        """The inverse."""
+        """The statistics in the bytes of a datum."""
         entries: Any = fastavro.schemaless_reader(io.BytesIO(encoded), self._schema, None)
         return Statistics(
             {
@@ -66,7 +66,7 @@ class StatisticsCoder(beam.coders.Coder):
         )
 
     def is_deterministic(self) -> bool:
-        """The order of entries is that of arrival."""
+        """False: the order of the entries depends on the order of arrival."""
         return False
 
 
@@ -74,13 +74,13 @@ beam.coders.registry.register_coder(Statistics, StatisticsCoder)
 
 
 class AccumulatorCoder(StatisticsCoder):
-    """Partial statistics, merged, as one Avro datum."""
+    """Encodes an accumulator as one Avro datum, after merging it."""
 
     def encode(self, value: Any) -> bytes:
-        """The datum's bytes."""
+        """The bytes of the datum."""
         return super().encode(added_up(value))
 
     def decode(self, encoded: bytes) -> Any:
-        """The inverse."""
+        """An accumulator with the merged statistics; an empty one if there are none."""
         found = super().decode(encoded)
         return [found] if found else []

@@ -1,17 +1,17 @@
-"""Batches of a channel cut by window and by partition, and gathered again per bundle, in batch and in stream.
+"""Cutting batches of a channel by window and partition, and gathering the pieces of a bundle, for both flows.
 
 A step is the greatest common divisor of the windows' size and period, so all reports of a step fall in the
-same windows. A piece goes to one or several runs of windows that follow each other. How long a run is depends
-on what is done with it:
+same windows. A run is a sequence of consecutive windows. A piece of a batch goes to one or several runs. How
+long the runs are depends on the flow:
 
-- :func:`each_window`: a run for each window, whose state an engine keeps until the window is due.
+- :func:`each_window`: a run for each window, whose state the engine keeps until the window is due.
 - :func:`within_size`: one run for all windows that start within one window size, so that a shuffle copies a
   report twice at most, however often windows overlap.
-- :func:`together`: one run for all windows that hold the reports, where no report is compared with another.
+- :func:`together`: one run for all windows that hold the reports, if no report is compared with another.
 
-Windows are part of the key, never Beam's: of the engines that hold state, Prism drops a window's state at its
-end whatever lateness is allowed, and all drop late elements without a count. In the one global window no
-engine drops anything.
+The windows are part of the key; Beam's own windows are not used. With those, Prism drops a window's state at
+its end whatever lateness is allowed, and every engine drops late elements without counting them. In Beam's
+global window no engine drops anything.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from ldpbeam.transforms.reports.partitions import partition, split_by
 from ldpbeam.transforms.windows.keys import PieceKey, Run
 from ldpbeam.windows import EVERYTHING, FUTURE, Bounds, Span, Windows
 
-#: A bundle hands its pieces on whenever it has gathered this many reports.
+#: Pieces are emitted when a bundle has gathered this many reports, and at its end.
 GATHERED_REPORTS = 2**20
-#: Joins of windows that overlap more often than this would join every report as often.
+#: The most windows that may hold the same report if users are joined, since each of them joins it again.
 MOST_OVERLAP = 60
 
-#: From the windows and those of them that hold some reports, the one that starts last first, to their runs.
+#: A function of the study's windows and of those that hold some reports, latest first; it gives their runs.
 Runs = Callable[[Windows, Sequence[Bounds]], Sequence[Run]]
 
 
@@ -55,7 +55,7 @@ def together(_: Windows, held: Sequence[Bounds]) -> Sequence[Run]:
 
 
 def within_size(windows: Windows, held: Sequence[Bounds]) -> Sequence[Run]:
-    """For each window size of time in which one of the windows starts, the run of all that start there."""
+    """For each block of one window size in which a window starts, the run of all that start in it."""
     size, period = windows.size, windows.period
     blocks = sorted({start // size for start, _ in held})
     return [
@@ -64,15 +64,15 @@ def within_size(windows: Windows, held: Sequence[Bounds]) -> Sequence[Run]:
 
 
 def windows_in(windows: Windows, run: Run) -> list[Bounds]:
-    """The windows of a run, the one that starts first first."""
+    """The windows of a run, [start, end) in epoch milliseconds, earliest first."""
     return [(start, start + windows.size) for start in range(run[0], run[1] + 1, windows.period)]
 
 
 def check_overlap(windows: Windows | None) -> None:
-    """See that windows do not overlap too often for joins.
+    """Check that windows do not overlap too often to join users.
 
     Raises:
-        ValueError: if they do.
+        ValueError: if more than :data:`MOST_OVERLAP` windows may hold the same report.
     """
     if windows is not None and windows.size > MOST_OVERLAP * windows.period:
         raise ValueError(
@@ -82,17 +82,17 @@ def check_overlap(windows: Windows | None) -> None:
 
 
 class Cut(beam.PTransform):
-    """Batches of a channel to (:class:`PieceKey`, batch), and counts of what is too late or too early.
+    """Cut batches of a channel into (:class:`PieceKey`, batch); count reports that are late or out of range.
 
-    Reports are late whose every window closed, with the lateness that is allowed, before the source's
-    watermark when they came. A batch carries that watermark; without one, none of its reports is late.
+    A report is late if the source's watermark had passed the end of all its windows by the allowed lateness
+    when it arrived. A batch carries that watermark; in a batch without one, no report is late.
 
     Args:
-        windows: of the study; None for one over everything.
-        partitions: how many partitions of users there are.
-        runs: which windows come together; see above.
-        column: whose partition is in the key: ``user`` or ``report_id``.
-        span: windows outside are left out.
+        windows: the windows of the study; None for one window over everything.
+        partitions: the number of partitions.
+        runs: gives the runs of the windows that hold a report; see above.
+        column: the column whose partition is in the key: ``user`` or ``report_id``.
+        span: windows that do not lie inside the span are left out.
         clock: whether reports dated a day or more ahead of this machine's clock are out of range.
     """
 
@@ -110,7 +110,8 @@ class Cut(beam.PTransform):
         self.function = Split(windows, partitions, runs, column=column, span=span, clock=clock)
 
     def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
-        """Give pieces, and counts."""
+        """Cut the batches of each bundle; give the pieces, and counts."""
+        # pieces : (PieceKey, RecordBatch)
         split = reports | "Split" >> beam.ParDo(self.function).with_output_types(
             tuple[PieceKey, pa.RecordBatch]
         ).with_outputs(COUNTS, main="pieces")
@@ -118,7 +119,7 @@ class Cut(beam.PTransform):
 
 
 class Split(beam.DoFn):
-    """The function of :class:`Cut`, with its arguments."""
+    """The DoFn of :class:`Cut`, with the same arguments."""
 
     def __init__(
         self,
@@ -139,7 +140,7 @@ class Split(beam.DoFn):
         self._gathered: defaultdict[tuple[PieceKey, int, pa.Schema], list[pa.RecordBatch]]
 
     def start_bundle(self) -> None:
-        """Nothing is gathered yet."""
+        """Start with no gathered pieces."""
         self._clear()
 
     def _clear(self) -> None:
@@ -147,7 +148,7 @@ class Split(beam.DoFn):
         self._reports = 0
 
     def process(self, batch: pa.RecordBatch) -> Iterable[Any]:
-        """Gather the batch's pieces; hand all on when there are many."""
+        """Gather the pieces of a batch; emit all when there are :data:`GATHERED_REPORTS` reports."""
         metadata = dict(batch.schema.metadata)
         watermark = int(metadata.pop(WATERMARK, -(2**62)))
         batch = batch.replace_schema_metadata(metadata)
@@ -167,12 +168,12 @@ class Split(beam.DoFn):
                 yield window.TimestampedValue((key, piece), at)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        """Hand on what is left."""
+        """Emit the pieces that are left."""
         for at, key, piece in self._pieces():
             yield WindowedValue((key, piece), at, [window.GlobalWindow()])
 
     def _by_runs(self, windows: Windows, batch: pa.RecordBatch, watermark: int) -> Iterator[Any]:
-        """Gather the reports of each list of runs; give counts of those that are late."""
+        """Gather the reports that go to the same runs; emit counts of late reports."""
         places: dict[tuple[Run, ...], int] = {}
         late = late_in_windows = 0
         steps, inverse, reports = _distinct(batch.column("event_time").to_numpy() // windows.step)
@@ -203,15 +204,15 @@ class Split(beam.DoFn):
     def _pieces(self) -> Iterator[tuple[Timestamp, PieceKey, pa.RecordBatch]]:
         for (key, _, _), parts in self._gathered.items():
             piece = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
-            # The earliest event time of it: until it is taken up, no window of it can close. Without windows
-            # event times are not looked at, and may be anything.
+            # The timestamp is the earliest event time: it holds the watermark, so that no window of the piece
+            # closes before the piece is processed. Without windows event times are not checked.
             earliest = 0 if self.windows is None else int(piece.column("event_time").to_numpy().min())
             yield Timestamp(micros=1000 * earliest), key, piece
         self._clear()
 
 
 def _distinct(numbers: NDArray[np.int64]) -> tuple[list[int], NDArray[np.int64], list[int]]:
-    """The distinct numbers, each one's place among them, and how often each is there."""
+    """(the distinct numbers, the index of each number among them, how often each occurs)."""
     encoded = pa.array(numbers).dictionary_encode()
     places = encoded.indices.to_numpy()
     return encoded.dictionary.to_pylist(), places, np.bincount(places).tolist()

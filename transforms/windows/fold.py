@@ -1,7 +1,8 @@
-"""The fold: all reports of some users in a window to statistics. Batch and stream differ in when it runs.
+"""The fold: all reports of a partition of users in a window become statistics, in batch and in stream.
 
-All else in which the two may differ are its arguments. A batch run compares report ids over everything before
-it folds, a stream among the reports of a window. A batch run may leave out windows (``--from``, ``--to``).
+Batch and stream differ in when the fold runs, and in its arguments. A batch run compares the report ids of
+all reports before it folds; a stream compares those in the same window. A batch run may leave out windows
+(``--from``, ``--to``).
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ from ldpbeam.windows import EVERYTHING, Bounds, Span, Windows, counted_until
 
 
 class Folded(NamedTuple):
-    """What the reports of one partition and window come to.
+    """The result of the fold for one partition and window.
+
+    A report lies in several sliding windows, but one of them counts it.
 
     Attributes:
-        statistics: by attribute and group.
-        used: the reports that are kept and counted in this window.
-        duplicates: those counted in this window that are dropped.
-        in_window: the reports that are kept, wherever they are counted.
+        statistics: the statistics by attribute and group.
+        used: how many reports are kept and counted in this window.
+        duplicates: how many reports counted in this window are dropped as duplicates.
+        in_window: how many reports are kept, whichever window counts them.
     """
 
     statistics: Statistics
@@ -47,8 +50,8 @@ class Fold:
     """How reports become statistics.
 
     Attributes:
-        study: what is estimated.
-        span: the windows that lie outside are left out.
+        study: the study that is estimated.
+        span: windows that do not lie inside the span are left out.
         report_ids: whether report ids are compared here, among the reports of one partition and window.
     """
 
@@ -58,23 +61,23 @@ class Fold:
 
     @property
     def compares(self) -> bool:
-        """Whether reports are compared with each other, so that all of a window must be there."""
+        """Whether reports are compared with each other, so that the fold needs all reports of a window."""
         return self.study.group_users or self.report_ids
 
     def fold(
         self, key: PieceKey, batches: Sequence[pa.RecordBatch]
     ) -> Iterator[tuple[Bounds | None, Folded]]:
-        """What the reports of a key come to, in each window of its run that holds any.
+        """Fold the reports of a key: (window, result) for each window of its run that holds a report.
 
         Args:
             key: an attribute, a partition of its users, and a run of windows.
-            batches: their reports in any order. Where reports are compared, all that lie in a window of the
-                run; where they are not, any that lie in all windows of the run.
+            batches: their reports in any order. If reports are compared, all that lie in a window of the run;
+                if not, any reports that lie in all windows of the run.
         """
         attribute = self.study.attribute(key.attribute)
         windows = self._windows(key)
         if self.compares:
-            # Where a run is of one window, only reports of it come.
+            # If a run has one window, its key has only reports of that window.
             alone = key.run is None or key.run[0] == key.run[1]
             parts = [(window, batches) for window in windows] if alone else _by_window(windows, batches)
             for window, inside in parts:
@@ -93,7 +96,7 @@ class Fold:
     def fold_window(
         self, attribute: Attribute, batches: Sequence[pa.RecordBatch], window: Bounds | None
     ) -> Folded:
-        """What all reports of some users in one window come to."""
+        """Fold all reports of a partition of users in one window, and no others."""
         here = counted(self.study.windows, batches, window, self.span)
         if self.report_ids:
             batches, _ = without_repeats(attribute, batches)
@@ -113,7 +116,7 @@ class Fold:
         return [window for window in windows_in(self.study.windows, key.run) if self.span.holds(window)]
 
     def told(self, window: Bounds | None, folded: Folded) -> Iterator[Any]:
-        """What a DoFn emits: (:class:`WindowKey`, statistics of its groups), and counts."""
+        """The outputs of a DoFn: (:class:`WindowKey`, statistics of its groups), and counts."""
         yield from by_window(folded.statistics, window)
         if folded.used:
             yield count(USED, folded.used)
@@ -129,19 +132,19 @@ def counted(
     window: Bounds | None,
     span: Span = EVERYTHING,
 ) -> int:
-    """How many reports of a window are counted in it, and not in a later one."""
+    """How many of the reports of a window are counted in it, and not in a later window."""
     until = counted_until(windows, window, span)
     return sum(int((batch.column("event_time").to_numpy() < until).sum()) for batch in batches)
 
 
 class FoldEach(beam.DoFn):
-    """Every piece by itself, as soon as it is there: no report is compared with another."""
+    """Folds every piece by itself, for studies that compare no report with another."""
 
     def __init__(self, fold: Fold) -> None:
         self.fold = fold
 
     def process(self, element: tuple[PieceKey, pa.RecordBatch]) -> Iterable[Any]:
-        """What the piece comes to in each of its windows."""
+        """Emit the statistics of a piece for each window of its run, and counts."""
         key, batch = element
         for window, folded in self.fold.fold(key, [batch]):
             yield from self.fold.told(window, folded)
@@ -150,7 +153,7 @@ class FoldEach(beam.DoFn):
 def _by_window(
     windows: Sequence[Bounds | None], batches: Sequence[pa.RecordBatch]
 ) -> Iterator[tuple[Bounds | None, Sequence[pa.RecordBatch]]]:
-    """Each window that holds any of some reports, and those."""
+    """(window, the reports in it) for each window that holds a report."""
     ordered = [_by_time(batch) for batch in batches]
     for window in windows:
         inside = []
@@ -163,7 +166,7 @@ def _by_window(
 
 
 def _by_time(batch: pa.RecordBatch) -> tuple[Any, pa.RecordBatch]:
-    """A batch by ascending event time, and those times."""
+    """(event times in ascending order, the batch in that order)."""
     times = batch.column("event_time").to_numpy()
     order = np.argsort(times, kind="stable")
     return times[order], batch.take(pa.array(order))

@@ -1,4 +1,4 @@
-"""Rows of users to statistics, and statistics added up group by group: the same in batch and stream."""
+"""Rows of users become statistics, and statistics are added up by group: the same in batch and stream."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ldpbeam.transforms.windows.coders import Accumulator, AccumulatorCoder, Sta
 from ldpbeam.transforms.windows.keys import GroupKey, WindowKey
 from ldpbeam.windows import Bounds
 
-#: Partial statistics are kept side by side until this many are merged at once.
+#: An accumulator holds fewer partial statistics than this; they are merged together.
 SIDE_BY_SIDE = 16
 
 
 class CombineGroups(beam.CombineFn):
-    """Statistics by attribute and group, added up group by group.
+    """Adds up statistics by attribute and group.
 
-    Adding is exact integer addition, so the result does not depend on how reports were cut, ordered or
+    The addition is exact, in integers, so the result does not depend on how reports were cut, ordered or
     merged.
     """
 
@@ -32,12 +32,12 @@ class CombineGroups(beam.CombineFn):
         return []
 
     def add_input(self, accumulator: Accumulator, statistics: Statistics) -> Accumulator:
-        """Add what each group gained; merge when there are many."""
+        """Append the statistics, and merge when there are :data:`SIDE_BY_SIDE`."""
         accumulator.append(statistics)
         return self.compact(accumulator) if len(accumulator) >= SIDE_BY_SIDE else accumulator
 
     def merge_accumulators(self, accumulators: Iterable[Accumulator]) -> Accumulator:
-        """All partial statistics, merged; never more than a few at a time, as there may be thousands."""
+        """Merge all partial statistics, a few at a time, since there may be thousands of them."""
         merged: Accumulator = []
         for parts in accumulators:
             merged += parts
@@ -46,20 +46,20 @@ class CombineGroups(beam.CombineFn):
         return self.compact(merged)
 
     def compact(self, accumulator: Accumulator) -> Accumulator:
-        """At most one statistic a group."""
+        """Merge the accumulator, so that it holds at most one statistic per group."""
         return [added_up(accumulator)] if accumulator else []
 
     def extract_output(self, accumulator: Accumulator) -> Statistics:
-        """All groups; one that lost all its reports is there with none."""
+        """The statistics of all groups; a group that lost all its reports has a statistic of 0 reports."""
         return added_up(accumulator)
 
     def get_accumulator_coder(self) -> beam.coders.Coder:
-        """Avro, where Beam would pickle."""
+        """A coder to Avro; by default Beam would pickle."""
         return AccumulatorCoder()
 
 
 def tallied(study: Study, attribute: Attribute, rows: Iterable[UserReports]) -> Statistics:
-    """The statistics of some rows of users, a vector's by coordinate."""
+    """Count rows of users into statistics by attribute and group; a vector's by coordinate."""
     parts = [part for users in rows for part in by_coordinate(attribute, users)]
     return added_up(
         [Statistics({GroupKey(part.attribute, part.group): _tally(study, part)}) for part in parts]
@@ -71,7 +71,7 @@ def _tally(study: Study, users: UserReports) -> Statistic:
 
 
 def gains(study: Study, after: Statistics, before: Statistics) -> Statistics:
-    """What each statistic gained and lost, where it did."""
+    """``after`` minus ``before`` by attribute and group; groups that did not change are left out."""
     found = Statistics()
     for key in {**before, **after}:
         nothing = empty(study.attribute(key.attribute))
@@ -82,7 +82,7 @@ def gains(study: Study, after: Statistics, before: Statistics) -> Statistics:
 
 
 def by_window(statistics: Statistics, window: Bounds | None) -> Iterator[tuple[WindowKey, Statistics]]:
-    """The statistics of each attribute's groups; a vector has an attribute for each coordinate."""
+    """(key of an attribute's window, its statistics); each coordinate of a vector is an attribute here."""
     by_attribute: dict[str, Statistics] = {}
     for key, statistic in statistics.items():
         by_attribute.setdefault(key.attribute, Statistics())[key] = statistic
@@ -91,14 +91,14 @@ def by_window(statistics: Statistics, window: Bounds | None) -> Iterator[tuple[W
 
 
 def snapshots(study: Study, key: WindowKey, statistics: Statistics) -> list[Snapshot]:
-    """The snapshots of a window, as many as the study wants of its groups."""
+    """The snapshots of a window: of the study's ``groups.at_most`` largest groups, and of the rest merged."""
     return capped(key, statistics, study.groups.at_most if study.groups else 1)
 
 
 def capped(key: WindowKey, statistics: Statistics, limit: int) -> list[Snapshot]:
-    """A snapshot each for the groups with the most reports, by name, and one for all the rest.
+    """One snapshot for each of the ``limit`` groups with the most reports, by name, and one for all others.
 
-    Reports without a group come under the group None, and count as one of the limit.
+    Reports without a group form the group None, which counts towards the limit.
     """
     groups = [(group, statistic) for (_, group), statistic in statistics.items()]
     ranked = sorted(groups, key=lambda entry: (-entry[1].reports, entry[0] is not None, entry[0] or ""))

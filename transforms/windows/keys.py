@@ -1,4 +1,4 @@
-"""The keys by which reports are folded and statistics are added up: named tuples, each with its coder."""
+"""The keys under which reports are folded and statistics are added up: named tuples, each with a coder."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from apache_beam.coders import NullableCoder, StrUtf8Coder, TupleCoder, VarIntCo
 
 from ldpbeam.windows import Bounds
 
-#: Windows that follow each other: the starts of the first and of the last.
+#: Consecutive windows: the starts of the first and of the last, in epoch milliseconds.
 Run = tuple[int, int]
 
 
 class PieceKey(NamedTuple):
-    """Whose reports are folded together, and in which windows.
+    """The key of reports that are folded together.
 
     Attributes:
         attribute: the attribute's name.
-        partition: a partition of its users, or of its report ids.
-        run: the windows; None for the one over everything.
+        partition: the partition of the users, or of the report ids.
+        run: the windows; None for the one window over everything.
     """
 
     attribute: str
@@ -60,7 +60,7 @@ _FIELDS: dict[type, TupleCoder] = {
 
 
 class KeyCoder(beam.coders.Coder):
-    """A key as its fields, one after the other. No value is taken for another: None is no text."""
+    """Encodes a key as its fields, one after the other; None and the empty text have different bytes."""
 
     def __init__(self, kind: Any) -> None:
         self.kind = kind
@@ -68,24 +68,24 @@ class KeyCoder(beam.coders.Coder):
 
     @classmethod
     def from_type_hint(cls, typehint: Any, _: Any) -> KeyCoder:
-        """The coder of one kind of key."""
+        """The coder of a class of keys; Beam calls this."""
         return cls(typehint)
 
     def encode(self, value: Any) -> bytes:
-        """The bytes of all fields."""
+        """The bytes of the fields."""
         encoded: bytes = self.fields.encode(value)
         return encoded
 
     def decode(self, encoded: bytes) -> Any:
-        """The inverse."""
+        """The key in these bytes."""
         return self.kind(*self.fields.decode(encoded))
 
     def is_deterministic(self) -> bool:
-        """Equal keys have equal bytes."""
+        """True: equal keys have equal bytes."""
         return True
 
     def to_type_hint(self) -> Any:
-        """The kind of key."""
+        """The class of the keys."""
         return self.kind
 
     def __eq__(self, other: object) -> bool:

@@ -1,8 +1,8 @@
-"""What a stream says of a window: early panes, one on time, and one after each change that came late.
+"""The panes of a window in a stream: early ones, one on time, and a late one after each late change.
 
-A pane replaces those before it: it holds all that is known of the window, never an increment. The
-accumulator is the same statistic a batch run has, and the gains that reach it are exact integers, so the
-last pane of a window equals the batch run over the same reports, bit for bit.
+A pane replaces the panes before it: it holds the statistics of all reports so far, never an increment. The
+accumulator is the statistic of a batch run, and the gains added to it are exact integers. So the last pane of
+a window equals a batch run over the same reports, bit for bit.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ EARLY, ON_TIME, LATE = "early", "on_time", "late"
 
 
 class Panes(beam.PTransform):
-    """(:class:`WindowKey`, gained statistics) to (attribute, snapshots of one pane)."""
+    """Add up (:class:`WindowKey`, gains) and emit (attribute, snapshots of one pane)."""
 
     def __init__(self, study: Study) -> None:
         super().__init__()
         self.study = study
 
     def expand(self, gains: beam.PCollection) -> beam.PCollection:
-        """Wire the stage."""
+        """Keep the statistics of each window in state, and fire its panes."""
+        # panes : (attribute, list[Snapshot])
         return gains | "FirePanes" >> beam.ParDo(_Window(self.study)).with_input_types(
             tuple[WindowKey, Statistics]
         ).with_output_types(tuple[str, list[Snapshot]])
@@ -49,10 +50,10 @@ class _Fired(NamedTuple):
     """The panes of a window so far.
 
     Attributes:
-        panes: how many.
-        closed: 1 if one was on time.
-        reports: of the last.
-        changed: 1 if something was gained since.
+        panes: how many panes have fired.
+        closed: 1 once the pane on time has fired.
+        reports: how many reports the last pane had.
+        changed: 1 if gains arrived since the last pane.
     """
 
     panes: int = 0
@@ -67,9 +68,10 @@ _FIRED_CODER = beam.coders.TupleCoder([beam.coders.VarIntCoder()] * len(_Fired._
 class _Window(beam.DoFn):
     """The state of one attribute in one window: its statistics so far, and its panes.
 
-    What partitions say when a window ends carries the time of its end, and holds the watermark there; the
-    timer is a millisecond later, so that all of them have spoken. It is one timer for what comes then too: of
-    several that are due, as when the watermark leaps, engines may fire the later ones first.
+    The gains that partitions emit when a window ends have the time of its end, and hold the watermark there.
+    The timer fires a millisecond later, so all these gains have arrived. The same timer serves late changes
+    and the deletion of the state: if several timers are due, as when the watermark leaps, engines may fire
+    the later ones first.
     """
 
     STATISTICS = CombiningValueStateSpec("statistics", AccumulatorCoder(), CombineGroups())
@@ -89,7 +91,7 @@ class _Window(beam.DoFn):
         fired: Any = beam.DoFn.StateParam(FIRED),
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
     ) -> Iterable[tuple[str, list[Snapshot]]]:
-        """Add what was gained; fire an early pane where enough is new."""
+        """Add gains; fire an early pane if there are enough new reports."""
         key, gained = element
         statistics.add(gained)
         due.set(_after(key, 1))
@@ -110,7 +112,7 @@ class _Window(beam.DoFn):
         fired: Any = beam.DoFn.StateParam(FIRED),
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
     ) -> Iterable[tuple[str, list[Snapshot]]]:
-        """The window's end has passed, or something changed after that; in the end nothing can change."""
+        """Fire the pane on time, or a late pane after a change; at last delete the state."""
         forgotten = _after(key, self.remembered)
         if time >= forgotten:
             statistics.clear()

@@ -1,6 +1,7 @@
-"""``--from`` and ``--to``: which windows lie inside, and what becomes of reports that lie in none of those.
+"""``--from`` and ``--to``: reports outside the span of event times are dropped and counted.
 
-A window that is cut gives a wrong estimate of itself, so a study with windows takes whole ones only.
+A part of a window would give a wrong estimate of it, so in a study with windows the span is one of whole
+windows.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from ldpbeam.windows import Span
 
 
 class LeaveOutside(beam.PTransform):
-    """Batches of a channel without the reports outside a span.
+    """Drop the reports outside a span from batches of a channel.
 
-    Outputs: the main one of batches, and counts.
+    Gives batches, and counts of the dropped reports.
     """
 
     def __init__(self, span: Span) -> None:
@@ -26,7 +27,8 @@ class LeaveOutside(beam.PTransform):
         self.span = span
 
     def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
-        """Wire the stage."""
+        """Filter every batch by itself."""
+        # inside : RecordBatch of one channel
         sorted_out = reports | "LeaveOutside" >> beam.ParDo(_LeaveOutside(self.span)).with_outputs(
             COUNTS, main="inside"
         ).with_output_types(pa.RecordBatch)

@@ -1,8 +1,8 @@
-"""The flow of a stream: a partition's reports in a window are state, folded whenever a timer says it is due.
+"""The flow of a stream: the reports of a partition in a window are state, and a timer folds them.
 
-A late report moves its user from one cell of the joint histogram to another, which no sum of increments could
-say. So a partition of a window keeps its reports. Whenever the window is due it folds all of them, as a batch
-run does, and hands on what its statistics gained and lost since the window was due last.
+A late report moves its user from one cell of the joint histogram to another, which no increment of counts can
+express. So the state of a partition and window keeps its reports. Each time the timer fires, all of them are
+folded as in a batch run, and the change of the statistics since the last time is emitted.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from ldpbeam.windows import Bounds
 
 
 class FoldStream(beam.PTransform):
-    """Batches of a channel to what the statistics of windows gained and lost.
+    """Fold batches of a channel into gains: the changes of the statistics of each window.
 
-    Where no report is compared with another, nothing is kept and every batch is a gain.
+    If no report is compared with another, there is no state, and the statistics of every batch are a gain.
 
     Gives (:class:`WindowKey`, gains of its groups), and counts.
     """
@@ -52,9 +52,11 @@ class FoldStream(beam.PTransform):
         self.function = FoldWindow(fold, partitions) if fold.compares else FoldEach(fold)
 
     def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
-        """Cut by window and partition, keep, fold when due."""
+        """Cut by window and partition, keep the pieces in state, and fold them when the timer fires."""
+        # pieces : (PieceKey, RecordBatch)
         pieces, late = reports | "CutByWindow" >> self.cut
         typed = beam.ParDo(self.function).with_input_types(tuple[PieceKey, pa.RecordBatch])
+        # gains : (WindowKey, Statistics)
         folded = pieces | "JoinWindows" >> typed.with_output_types(tuple[WindowKey, Statistics]).with_outputs(
             COUNTS, main="gains"
         )
@@ -62,14 +64,14 @@ class FoldStream(beam.PTransform):
 
 
 class _Progress(NamedTuple):
-    """What a partition of a window has emitted so far.
+    """What the state of a partition and window has emitted so far.
 
     Attributes:
-        waiting: reports since it last emitted anything.
-        used: its reports that are kept, as emitted; likewise the two others.
-        duplicates: see :class:`Folded`.
-        in_window: see :class:`Folded`.
-        closed: 1 when later reports are late.
+        waiting: how many reports arrived since it last emitted.
+        used: ``used`` of the last :class:`Folded` that was emitted.
+        duplicates: ``duplicates`` of the same.
+        in_window: ``in_window`` of the same.
+        closed: 1 once all further reports are late.
     """
 
     waiting: int = 0
@@ -85,9 +87,9 @@ _PROGRESS_CODER = beam.coders.TupleCoder([beam.coders.VarIntCoder()] * len(_Prog
 class FoldWindow(beam.DoFn):
     """The state of one partition of users of one attribute in one window.
 
-    A timer at the window's end says that it is due; set again after that, it fires at once, so what is late
-    is folded a bundle at a time. After the lateness allowed it lets go of the reports. It is one timer, set
-    again each time: of several that are due, as when the watermark leaps, engines may fire the later ones
+    A timer fires at the window's end. If it is set again after that, it fires at once, so late reports are
+    folded bundle by bundle. After the allowed lateness the reports are deleted. There is only one timer, set
+    again each time: if several timers are due, as when the watermark leaps, engines may fire the later ones
     first.
     """
 
@@ -111,7 +113,7 @@ class FoldWindow(beam.DoFn):
         progress: Any = beam.DoFn.StateParam(PROGRESS),
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
     ) -> Iterable[Any]:
-        """Keep a batch, unless it is too late."""
+        """Keep a batch in state and set the timer; if the window is closed, count its reports as late."""
         key, batch = element
         window = self._window(key)
         before = _Progress(*(progress.read() or ()))
@@ -135,7 +137,7 @@ class FoldWindow(beam.DoFn):
         progress: Any = beam.DoFn.StateParam(PROGRESS),
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
     ) -> Iterable[Any]:
-        """Emit at the window's end and later; let go of the reports at its expiry, then of the mark."""
+        """Emit at the window's end and later; at its expiry delete the reports, later the ``closed`` mark."""
         last = self._window(key)[1] + self.windows.allowed_lateness
         expired, forgotten = _timestamp(last + 1), _timestamp(last + self.windows.remembered)
         if time >= forgotten:
@@ -151,12 +153,12 @@ class FoldWindow(beam.DoFn):
         due.set(forgotten)
 
     def _window(self, key: PieceKey) -> Bounds:
-        """The one window of a key's run."""
+        """The window of a key; its run has only one."""
         assert key.run is not None
         return key.run[0], key.run[0] + self.windows.size
 
     def _emit(self, key: PieceKey, reports: Any, emitted: Any, progress: Any) -> Iterator[Any]:
-        """What changed since the reports were folded last."""
+        """Fold the reports, and emit the gains and counts since the last time; nothing if no report came."""
         before = _Progress(*(progress.read() or ()))
         if not before.waiting:
             return
