@@ -1,11 +1,11 @@
 """Channels: mechanisms as probabilities P(report bucket | value bucket).
 
-A channel is a scipy ``LinearOperator`` of shape (report buckets, value buckets) whose columns sum to
-one. A value is uniform inside its bucket, and densities are integrated exactly over both buckets, so
-nothing is evaluated at midpoints only. Each class knows its structure: a product costs O(buckets),
-and :meth:`Channel.dense` computes the same matrix from an independent closed form.
+A channel is a scipy ``LinearOperator`` of shape (report buckets, value buckets) whose columns sum to one. A
+value is uniform inside its bucket, and densities are integrated exactly over both buckets, not evaluated at
+midpoints. Most classes use their structure, so that a product takes time O(buckets). :meth:`Channel.dense`
+computes the same matrix from an independent closed form.
 
-A channel that one mechanism uses stands beside that mechanism.
+A channel that only one mechanism uses is in that mechanism's file.
 """
 
 from ldpbeam.channels.band import BandChannel

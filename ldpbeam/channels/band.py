@@ -8,11 +8,11 @@ from ldpbeam.channels.channel import Channel, Floats
 
 
 class BandChannel(Channel):
-    """A band of one density around a moving centre, another density outside (SW, PM).
+    """A channel with one density in a band around a moving centre, and another one outside (SW, PM).
 
-    The report's density at y given x in [0, 1] is ``inside`` where |y - (offset + slope x)| <=
-    ``half_width`` and ``outside`` elsewhere in [low, high]. A product is four look-ups in the second
-    antiderivative of the vector, so it costs O(report buckets + value buckets).
+    The report's density at y given x in [0, 1] is ``inside`` if |y - (offset + slope x)| <= ``half_width``,
+    and ``outside`` elsewhere in [low, high]. A product uses four look-ups per bucket in the second
+    antiderivative of the vector, so it takes time O(report buckets + value buckets).
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class BandChannel(Channel):
         return product
 
     def dense(self) -> Floats:
-        """Each entry from the area of the band inside its rectangle of (report, centre)."""
+        """The matrix, each entry computed from the band's area in the rectangle of (report, centre)."""
         corners = self.report_edges[:, None] - self.centre_edges[None, :]
 
         def area_below(shift: float) -> Floats:
@@ -64,16 +64,16 @@ class BandChannel(Channel):
 
 
 def _width(edges: Floats) -> float:
-    """The width of equal buckets; the difference of two edges would carry their rounding."""
+    """The width of equal buckets, from the outermost edges: neighbouring edges have rounding errors."""
     return float(edges[-1] - edges[0]) / (len(edges) - 1)
 
 
 def _band_integrals(weights: Floats, source: Floats, target: Floats, half_width: float) -> Floats:
     """Integrals over each target bucket of the source mass within ``half_width``.
 
-    The mass of source bucket k is ``weights[k]``, spread evenly; ``source`` and ``target`` are the
-    edges of equal buckets on one axis. With D the second antiderivative of the mass's density, a
-    target bucket [s, t] gets D(t + h) - D(s + h) - D(t - h) + D(s - h).
+    Source bucket k has the mass ``weights[k]``, distributed uniformly; ``source`` and ``target`` are the
+    edges of equal buckets on one axis. With D the second antiderivative of the mass's density, the integral
+    over a target bucket [s, t] is D(t + h) - D(s + h) - D(t - h) + D(s - h).
     """
     width = _width(source)
     mass = np.concatenate(([0.0], np.cumsum(weights)))

@@ -1,4 +1,4 @@
-"""What a channel is, and the two plain ones: any matrix, and one number on the diagonal."""
+"""The interface of channels, and the two basic ones: any matrix, and a constant plus a diagonal."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class Channel(LinearOperator):
 
     @abstractmethod
     def dense(self) -> Floats:
-        """The whole matrix, from a formula that shares nothing with the products."""
+        """The whole matrix, from a formula that is independent of the products."""
 
     def rows(self, chosen: NDArray[np.int64]) -> Floats:
-        """Some rows of the matrix, shape (chosen, value buckets)."""
+        """The rows with the chosen indexes, shape (chosen, value buckets)."""
         return self.dense()[chosen]
 
 
 class DenseChannel(Channel):
-    """A matrix that has no structure to use, such as normal noise or a wave of any shape."""
+    """A channel that is any matrix, for mechanisms without a structure to use, such as normal noise."""
 
     def __init__(self, matrix: Floats) -> None:
         super().__init__(*matrix.shape)
@@ -47,7 +47,7 @@ class DenseChannel(Channel):
 
 
 class DiagonalChannel(Channel):
-    """A multiple of the identity plus a constant (GRR): ``keep`` on the diagonal, else ``other``."""
+    """A channel with ``keep`` on the diagonal and ``other`` elsewhere (GRR)."""
 
     def __init__(self, size: int, keep: float, other: float) -> None:
         super().__init__(size, size)
@@ -62,7 +62,7 @@ class DiagonalChannel(Channel):
     _rmatvec = _matvec
 
     def dense(self) -> Floats:
-        """The full matrix."""
+        """The matrix: ``keep`` on the diagonal, ``other`` elsewhere."""
         matrix = np.full(self.shape, self.other)
         np.fill_diagonal(matrix, self.keep)
         return matrix

@@ -1,4 +1,4 @@
-"""Channels made of other channels."""
+"""Channels that are composed of other channels."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ldpbeam.channels.channel import Channel, Floats
 
 
 class StackedChannel(Channel):
-    """Reports of several channels one below the other: independent reports of one population.
+    """Several channels with their rows stacked, for independent reports of one population.
 
-    Its columns sum to the number of channels, so EM's weights still sum to one when the counts of
-    all of them are divided by their total.
+    The columns sum to the number of channels. EM divides by the total of all counts, so that its weights
+    still sum to one.
     """
 
     def __init__(self, channels: Sequence[Channel]) -> None:
@@ -32,12 +32,12 @@ class StackedChannel(Channel):
         return total
 
     def dense(self) -> Floats:
-        """The matrices of all channels, stacked."""
+        """The stacked matrices of all channels."""
         return np.vstack([channel.dense() for channel in self.channels])
 
 
 class BinnedChannel(Channel):
-    """A channel of bins, seen from value buckets that are finer (or as fine): each bin is so many of them."""
+    """A channel of bins as a channel of finer value buckets; each bin has equally many of them."""
 
     def __init__(self, channel: Channel, value_buckets: int) -> None:
         super().__init__(channel.shape[0], value_buckets)
@@ -53,14 +53,14 @@ class BinnedChannel(Channel):
         return product
 
     def dense(self) -> Floats:
-        """The bins' matrix, its columns repeated."""
+        """The matrix of bins, each column repeated for the bin's value buckets."""
         return np.repeat(self.channel.dense(), self.per_bin, axis=1)
 
 
 class MixtureChannel(Channel):
-    """A report names which of several channels it came through, drawn with fixed shares.
+    """Several channels, of which each report uses one, drawn with fixed shares, and names it.
 
-    Its rows are those of the channels, one below the other, times their shares; columns sum to one.
+    The rows are the stacked rows of the channels, times the channels' shares; the columns sum to one.
     """
 
     def __init__(self, channels: Sequence[Channel], shares: Sequence[float]) -> None:
@@ -77,5 +77,5 @@ class MixtureChannel(Channel):
         return product
 
     def dense(self) -> Floats:
-        """The stacked matrix, its rows times their shares."""
+        """The stacked matrices, each row times its channel's share."""
         return self.shares[:, None] * self.stacked.dense()

@@ -23,21 +23,21 @@ from ldpbeam.mechanisms.ranges.hierarchy import (
     parents,
 )
 
-#: Each step goes this much further than ADMM's own; 1.5 to 1.8 is what its authors advise.
+#: The factor of over-relaxation; ADMM's authors advise 1.5 to 1.8.
 RELAXATION = 1.7
-#: The distance from the optimum costs a product, so it is looked at after so many iterations.
+#: The distance from the optimum costs a product, so it is computed once in this many iterations.
 CHECK_EVERY = 10
 
 
 @dataclass(frozen=True)
 class Nearest:
-    """Where ADMM ended.
+    """The result of ADMM.
 
     Attributes:
-        leaves: the leaves' shares, a distribution; shape (leaves,).
-        distance: they are at most this far from the optimum (Euclidean).
-        n_iterations: how many there were.
-        converged: whether the distance fell to the tolerance before the iterations ran out.
+        leaves: the leaves' shares, a distribution, shape (leaves,).
+        distance: an upper bound on their Euclidean distance from the optimum.
+        n_iterations: the number of iterations.
+        converged: whether the distance reached the tolerance within the maximal number of iterations.
     """
 
     leaves: Floats
@@ -47,14 +47,14 @@ class Nearest:
 
 
 def _scaled(leaves: Floats, factors: Floats, branching: int) -> Floats:
-    """Leaves, their part of each level times that level's factor; what all leaves share drops out.
+    """Leaves whose part of each level is multiplied by that level's factor; their common part is removed.
 
-    The part of level l is even within its nodes and sums to zero within the nodes above.
+    The part of level l is constant within the nodes of level l, and sums to zero within the nodes above.
     """
     sums = [leaves]
     for _ in factors:
         sums.append(parents(sums[-1], branching))
-    # A level's means have its own part and all above: steps of the factors undo that.
+    # A level's means contain its own part and those of all levels above; differences of factors undo that.
     steps = np.diff(factors, prepend=0.0, append=0.0)[::-1]
     result = np.zeros(1)
     for above in range(len(factors), -1, -1):
@@ -75,15 +75,24 @@ def nearest_distribution(
 ) -> Nearest:
     """The distribution over leaves that minimises the sum over levels of w_l ||A_l x - f_l||^2.
 
-    The objective is one constant and, with the part of level l as in :func:`_scaled`, the sum over levels of
-    P_l times the squared part of x less constrained inference's leaves; P_l is B^(h-l) times that level's
-    precision from below. ADMM (Boyd et al., 2011) alternates between x, which minimises that with a total of
-    1 and splits into its parts, and z, the nearest distribution to x plus what they differed by so far. The
-    paper's own splits (its Algorithm 2) have the same optimum, and are slower.
+    Let y be the leaves of constrained inference, and the part of level l be as in :func:`_scaled`. The
+    objective is a constant plus the sum over levels of P_l times the squared norm of the part of x - y, where
+    P_l is B^(h-l) times the level's precision from below. ADMM (Boyd et al., 2011) alternates between x and
+    z. x minimises the objective with a total of 1, separately in each part. z is the nearest distribution to
+    x plus the sum of the differences so far. The paper's own splitting (its Algorithm 2) has the same
+    optimum, and is slower.
 
-    The answer is z, so it is a distribution at every iteration. The objective is strongly convex, so its
-    gradient at z, less what the constraints there can take up, over the smallest P_l bounds the distance.
-    The deepest levels without weight say nothing: their nodes' shares are split evenly.
+    The result is z, so it is a distribution at every iteration. The objective is strongly convex, so the
+    distance is at most the gradient at z, without the part that the active constraints cancel, divided by the
+    smallest P_l. If the deepest levels have no weight, a node's share is divided equally among its leaves.
+
+    Args:
+        shares: the shares of each level's nodes, from the level below the root to the leaves.
+        weights: the precision of each level, shape (levels,).
+        branching: the number of children of a node.
+        penalty: ADMM's penalty, relative to the geometric mean of the least and the largest P_l.
+        tolerance: stop when the distance from the optimum is at most this.
+        max_iterations: stop after this many iterations, not converged.
     """
     own = np.asarray(weights, dtype=np.float64)
     deepest = int(np.flatnonzero(own)[-1]) + 1
@@ -119,19 +128,19 @@ def admm(
     tolerance: AboveZero = 1e-8,
     max_iterations: Iterations = 10_000,
 ) -> Estimate:
-    """HH-ADMM (square-wave paper, section 4.3): least squares over all levels, not negative, of total 1.
+    """HH-ADMM (square-wave paper, section 4.3): non-negative least squares over all levels, with total 1.
 
-    A level is weighted by its precision: its reports over the variance of a node's share. That is maximum
-    likelihood under normal noise, which the paper gives as its reason; it weights all nodes alike (equation
-    2), which is the same where all levels have equal precision. Several services, or versions of one, are
-    averaged level by level, by their precisions.
+    A level's weight is its precision: its reports divided by the variance of a node's share. This is maximum
+    likelihood under normal noise, which is the paper's reason for least squares. The paper weights all nodes
+    equally (equation 2), which is the same if all levels have equal precision. Several services, or versions
+    of one, are averaged level by level, weighted by their precisions.
 
     Args:
         question: what to estimate.
-        penalty: ADMM's, in units of the geometric mean of the objective's smallest and largest curvature. It
-            decides how fast it converges, not where to.
-        tolerance: on the Euclidean distance of the leaves' shares from the optimum.
-        max_iterations: give up here, with a warning.
+        penalty: ADMM's penalty, in units of the geometric mean of the objective's smallest and largest
+            curvature. It changes the speed of convergence, not the result.
+        tolerance: stop when the Euclidean distance of the leaves' shares from the optimum is at most this.
+        max_iterations: stop after this many iterations, with a warning.
     """
     hierarchy = cast(Hierarchy, question.attribute.versions[question.versions[0]].mechanism)
     sums = [np.zeros(oracle.size) for oracle in hierarchy.reporters]
@@ -176,7 +185,11 @@ def admm(
 
 
 def check_hierarchy(attribute: Attribute, services: Sequence[str]) -> None:
-    """Every channel is of one and the same tree."""
+    """Check that every channel is a hierarchy, and that all have the same tree.
+
+    Raises:
+        ValueError: if a channel is not a hierarchy, or the trees differ.
+    """
     trees: dict[tuple[int, int], str] = {}
     for index in attribute.versions_of(services):
         version = attribute.versions[index]

@@ -19,25 +19,26 @@ from ldpbeam.estimators.options import AboveZero, Iterations
 from ldpbeam.estimators.question import Progress, Question
 from ldpbeam.mechanisms import DiscreteSquareWave, GeneralWave, SquareWave
 
-#: A channel of fewer entries is multiplied as a plain matrix: below this, one BLAS call is faster
-#: than the handful of NumPy calls a structured product needs.
+#: A channel of at most this many entries is multiplied as a plain matrix: one BLAS call is then faster than
+#: the several NumPy calls of a structured product.
 DENSE_ENTRIES = 2**17
 
 
-#: An estimate whose every weight is this near to the uniform one, relatively, has hardly left its start.
+#: If all weights differ from the uniform ones by less than this, relatively, EM has hardly left its start.
 NEARLY = 0.05
 
-#: Accelerated EMS with a tolerance up to this one ends within 1e-6 of its fixed point, shares and mean.
+#: With a tolerance of at most this, accelerated EMS ends within 1e-6 of its fixed point, in shares and mean.
 FIXED_POINT_TOLERANCE = 1e-15
 
-#: The least weight of a warm start, in uniform weights: near zero a weight rises slowly, and from zero never.
+#: The least weight of a warm start, relative to the uniform weight: a weight near zero increases slowly, and
+#: a weight of zero never does.
 LEAST_AT_START = 1e-3
 
 
 def products(
     channel: Channel, seen: Integers
 ) -> tuple[Callable[[Floats], Floats], Callable[[Floats], Floats]]:
-    """Weights to the probabilities of the report buckets that were seen, and the transpose."""
+    """Two functions: from weights to the probabilities of the report buckets ``seen``, and its transpose."""
     if channel.shape[0] * channel.shape[1] <= DENSE_ENTRIES:
         matrix = channel.dense()[seen]
         transpose = np.ascontiguousarray(matrix.T)
@@ -67,7 +68,18 @@ def fit_channel(
     progress: Progress | None = None,
     start: Floats | None = None,
 ) -> Fit:
-    """EM or EMS of report counts under a channel, from the uniform distribution or a warm start."""
+    """EM or EMS of report counts under a channel.
+
+    Args:
+        channel: P(report bucket | value bucket).
+        counts: the reports in each report bucket, shape (report buckets,).
+        smoothing: whether to smooth each update (EMS).
+        tolerance: as for :func:`maximise`.
+        max_iterations: as for :func:`maximise`.
+        accelerated: whether to use :func:`accelerate`.
+        progress: called after every iteration.
+        start: the first weights, shape (value buckets,); by default uniform.
+    """
     observed = np.asarray(counts, dtype=np.float64)
     seen = np.flatnonzero(observed)
     buckets = channel.shape[1]
@@ -86,16 +98,17 @@ def fit_channel(
 
 
 def above_zero(shares: Floats) -> Floats:
-    """Shares of a previous estimate as weights to start from: each above zero, of sum 1."""
+    """The shares of a previous estimate as weights to start from: all above zero, with sum 1."""
     weights = np.maximum(shares, LEAST_AT_START / len(shares))
     started: Floats = weights / weights.sum()
     return started
 
 
 def default_tolerance(question: Question, smoothing: bool) -> float:
-    """1e-3 on the gain; for EM of waves alone 1e-3 exp(their least epsilon), as published for SW-EM.
+    """The default tolerance on the gain of the log-likelihood: 1e-3, or more for EM of waves.
 
-    Elsewhere exp(epsilon) would stop EM at its start: at epsilon 10 it is 22 units of likelihood.
+    If all mechanisms are waves, EM's tolerance is 1e-3 exp(least epsilon), as published for SW-EM. For other
+    mechanisms this would stop EM at its start: at epsilon 10 it is 22 units of likelihood.
     """
     mechanisms = [question.attribute.versions[index].mechanism for index in question.versions]
     waves = all(isinstance(m, SquareWave | GeneralWave | DiscreteSquareWave) for m in mechanisms)
@@ -103,7 +116,7 @@ def default_tolerance(question: Question, smoothing: bool) -> float:
 
 
 def convergence_warnings(fit: Fit, tolerance: float) -> tuple[str, ...]:
-    """What to change where the iteration did not meet its tolerance, or met it at once."""
+    """Warnings for an iteration that did not meet its tolerance, or met it almost at the start."""
     uniform = 1.0 / len(fit.weights)
     if fit.converged and np.abs(fit.weights - uniform).max() < NEARLY * uniform:
         return (
@@ -174,16 +187,17 @@ def em(
 ) -> Estimate:
     """The maximum-likelihood distribution of reports, by EM (square-wave paper, Algorithm 1).
 
-    Several services, or versions of one, are stacked as independent reports of one population; for
-    several services that is a composite likelihood, which ``ule`` improves on.
+    Reports to several services, or versions of one, are treated as independent reports of one population. For
+    several services this is a composite likelihood; ``ule`` uses the joint one.
 
     Args:
         question: what to estimate.
-        tolerance: on the gain of the summed log-likelihood; by default 1e-3, and for waves 1e-3
-            exp(epsilon), as published for SW. Early stopping is part of this estimator.
-        max_iterations: give up here, with a warning.
-        accelerated: go on to the fixed point by larger steps (:func:`accelerate`); by default only where the
-            likelihood is composite, as a count of a unary encoding says so little that EM would crawl.
+        tolerance: stop when the gain of the summed log-likelihood is below this; by default 1e-3, and for
+            waves 1e-3 exp(epsilon), as published for SW. Early stopping is part of this estimator.
+        max_iterations: stop after this many iterations, with a warning.
+        accelerated: whether to continue to the fixed point with larger steps (:func:`accelerate`); by default
+            only for composite likelihoods, because a count of a unary encoding has so little information that
+            plain EM would be very slow.
     """
     return _estimate("em", question, False, tolerance, max_iterations, accelerated)
 
@@ -200,30 +214,39 @@ def ems(
 
     Args:
         question: what to estimate.
-        tolerance: on the gain of the summed log-likelihood; by default 1e-3, as published. Accelerated, on
-            the length of an update, as a chi-square distance of all counts: the likelihood also falls there.
-        max_iterations: give up here, with a warning.
+        tolerance: stop when the gain of the summed log-likelihood is below this; by default 1e-3, as
+            published. If accelerated, stop when the length of an update is, as a chi-square distance of all
+            counts, because the likelihood may decrease.
+        max_iterations: stop after this many iterations, with a warning.
         accelerated: as for :func:`em`.
-        start: shares of a previous estimate, shape (value buckets,), to start from instead of the uniform
-            distribution. Only where :func:`ems_is_fixed_point` is the answer the same.
+        start: the shares of a previous estimate, shape (value buckets,), to start from instead of the uniform
+            distribution. The answer is the same only if :func:`ems_is_fixed_point`.
     """
     return _estimate("ems", question, True, tolerance, max_iterations, accelerated, start)
 
 
 def ems_is_fixed_point(options: Mapping[str, Any]) -> bool:
-    """Whether EMS with these options ends at its fixed point, which is one and the same from every start."""
+    """Whether EMS with these options ends at its fixed point, which does not depend on the start."""
     tolerance = options.get("tolerance")
     return bool(options.get("accelerated")) and tolerance is not None and tolerance <= FIXED_POINT_TOLERANCE
 
 
 def check_em(attribute: Attribute, services: Sequence[str]) -> None:
-    """Every channel of one number or category will do."""
+    """Check that the domain is not of keys with values.
+
+    Raises:
+        ValueError: if it is.
+    """
     if isinstance(attribute.domain, KeyValues):
         raise ValueError("for keys with values use key_value, privkv_mle, privkv_em or pckv_em")
 
 
 def check_ems(attribute: Attribute, services: Sequence[str]) -> None:
-    """Smoothing needs an order of the values."""
+    """Check that the domain is numeric, because smoothing needs values with an order.
+
+    Raises:
+        ValueError: if it is not.
+    """
     if not isinstance(attribute.domain, Numeric):
         raise ValueError(
             "smoothing needs a numeric domain: categories have no neighbours; use em, norm_sub or mle"

@@ -1,4 +1,4 @@
-"""What every estimator returns."""
+"""The result of every estimator."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ class Estimate:
     """The answer of one estimator for one attribute, window and group.
 
     Attributes:
-        estimator: its name.
-        services: whose reports it stands on.
-        reports: how many reports those are.
-        users: how many users sent them, None where users were not grouped.
-        distribution: share of each value bucket or category, shape (value buckets,); None where the
+        estimator: the estimator's name.
+        services: the services whose reports were used.
+        reports: the number of reports that were used.
+        users: the number of users who sent them; None if reports are not grouped by user.
+        distribution: the share of each value bucket or category, shape (value buckets,); None if the
             estimator gives a mean only, and for keys with values. Unbiased shares may be negative.
-        frequencies: share of the people who have each key, shape (keys,); they need not sum to one.
-        key_means: mean value of the people who have a key, shape (keys,), in the attribute's unit.
-        mean: of the numeric values, in the attribute's unit.
-        standard_error: of the mean, from the perturbation alone: how far the mean of the people who
-            reported may be; None where it is not known.
-        variance: of the numeric values, in the attribute's unit squared.
-        converged: whether the stopping rule was met; true where there is no iteration.
-        n_iterations: 0 where there is no iteration.
-        log_likelihoods: after each iteration, summed over reports or users.
-        warnings: what a person should change, in plain sentences.
-        details: what else the estimator has to say, by name.
+        frequencies: the share of people who have each key, shape (keys,); the shares need not sum to one.
+        key_means: the mean value of the people who have each key, in the attribute's unit, shape (keys,).
+        mean: the mean of the numeric values, in the attribute's unit.
+        standard_error: the standard error of the mean, in the attribute's unit, from the perturbation alone:
+            relative to the mean of the people who reported. None if it is not known.
+        variance: the variance of the numeric values, in the attribute's unit squared.
+        converged: whether the stopping rule was met; true if the estimator does not iterate.
+        n_iterations: the number of iterations; 0 if the estimator does not iterate.
+        log_likelihoods: the log-likelihood at each iteration, summed over reports or users.
+        warnings: plain sentences that say what the user should change.
+        details: further results of the estimator, by name.
     """
 
     estimator: str

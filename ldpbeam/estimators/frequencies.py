@@ -1,7 +1,7 @@
-"""Frequencies from unbiased shares: inversion, what makes a distribution of it, and a closed-form MLE.
+"""Frequencies from unbiased shares: inversion, corrections that give a distribution, and a closed-form MLE.
 
 The unbiased shares may be of categories, or of the bins and leaves of a numeric range (CFO with binning, HH
-and HaarHRR of the square-wave paper); a bin's share is then spread evenly over its value buckets.
+and HaarHRR of the square-wave paper). A bin's share is then divided equally among its value buckets.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ldpbeam.estimators.options import AboveZero, Share
 from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms import FrequencyMechanism, Haar, Hierarchy, RandomisedResponse, UnaryEncoding
 
-#: From so many leaves on, what makes a distribution of their single shares misleads.
+#: With at least this many leaves, corrections of single leaves' shares are misleading.
 MANY_BINS = 64
-#: Below, a count is no normal one.
+#: A count with a lower expectation is not approximately normal.
 FEW_BY_CHANCE = 10.0
 
 
 def norm_sub(frequencies: ArrayLike) -> Floats:
-    """The nearest distribution: negatives to zero, the rest lowered by one constant, sum 1.
+    """The nearest distribution: negative shares become 0, a constant is subtracted from the others, sum 1.
 
-    Norm-Sub (square-wave paper, section 4.1; mixture-reduction paper, appendix E) iterates; its end
-    is the Euclidean projection on the simplex, computed here by sorting.
+    Norm-Sub (square-wave paper, section 4.1; mixture-reduction paper, appendix E) iterates. Its limit is the
+    Euclidean projection on the simplex, which this function computes by sorting.
     """
     values = np.asarray(frequencies, dtype=np.float64)
     descending = np.sort(values)[::-1]
@@ -42,37 +42,43 @@ def norm_sub(frequencies: ArrayLike) -> Floats:
 
 
 def norm_cut(frequencies: ArrayLike) -> Floats:
-    """Negatives to zero, then the smallest to zero until the others' sum is at most 1.
+    """Negative shares become 0, then the smallest ones, until the sum of the others is at most 1.
 
-    Wang et al., NDSS 2020 (Norm-Cut). The sum stays below one where the positive shares are, and the largest
-    share stays even where it alone is above one.
+    This is Norm-Cut (Wang et al., NDSS 2020). If the sum of the positive shares is below 1, it is not
+    changed. The largest share is kept even if it alone is above 1.
     """
     values = np.maximum(np.asarray(frequencies, dtype=np.float64), 0.0)
     order = np.argsort(-values, kind="stable")
     within = np.cumsum(values[order]) <= 1.0 + 1e-12
-    # The largest stays in any case: cutting it too would leave nothing.
+    # The largest share is always kept: without it no share would be left.
     within[0] = True
     values[order[~within]] = 0.0
     return values
 
 
 def norm_mul(frequencies: ArrayLike) -> Floats:
-    """Negatives to zero, the rest multiplied by one constant, sum 1 (Wang et al., NDSS 2020, Norm-Mul)."""
+    """Negative shares become 0, the others are scaled to sum 1 (Norm-Mul; Wang et al., NDSS 2020).
+
+    At least one share must be above zero.
+    """
     values = np.maximum(np.asarray(frequencies, dtype=np.float64), 0.0)
     scaled: Floats = values / values.sum()
     return scaled
 
 
 def maximum_likelihood(histogram: ArrayLike, channel: DiagonalChannel) -> Floats:
-    """The exact maximum-likelihood frequencies of a diagonal channel such as GRR's, by sorting and filling.
+    """The exact maximum-likelihood frequencies of a diagonal channel such as GRR's, by sorting.
 
-    With g = q + (p - q) f the likelihood's stationary point is g = C / mu on the categories whose f
-    is above zero and g = q on the others, where mu makes g sum to one; the largest counts are the
-    ones above zero.
+    Let g = q + (p - q) f. At the likelihood's maximum, g = C / mu for the categories with f above zero, and
+    g = q for the others, where mu makes g sum to one. The categories with f above zero have the largest
+    counts.
 
     Args:
-        histogram: counts, shape (size,), of sum above zero.
-        channel: with p on its diagonal and q elsewhere.
+        histogram: counts, shape (size,), with sum above zero.
+        channel: the channel, with p on its diagonal and q elsewhere.
+
+    Returns:
+        The frequencies, shape (size,), with sum 1.
     """
     counts = np.asarray(histogram, dtype=np.float64)
     keep, other = channel.keep, channel.other
@@ -86,7 +92,7 @@ def maximum_likelihood(histogram: ArrayLike, channel: DiagonalChannel) -> Floats
 
 
 def spread_evenly(shares: Floats, buckets: int) -> Floats:
-    """Shares of bins as those of finer value buckets, shape (buckets,)."""
+    """The shares of value buckets, shape (buckets,): each bin's share divided equally among its buckets."""
     per_bin = buckets // len(shares)
     return np.repeat(shares / per_bin, per_bin)
 
@@ -94,8 +100,9 @@ def spread_evenly(shares: Floats, buckets: int) -> Floats:
 def unbiased_shares(question: Question) -> tuple[Floats, float]:
     """Unbiased shares of the value buckets, and the variance of the share of a rare category or bin.
 
-    Services, and versions of one, are weighted by the inverse of their variance: of the perturbation, and as
-    far as they asked different people also of a share among so many, (1 - 1/bins)/bins on average.
+    Services and their versions are weighted by the inverse of their variance. It is the variance of the
+    perturbation, plus ``question.apart`` times the average sampling variance of a share,
+    (1 - 1/bins)/bins.
     """
     buckets, apart = question.attribute.value_buckets, question.apart
     total, weight, noise = np.zeros(buckets), 0.0, 0.0
@@ -112,7 +119,7 @@ def unbiased_shares(question: Question) -> tuple[Floats, float]:
 
 
 def leaf_warnings(question: Question) -> tuple[str, ...]:
-    """What to use of a tree's many leaves: repaired one by one, their noise is a bias of the whole."""
+    """A warning for trees with many leaves: a correction of each noisy leaf gives a bias of all."""
     mechanisms = [question.attribute.versions[index].mechanism for index in question.versions]
     if any(isinstance(m, Hierarchy | Haar) and m.bins >= MANY_BINS for m in mechanisms):
         return ("single leaves' shares are mostly noise, and repairing each biases all: use admm or ems",)
@@ -120,21 +127,22 @@ def leaf_warnings(question: Question) -> tuple[str, ...]:
 
 
 def inversion(question: Question) -> Estimate:
-    """Unbiased shares, such as (C/n - q)/(p - q) of GRR; they may be negative.
+    """Unbiased shares, such as (C/n - q)/(p - q) for GRR; they may be negative.
 
-    For a hierarchy they are HH with constrained inference, for ``haar`` HaarHRR (square-wave paper, 4.2).
+    For ``hierarchy`` this is HH with constrained inference, for ``haar`` HaarHRR (square-wave paper, section
+    4.2).
     """
     return question.answer_distribution("inversion", unbiased_shares(question)[0])
 
 
 def norm_sub_estimate(question: Question) -> Estimate:
-    """Norm-Sub of the unbiased shares; with ``binned``, CFO with binning (square-wave paper, 4.1)."""
+    """Norm-Sub of the unbiased shares; for ``binned``, CFO with binning (square-wave paper, section 4.1)."""
     repaired = norm_sub(unbiased_shares(question)[0])
     return question.answer_distribution("norm_sub", repaired, warnings=leaf_warnings(question))
 
 
 def norm_cut_estimate(question: Question) -> Estimate:
-    """Norm-Cut of the unbiased shares; of bins, a bin as a whole."""
+    """Norm-Cut of the unbiased shares; a bin is kept or cut as a whole."""
     shares, _ = unbiased_shares(question)
     mechanisms = [question.attribute.versions[index].mechanism for index in question.versions]
     bins = max(cast(FrequencyMechanism, mechanism).bins for mechanism in mechanisms)
@@ -144,7 +152,7 @@ def norm_cut_estimate(question: Question) -> Estimate:
 
 
 def norm_mul_estimate(question: Question) -> Estimate:
-    """Norm-Mul of the unbiased shares; uniform where none is above zero."""
+    """Norm-Mul of the unbiased shares; uniform, with a warning, if no share is above zero."""
     shares = unbiased_shares(question)[0]
     if shares.max() <= 0.0:
         uniform = np.full(len(shares), 1.0 / len(shares))
@@ -153,10 +161,10 @@ def norm_mul_estimate(question: Question) -> Estimate:
 
 
 def _above(question: Question, name: str, deviations: float, note: str) -> Estimate:
-    """Shares at least so many standard deviations of a rare category's share; the others zero."""
+    """Shares of at least ``deviations`` standard deviations of a rare category's share; 0 for the others."""
     shares, variance = unbiased_shares(question)
     bins = cast(FrequencyMechanism, question.attribute.versions[question.versions[0]].mechanism).bins
-    # A bin's share was spread over its buckets, and so is its threshold.
+    # A bin's share was divided among its value buckets, and so is the threshold.
     threshold = deviations * np.sqrt(variance) * bins / len(shares)
     kept = np.where(shares >= threshold, shares, 0.0)
     warnings = leaf_warnings(question) + _few_by_chance(question)
@@ -166,7 +174,7 @@ def _above(question: Question, name: str, deviations: float, note: str) -> Estim
 
 
 def _few_by_chance(question: Question) -> tuple[str, ...]:
-    """A warning where a category nobody has is reported so rarely that its share is far from normal."""
+    """A warning if a category that nobody has is reported so rarely that its share is far from normal."""
     for index in question.versions:
         mechanism = question.attribute.versions[index].mechanism
         if isinstance(mechanism, RandomisedResponse):
@@ -180,28 +188,28 @@ def _few_by_chance(question: Question) -> tuple[str, ...]:
 
 
 def base_cut(question: Question, *, deviations: AboveZero = 2.0) -> Estimate:
-    """Base-Cut: shares below two standard deviations to zero (mixture-reduction paper, section V-A).
+    """Base-Cut: shares below two standard deviations become 0 (mixture-reduction paper, section V-A).
 
-    Appendix E there describes Norm-Cut under this name.
-
-    The others stay as they are, unbiased: the sum is not one.
+    The other shares are not changed, so the sum is not one. Appendix E of the paper describes Norm-Cut under
+    this name.
 
     Args:
         question: what to estimate.
-        deviations: how many standard deviations of a rare category's share.
+        deviations: the threshold, in standard deviations of a rare category's share.
     """
     return _above(question, "base_cut", deviations, "lower deviations, or collect more reports")
 
 
 def threshold(question: Question, *, significance: Share = 0.05) -> Estimate:
-    """The significance threshold: shares that are not significantly above zero, to zero.
+    """The significance threshold: shares that are not significantly above zero become 0.
 
-    A share stays where a category that nobody has would reach it with probability ``significance`` in *any*
-    of the categories (Bonferroni; RAPPOR, CCS 2014, section 4; Wang et al., USENIX Security 2017, section 5).
+    If nobody had any of the categories, the probability that *any* of them reaches the threshold would be
+    about ``significance`` (Bonferroni; RAPPOR, CCS 2014, section 4; Wang et al., USENIX Security 2017,
+    section 5).
 
     Args:
         question: what to estimate.
-        significance: the chance that any category nobody has is kept, about.
+        significance: about the probability that any category that nobody has is kept.
     """
     bins = cast(FrequencyMechanism, question.attribute.versions[question.versions[0]].mechanism).bins
     deviations = float(norm.isf(min(significance / bins, 0.5)))
@@ -209,9 +217,10 @@ def threshold(question: Question, *, significance: Share = 0.05) -> Estimate:
 
 
 def mle(question: Question) -> Estimate:
-    """Maximum-likelihood frequencies in closed form: exact for GRR; for unary encodings, of their set bits.
+    """Maximum-likelihood frequencies in closed form, for GRR and for unary encodings.
 
-    What a random set bit of a report says has the form of GRR; that likelihood is a composite one.
+    They are exact for GRR. For unary encodings the likelihood is a composite one, that of a random set bit of
+    a report, whose channel has the form of GRR's.
     """
     (index,) = question.versions
     mechanism = question.attribute.versions[index].mechanism
@@ -230,7 +239,11 @@ def mle(question: Question) -> Estimate:
 
 
 def check_frequencies(attribute: Attribute, services: Sequence[str]) -> None:
-    """Every channel gives unbiased shares."""
+    """Check that every channel gives unbiased shares.
+
+    Raises:
+        ValueError: if a channel does not.
+    """
     for index in attribute.versions_of(services):
         version = attribute.versions[index]
         if not isinstance(version.mechanism, FrequencyMechanism):
@@ -241,7 +254,11 @@ def check_frequencies(attribute: Attribute, services: Sequence[str]) -> None:
 
 
 def check_bins(attribute: Attribute, services: Sequence[str]) -> None:
-    """Thresholds are of bins of one size."""
+    """Check that every channel gives unbiased shares of equally many bins.
+
+    Raises:
+        ValueError: if a channel gives no unbiased shares, or the numbers of bins differ.
+    """
     check_frequencies(attribute, services)
     found = {
         cast(FrequencyMechanism, attribute.versions[i].mechanism).bins
@@ -254,7 +271,11 @@ def check_bins(attribute: Attribute, services: Sequence[str]) -> None:
 
 
 def check_mle(attribute: Attribute, services: Sequence[str]) -> None:
-    """The closed form is for one diagonal channel."""
+    """Check that there is one channel, of GRR or of a unary encoding, as the closed form needs.
+
+    Raises:
+        ValueError: if there are several channels, or the one has another mechanism.
+    """
     check_frequencies(attribute, services)
     versions = attribute.versions_of(services)
     closed = (RandomisedResponse, UnaryEncoding)

@@ -1,4 +1,4 @@
-"""The EM iteration, plain and in larger steps, for any likelihood that is linear in the weights."""
+"""The EM iteration, plain and accelerated, for any likelihood that is linear in the weights."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from ldpbeam.estimators.question import Progress
 
 @dataclass(frozen=True)
 class Fit:
-    """Where the iteration ended.
+    """The result of the iteration.
 
     Attributes:
-        weights: the distribution, shape (value buckets,), of sum 1.
-        log_likelihoods: before each update, summed over observations; its length is the number of
-            iterations.
-        converged: whether the gain fell below the tolerance before the iterations ran out.
+        weights: the distribution, shape (value buckets,), with sum 1.
+        log_likelihoods: the log-likelihood before each update, summed over observations, shape (iterations,).
+        converged: whether the gain fell below the tolerance within the maximal number of iterations.
     """
 
     weights: Floats
@@ -29,9 +28,9 @@ class Fit:
 
 
 def smooth(weights: Floats) -> Floats:
-    """EMS's smoothing step: (1, 2, 1)/4 inside, (2, 1)/3 at both ends, sum kept at one.
+    """EMS's smoothing step: (1, 2, 1)/4 inside and (2, 1)/3 at both ends, scaled to sum 1.
 
-    Li et al., SIGMOD 2020, section 5.5; widely copied code leaves the last bucket as it is.
+    The source is Li et al., SIGMOD 2020, section 5.5; widely copied code does not smooth the last bucket.
     """
     if len(weights) < 3:
         return weights
@@ -57,15 +56,15 @@ def maximise(
     """Iterate w <- w * backward(counts / forward(w)) / n, smoothed for EMS.
 
     Args:
-        forward: weights to the probability of each kind of observation, shape (kinds,).
-        backward: its transpose.
-        counts: how often each kind was observed, shape (kinds,), every one above zero.
-        start: the first weights, of sum 1.
+        forward: maps weights to the probability of each kind of observation, shape (kinds,).
+        backward: the transpose of ``forward``.
+        counts: the number of observations of each kind, shape (kinds,), all above zero.
+        start: the first weights, shape (value buckets,), with sum 1.
         smoothing: whether each update is smoothed (EMS).
-        tolerance: stop when the summed log-likelihood gains less than this. The *signed* gain: a
-            fall, which EMS can show, stops it too.
-        max_iterations: stop here in any case, unconverged.
-        progress: told of every iteration.
+        tolerance: the iteration stops when the gain of the summed log-likelihood is below this. The gain is
+            *signed*, so a decrease, which is possible with EMS, stops the iteration too.
+        max_iterations: the iteration stops after this many, not converged.
+        progress: called after every iteration.
     """
     total = counts.sum()
     weights = start
@@ -98,13 +97,14 @@ def accelerate(
 ) -> Fit:
     """The fixed point of :func:`maximise`, by SQUAREM (Varadhan and Roland, Scand. J. Stat. 2008, scheme S3).
 
-    Two updates give a direction and its curvature; a longer step along them is kept where it is not less
-    likely than the two updates. For where the fixed point is the estimator: where early stopping is part of
-    it, plain iterations are. It takes the same arguments; an iteration is two updates or three.
+    Two updates give a direction and its curvature. A longer step along them is kept if its result is not less
+    likely than that of the two updates. This function is for estimators that are the fixed point. Estimators
+    of which early stopping is a part need plain iterations. The arguments are those of :func:`maximise`; an
+    iteration is two or three updates.
 
-    Without ``tested`` a longer step is kept whatever its likelihood. EMS does not climb the likelihood: from
-    the uniform start it rises most of the way to the fixed point, from another start it mostly falls, and
-    the test would leave little but plain updates.
+    Without ``tested``, a longer step is kept whatever its likelihood is. EMS does not maximise the
+    likelihood: from the uniform start it increases most of the way to the fixed point, but from another start
+    it mostly decreases, and the test would reject most longer steps.
     """
     total = counts.sum()
     trace: list[float] = []
@@ -125,11 +125,11 @@ def accelerate(
             leap = weights + length * (2.0 * step + length * bend)
             if leap.min() >= 0.0:
                 break
-            # Halfway back to the two plain updates, which length 1 is.
+            # Halve the difference to length 1, which is the two plain updates.
             length = 0.5 * (length + 1.0) if length > 1.01 else 1.0
         weights, twice = second, once
         if length > 1.0:
-            # A weight of zero could never rise again.
+            # A weight of zero could never increase again.
             leap = np.maximum(leap, 1e-3 * second)
             leap /= leap.sum()
             settled, reached = update(leap)
@@ -138,8 +138,8 @@ def accelerate(
         trace.append(likelihood)
         if progress is not None:
             progress(len(trace), likelihood)
-        # EMS's likelihood also falls on the way; there the length of an update, as a chi-square distance of
-        # all counts, is in the place of its gain.
+        # The likelihood may decrease under EMS. Its stopping rule uses the length of an update instead of the
+        # gain, as a chi-square distance of all counts.
         moved = float(total * np.sum(step**2 / np.maximum(first, np.finfo(np.float64).tiny)))
         converged = len(trace) > 1 and (moved if smoothing else max(once, twice) - likelihood) < tolerance
     return Fit(weights, np.array(trace), converged)

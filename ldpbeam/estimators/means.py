@@ -1,4 +1,4 @@
-"""The mean of several services' reports: UA, UWA, and inverse-variance weights."""
+"""The mean of the reports of several services: UA, UWA, and inverse-variance weights."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _mechanism(question: Question, index: int) -> NumericMechanism:
 
 
 def _unbiased_sum(question: Question, mask: int, index: int) -> float:
-    """The sum of unbiased reports of one channel over the users who answered exactly ``mask``."""
+    """The sum of one channel's unbiased reports over the users who answered the channels ``mask`` only."""
     moments = question.statistic.moments[mask]
     mechanism = _mechanism(question, index)
     slope, intercept = mechanism.unbiased_map
@@ -35,7 +35,7 @@ def _unbiased_sum(question: Question, mask: int, index: int) -> float:
 
 
 def _variances(question: Question, index: int) -> tuple[float, float]:
-    """A channel's noise variance over the distribution EMS finds in its histogram, and that one's own."""
+    """A channel's mean noise variance under the distribution that EMS estimates, and that distribution's."""
     attribute = question.attribute
     fit = fit_channel(
         attribute.channel(index),
@@ -60,9 +60,9 @@ def _answer(question: Question, name: str, mean: float, variance: float, **detai
 
 
 def ua(question: Question) -> Estimate:
-    """Unbiased averaging (multi-service paper, section 4.1): a user's answers, then users.
+    """Unbiased averaging (multi-service paper, section 4.1).
 
-    The mean over users of the mean of each user's unbiased reports.
+    It is the mean over users of the mean of each user's unbiased reports.
     """
     noise = {index: _variances(question, index)[0] for index in question.versions}
     total, variance, users = 0.0, 0.0, 0
@@ -77,12 +77,13 @@ def ua(question: Question) -> Estimate:
 
 
 def ivw(question: Question) -> Estimate:
-    """Inverse-variance weights: one weight a channel, so only sums are needed.
+    """The mean with inverse-variance weights: one weight per channel, so that only sums are needed.
 
-    Each channel's weight is one over its variance, averaged over the distribution that EMS finds in
-    its histogram; as far as services asked different people, the variance of people's values is added, as few
-    people say little of all. Reports are weighted, so a user who answered twice counts twice. It matches UWA
-    where UWA is good, and has none of its bias (docs/formulas.md).
+    A channel's weight is one over its noise variance, averaged over the distribution that EMS estimates from
+    its histogram. If services ask different people, the variance of people's values is added, times
+    ``question.apart``, because few people represent all less well. Reports are weighted, so a user who
+    answered twice counts twice. The mean is as accurate as UWA where UWA is good, and does not have its bias
+    (docs/formulas.md).
     """
     total, weight, variance = 0.0, 0.0, 0.0
     weights = {}
@@ -108,10 +109,10 @@ def ivw(question: Question) -> Estimate:
 def uwa(question: Question) -> Estimate:
     """User-level weighted averaging as published (multi-service paper, Algorithms 1 and 2).
 
-    Each user's unbiased reports are averaged with weights one over the channels' variances under
-    that user's own posterior (uniform prior). Weights and reports are then dependent, so the mean is
-    *biased*, and worse than UA from about epsilon 2 on; ``ivw`` is the default for a reason. Reports
-    are taken at the joint histogram's resolution, each as its cell's representative.
+    Each user's unbiased reports are averaged. The weight of a report is one over its channel's variance under
+    the user's posterior (with a uniform prior). Weights and reports are then dependent, so the mean is
+    *biased*, and worse than UA from about epsilon 2 on; ``ivw`` is better. Each report is replaced by the
+    representative of its cell in the joint histogram.
     """
     likelihood = JointLikelihood(question)
     attribute = question.attribute
@@ -124,7 +125,7 @@ def uwa(question: Question) -> Estimate:
     for service, digit in zip(question.services, likelihood.digits.T, strict=True):
         reports, polynomials = _axis(attribute, service)
         c0, c1, c2 = polynomials[digit].T
-        # An axis' first cell is no report: infinite variance, so no weight.
+        # The first cell of an axis is "no report": its variance is infinite, so its weight is 0.
         own = 1.0 / (c0 + c1 * first + c2 * second)
         weighted += own * reports[digit]
         weights += own
@@ -137,7 +138,7 @@ def uwa(question: Question) -> Estimate:
 
 
 def _axis(attribute: Attribute, service: str) -> tuple[Floats, Floats]:
-    """Each axis cell's unbiased report and variance polynomial; the first is no report."""
+    """The unbiased report and the variance polynomial of each cell of an axis; the first is "no report"."""
     reports, polynomials = [np.zeros(1)], [np.array([[np.inf, 0.0, 0.0]])]
     for index in attribute.versions_of([service]):
         mechanism = cast(NumericMechanism, attribute.versions[index].mechanism)
@@ -148,7 +149,11 @@ def _axis(attribute: Attribute, service: str) -> tuple[Floats, Floats]:
 
 
 def check_mean(attribute: Attribute, services: Sequence[str]) -> None:
-    """Means are of numbers."""
+    """Check that the domain is numeric and every mechanism reports unbiased numbers.
+
+    Raises:
+        ValueError: if not.
+    """
     if not isinstance(attribute.domain, Numeric):
         raise ValueError("it estimates the mean of numbers; for categories use mle, norm_sub or em")
     for index in attribute.versions_of(services):
@@ -158,6 +163,10 @@ def check_mean(attribute: Attribute, services: Sequence[str]) -> None:
 
 
 def check_uwa(attribute: Attribute, services: Sequence[str]) -> None:
-    """UWA joins users' numbers."""
+    """Check that every mechanism reports unbiased numbers, and that the services are joined.
+
+    Raises:
+        ValueError: if not.
+    """
     check_mean(attribute, services)
     check_joined(attribute, services)

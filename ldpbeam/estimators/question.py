@@ -1,4 +1,4 @@
-"""What every estimator is asked."""
+"""The input of every estimator."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from ldpbeam.domains import Domain, Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.statistics import Statistic
 
-#: Called after each iteration with the iteration's number and its log-likelihood.
+#: A function that estimators call after each iteration, with the iteration's number and log-likelihood.
 Progress = Callable[[int, float], None]
 
-#: Unbiased and cut shares need not add up to one; from here on that is said.
+#: Unbiased and cut shares need not sum to one; the estimate has a warning if the sum differs by more.
 FAR_FROM_ONE = 0.01
 
 
 @dataclass(frozen=True)
 class Question:
-    """What an estimator is asked: a statistic, its attribute, and whose reports to use.
+    """The input of an estimator: a statistic, its attribute, and the services whose reports to use.
 
     Attributes:
-        attribute: the attribute the statistic is of.
-        statistic: with one report or more from the services.
-        services: whose reports to use.
-        progress: told of every iteration, where given.
+        attribute: the attribute of the statistic.
+        statistic: a statistic with at least one report from the services.
+        services: the services whose reports to use.
+        progress: if not None, it is called after every iteration.
     """
 
     attribute: Attribute
@@ -36,24 +36,25 @@ class Question:
 
     @property
     def versions(self) -> tuple[int, ...]:
-        """The channels to use, as indexes into ``attribute.versions``; those without a report left out."""
+        """The channels to use that have reports, as indexes into ``attribute.versions``."""
         return tuple(index for index in self.attribute.versions_of(self.services) if self.reports_of(index))
 
     def reports_of(self, index: int) -> int:
-        """How many reports a channel has: one a user who answered it."""
+        """The number of reports of ``attribute.versions[index]``: one per user who answered it."""
         return sum(m.users for mask, m in self.statistic.moments.items() if mask >> index & 1)
 
     @property
     def reports(self) -> int:
-        """How many reports the services have."""
+        """The number of reports of the services."""
         return sum(map(self.reports_of, self.versions))
 
     @property
     def apart(self) -> float:
-        """The share of the reports whose users answered no other channel in use.
+        """The share of the reports whose users answered no other channel in use, in [0, 1].
 
-        Where the same people answer all services, whom the services asked is no reason to weight one more; of
-        different people, fewer say less of everybody, however precise their reports are.
+        Estimators weight a service's reports by their precision. If the same people answer all services, that
+        is enough. If the services ask different people, the fewer people of a service represent everybody
+        less well, however precise their reports are.
         """
         used = sum(1 << index for index in self.versions)
         alone = sum(
@@ -65,18 +66,21 @@ class Question:
 
     @property
     def users(self) -> int | None:
-        """How many users sent them, None where users were not grouped."""
+        """The number of users who sent reports to the services; None if reports are not grouped by user."""
         if self.statistic.users is None:
             return None
         used = sum(1 << index for index in self.versions)
         return sum(m.users for mask, m in self.statistic.moments.items() if mask & used)
 
     def answer(self, estimator: str, **parts: Any) -> Estimate:
-        """An estimate that names what it stands on."""
+        """An estimate with the name, the services and the counts filled in; ``parts`` has other fields."""
         return Estimate(estimator, self.services, self.reports, self.users, **parts)
 
     def answer_distribution(self, estimator: str, distribution: Floats, **parts: Any) -> Estimate:
-        """An estimate of a distribution, with the mean and variance it implies for numbers."""
+        """An estimate of a distribution, with its mean and variance for a numeric domain.
+
+        It has a warning if the shares of a numeric domain do not sum to one.
+        """
         total = float(distribution.sum())
         moments: tuple[float | None, float | None] = None, None
         if total > 0.0:
@@ -90,7 +94,10 @@ class Question:
 
 
 def distribution_moments(domain: Domain, distribution: Floats) -> tuple[float | None, float | None]:
-    """(mean, variance) of a distribution uniform inside each bucket; None, None for categories."""
+    """(mean, variance) of a distribution that is uniform inside each bucket, in the domain's unit.
+
+    Both are None for a domain that is not numeric.
+    """
     if not isinstance(domain, Numeric):
         return None, None
     x = bucket_midpoints(len(distribution))

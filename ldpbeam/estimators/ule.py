@@ -1,4 +1,4 @@
-"""ULE: the distribution from the joint likelihood of what each user sent to several services."""
+"""ULE: the distribution from the joint likelihood of each user's reports to several services."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from ldpbeam.estimators.options import AboveZero, Iterations
 from ldpbeam.estimators.question import Question
 from ldpbeam.statistics import Statistic
 
-#: Up to this many entries the likelihoods of all kinds of users may be one matrix (64 MB).
+#: The most entries of the likelihoods of all kinds of users, if they are one matrix (64 MB).
 MATRIX_ENTRIES = 2**23
-#: A table of all cells is preferred to that matrix up to this many cells a kind: its products are
-#: matrix times matrix, and measured twenty times faster an entry than matrix times vector.
+#: Up to this many cells per kind, a table of all cells is preferred to that matrix: its products are matrix
+#: times matrix, which was measured twenty times faster per entry than matrix times vector.
 TABLE_CELLS_PER_KIND = 16
-#: Where neither is possible, likelihoods are made anew in blocks of this many entries.
+#: If neither fits, each product recomputes the likelihoods in blocks of this many entries.
 BLOCK_ENTRIES = 2**21
 
 
 class JointLikelihood:
     """The likelihoods of every kind of user in a joint histogram, and products with them.
 
-    A kind of user is a joint cell: what each service received, or that it received nothing, which
-    multiplies by one. Products take one of three forms, chosen by size alone:
+    A kind of user is a cell of the joint histogram: for each service, the bucket of the user's report, or
+    "no report", whose likelihood is one. A product has one of three forms, chosen by size alone:
 
-    * one matrix (kinds, value buckets), where the kinds are few;
-    * the table of all cells as ``(left * weights) @ right.T``, the services split in two sides, so that
-      an iteration costs the table's size and not the users';
-    * blocks of rows, made anew in each product.
+    * one matrix of shape (kinds, value buckets), if there are few kinds;
+    * the table of all cells as ``(left * weights) @ right.T``, with the services divided into two sides, so
+      that the time of an iteration depends on the table's size and not on the number of users;
+    * blocks of rows, recomputed in each product.
 
-    Rows are scaled to a largest entry of one, so that products over many services do not underflow.
+    Each row is scaled to a largest entry of one, so that products over many services do not underflow.
 
     Attributes:
-        counts: users of each kind, shape (kinds,).
-        digits: each kind's cell on each service's axis, shape (kinds, services); 0 is no report.
-        places: each kind's place among the cells of an axis that some kind has, shape (kinds, services).
-        log_axes: log P(axis cell | value bucket) of those cells of each service; of no report, zeros.
-        log_scale: the logarithm of what the rows were divided by, summed over users.
+        counts: the number of users of each kind, shape (kinds,).
+        digits: each kind's cell on each service's axis, shape (kinds, services); 0 is "no report".
+        places: the index of that cell among the cells of the axis that occur, shape (kinds, services).
+        log_axes: for each service, log P(axis cell | value bucket) of the cells that occur; 0 for no report.
+        log_scale: the sum over users of the logarithm of the row's scale.
     """
 
     def __init__(self, question: Question) -> None:
@@ -78,7 +78,7 @@ class JointLikelihood:
         return _scaled(logs)
 
     def _split(self) -> tuple[Floats, Floats, Integers, Integers]:
-        """Two sides of services, and each kind's row on both."""
+        """The likelihood tables of two sides of services, and each kind's row in both."""
         sides = [np.zeros((1, self.value_buckets)), np.zeros((1, self.value_buckets))]
         places = [np.zeros(len(self.counts), np.int64), np.zeros(len(self.counts), np.int64)]
         for a in sorted(range(len(self.log_axes)), key=lambda a: (-len(self.log_axes[a]), a)):
@@ -124,7 +124,7 @@ class JointLikelihood:
 
 
 def _scaled(logs: Floats) -> tuple[Floats, Floats]:
-    """Rows from their logarithms, divided by their largest entry, and the logarithm of that."""
+    """Rows from their logarithms, each divided by its largest entry, and the logarithms of these entries."""
     largest = logs.max(axis=1)
     return np.exp(logs - largest[:, None]), largest
 
@@ -135,8 +135,8 @@ def marginal(
     """The joint histogram of some of the joined services.
 
     Returns:
-        (digits, counts): each kind of user's cell a service, shape (kinds, services), and how many
-        users are of it, shape (kinds,). Users who answered none of the services are left out.
+        (digits, counts): each kind's cell on the axis of each service, shape (kinds, services), and the
+        number of its users, shape (kinds,). Users who answered none of the services are left out.
     """
     cells, counts = statistic.joint_cells, statistic.joint_counts
     sizes, digits, rest = {}, {}, cells
@@ -158,11 +158,11 @@ def marginal(
 
 
 def information_kept(attribute: Attribute, services: Sequence[str], weights: Floats) -> dict[str, float]:
-    """The share of each channel's information that the joint histogram's resolution keeps.
+    """The share of each channel's information that the joint histogram's resolution keeps, by label.
 
-    It is the mutual information of value and report bucket under the estimated distribution, at
-    ``joint_buckets`` over sixteen times as many (fewer, or nothing said, where that is a matrix of more than
-    2^22 entries).
+    It is the mutual information of value and report bucket under the estimated distribution, with
+    ``joint_buckets`` buckets, divided by that with sixteen times as many. If the matrix would have more than
+    2^22 entries, fewer buckets are compared, or no share is returned.
     """
     kept: dict[str, float] = {}
     finer = min(16, 2**22 // (attribute.joint_buckets * attribute.value_buckets))
@@ -172,7 +172,7 @@ def information_kept(attribute: Attribute, services: Sequence[str], weights: Flo
         version = attribute.versions[index]
         cells = [version.mechanism.cells(n * attribute.joint_buckets) for n in (1, finer)]
         if cells[0] == cells[1]:
-            # Reports of a few kinds, such as a sign or a category, are kept as they are.
+            # Reports of few kinds, such as signs or categories, have one bucket for each kind.
             kept[version.label] = 1.0
             continue
         bits = []
@@ -185,12 +185,12 @@ def information_kept(attribute: Attribute, services: Sequence[str], weights: Flo
     return kept
 
 
-#: Below this share of a channel's information the joint histogram's resolution is worth a warning.
+#: If the joint histogram keeps less than this share of a channel's information, the estimate has a warning.
 LITTLE_KEPT = 0.9
 
 
 def resolution_warnings(attribute: Attribute, kept: Mapping[str, float]) -> tuple[str, ...]:
-    """What to change where the joint histogram is too coarse, from :func:`information_kept`."""
+    """Warnings for channels whose joint histogram is too coarse, from :func:`information_kept`."""
     return tuple(
         f"the joint histogram keeps {share:.0%} of what {label} says: raise joint_buckets (now "
         f"{attribute.joint_buckets}), or join fewer services in this attribute"
@@ -208,15 +208,15 @@ def ule(
 ) -> Estimate:
     """User-level likelihood estimation (multi-service paper, Algorithm 3).
 
-    EM over users with the product of the likelihoods of all their reports; a user who answered only
-    some services multiplies only those. The paper prints plain EM while its code smooths; plain EM
-    is far worse on smooth populations, so smoothing is the default.
+    This is EM over users; a user's likelihood is the product of the likelihoods of the user's reports. The
+    paper prints plain EM, but its code smooths. Plain EM is far worse on smooth populations, so smoothing is
+    the default.
 
     Args:
         question: what to estimate.
-        smooth: smooth each update (EMS); false for the printed algorithm.
-        tolerance: on the gain of the summed log-likelihood.
-        max_iterations: give up here, with a warning.
+        smooth: whether to smooth each update of a numeric distribution (EMS); false as printed.
+        tolerance: stop when the gain of the summed log-likelihood is below this.
+        max_iterations: stop after this many iterations, with a warning.
     """
     likelihood = JointLikelihood(question)
     buckets = question.attribute.value_buckets
@@ -249,7 +249,11 @@ def ule(
 
 
 def check_joined(attribute: Attribute, services: Sequence[str]) -> None:
-    """Whoever reads the joint histogram needs users grouped, and these services joined."""
+    """Check that users are grouped and the services are joined, as the joint histogram needs.
+
+    Raises:
+        ValueError: if the domain is of keys with values, users are not grouped, or a service is not joined.
+    """
     if isinstance(attribute.domain, KeyValues):
         raise ValueError("keys with values are not joined; use key_value, privkv_mle or pckv_em")
     if not attribute.group_users:

@@ -1,4 +1,4 @@
-"""IIW: unbiased shares smoothed by the iterative Wiener filter, for values in an order."""
+"""IIW: unbiased shares smoothed by the iterative Wiener filter, for values with an order."""
 
 from __future__ import annotations
 
@@ -15,24 +15,27 @@ from ldpbeam.mechanisms import FrequencyMechanism
 
 
 def iterative_wiener(shares: ArrayLike, variance: float, *, correction: bool = True) -> Floats:
-    """Where the iterative Wiener filter ends, in closed form (Fang et al., IEEE S&P 2023).
+    """The limit of the iterative Wiener filter, in closed form (Fang et al., IEEE S&P 2023).
 
-    The shares are the truth plus white noise. With P the power of their discrete Fourier transform and
-    N = K variance that of the noise, the signal's power S starts at P and is set to that of the filtered
-    shares; the improved filter (IIW) adds what is uncertain of them:
+    The shares are the truth plus white noise. P is the power of their discrete Fourier transform at a
+    frequency, and N = K variance is the noise's power. The estimated power S of the signal starts at P. Each
+    iteration sets it to the power of the filtered shares; the improved filter (IIW) adds their uncertainty:
 
         S <- P (S/(S+N))^2 + S N/(S+N).
 
-    With that correction a fixed point other than zero has S + N = P, so the gain S/(S+N) ends at
-    max(1 - N/P, 0). Without it (S+N)^2 = S P: the gain ends at (1 + sqrt(1 - 4N/P)) / 2 where P is 4N or
-    more, and at zero elsewhere. The end is approached slowly where P is near N (or 4N), so it is computed and
-    not iterated to; the paper stops after a number of iterations that it leaves open. The sum of the shares
-    is left as it is, being known: that is ours.
+    With this correction, a fixed point other than zero has S + N = P, so the limit of the gain S/(S+N) is
+    max(1 - N/P, 0). Without it, (S+N)^2 = S P, and the limit is (1 + sqrt(1 - 4N/P)) / 2 if P is at least 4N,
+    else zero. The iteration converges slowly if P is near N (or 4N), so this function computes the limit; the
+    paper stops after an unspecified number of iterations. Unlike the paper, this function does not change
+    the sum of the shares, which is known.
 
     Args:
-        shares: unbiased, shape (K,), in order; the last one and the first are neighbours.
-        variance: of the noise of one share.
-        correction: whether the improved filter is meant.
+        shares: unbiased shares, shape (K,), in order; the last and the first are treated as neighbours.
+        variance: the variance of the noise of one share.
+        correction: whether to use the improved filter.
+
+    Returns:
+        The filtered shares, shape (K,); they may be negative.
     """
     values = np.asarray(shares, dtype=np.float64)
     spectrum = np.fft.rfft(values)
@@ -48,15 +51,15 @@ def iterative_wiener(shares: ArrayLike, variance: float, *, correction: bool = T
 
 
 def iiw(question: Question, *, correction: bool = True) -> Estimate:
-    """The iterative Wiener filter of the unbiased shares, then Norm-Sub, so that it is a distribution.
+    """The distribution that Norm-Sub makes of the unbiased shares after the iterative Wiener filter.
 
-    It gains where neighbours are alike (categories stand in the domain's order), and little elsewhere. The
-    noise comes from the number of reports: it is that of a rare category, or bin. Bins are filtered as bins,
-    and each is then spread evenly over its value buckets; a hierarchy's leaves do not have white noise.
+    The filter improves shares whose neighbours are similar (categories have the domain's order), and others
+    little. The noise variance is that of a rare category's or bin's share. Bins are filtered, and each bin's
+    share is then divided equally among its value buckets. The leaves of a hierarchy do not have white noise.
 
     Args:
         question: what to estimate.
-        correction: whether the filter is IIW, as published; without, it is smoother.
+        correction: whether the filter is IIW, as published; without it the result is smoother.
     """
     shares, variance = unbiased_shares(question)
     mechanism = question.attribute.versions[question.versions[0]].mechanism

@@ -1,6 +1,6 @@
-"""Keys with values: how many people have each key, and the mean of its values, as the mechanisms' papers do.
+"""Keys with values: the share of people with each key, and the mean of its values, as in the papers.
 
-Inside, means are of values scaled to [0, 1].
+The functions here compute means of values scaled to [0, 1]; estimates have them in the attribute's unit.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ldpbeam.mechanisms.key_values.privkv import PrivKV
 
 
 def mechanism_of(question: Question, index: int) -> KeyValueMechanism:
-    """A channel's mechanism."""
+    """The mechanism of ``attribute.versions[index]``."""
     return cast(KeyValueMechanism, question.attribute.versions[index].mechanism)
 
 
 def answer_keys(question: Question, name: str, frequencies: Floats, means: Floats, **parts: Any) -> Estimate:
-    """An estimate with means in the attribute's unit."""
+    """An estimate of frequencies and of means on [0, 1], which it converts to the attribute's unit."""
     domain = cast(KeyValues, question.attribute.domain)
     return question.answer(name, frequencies=frequencies, key_means=domain.values.from_unit(means), **parts)
 
@@ -36,29 +36,32 @@ def key_counts(question: Question) -> Integers:
 
 
 def unreported(counts: Integers) -> tuple[str, ...]:
-    """A warning where no report is of some key, of PrivKV's counts by channel."""
+    """A warning if some keys have no report, given PrivKV's counts, shape (channels, keys, 3)."""
     none = int((counts.sum(axis=(0, 2)) == 0).sum())
     return (f"{none} keys have no report at all: nothing is known of them",) if none else ()
 
 
 def own_estimates(question: Question, versions: Sequence[int]) -> tuple[Floats, Floats]:
-    """The mechanisms' own frequencies and means on [0, 1], channels weighted by precision, key by key."""
+    """The mechanisms' own frequencies and means on [0, 1], shape (keys,) each.
+
+    Channels are weighted by their precisions, separately for each key.
+    """
     estimates, weights = [], []
     for index in versions:
         told = question.statistic.histograms[index], question.reports_of(index)
         estimates.append(mechanism_of(question, index).key_values(*told))
         weights.append(mechanism_of(question, index).precisions(*told))
     known = np.sum(weights, axis=0)
-    # Of a key that no channel heard of each says the same: nobody, and the middle.
+    # For a key without reports all channels have the same estimate, frequency 0 and the middle as mean.
     shares = np.divide(weights, known, out=np.full(np.shape(weights), 1.0 / len(versions)), where=known > 0.0)
     frequencies, means = (shares * np.array(estimates)).sum(axis=0)
     return frequencies, means
 
 
 def key_value(question: Question) -> Estimate:
-    """The mechanism's own unbiased frequencies and means; PCKV's clipped as its paper clips them.
+    """The mechanism's own unbiased frequencies and means; PCKV's are clipped as in its paper.
 
-    Several services, or versions of one, are weighted by their precision, key by key.
+    Several services, or versions of one, are weighted by their precisions, separately for each key.
     """
     frequencies, means = own_estimates(question, question.versions)
     privkv = all(isinstance(mechanism_of(question, index), PrivKV) for index in question.versions)
@@ -67,7 +70,11 @@ def key_value(question: Question) -> Estimate:
 
 
 def check_key_value(attribute: Attribute, services: Sequence[str]) -> None:
-    """Every mechanism is of keys with values."""
+    """Check that every mechanism is for keys with values.
+
+    Raises:
+        ValueError: if one is not.
+    """
     for index in attribute.versions_of(services):
         version = attribute.versions[index]
         if not isinstance(version.mechanism, KeyValueMechanism):

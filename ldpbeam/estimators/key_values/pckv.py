@@ -1,4 +1,4 @@
-"""PCKV: EM over what a person drew, and mixture reduction of each key's values."""
+"""PCKV: EM over the pairs that people drew, and mixture reduction of each key's values."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM
 def pckv_em(
     question: Question, *, tolerance: AboveZero = 1e-3, max_iterations: Iterations = 10_000
 ) -> Estimate:
-    """EM over what a person drew: a key with a sign (or a value bucket, for PCKV-PM), or no key.
+    """EM over the pairs that people drew: a key with a sign (PCKV-PM: with a value bucket), or no key.
 
-    PCKV-GRR's likelihood is that of whole reports. For PCKV-UE and PCKV-PM it is a composite one, of single
-    slots: their counts do not keep which slots came together. PCKV-PM's is joint in the key counts and in
-    the values of each key, whose histogram is a mixture of piecewise reports and even draws
-    (mixture-reduction paper, section V-C).
+    The likelihood of PCKV-GRR is that of whole reports. The likelihood of PCKV-UE and PCKV-PM is a composite
+    one, that of single slots, because their counts do not record which slots came in one report. For PCKV-PM
+    it covers the key counts and the values of each key, whose histogram is a mixture of piecewise reports and
+    uniform draws (mixture-reduction paper, section V-C).
 
-    It goes to its fixed point, by larger steps: stopped early, frequencies of a small epsilon would still be
-    near the uniform start.
+    EM continues to its fixed point with larger steps: if it were stopped early at a small epsilon, the
+    frequencies would still be near the uniform start.
 
     Args:
         question: what to estimate.
-        tolerance: on the gain of the summed log-likelihood.
-        max_iterations: give up here, with a warning.
+        tolerance: stop when the gain of the summed log-likelihood is below this.
+        max_iterations: stop after this many iterations, with a warning.
     """
     attribute, versions = question.attribute, question.versions
     mechanism = mechanism_of(question, versions[0])
@@ -79,20 +79,20 @@ def pckv_mr(
     tolerance: AboveZero = 1e-3,
     max_iterations: Iterations = 10_000,
 ) -> Estimate:
-    """PCKV-MR: the mechanism's own frequencies, and means by mixture reduction key by key.
+    """PCKV-MR: the mechanism's own frequencies, and means by mixture reduction of each key's values.
 
-    Of the reports with a key, a share a g/(a g + b (1 - g)) are piecewise reports of real values and the
-    others even draws, where g = f/padding is the share of people who drew the key, from the key step's
-    frequency f (mixture-reduction paper, section V-C and appendix D). With that share the key's values are a
-    mixture of value buckets, of which windows are merged as in ``mr``; EM is not smoothed, as what little the
-    reports of a rare key say would be smoothed away.
+    Let g = f/padding be the share of people who drew the key, where f is the mechanism's frequency. A share
+    a g/(a g + b (1 - g)) of the reports with the key are piecewise reports of real values; the others are
+    uniform draws (mixture-reduction paper, section V-C and appendix D). With this share, the key's values are
+    a mixture of value buckets, whose windows are merged as in ``mr``. EM is not smoothed, because smoothing
+    would remove the little information in the reports of a rare key.
 
     Args:
         question: what to estimate.
-        deviations: of the weight below which a window is merged, as for ``mr``.
-        keep: the least share of each key's value buckets that is kept, as for ``mr``.
-        tolerance: on each stage's gain of the summed log-likelihood of a key.
-        max_iterations: of each stage.
+        deviations: the number of standard deviations in tau, as for ``mr``.
+        keep: the least number of components, as a share of the value buckets, as for ``mr``.
+        tolerance: stop a stage when its gain of a key's summed log-likelihood is below this.
+        max_iterations: the most iterations of each stage.
     """
     attribute, (index,) = question.attribute, question.versions
     mechanism = cast(PCKVPM, mechanism_of(question, index))
@@ -136,7 +136,11 @@ def pckv_mr(
 
 
 def check_pckv_em(attribute: Attribute, services: Sequence[str]) -> None:
-    """Every mechanism is one kind of PCKV, with one padding: the columns of their channels are the same."""
+    """Check that all mechanisms are of one kind of PCKV with one padding, so that their columns agree.
+
+    Raises:
+        ValueError: if not.
+    """
     check_key_value(attribute, services)
     kinds = set()
     for index in attribute.versions_of(services):
@@ -155,7 +159,11 @@ def check_pckv_em(attribute: Attribute, services: Sequence[str]) -> None:
 
 
 def check_pckv_mr(attribute: Attribute, services: Sequence[str]) -> None:
-    """One channel, of PCKV-PM."""
+    """Check that there is one channel, of PCKV-PM.
+
+    Raises:
+        ValueError: if not.
+    """
     check_key_value(attribute, services)
     versions = [attribute.versions[index] for index in attribute.versions_of(services)]
     if len(versions) != 1 or not isinstance(versions[0].mechanism, PCKVPM):

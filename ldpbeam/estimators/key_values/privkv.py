@@ -27,13 +27,13 @@ from ldpbeam.mechanisms.key_values.privkv import ABSENT, MINUS, PLUS, PrivKV, Pr
 
 @dataclass(frozen=True)
 class KeyFit:
-    """Where EM of each key ended.
+    """The result of EM for each key.
 
     Attributes:
         theta: the distribution over each key's states, shape (keys, states).
-        iterations: how many updates each key took, shape (keys,).
-        converged: whether each met the precision, shape (keys,).
-        log_likelihoods: before each update, summed over all keys' reports.
+        iterations: the number of updates of each key, shape (keys,).
+        converged: whether each key met the precision, shape (keys,).
+        log_likelihoods: the log-likelihood before each update, summed over all keys' reports.
     """
 
     theta: Floats
@@ -50,17 +50,17 @@ def fit_keys(
     max_iterations: int,
     progress: Progress | None = None,
 ) -> KeyFit:
-    """EM of every key on its own, all at once (PrivKV-EM paper, Algorithm 1).
+    """EM for each key separately, computed for all keys at once (PrivKV-EM paper, Algorithm 1).
 
-    A key starts at uniform states and stops after the update that changes none of them by more than
-    ``precision``. A key without a report stays uniform.
+    A key starts with uniform states, and stops after the update that changes no state's probability by more
+    than ``precision``. A key without a report keeps the uniform start.
 
     Args:
-        counts: reports of each kind, shape (keys, kinds).
+        counts: the reports of each kind, shape (keys, kinds).
         block: P(kind | state), shape (kinds, states).
         precision: the paper's eta.
-        max_iterations: stop here in any case, unconverged.
-        progress: told of every iteration.
+        max_iterations: stop after this many iterations, not converged.
+        progress: called after every iteration.
     """
     keys, states = len(counts), block.shape[1]
     theta = np.full((keys, states), 1.0 / states)
@@ -87,17 +87,18 @@ def fit_keys(
 
 
 def privkv_maximum_likelihood(counts: Integers, mechanism: PrivKV) -> tuple[Floats, Floats]:
-    """PrivKV's exact maximum-likelihood (frequencies, means on [0, 1]), in closed form.
+    """PrivKV's exact maximum-likelihood (frequencies, means on [0, 1]), in closed form, shape (keys,) each.
 
-    A missing key's sign is a fair coin, so three counts meet two parameters: r = P(present) =
+    The sign of a missing key is a fair coin, so the three counts have two parameters: r = P(present) =
     q1 + (p1 - q1) f and t = P(+1) - P(-1) = g p1 f m, with g = p2 - q2 and m on [-1, 1]. The log-likelihood
     n0 ln(1 - r) + n1 ln((r + t)/2) + n2 ln((r - t)/2) is concave in (r, t), which lie in the triangle
-    q1 <= r <= p1, abs(t) <= c (r - q1), c = g p1/(p1 - q1). Where its free maximum is outside, the maximum is
-    on an edge: f = 1, where t is free between its ends, or m = +1 or -1, where a quadratic in r is zero.
+    q1 <= r <= p1, abs(t) <= c (r - q1), c = g p1/(p1 - q1). If the unconstrained maximum is outside, the
+    maximum is on an edge: f = 1, where t is free between its ends, or m = +1 or -1, where a quadratic in r is
+    zero.
 
     Args:
-        counts: of absent, +1 and -1, shape (keys, 3).
-        mechanism: what the clients ran.
+        counts: the counts of absent, +1 and -1, shape (keys, 3).
+        mechanism: the mechanism of the clients.
     """
     p1, p2 = mechanism.probabilities
     q1, g = 1.0 - p1, 2.0 * p2 - 1.0
@@ -128,17 +129,17 @@ def privkv_maximum_likelihood(counts: Integers, mechanism: PrivKV) -> tuple[Floa
 
 
 def _edge_roots(c: float, q1: float, n0: Floats, same: Floats, opposite: Floats) -> tuple[Floats, Floats]:
-    """Both r where the likelihood is level along an edge t = +-c (r - q1).
+    """The two stationary points r of the likelihood along an edge t = +-c (r - q1), shape (keys,) each.
 
-    There it is n0 ln(1 - r) + same ln(A r + B) + opposite ln(C r + D), up to a constant, with A = 1 + c,
-    B = -c q1, C = 1 - c and D = c q1.
+    On the edge the log-likelihood is n0 ln(1 - r) + same ln(A r + B) + opposite ln(C r + D), up to a
+    constant, with A = 1 + c, B = -c q1, C = 1 - c and D = c q1.
     """
     A, B, C, D = 1.0 + c, -c * q1, 1.0 - c, c * q1
     square = -(n0 + same + opposite) * A * C
     linear = -n0 * (A * D + B * C) + same * A * (C - D) + opposite * C * (A - B)
     constant = -n0 * B * D + same * A * D + opposite * C * B
-    # Without a real root the edge's maximum is at one of its ends, which are on the other edges too. The sum
-    # of two numbers of one sign loses no digits, where the textbook's difference would.
+    # Without a real root, the edge's maximum is at one of its ends, which are on the other edges too. The sum
+    # of two numbers of the same sign loses no digits; the textbook formula has a difference.
     root = np.sqrt(np.maximum(linear**2 - 4.0 * square * constant, 0.0))
     half = -0.5 * (linear + np.copysign(root, linear))
     zero = np.zeros_like(half)
@@ -153,14 +154,14 @@ def privkv_em(
 ) -> Estimate:
     """PrivKV-EM as published: EM per key on its three counts (PrivKV-EM paper, Algorithm 1).
 
-    Four states a key, three kinds of reports: the likelihood does not identify the states, and the uniform
-    start and the early stop are part of the estimate. ``privkv_mle`` identifies them.
+    A key has four states and three kinds of reports, so the likelihood does not identify the states. The
+    uniform start and the early stop are part of the estimate. ``privkv_mle`` does not depend on them.
 
     Args:
         question: what to estimate.
-        precision: a key stops where no state's probability changes more than this: the paper's eta, for which
-            it names no number. 1e-4 comes nearest to its Table 4.
-        max_iterations: give up here, with a warning.
+        precision: a key stops when no state's probability changes by more than this. It is the paper's eta,
+            for which the paper gives no number; 1e-4 comes nearest to its Table 4.
+        max_iterations: stop after this many iterations, with a warning.
     """
     counts = key_counts(question)
     blocks = [cast(PrivKV, mechanism_of(question, index)).block for index in question.versions]
@@ -190,7 +191,7 @@ def privkv_em(
 
 
 def privkv_mle(question: Question) -> Estimate:
-    """PrivKV's exact maximum likelihood, in closed form, where a missing key's sign is a fair coin."""
+    """PrivKV's exact maximum likelihood in closed form; it needs that a missing key's sign is a fair coin."""
     (index,) = question.versions
     counts = key_counts(question)
     mechanism = cast(PrivKV, mechanism_of(question, index))
@@ -199,7 +200,10 @@ def privkv_mle(question: Question) -> Estimate:
 
 
 def privkvm(question: Question) -> Estimate:
-    """PrivKVM: means of the last round that has reports, frequencies of all rounds by their precision."""
+    """PrivKVM: the means of the last round that has reports, and the frequencies of all rounds.
+
+    The frequencies are weighted by the precisions of the rounds.
+    """
     rounds = {index: cast(PrivKVM, mechanism_of(question, index)).round for index in question.versions}
     last = [index for index, number in rounds.items() if number == max(rounds.values())]
     return answer_keys(
@@ -213,7 +217,11 @@ def privkvm(question: Question) -> Estimate:
 
 
 def check_privkv_em(attribute: Attribute, services: Sequence[str]) -> None:
-    """Every mechanism is PrivKV, or a round of PrivKVM."""
+    """Check that every mechanism is PrivKV or a round of PrivKVM.
+
+    Raises:
+        ValueError: if one is not.
+    """
     check_key_value(attribute, services)
     for index in attribute.versions_of(services):
         version = attribute.versions[index]
@@ -224,7 +232,11 @@ def check_privkv_em(attribute: Attribute, services: Sequence[str]) -> None:
 
 
 def check_privkv_mle(attribute: Attribute, services: Sequence[str]) -> None:
-    """One channel, in which a missing key's sign is a fair coin."""
+    """Check that there is one channel, of PrivKV or the first round of PrivKVM.
+
+    Raises:
+        ValueError: if not: in a later round a missing key's sign is not a fair coin.
+    """
     check_privkv_em(attribute, services)
     versions = [attribute.versions[index] for index in attribute.versions_of(services)]
     if len(versions) != 1:
@@ -242,7 +254,11 @@ def check_privkv_mle(attribute: Attribute, services: Sequence[str]) -> None:
 
 
 def check_privkvm(attribute: Attribute, services: Sequence[str]) -> None:
-    """Every mechanism is a round of PrivKVM."""
+    """Check that every mechanism is a round of PrivKVM, and that the rounds are 1, 2, ..., one per service.
+
+    Raises:
+        ValueError: if not.
+    """
     check_privkv_em(attribute, services)
     for index in attribute.versions_of(services):
         version = attribute.versions[index]
@@ -251,7 +267,7 @@ def check_privkvm(attribute: Attribute, services: Sequence[str]) -> None:
                 f"service {version.label} ({version.mechanism.name}) is no round of privkvm; use privkv_mle, "
                 "or key_value"
             )
-    # All rounds of the attribute, also where only some of their services are asked.
+    # All rounds of the attribute count, even if only some of its services are used.
     by_service = [
         {
             m.round

@@ -1,1 +1,1 @@
-"""Mixture reduction: EM over fewer components, merged step by step."""
+"""Mixture reduction: EM over a number of components that is reduced by merges."""

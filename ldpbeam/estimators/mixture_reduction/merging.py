@@ -1,4 +1,4 @@
-"""EM and merges of components by turns: the core of mixture reduction (Ye et al., NDSS 2025)."""
+"""Alternate EM and merges of components: the core of mixture reduction (Ye et al., NDSS 2025)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ldpbeam.estimators.em import products
 from ldpbeam.estimators.iteration import Fit, accelerate, maximise
 from ldpbeam.estimators.question import Progress
 
-#: Which categories a step merges.
+#: The names of the rules for the categories that a step merges.
 Strategy = Literal["halving", "greedy", "pool"]
 STRATEGIES: tuple[str, ...] = get_args(Strategy)
 
-#: Weights, value buckets of each component, and how many components may become one, to those which shall;
-#: fewer than two of them end the reduction.
+#: A function of the components' weights, their numbers of value buckets, and the most components that may be
+#: merged. It returns the components to merge; fewer than two end the reduction.
 Choice = Callable[[Floats, Integers, int], Integers]
 
 
 class ReducedChannel(Channel):
     """A channel of components, each the mixture of its value buckets in equal shares.
 
-    A product spreads each component's weight evenly over its buckets, so a structured channel stays one.
+    A product divides each component's weight equally among its buckets and uses the channel's own product.
 
     Args:
         channel: P(report bucket | value bucket).
@@ -42,7 +42,7 @@ class ReducedChannel(Channel):
         self.labels = labels
 
     def spread(self, weights: Floats) -> Floats:
-        """The weights of value buckets, shape (value buckets,)."""
+        """The weights of value buckets, shape (value buckets,), from those of components."""
         spread: Floats = (weights / self.sizes)[self.labels]
         return spread
 
@@ -55,7 +55,7 @@ class ReducedChannel(Channel):
         return np.bincount(self.labels, products, minlength=self.shape[1]) / self.sizes
 
     def dense(self) -> Floats:
-        """The mean of each component's columns."""
+        """The matrix: the mean of the columns of each component's value buckets."""
         order = np.argsort(self.labels, kind="stable")
         starts = np.cumsum(self.sizes) - self.sizes
         means: Floats = np.add.reduceat(self.channel.dense()[:, order], starts, axis=1) / self.sizes
@@ -64,11 +64,11 @@ class ReducedChannel(Channel):
 
 @dataclass(frozen=True)
 class Stage:
-    """EM between two merges.
+    """The result of EM between two merges.
 
     Attributes:
-        labels: the component of each value bucket.
-        fit: where its iteration ended, the weights being those of components.
+        labels: the component of each value bucket, shape (value buckets,).
+        fit: the result of EM; its weights are those of components.
         bic: -2 log L + (components - 1) ln(reports); smaller is better.
     """
 
@@ -79,13 +79,13 @@ class Stage:
 
 @dataclass(frozen=True)
 class Reduction:
-    """Where the reduction ended.
+    """The result of the reduction.
 
     Attributes:
-        weights: the distribution, shape (value buckets,), of sum 1.
-        labels: the component of each value bucket.
-        stages: EM before the first merge and after each one, the undone one too.
-        undone: whether the last merge was undone, as it raised the BIC.
+        weights: the distribution, shape (value buckets,), with sum 1.
+        labels: the component of each value bucket, shape (value buckets,).
+        stages: the results of EM before the first merge and after each merge, including an undone one.
+        undone: whether the last merge was undone because it increased the BIC.
     """
 
     weights: Floats
@@ -95,12 +95,12 @@ class Reduction:
 
     @property
     def log_likelihoods(self) -> Floats:
-        """Before each update, all stages one after another; they never fall within a stage of plain EM."""
+        """The log-likelihood before each update of all stages; it never falls within a stage of plain EM."""
         return np.concatenate([stage.fit.log_likelihoods for stage in self.stages])
 
     @property
     def components(self) -> tuple[int, ...]:
-        """How many components each stage had."""
+        """The number of components of each stage."""
         return tuple(len(stage.fit.weights) for stage in self.stages)
 
 
@@ -118,24 +118,25 @@ def reduce_mixture(
     labels: Integers | None = None,
     progress: Progress | None = None,
 ) -> Reduction:
-    """EM and merges by turns (Algorithm 1 of the paper).
+    """Alternate EM and merges of components (Algorithm 1 of the paper).
 
-    A merged component is the mixture of its value buckets in equal shares. EM goes on from the weights that
-    were merged. The reduction ends with ``least`` components, or where no components are chosen, or where a
-    merge raises the BIC, which is then undone; as printed, Algorithm 3 stops where the BIC falls.
+    A merged component is the mixture of its value buckets in equal shares. EM continues from the merged
+    weights. The reduction ends at ``least`` components, or when ``choose`` returns fewer than two, or when a
+    merge increases the BIC; that merge is undone. (As printed, Algorithm 3 stops when the BIC decreases.)
 
     Args:
         channel: P(report bucket | value bucket).
-        counts: of the report buckets, of sum above zero.
-        choose: which components to merge.
-        reports: how many there are, for the BIC.
-        least: stop at this many components.
+        counts: the reports in each report bucket, with sum above zero.
+        choose: chooses the components to merge.
+        reports: the number of reports, for the BIC.
+        least: the least number of components.
         smoothing: whether EM is EMS, over components and their neighbours.
-        tolerance: of each stage's EM.
-        max_iterations: of each stage's EM.
-        accelerated: whether EM goes to its fixed point by SQUAREM.
-        labels: the component of each value bucket at first; by default each is one.
-        progress: told of every iteration, numbered over all stages.
+        tolerance: the tolerance of each stage's EM.
+        max_iterations: the most iterations of each stage's EM.
+        accelerated: whether EM continues to its fixed point by SQUAREM.
+        labels: the first component of each value bucket, shape (value buckets,); by default each bucket is
+            one component.
+        progress: called after every iteration; iterations are numbered over all stages.
     """
     observed = np.asarray(counts, dtype=np.float64)
     seen = np.flatnonzero(observed)
@@ -184,20 +185,23 @@ def reduce_mixture(
 
 
 def merged_labels(components: int, chosen: Integers) -> Integers:
-    """New numbers of the components, the chosen ones being one, at the place of the first of them."""
+    """The new number of each component, shape (components,); all chosen ones have the same new number."""
     first = np.arange(components)
     first[chosen] = chosen.min()
     return np.asarray(np.unique(first, return_inverse=True)[1], dtype=np.int64)
 
 
 def smallest(threshold: float, strategy: str) -> Choice:
-    """The components of smallest weight, of those below a threshold.
+    """A choice of the components of smallest weight among those below a threshold.
+
+    With "halving" and "greedy", the weight of a merged component is a sum. It soon exceeds the threshold, so
+    that noise ends in several merged components. With "pool", the weight is divided by the number of
+    categories, so that noise ends in one component, which grows.
 
     Args:
-        threshold: tau.
-        strategy: "halving", half of those below; "greedy", the two smallest; "pool", half of those below, a
-            component's weight being that of each of its categories. By their sum what was merged is soon
-            above the threshold, and noise is merged in layers; pooled it stays one component, which grows.
+        threshold: the threshold tau.
+        strategy: "halving" merges half of the components below tau; "greedy" merges the two smallest; "pool"
+            merges half of those whose weight per category is below tau.
     """
 
     def choose(weights: Floats, sizes: Integers, at_most: int) -> Integers:

@@ -1,4 +1,4 @@
-"""MR, mixture reduction: EM that merges the components which noise hides (Ye et al., NDSS 2025)."""
+"""MR, mixture reduction: EM that merges components whose weights may be noise (Ye et al., NDSS 2025)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ldpbeam.estimators.mixture_reduction.neighbours import Windows, bootstrap
 from ldpbeam.estimators.options import AboveZero, Iterations, Share
 from ldpbeam.estimators.question import Question
 
-#: Measured: 8% to 29% above EM's error in 16 of 18 settings (Zipf frequencies, 64 and 200 categories).
+#: Measured: the error is 8% to 29% above EM's in 16 of 18 settings (Zipf frequencies, 64 and 200 categories).
 COMPOSITE = "for unary encodings em is more accurate than merging: use em"
 
 
@@ -41,28 +41,29 @@ def mr(
 ) -> Estimate:
     """Mixture reduction: EM that merges the components whose weights may be noise.
 
-    Of categories, those of the smallest weights are merged, below tau, two standard deviations of a rare
-    category's unbiased share (Algorithm 1). Of a numeric range, windows of neighbours are (Algorithm 3), tau
-    being three standard deviations of a window's weight, and EM is EMS over components. The final weight of a
-    component is spread evenly over its categories or buckets. Services and versions are stacked as in ``em``.
+    For categories, it merges those with the smallest weights below tau, two standard deviations of a rare
+    category's unbiased share (Algorithm 1). For a numeric range, it merges windows of neighbours (Algorithm
+    3), where tau is three standard deviations of a window's weight, and EM is EMS over components. The final
+    weight of a component is divided equally among its categories or buckets. Services and versions are
+    stacked as in ``em``.
 
-    EM between merges is stopped early, as ``em`` and ``ems`` are: that is part of this estimator. Where the
-    likelihood is composite it goes to its fixed point, and merging then costs up to a third of the accuracy
-    of ``em``: a warning says so.
+    EM between merges is stopped early, as ``em`` and ``ems`` are; this is part of the estimator. If the
+    likelihood is composite, EM continues to its fixed point. Merging is then up to a third less accurate than
+    ``em``, and the estimate has a warning.
 
     Args:
         question: what to estimate.
-        strategy: of categories: "halving" merges half of the weights below tau at once, "greedy" two; "pool"
-            is halving that keeps what is noise in one component (ours).
-        pre_merge: of categories: whether those of negative unbiased shares are merged before the first EM.
-        keep: the least share of components, of the categories or buckets; as published a quarter. Where most
-            categories are alike, it is what limits the gain: with "pool", try 0.01.
-        deviations: standard deviations in tau; by default two, as published, and for numbers three: the
-            bootstrap's are smaller than the paper's.
-        tolerance: on each stage's gain of the summed log-likelihood; by default 1e-3, as
+        strategy: for categories: "halving" merges half of the weights below tau at once, "greedy" merges two;
+            "pool", which is not in the paper, is halving that collects noise in one component.
+        pre_merge: for categories: whether those with negative unbiased shares are merged before the first EM.
+        keep: the least number of components, as a share of the categories or buckets; a quarter as published.
+            If most categories are equally frequent, it limits the gain: with "pool", try 0.01.
+        deviations: the number of standard deviations in tau; by default two, as published, and three for
+            numbers, because the bootstrap's are smaller than the paper's.
+        tolerance: stop a stage when its gain of the summed log-likelihood is below this; by default 1e-3, as
             for ``em`` and ``ems``.
-        max_iterations: of each stage.
-        accelerated: whether categories' EM goes to its fixed point by SQUAREM; by default where it is of
+        max_iterations: the most iterations of each stage.
+        accelerated: for categories: whether EM continues to its fixed point by SQUAREM; by default only for
             unary encodings.
     """
     if strategy not in STRATEGIES:
@@ -133,7 +134,11 @@ def mr(
 
 
 def check_mr(attribute: Attribute, services: Sequence[str]) -> None:
-    """Weights of categories are compared to the deviation of unbiased shares; windows need an order."""
+    """Check that the domain is numeric, or of categories with unbiased shares, whose deviation gives tau.
+
+    Raises:
+        ValueError: if it is not.
+    """
     if isinstance(attribute.domain, Categories):
         check_frequencies(attribute, services)
     elif not isinstance(attribute.domain, Numeric):

@@ -1,4 +1,7 @@
-"""Which neighbours of a numeric range mixture reduction merges (Ye et al., NDSS 2025, Algorithm 3)."""
+"""The choice of the neighbours that mixture reduction merges in a numeric range (Algorithm 3).
+
+The source is Ye et al., NDSS 2025.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +14,27 @@ from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.iteration import smooth
 from ldpbeam.estimators.mixture_reduction.merging import ReducedChannel
 
-#: The bootstrap of numeric windows: as many draws, each estimated in as many equal buckets at most.
+#: The bootstrap's number of draws, and the most equal buckets in which each draw is estimated.
 DRAWS, DRAWN_BUCKETS = 32, 64
-#: Draws end like EMS, or here: a deviation needs no more digits.
+#: The most iterations of EMS for the draws; a standard deviation needs no more digits.
 DRAWN_ITERATIONS = 2_000
 
 
 class Windows:
-    """Algorithm 3: neighbours of a numeric range, in windows of half the buckets, a quarter, and so on.
+    """Algorithm 3: a choice of neighbours of a numeric range, in windows of half the buckets, a quarter, etc.
 
-    Of the windows of one width whose components are all single buckets, the one of least weight is merged
-    where that is below tau, so many standard deviations of the window's weight. Each call goes on with the
-    next width.
+    Among the windows of one width whose components are all single buckets, the one with the least weight is
+    merged if its weight is below tau, a number of standard deviations of that weight. Each call continues
+    with the next width.
 
-    The paper takes the deviation from the Cramer-Rao bound, of one bucket, and without the square that
-    equations 12 and 13 lack; with the full information matrix it is above any weight, so that every window
-    would be merged. Here it is that of parametric bootstrap draws.
+    The paper takes the deviation from the Cramer-Rao bound of one bucket, without the square that equations
+    12 and 13 lack. With the full information matrix the bound exceeds every weight, so that every window
+    would be merged. This class uses the standard deviation of parametric bootstrap draws instead.
 
     Args:
-        draw: weights before the first merge, to cumulative weights of bootstrap draws at the buckets' edges,
-            shape (value buckets + 1, draws).
-        deviations: of tau.
+        draw: maps the weights before the first merge to the cumulative weights of bootstrap draws at the
+            buckets' edges, shape (value buckets + 1, draws).
+        deviations: the number of standard deviations in tau.
     """
 
     def __init__(self, draw: Callable[[Floats], Floats], deviations: float) -> None:
@@ -41,7 +44,7 @@ class Windows:
         self.cumulative = np.zeros((0, 0))
 
     def __call__(self, weights: Floats, sizes: Integers, at_most: int) -> Integers:
-        """The next window, empty where there is none."""
+        """The components of the next window to merge; empty if there is none."""
         if not self.width:
             self.width = len(weights)
             self.cumulative = self.draw(weights)
@@ -67,15 +70,15 @@ def bootstrap(
 ) -> Floats:
     """Cumulative weights of bootstrap draws at the buckets' edges, shape (value buckets + 1, draws).
 
-    The bootstrap is parametric: each draw has new reports of every channel from the weights. It is estimated
-    by EMS, all draws at once, in equal buckets that are coarser: a window's weight is a difference of
-    cumulative weights, which do not need the finest ones. The draws are the same at every call.
+    The bootstrap is parametric: each draw has new reports of every channel, drawn from the weights. EMS
+    estimates all draws at once, in coarser equal buckets; a window's weight is a difference of cumulative
+    weights, which do not need the finest buckets. The random draws are the same at every call.
 
     Args:
-        channels: of each service and version.
-        reports: how many counts each has.
-        weights: of value buckets.
-        tolerance: of EMS.
+        channels: the channel of each service and version.
+        reports: the number of counts of each channel.
+        weights: the weights of value buckets, shape (value buckets,).
+        tolerance: the tolerance of EMS.
     """
     rng = np.random.default_rng(0)
     buckets = len(weights)
