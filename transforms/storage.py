@@ -1,7 +1,7 @@
-"""Files on any file system that Beam knows: whole ones or none, and none that is not a file.
+"""Reading and writing whole files on any file system that Beam knows; devices and sockets are refused.
 
-Every file is written under a temporary name and renamed, so that a retried or failed worker leaves no half of
-one.
+Every file is written under a temporary name and then renamed, so that a retried or failed worker leaves no
+half-written file under the final name.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ldpbeam.schemas.files.local_files import refuse_special
 
 
 def literal(path: str) -> str:
-    """A path as a pattern of itself: Beam's match and delete take patterns."""
+    """A pattern that matches one path alone, since Beam's match and delete take patterns."""
     return re.sub(r"([*?[])", r"[\1]", path)
 
 
 def open_raw(path: str) -> IO[bytes]:
-    """A file's own bytes, whatever its name says of compression.
+    """Open a file without decompressing it, whatever its name ends with.
 
     Raises:
         NotAFileError: if it is a FIFO, a device or a socket; it is not opened.
@@ -40,15 +40,15 @@ def open_raw(path: str) -> IO[bytes]:
 
 @contextlib.contextmanager
 def replacing(path: str, *, private: bool = False) -> Iterator[IO[bytes]]:
-    """A stream to a temporary file that becomes ``path`` at the end, or nothing if there is an error.
+    """A stream to a temporary file, which is renamed to ``path`` at the end, or deleted after an error.
 
     Args:
-        path: on any file system Beam knows.
-        private: whether its owner alone may read it, from the moment it is there, on a local file system. On
-            others the bucket's own rules hold.
+        path: a path on any file system that Beam knows.
+        private: whether the owner alone may read the file, from its creation on. On object stores the rules
+            of the bucket hold instead.
     """
     folder, name = FileSystems.split(path)
-    # File systems take names of 255 bytes.
+    # File systems take names of at most 255 bytes.
     temporary = FileSystems.join(folder, f".{name[:200]}.{uuid.uuid4().hex}")
     stream = _create_private(temporary) if private and _is_local(temporary) else _create(temporary)
     try:
@@ -74,17 +74,17 @@ def _is_local(path: str) -> bool:
 
 
 def half_written(name: str) -> bool:
-    """Whether a file of this name is one that :func:`replacing` left behind when its process was killed."""
+    """Whether this is the name of a temporary file that a killed process left in :func:`replacing`."""
     return re.fullmatch(r"\..*\.[0-9a-f]{32}", name) is not None
 
 
 def make_folder(path: str, *, private: bool = False) -> None:
-    """A folder, where the file system has folders and this one is not there yet.
+    """Create a folder and its parents, if the file system has folders and this one does not exist.
 
     Args:
-        path: on any file system Beam knows.
-        private: whether its owner alone may enter a new one, on a local file system. One that is there keeps
-            the mode that somebody gave it.
+        path: a path on any file system that Beam knows.
+        private: whether the owner alone may enter the new folder, on a local file system. A folder that
+            exists keeps its mode.
     """
     if FileSystems.exists(path):
         return
@@ -100,16 +100,16 @@ def make_folder(path: str, *, private: bool = False) -> None:
 
 
 def write_bytes(path: str, data: bytes) -> None:
-    """A whole file, at once."""
+    """Write a file; it appears whole or not at all."""
     with replacing(path) as stream:
         stream.write(data)
 
 
 def read_json(path: str) -> Any:
-    """What is in a file of JSON.
+    """Read a JSON file.
 
     Raises:
-        ValueError: if it is damaged.
+        ValueError: if it is not JSON; it names the file.
     """
     with open_raw(path) as stream:
         try:
@@ -119,6 +119,6 @@ def read_json(path: str) -> Any:
 
 
 def read_json_lines(path: str) -> list[dict[str, Any]]:
-    """The records in a file that has one a line."""
+    """Read a JSON Lines file: one record per line."""
     with open_raw(path) as stream:
         return [json.loads(line) for line in stream.read().splitlines()]

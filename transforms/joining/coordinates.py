@@ -1,4 +1,4 @@
-"""A vector's reports as those of its coordinates: each is estimated like any other attribute."""
+"""Splitting a vector's reports by coordinate: each coordinate is estimated like any other attribute."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ldpbeam.transforms.joining.join import UserReports
 
 
 def by_coordinate(attribute: Attribute, users: UserReports) -> Iterator[UserReports]:
-    """A vector's reports as those of its coordinates; of any other attribute as they are."""
+    """Split the rows of a vector by the coordinate that each report is about; other rows stay as they are."""
     if not isinstance(attribute.domain, Vector):
         yield users
         return

@@ -1,4 +1,4 @@
-"""The exact join: the reports of one user in one window become one row. Pure functions over batches."""
+"""The exact join: the reports of each user in one window become one row. Pure functions over batches."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from ldpbeam.transforms.reports.batches import version_index
 
 
 class UserReports(NamedTuple):
-    """Reports of some users of one attribute and group, one row a user.
+    """Reports of some users of one attribute and group, one row per user.
 
     Attributes:
-        attribute: the attribute's name.
-        group: the value of the study's group field, None without.
-        users: how many users they are; 0 where users are not grouped.
-        answers: their reports, a channel each.
+        attribute: the attribute's name, or a coordinate's.
+        group: the value of the study's group field; None without one.
+        users: the number of rows; 0 if users are not joined.
+        answers: the reports by channel, each with the row of its user.
     """
 
     attribute: str
@@ -40,17 +40,17 @@ class UserReports(NamedTuple):
 
     @property
     def reports(self) -> int:
-        """How many reports they have."""
+        """The number of reports in all rows."""
         return sum(len(answer.payloads) for answer in self.answers)
 
 
 class Joined(NamedTuple):
-    """What became of the reports of some users in one window.
+    """The result of the join of some users in one window.
 
     Attributes:
-        users: one row a user, a batch a group.
-        used: how many reports are kept.
-        duplicates: how many are dropped.
+        users: the rows, one element per group.
+        used: how many reports are kept, of those that are counted here.
+        duplicates: how many reports are dropped as duplicates, of those that are counted here.
     """
 
     users: list[UserReports]
@@ -59,15 +59,16 @@ class Joined(NamedTuple):
 
 
 def join(attribute: Attribute, batches: Sequence[pa.RecordBatch], counted_until: int = 2**62) -> Joined:
-    """All reports of some users in one window to one row a user.
+    """Join all reports of some users in one window into one row per user.
 
-    A duplicate is a second report of the same user and service. Groups split a user's reports; those
-    of one group are joined with each other.
+    Of the reports of one user to one service, one is kept and the others are dropped as duplicates. Groups
+    split a user's reports: those of one group are joined with each other.
 
     Args:
-        attribute: what was asked.
+        attribute: the attribute that all reports are of.
         batches: every report of these users in the window, in any order.
-        counted_until: reports from this event time on are joined, but not counted here.
+        counted_until: event time in epoch milliseconds; later reports are joined, but a later window counts
+            them.
     """
     reports = gathered(attribute, batches)
     users, _ = codes_of(reports.users)
@@ -115,7 +116,7 @@ def _user_reports(
 
 
 def without_join(batch: pa.RecordBatch, attribute: Attribute) -> Iterator[UserReports]:
-    """A batch's reports, each on its own, split by group."""
+    """The reports of a batch without a join, split by group."""
     codes, names = codes_of(column_or_nulls([batch], "group", pa.string()))
     payloads = payloads_of(attribute, batch)
     for code, rows in _rows_of_codes(codes, np.ones(len(codes), dtype=np.bool_)):

@@ -1,4 +1,4 @@
-"""Which of several equal reports is kept: the one that comes first. Pure functions over batches."""
+"""Which of several duplicates is kept: the first in a fixed order. Pure functions over batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,17 @@ from ldpbeam.transforms.reports.partitions import mixed
 
 
 class Reports(NamedTuple):
-    """Batches of several channels as parallel columns, one row a report."""
+    """Batches of several channels as parallel columns, one row per report.
+
+    Attributes:
+        versions: the channel's index, shape (n,).
+        users: user keys, binary, n values.
+        times: event times in epoch milliseconds, shape (n,).
+        report_ids: binary, n values; null without one.
+        groups: text, n values; null without one.
+        payloads: the payloads of each channel, by its index.
+        places: the row of each report in the payloads of its channel, shape (n,).
+    """
 
     versions: NDArray[np.int64]
     users: pa.Array
@@ -30,7 +40,7 @@ class Reports(NamedTuple):
 
 
 def gathered(attribute: Attribute, batches: Sequence[pa.RecordBatch]) -> Reports:
-    """The reports of some batches; ``places`` are rows of ``payloads`` of the report's own channel."""
+    """Concatenate batches into columns, ordered by channel."""
     by_version: dict[int, list[pa.RecordBatch]] = {}
     for batch in batches:
         by_version.setdefault(version_index(batch), []).append(batch)
@@ -58,7 +68,7 @@ def payloads_of(attribute: Attribute, batch: pa.RecordBatch) -> NDArray[Any]:
 
 
 def column_or_nulls(batches: Sequence[pa.RecordBatch], name: str, kind: pa.DataType) -> pa.Array:
-    """A column of some batches, nulls for those that do not have it."""
+    """Concatenate a column of batches, with nulls for batches that do not have it."""
     return pa.concat_arrays(
         [
             batch.column(name) if name in batch.schema.names else pa.nulls(batch.num_rows, kind)
@@ -68,28 +78,28 @@ def column_or_nulls(batches: Sequence[pa.RecordBatch], name: str, kind: pa.DataT
 
 
 def codes_of(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
-    """Each value's number among the distinct ones (null is one), compared exactly, and those values."""
+    """(each value's index among the distinct values, shape (n,); the distinct values, null among them)."""
     encoded = array.dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary
 
 
 def per_service(attribute: Attribute, reports: Reports, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A number for each pair of a code and a service that reports have."""
+    """A number for each report, shape (n,): equal for reports with the same code and service."""
     services = {service: place for place, service in enumerate(attribute.services)}
     of_version = np.array([services[version.service] for version in attribute.versions])
     pairs = codes * len(services) + of_version[reports.versions]
-    # Few enough to count with as they are, else renumbered.
+    # Small numbers serve as they are, since kept counts by them; large ones are renumbered.
     if pairs.max(initial=0) <= 8 * len(pairs):
         return np.asarray(pairs, dtype=np.int64)
     return np.unique(pairs, return_inverse=True)[1].astype(np.int64)
 
 
 def kept(reports: Reports, same: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which reports are kept: of those with the same number, the one that comes first.
+    """Which reports are kept, shape (n,): of those with the same number, the first.
 
-    The order is by event time, then report id (none first), then a tie-break: a number mixed from all that a
-    report has. So it never matters in which order reports arrive, and which of several is kept says nothing
-    of their payloads. Keeping the smallest payload, say, would bias estimates towards small values.
+    The order is by event time, then report id (none first), then a tie-break: a hash of the whole report. So
+    the order of arrival never matters, and the choice reveals nothing about payloads. Keeping the smallest
+    payload, say, would bias estimates towards small values.
     """
     first = np.ones(len(same), dtype=np.bool_)
     repeated = np.flatnonzero(np.bincount(same)[same] > 1)
@@ -109,7 +119,7 @@ def kept(reports: Reports, same: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _ranks(column: pa.Array, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The ranks of some rows' values (text or bytes), nulls first, ties alike."""
+    """The dense ranks of the rows' values (text or bytes); nulls rank as the empty text."""
     ranks: NDArray[np.int64] = pc.rank(_bytes(column, rows), tiebreaker="dense").to_numpy().astype(np.int64)
     return ranks
 
@@ -119,10 +129,10 @@ def _bytes(column: pa.Array, rows: NDArray[np.int64]) -> pa.Array:
 
 
 def _tie_breaks(reports: Reports, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """A number for each of some reports that is even over all numbers whatever its payload.
+    """A hash of each whole report, which is uniform over 64-bit numbers whatever the payload.
 
-    Reports of a group that are alike in everything get a number each, so that a payload sent twice is kept as
-    often as two payloads sent once.
+    Reports that are equal in everything get different numbers, so that a payload that was sent twice has two
+    chances to be kept.
     """
     numbers = _payload_numbers(reports, rows)
     for column in (reports.users, reports.groups, reports.report_ids):
@@ -133,7 +143,7 @@ def _tie_breaks(reports: Reports, rows: NDArray[np.int64]) -> NDArray[np.uint64]
 
 
 def _occurrences(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """0 for the first row that has a number, 1 for the second one that has it, and so on."""
+    """How many earlier rows have the same number, for each row."""
     order = np.argsort(numbers, kind="stable")
     starts = np.flatnonzero(np.concatenate(([True], np.diff(numbers[order]) != 0)))
     sizes = np.diff(np.append(starts, len(numbers)))
@@ -148,7 +158,7 @@ def _mixed_in(numbers: NDArray[np.uint64], more: NDArray[np.uint64]) -> NDArray[
 
 
 def _payload_numbers(reports: Reports, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """A number from the bytes of each payload."""
+    """A hash of the bytes of each payload, shape (rows,)."""
     numbers = np.zeros(len(rows), dtype=np.uint64)
     for version, payloads in reports.payloads.items():
         own = np.flatnonzero(reports.versions[rows] == version)

@@ -1,4 +1,4 @@
-"""The same report twice: of reports with one report id within attribute and service, one is kept.
+"""Duplicates by report id: of the reports of an attribute and service with the same id, one is kept.
 
 A batch run compares the ids of all reports (:class:`DropRepeats`), whatever their users and windows. A stream
 compares those of one partition of users and one window, when it folds them.
@@ -25,7 +25,7 @@ _IDENTIFIED = "identified"
 
 
 def by_report_id(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """A batch's reports that have an id, and those that have none."""
+    """(the reports of a batch that have an id, those that have none)."""
     if "report_id" not in batch.schema.names:
         return batch.slice(0, 0), batch
     ids = batch.column("report_id")
@@ -37,9 +37,9 @@ def by_report_id(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]
 def without_repeats(
     attribute: Attribute, batches: Sequence[pa.RecordBatch]
 ) -> tuple[list[pa.RecordBatch], int]:
-    """Batches without the repeats of a report id within a service, and how many those were.
+    """(batches without duplicates by report id within a service, how many reports were dropped).
 
-    Reports without an id are no repeats. Those that are kept come in as few batches as their schemas allow.
+    All reports without an id are kept. The kept reports are in as few batches as their schemas allow.
     """
     parts = [by_report_id(batch) for batch in batches]
     plain = [batch for _, batch in parts if batch.num_rows]
@@ -59,10 +59,10 @@ def without_repeats(
 
 
 def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same reports, in as few batches as their schemas allow.
+    """Concatenate the batches that have the same channel and schema.
 
-    They came in a piece for each bundle and partition of ids; cut by user as they are, each would fall apart
-    into single reports.
+    The batches are pieces, one per bundle and partition of ids. Cut by user as they are, each would fall
+    apart into single reports.
     """
     alike: dict[tuple[int, pa.Schema], list[pa.RecordBatch]] = {}
     for batch in batches:
@@ -71,11 +71,11 @@ def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class DropRepeats(beam.PTransform):
-    """Batches without repeats of a report id, whatever their users and windows.
+    """Drop duplicates by report id from batches of a channel, over all users and windows.
 
-    Reports without an id pass by; only those with one are shuffled, by partition of their ids.
+    Reports without an id are not shuffled. Reports with one are shuffled by partition of their ids.
 
-    Outputs: the main one of batches, and counts.
+    Gives batches, and counts of the duplicates.
     """
 
     def __init__(self, study: Study, partitions: int) -> None:
@@ -84,13 +84,16 @@ class DropRepeats(beam.PTransform):
         self.partitions = partitions
 
     def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
-        """Give batches without repeats, and counts of the repeats."""
+        """Part reports with and without an id, and bring equal ids together to keep one of each."""
+        # plain, identified : RecordBatch of one channel
         sorted_out = reports | "ByReportId" >> beam.FlatMap(_sort_out).with_outputs(
             _IDENTIFIED, main="plain"
         ).with_output_types(pa.RecordBatch)
+        # pieces : (PieceKey, RecordBatch)
         pieces, _ = sorted_out[_IDENTIFIED] | "SplitByReportId" >> Cut(
             None, self.partitions, together, column="report_id"
         )
+        # first : RecordBatch of one channel
         first = (
             pieces
             | "GroupReportIds" >> beam.GroupByKey()

@@ -1,4 +1,4 @@
-"""The accounting as a JSON file: a batch run writes it once, a stream as its counts grow."""
+"""The accounting as a JSON file: a batch run writes it once, a stream again and again as counts grow."""
 
 from __future__ import annotations
 
@@ -20,31 +20,33 @@ from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.sources.watermark import LAST
 from ldpbeam.transforms.storage import make_folder, write_bytes
 
-#: A stream writes its accounting at most so often, in seconds, and at the end.
+#: The fewest seconds between two writes of a stream's accounting; it is also written at the end.
 ACCOUNTING_SECONDS = 1.0
 
 
 def write_accounting(path: str, counts: Iterable[tuple[str, int]] = ()) -> str:
-    """The accounting of some counts as a file; gives its path. Without counts all of it is zero."""
+    """Add up counts, write their accounting to a file, and return its path; without counts all are 0."""
     make_folder(FileSystems.split(path)[0])
     write_bytes(path, json.dumps(accounting(counts), indent=2).encode() + b"\n")
     return path
 
 
 class WriteAccounting(beam.PTransform):
-    """The counts of all stages, added up, to one JSON file."""
+    """Add up the counts of all stages of a batch run, and write one JSON file; gives its path."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
         self.path = path
 
     def expand(self, counts: beam.PCollection) -> beam.PCollection:
-        """Add up each count, bring them together, write them."""
+        """Add up each count, bring all together under one key, and write them."""
         return (
             counts
             | "AddUp" >> beam.CombinePerKey(sum)
+            # (name, reports)
             | "ToOne" >> beam.Map(lambda pair: ("", pair))
             | "Together" >> beam.GroupByKey()
+            # ("", Iterable[(name, reports)])
             | "WriteFile" >> beam.Map(_write, self.path)
         )
 
@@ -54,17 +56,18 @@ def _write(element: tuple[str, Iterable[tuple[str, int]]], path: str) -> str:
 
 
 class WriteRunningAccounting(beam.PTransform):
-    """The counts of all stages of a stream, added up, to one JSON file that is replaced as they grow."""
+    """Add up the counts of all stages of a stream in one JSON file, which is replaced as they grow."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
         self.path = path
 
     def expand(self, counts: beam.PCollection) -> beam.PCollection:
-        """Add up the counts of each bundle, then all of them in one state."""
+        """Add up the counts of each bundle, then those of all bundles in one state."""
         return (
             counts
             | "SumOfBundle" >> beam.ParDo(_SumOfBundle()).with_output_types(tuple[str, bytes])
+            # ("", counts by name as JSON)
             | "WriteAccounting" >> beam.ParDo(_WriteSums(self.path)).with_input_types(tuple[str, bytes])
         )
 
@@ -86,7 +89,7 @@ class _SumOfBundle(beam.DoFn):
 
 
 class _WriteSums(beam.DoFn):
-    """One key adds up everything: it hears from each bundle once."""
+    """Adds up the counts of all bundles under one key; each bundle sends one element."""
 
     SUMS = ReadModifyWriteStateSpec("sums", beam.coders.BytesCoder())
     END = TimerSpec("end", TimeDomain.WATERMARK)
@@ -110,7 +113,7 @@ class _WriteSums(beam.DoFn):
 
     @on_timer(END)
     def on_end(self, sums: Any = beam.DoFn.StateParam(SUMS)) -> None:
-        """The stream has been drained."""
+        """Write the final accounting when the stream has finished."""
         self._write(json.loads(sums.read() or b"{}"))
 
     def _write(self, total: dict[str, int]) -> None:

@@ -1,4 +1,4 @@
-"""Dead letters in Avro files. Batches gather them in a shuffle, streams in state; one function writes."""
+"""Dead letters in Avro files. A batch run gathers them in a shuffle, a stream in state."""
 
 from __future__ import annotations
 
@@ -27,20 +27,21 @@ from ldpbeam.transforms.storage import make_folder, replacing
 
 #: A batch run gathers dead letters into at most this many files.
 DEAD_LETTER_SHARDS = 4
-#: In a stream they wait for others for so many seconds of event time, or until there are so many.
+#: A stream writes a file when dead letters have waited so many seconds of event time, or are so many.
 LETTERS_SECONDS, MOST_LETTERS = 60, 10_000
 
 
 def write_letters(folder: str, number: int, batches: Iterable[pa.RecordBatch]) -> str:
-    """A file of dead letters; gives its path.
+    """Write a file of dead letters, and return its path.
 
-    Engines hand over batches in any order; in a batch, the order is that of the file. The same letters are
-    the same bytes: batches are sorted, and the file's sync marker is made of its contents.
+    The same dead letters give the same bytes. Engines deliver batches in any order, so the batches are
+    sorted; within a batch, the order is that of the input file. The file's sync marker is a hash of its
+    contents.
 
     Args:
-        folder: where; its owner alone may enter it.
-        number: of the file, which names it.
-        batches: of dead letters.
+        folder: the folder of the file; if it is created, its owner alone may enter it.
+        number: the number in the file's name.
+        batches: batches of dead letters.
     """
     make_folder(folder, private=True)
     path = str(FileSystems.join(folder, f"part-{number:05d}.avro"))
@@ -56,7 +57,7 @@ def write_letters(folder: str, number: int, batches: Iterable[pa.RecordBatch]) -
 
 
 def _place(batch: pa.RecordBatch) -> tuple[str, int, int, str]:
-    """Where the first dead letter of a batch stood, and its reason."""
+    """The key that sorts batches: file, position, row and reason of the first dead letter."""
     file, position, row, reason = (
         batch.column(name)[0].as_py() for name in ("file", "position", "row", "reason")
     )
@@ -64,18 +65,19 @@ def _place(batch: pa.RecordBatch) -> tuple[str, int, int, str]:
 
 
 class WriteDeadLetters(beam.PTransform):
-    """Batches of dead letters to a few Avro files; gives the paths."""
+    """Write the dead letters of a batch run to at most four Avro files; gives their paths."""
 
     def __init__(self, folder: str) -> None:
         super().__init__()
         self.folder = folder
 
     def expand(self, letters: beam.PCollection) -> beam.PCollection:
-        """Gather by shard, write a file for each."""
+        """Gather the batches of a shard, and write one file per shard."""
         return (
             letters
             | "KeyByShard" >> beam.Map(_shard).with_output_types(tuple[int, pa.RecordBatch])
             | "GroupShards" >> beam.GroupByKey()
+            # (shard, Iterable[RecordBatch])
             | "WriteFiles" >> beam.ParDo(_WriteShard(self.folder))
         )
 
@@ -95,17 +97,18 @@ class _WriteShard(beam.DoFn):
 
 
 class WriteStreamDeadLetters(beam.PTransform):
-    """Batches of dead letters of a stream to Avro files, as many together as a minute brings."""
+    """Write the dead letters of a stream to Avro files, one per minute or per 10,000; gives their paths."""
 
     def __init__(self, folder: str) -> None:
         super().__init__()
         self.folder = folder
 
     def expand(self, letters: beam.PCollection) -> beam.PCollection:
-        """Gather under one key, write a file when one is due."""
+        """Gather all batches under one key, and write a file when it is due."""
         return (
             letters
             | "KeyLetters" >> beam.Map(_unnamed).with_output_types(tuple[str, pa.RecordBatch])
+            # ("", RecordBatch)
             | "WriteLetters"
             >> beam.ParDo(_WriteLetters(self.folder)).with_input_types(tuple[str, pa.RecordBatch])
         )
@@ -148,7 +151,7 @@ class _WriteLetters(beam.DoFn):
         waiting: Any = beam.DoFn.StateParam(WAITING),
         written: Any = beam.DoFn.StateParam(WRITTEN),
     ) -> Iterable[str]:
-        """A minute of event time has passed, or the stream has been drained."""
+        """Write a file after a minute of event time, or when the stream has finished."""
         yield from self._write(letters, waiting, written)
 
     def _write(self, letters: Any, waiting: Any, written: Any) -> Iterator[str]:
@@ -157,7 +160,7 @@ class _WriteLetters(beam.DoFn):
         waiting.clear()
         if not batches:
             return
-        # Numbered in the state, so that a bundle done twice writes one file.
+        # The number is in the state, so that a retried bundle writes the same file.
         number = written.read() or 0
         written.write(number + 1)
         yield write_letters(self.folder, number, batches)

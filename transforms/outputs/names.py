@@ -1,4 +1,4 @@
-"""How outputs are called: names depend on what the contents are of alone, so a retry writes the same file."""
+"""Names of output files, made of study, attribute, window and run, so that a retry writes the same file."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from ldpbeam.windows import Bounds
 
 
 def window_name(study: str, attribute: str, window: Bounds | None) -> str:
-    """How the files of an attribute's window are called, without an ending."""
+    """The name of the files of an attribute and window, without an ending; a window of None is ``all``."""
     return f"{study}-{attribute}-{span_name(*window) if window else 'all'}"
 
 
 def snapshot_name(study: str, attribute: str, window: Bounds | None, run: str = "") -> str:
-    """The name of the file of an attribute's snapshots of a window; with a run, of that run's."""
+    """The name of the file of snapshots of an attribute and window, with the name of the run if given."""
     return f"{window_name(study, attribute, window)}{run and f'.{run}'}.avro"
 
 
 def span_name(start: int, stop: int) -> str:
-    """Two moments in epoch milliseconds, as they stand in names of files."""
+    """Two times in epoch milliseconds, as file names spell them: 20261120T100000Z-20261120T110000Z."""
     return f"{_compact(start)}-{_compact(stop)}"
 
 
 def window_in(name: str) -> Bounds | None:
-    """The window that stands at the end of a file's name, None if there is none."""
+    """The window at the end of a file's name, in epoch milliseconds; None if there is none."""
     found = re.search(r"-(\d{8}T\d{6}(?:\.\d{3})?Z)-(\d{8}T\d{6}(?:\.\d{3})?Z)\.[a-z]+$", name)
     return (milliseconds(found[1]), milliseconds(found[2])) if found else None
 

@@ -1,4 +1,4 @@
-"""Snapshots of an attribute's window as a file: one function writes them in batch, stream and roll-up."""
+"""Files of snapshots, one per attribute and window, which batch runs, streams and roll-ups write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ from ldpbeam.transforms.storage import make_folder, replacing
 def write_window(
     study: Study, folder: str, run: str, snapshots: list[Snapshot], *, named_by_run: bool = False
 ) -> str:
-    """A file of the snapshots of one attribute and window; gives its path."""
+    """Write the snapshots of one attribute and window to a file, and return its path.
+
+    Args:
+        study: the study; the file carries its name, fingerprint and channels.
+        folder: the folder of the file, created if it does not exist.
+        run: the name of the run, which the file carries.
+        snapshots: at least one, all of the same attribute and window.
+        named_by_run: whether the name of the file has the run's, for folders that runs share.
+    """
     attribute = snapshots[0].attribute
     name = snapshot_name(study.name, attribute, snapshots[0].window, run if named_by_run else "")
     path: str = FileSystems.join(folder, name)
@@ -34,14 +42,15 @@ def write_window(
 
 
 class WriteSnapshots(beam.PTransform):
-    """(attribute, snapshots of one window) to one Avro file each; gives the paths."""
+    """Write (attribute, snapshots of one window) to an Avro file each; gives the paths."""
 
     def __init__(self, study: Study, folder: str, run: str) -> None:
         super().__init__()
         self.function = _WriteSnapshots(study, folder, run)
 
     def expand(self, snapshots: beam.PCollection) -> beam.PCollection:
-        """Wire the stage."""
+        """Write one file for each element."""
+        # str, the path of a file
         return snapshots | "WriteFiles" >> beam.ParDo(self.function)
 
 
