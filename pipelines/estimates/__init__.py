@@ -1,1 +1,1 @@
-"""Statistics to estimates: solve, roll up, compare, and write."""
+"""From snapshots to estimates: solving, rolling up, comparing with the truth, writing and printing."""

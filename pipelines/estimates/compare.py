@@ -1,4 +1,4 @@
-"""Estimates against the truth, where a file of true values is at hand."""
+"""Comparing estimates with true values from a file of people."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ldpbeam.windows import Span
 
 
 def errors_of(solved: SolvedEstimate, study: Study, people: People) -> dict[str, float]:
-    """How far an estimate is from the people it is about.
+    """The errors of an estimate, compared with the true values of people.
 
-    People are those of the estimate's window and group, where the file says when and where they
-    answered; else all of them. The groups beyond the cap are not told apart, so not compared.
+    If the file has times or groups, only the people of the estimate's window and group are compared,
+    otherwise all people. The merged groups beyond the cap are not compared.
 
     Returns:
         ``wasserstein`` (in the attribute's unit), ``kolmogorov_smirnov``, ``jensen_shannon`` or, for

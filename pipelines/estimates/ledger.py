@@ -1,4 +1,4 @@
-"""The privacy ledger: how many users spent how much epsilon, by attribute and window."""
+"""The privacy ledger: how many users spent how much epsilon in each window, by attribute and group."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ldpbeam.transforms.storage import write_bytes
 
 
 def write_ledger(job: Output) -> list[dict[str, Any]]:
-    """How much epsilon how many users spent a window, from the statistics alone.
+    """Write the ledger of a run from its snapshots, and return its entries.
 
-    Reports of one user to several services compose; those of several attributes are not joined, so their sum
-    is not known. Neither are those of one user in several groups or on several coordinates of a vector, nor
-    reports dropped as duplicates: with any of these, more may have been spent than is said here. Users over
-    the study's cap are counted.
+    The epsilons of a user's reports to several services are added up. The ledger does not know which reports
+    to different attributes, in different groups or about different coordinates of a vector come from the same
+    user, and it does not include reports dropped as duplicates. With any of these, users may have spent more
+    than it says. Users over the study's ``epsilon_cap`` are counted.
     """
     spent: dict[tuple[Any, ...], dict[tuple[float, float], int]] = {}
     for snapshot in snapshots_of(job):

@@ -1,9 +1,9 @@
-"""Snapshots merged: hours into days, regions into a total. No report is read.
+"""Roll-ups: snapshots merged into longer windows or totals, such as hours into days. No report is read.
 
-A snapshot is named by its run, attribute, group and window, and a roll-up holds the names of what was
-merged into it. A name counts once: of its panes the last stands, the same file given twice adds nothing, and
-a roll-up beside one of its parts is refused. Snapshots of different runs are of different reports, as only
-the person can know; two that are equal to the last count are refused.
+A snapshot is named by its run, attribute, group and window. A roll-up holds the names of the snapshots merged
+into it. A name counts once: the last of its panes is kept, and the same file given twice adds nothing. A
+roll-up given together with one of its parts is refused. Snapshots of different runs must come from different
+reports. Only the user can know that; two snapshots with all counts equal are refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ldpbeam.times import format_duration, rfc3339
 from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.sources.files import pattern_of
 
-#: Two runs' snapshots of fewer reports may be equal by chance.
+#: Snapshots of two runs with fewer reports than this may be equal by chance.
 FEW_REPORTS = 30
 
 Name = tuple[str, str, str | None, bool, tuple[int, int] | None]
@@ -32,12 +32,12 @@ Name = tuple[str, str, str | None, bool, tuple[int, int] | None]
 
 @dataclass(frozen=True)
 class RolledUp:
-    """Merged snapshots, and what was not added.
+    """The result of a roll-up.
 
     Attributes:
-        snapshots: by attribute, window and group, ascending.
-        merged: how many snapshots they are made of.
-        repeated: how many more were given that were there already, or an earlier pane of one that was.
+        snapshots: the merged snapshots, ordered by attribute, window and group.
+        merged: how many snapshots were merged into them.
+        repeated: how many snapshots were left out: given twice, or an earlier pane of one that was merged.
     """
 
     snapshots: tuple[Snapshot, ...]
@@ -46,10 +46,10 @@ class RolledUp:
 
 
 def read_all(patterns: Sequence[str]) -> list[tuple[str, Snapshot]]:
-    """(file, snapshot) of every snapshot in the files that patterns name.
+    """(path, snapshot) for every snapshot in the files that the patterns match.
 
     Raises:
-        UserError: if a pattern names no file, or a file is damaged or of another kind.
+        UserError: if a pattern matches no file, or a file is damaged or holds no snapshots.
     """
     found = []
     for pattern, result in zip(patterns, FileSystems.match(list(map(pattern_of, patterns))), strict=True):
@@ -67,17 +67,18 @@ def rolled_up(
     window: int | None = None,
     total: bool = False,
 ) -> RolledUp:
-    """Snapshots merged into longer windows.
+    """Merge snapshots into longer windows.
 
     Args:
-        study: whose channels they must be of.
-        found: (file, snapshot) of each.
-        window: in milliseconds, aligned to 1970-01-01T00:00:00Z; None merges all of an attribute.
+        study: the study; the snapshots must have its channels.
+        found: (path, snapshot) pairs.
+        window: the length of the new windows in milliseconds, aligned to 1970-01-01T00:00:00Z; None merges
+            all windows of an attribute.
         total: whether groups are merged too.
 
     Raises:
-        UserError: if a snapshot is of other channels than the study's, does not lie in one window, or would
-            be added to one that has reports in common.
+        UserError: if a snapshot has other channels than the study, does not lie in one new window, or may
+            have reports in common with another snapshot.
     """
     standing: dict[Name, tuple[str, Snapshot]] = {}
     given = 0
@@ -134,11 +135,11 @@ def _check_channels(study: Study, path: str, snapshot: Snapshot) -> None:
 
 
 def _check_apart(standing: Sequence[tuple[str, Snapshot]]) -> None:
-    """See that no two snapshots can have a report in common.
+    """Check that no two snapshots may have a report in common.
 
     Raises:
-        UserError: if something was merged into two of them, two of one run overlap in time, or two runs' are
-            equal to the last count.
+        UserError: if two snapshots have a part in common, two of one run overlap in time, or two of different
+            runs have all counts equal.
     """
     holders: dict[str, str] = {}
     same_place: dict[tuple[object, ...], list[tuple[str, Snapshot]]] = {}
@@ -198,7 +199,7 @@ def _merged(
         attribute=attribute,
         window=window,
         group=group,
-        # How many different groups they are is not known any more: at least as many as in any part.
+        # The number of different groups is no longer known; it is at least the largest number in any part.
         other_groups=max(snapshot.other_groups for _, snapshot in parts) if rest else 0,
         statistic=merge(snapshot.statistic for _, snapshot in parts),
         complete=all(snapshot.complete for _, snapshot in parts),
@@ -207,7 +208,7 @@ def _merged(
 
 
 def write_all(output: Output, snapshots: Sequence[Snapshot]) -> None:
-    """Snapshots as files of the output folder, an attribute and window each."""
+    """Write the snapshots to the output folder, one file per attribute and window."""
     files: dict[tuple[str, tuple[int, int] | None], list[Snapshot]] = {}
     for snapshot in snapshots:
         files.setdefault((snapshot.attribute, snapshot.window), []).append(snapshot)

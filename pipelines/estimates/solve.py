@@ -1,4 +1,4 @@
-"""Snapshots to estimates: the last, small step, on the driver or in a worker."""
+"""From a snapshot to its estimates, on the driver or in a worker."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def answers(
     watch: Watch | None = None,
     starts: Mapping[str, Estimate] | None = None,
 ) -> dict[str, Estimate]:
-    """Every estimate a study asks for of one snapshot, by its name, in the study's order.
+    """Every estimate that a study asks for of one snapshot, by name, in the study's order.
 
     Args:
-        study: what is estimated.
-        snapshot: what it stands on.
-        watch: makes progress callbacks.
-        starts: earlier estimates by name, from which those begin that converge to one fixed point.
+        study: the study.
+        snapshot: the snapshot that the estimates are computed from.
+        watch: makes a progress callback for an estimate.
+        starts: earlier estimates by name. Estimators with a single fixed point start from them.
     """
     attribute = study.attribute(snapshot.attribute)
     found = {}
@@ -45,7 +45,7 @@ def answers(
 
 
 def _start(wanted: WantedEstimate, before: Estimate | None) -> Floats | None:
-    """The distribution to begin from, where the answer does not depend on it."""
+    """The distribution to start from; None if there is none, or if the result would depend on it."""
     if before is None or not starts_warm(wanted.estimator, wanted.options):
         return None
     return before.distribution
@@ -57,15 +57,16 @@ def solve(
     watch: Watch | None = None,
     starts: Mapping[str, Estimate] | None = None,
 ) -> list[SolvedEstimate]:
-    """The same, each with what it is of."""
+    """The estimates of :func:`answers`, each with its attribute, window and group."""
     found = answers(study, snapshot, watch, starts)
     return [SolvedEstimate.of(snapshot, name, answer) for name, answer in found.items()]
 
 
 class Solver:
-    """Solves the panes of a stream; an early one begins where the last of its attribute and group ended.
+    """Solves the panes of a stream.
 
-    Panes on time and late ones begin where a batch run does, and equal it.
+    The estimates of an early pane start from those of the last pane of the same attribute and group. Panes on
+    time and late panes start as a batch run does, so their estimates equal the batch run's.
     """
 
     def __init__(self, study: Study) -> None:
@@ -73,7 +74,7 @@ class Solver:
         self._last: dict[tuple[str, str | None, bool], dict[str, Estimate]] = {}
 
     def solve(self, snapshot: Snapshot) -> list[SolvedEstimate]:
-        """Every estimate of a pane."""
+        """Every estimate of one snapshot of a pane."""
         place = (snapshot.attribute, snapshot.group, snapshot.other_groups > 0)
         starts = self._last.get(place) if snapshot.pane_timing == "early" else None
         found = answers(self.study, snapshot, starts=starts)

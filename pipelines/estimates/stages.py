@@ -1,4 +1,4 @@
-"""``ldpbeam estimate``: reports in files to estimates, in one bounded run."""
+"""The steps of ``ldpbeam estimate``: find the input, run the pipeline, solve snapshots, write estimates."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.storage import literal, read_json, read_json_lines, replacing
 
-#: What stands for a problem whose text may repeat what a user-id key hides.
+#: Replaces the text of a problem, which may repeat what a user-id key hides.
 NOT_SHOWN = "its problem is not shown, because a user-id key hides what is in the input"
 
 
 def find_input(
     patterns: Sequence[str], on_bad_file: str, *, hidden: bool = False
 ) -> tuple[tuple[files.ReportFile, ...], tuple[files.BadFile, ...]]:
-    """The files that patterns name.
+    """Find the input files: (files of reports, malformed files).
 
     Args:
-        patterns: globs.
-        on_bad_file: stop or skip.
-        hidden: whether no text of the input may be shown, which a problem may repeat.
+        patterns: names or globs.
+        on_bad_file: ``stop`` or ``skip``: what to do about malformed files.
+        hidden: whether user ids are hidden; problems, which may repeat text of the input, are then not shown.
 
     Raises:
-        UserError: if a pattern names none, or a file is no file of reports and is not to be skipped.
+        UserError: if a pattern matches no file, a name is not UTF-8, or a file is malformed and not skipped.
     """
     try:
         matched = files.match(patterns)
@@ -74,7 +74,7 @@ def find_input(
 
 
 def _is_text(name: str) -> bool:
-    """Whether a name is UTF-8; of others Python keeps the bytes as halves of characters."""
+    """Whether a name is UTF-8; Python represents other bytes as lone surrogates."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -83,13 +83,13 @@ def _is_text(name: str) -> bool:
 
 
 def run_name(study: Study, inputs: Sequence[str], *options: int | str | None) -> str:
-    """A name that the same study, input and options that change results always give."""
+    """The name of a run: a hash of the study, the input, and the options that change results."""
     text = json.dumps([study.fingerprint, sorted(inputs), *options])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def assemble(job: BatchJob, engine: Engine, beam_arguments: Sequence[str]) -> beam.Pipeline:
-    """The whole pipeline on an engine, ready to run.
+    """Build the pipeline of a run on an engine, ready to run.
 
     Raises:
         UserError: if Beam refuses an option.
@@ -103,13 +103,13 @@ def run_pipeline(pipeline: beam.Pipeline, console: Console, here: bool) -> None:
     """Run the pipeline to its end.
 
     Args:
-        pipeline: wired.
+        pipeline: the pipeline that :func:`assemble` built.
         console: where progress is shown.
-        here: whether its workers are in this process, whose errors say more than the engine's.
+        here: whether the workers are in this process; then errors of our own code are raised as they are.
 
     Raises:
-        UserError: if an engine elsewhere fails, its job server does not start, or the machine refuses
-            something to a worker.
+        UserError: if an engine elsewhere fails, its job server does not start, or a worker meets an error of
+            the machine, such as a full disk.
     """
     try:
         with _reading_progress(console):
@@ -125,7 +125,7 @@ def run_pipeline(pipeline: beam.Pipeline, console: Console, here: bool) -> None:
 
 @contextmanager
 def _reading_progress(console: Console) -> Iterator[None]:
-    """Reports read so far, where a terminal is attached and the workers are in this process."""
+    """Show how many reports workers in this process have read so far, if the console is a terminal."""
     if not console.is_terminal:
         yield
         return
@@ -146,7 +146,7 @@ def _reading_progress(console: Console) -> Iterator[None]:
 
 
 def read_accounting(job: Output) -> dict[str, Any]:
-    """The accounting the stream wrote; all zeros where there was no input."""
+    """The accounting that the pipeline wrote; without input all counts are 0, and it is written here."""
     path = job.path(ACCOUNTING)
     if not FileSystems.exists(path):
         write_accounting(path)
@@ -155,12 +155,12 @@ def read_accounting(job: Output) -> dict[str, Any]:
 
 
 def estimate_all(job: Output, console: Console, on: str = "driver") -> list[SolvedEstimate]:
-    """Every estimate of the run, in order.
+    """Every estimate of the run, in the order of :func:`sort_key`.
 
     Args:
-        job: whose snapshots are solved.
+        job: the run; its snapshots are written.
         console: where progress is shown.
-        on: driver, or worker where the stream solved them.
+        on: ``driver`` to solve the snapshots here, ``worker`` to read what the pipeline's workers solved.
     """
     found = _from_workers(job) if on == "worker" else _on_driver(job, console)
     return sorted(found, key=lambda solved: sort_key(job.study, solved))
@@ -210,10 +210,10 @@ def _solving_progress(console: Console) -> Iterator[Watch | None]:
 
 
 def disclosure_of(options: argparse.Namespace) -> Disclosure:
-    """What outputs may say of inputs, by a command's options.
+    """What outputs may reveal about inputs, from a command's options.
 
     Raises:
-        UserError: if the key cannot be read, or bad records are to be kept although ids are to be hidden.
+        UserError: if the key cannot be read, or if bad records are kept although user ids are hidden.
     """
     key = read_key(options.user_id_key_file)
     if key is not None and options.keep_bad_records:
@@ -225,7 +225,7 @@ def disclosure_of(options: argparse.Namespace) -> Disclosure:
 
 
 def read_key(path: str | None) -> bytes | None:
-    """The HMAC key in a file, None where there is none.
+    """The HMAC key in a file; None without a path. It warns if every account can read the file.
 
     Raises:
         UserError: if the file cannot be read, or is shorter than 16 bytes.

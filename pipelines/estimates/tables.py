@@ -1,4 +1,4 @@
-"""What a run prints: one table of estimates, and the accounting line."""
+"""What a run prints: the table of estimates, the accounting line, and the reasons of dead letters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ldpbeam.pipelines.terminal import shown
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields
 from ldpbeam.study import Study
 
-#: Longer tables show their start and end; the files have everything.
+#: Tables with more rows show only their start and end; the files have every estimate.
 MOST_ROWS = 60
 
 _ERRORS = {
@@ -47,9 +47,9 @@ def print_estimates(
     for place, row in enumerate(chosen):
         if len(chosen) < len(rows) and place == MOST_ROWS // 2:
             table.add_row(*("..." for _ in names))
-        # Text, as names from reports may look like markup.
+        # Text, since names from reports may look like markup.
         table.add_row(*(Text(shown(row.get(name, ""))) for name in names))
-    # As wide as it needs to be: a terminal folds long lines, and numbers are not cut.
+    # As wide as the table needs: a terminal folds long lines, and no number is cut.
     Console(width=10_000, force_terminal=console.is_terminal).print(table)
 
 
@@ -93,7 +93,7 @@ def _row(record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def accounting_line(found: Mapping[str, Any]) -> str:
-    """The identity that every run must satisfy, with its numbers."""
+    """The identity that every run must satisfy, with its numbers: reports in = used + duplicates + ..."""
     parts = ("used", "duplicates", "late", "out_of_range", "dead_letters")
     total = sum(found[part] for part in parts)
     sign = "=" if total == found["in"] else "is NOT"
@@ -107,14 +107,14 @@ def accounting_line(found: Mapping[str, Any]) -> str:
 
 
 def damage_line(damaged_files: int) -> str:
-    """What is known of the loss in damaged files, of which there is at least one."""
+    """A sentence on damaged files and what they lost; there is at least one."""
     if damaged_files == 1:
         return "1 file is damaged: how many reports it lost is not known"
     return f"{damaged_files:,} files are damaged: how many reports they lost is not known"
 
 
 def print_reasons(console: Console, found: Mapping[str, Any]) -> None:
-    """Why dead letters are dead."""
+    """Print a table of the reasons of dead letters, with the number of reports for each."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("dead letters")
     table.add_column("reports", justify="right")

@@ -1,4 +1,4 @@
-"""The last stage of a stream: each pane solved, written to files, published, and told in a line."""
+"""The last stages of a stream: each pane is solved, written to files, logged, and published if asked."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from ldpbeam.transforms.sources.journal import OpenWindow, stopped_at
 from ldpbeam.transforms.storage import make_folder, replacing
 from ldpbeam.transforms.windows.panes import EARLY
 
-#: Where the line a pane goes: a command shows it, an engine's worker logs it.
+#: The logger that gets one line per pane; a command prints it, an engine's worker logs it.
 PANES = logging.getLogger("ldpbeam.panes")
 
 
 class WritePane(beam.DoFn):
-    """(attribute, snapshots of one pane) to estimates, after both are in files.
+    """Solve (attribute, snapshots of one pane), write snapshots and estimates, and emit the estimates.
 
-    A pane replaces its window's files, whose names carry the run. Panes that fire because the run was asked
-    to stop are early ones: their windows have not closed.
+    A pane replaces its window's files, whose names have the run's. Panes that fire because the run was asked
+    to stop are marked as early, since their windows have not closed.
 
     Args:
-        output: where to write.
-        incomplete: windows of which an earlier run may hold reports that nobody has any more.
+        output: the study, the output folder and the run.
+        incomplete: windows that earlier runs left open; reports acknowledged in them may be lost.
     """
 
     def __init__(self, output: Output, incomplete: frozenset[OpenWindow]) -> None:
@@ -45,11 +45,11 @@ class WritePane(beam.DoFn):
         self._solver: Solver
 
     def setup(self) -> None:
-        """Early panes start where the last one of their attribute ended."""
+        """Create the solver, which remembers the last estimates for early panes."""
         self._solver = Solver(self.output.study)
 
     def process(self, element: tuple[str, list[Snapshot]]) -> Iterator[SolvedEstimate]:
-        """Write, then hand on."""
+        """Write the files of a pane, log its line, and emit its estimates."""
         attribute, snapshots = element
         snapshots = self._judged(attribute, snapshots)
         study, run = self.output.study, self.output.run
@@ -65,7 +65,7 @@ class WritePane(beam.DoFn):
         yield from found
 
     def _judged(self, attribute: str, snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-        """The snapshots, marked where their window is not or cannot be complete."""
+        """The snapshots with ``complete`` set; early ones if the run stopped before the window's end."""
         window = snapshots[0].window
         assert window is not None
         complete = OpenWindow(attribute_of(attribute), *window) not in self.incomplete
@@ -79,7 +79,7 @@ class WritePane(beam.DoFn):
 
 
 def pane_line(snapshots: Sequence[Snapshot], estimates: Sequence[SolvedEstimate]) -> str:
-    """What a pane says, in a line."""
+    """One line about a pane: window, timing, reports, users and means."""
     first = snapshots[0]
     assert first.window is not None
     start, end = map(rfc3339, first.window)
@@ -95,11 +95,11 @@ def pane_line(snapshots: Sequence[Snapshot], estimates: Sequence[SolvedEstimate]
 
 
 def estimate_id(record: Mapping[str, Any]) -> str:
-    """What a written estimate is published as: study, run, attribute, name, window, group and pane.
+    """The id of a published estimate: study, run, attribute, name, window, group and pane.
 
-    A consumer can drop what it has seen: the same id always comes with the same bytes.
+    The same id always comes with the same bytes, so a consumer can drop duplicates by id.
     """
-    # No two of these are alike, whatever a group is called.
+    # The prefixes keep ids distinct, whatever the name of a group is.
     group = "" if record["group"] is None else f"/group/{record['group']}"
     rest = "/rest" if record["other_groups"] else ""
     return (
@@ -109,11 +109,11 @@ def estimate_id(record: Mapping[str, Any]) -> str:
 
 
 class Publish(beam.DoFn):
-    """Estimates as JSON to a Pub/Sub topic, each with its id in the attribute ``id``.
+    """Publish estimates as JSON to a Pub/Sub topic, each with its id in the message attribute ``id``.
 
     Args:
         output: the study and the run of the estimates.
-        topic: as in ``projects/P/topics/T``.
+        topic: its full name, as ``projects/P/topics/T``.
     """
 
     def __init__(self, output: Output, topic: str) -> None:
@@ -129,16 +129,16 @@ class Publish(beam.DoFn):
         self._publisher = pubsub_v1.PublisherClient()
 
     def start_bundle(self) -> None:
-        """Nothing is on its way."""
+        """Start with no messages in flight."""
         self._sent = []
 
     def process(self, solved: SolvedEstimate) -> None:
-        """Send an estimate."""
+        """Begin to publish an estimate."""
         record = estimate_fields(self.output.study, solved, self.output.run)
         attributes = {"content-type": "application/json", "id": estimate_id(record)}
         self._sent.append(self._publisher.publish(self.topic, json.dumps(record).encode(), **attributes))
 
     def finish_bundle(self) -> None:
-        """Every estimate has arrived, or the bundle fails and is done again."""
+        """Wait until the server has every estimate; after a failure the engine retries the bundle."""
         for future in self._sent:
             future.result(timeout=60)
