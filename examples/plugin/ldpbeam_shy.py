@@ -1,15 +1,22 @@
-"""A mechanism of a package outside of ldpbeam: randomised response of people who may say nothing."""
+"""A package outside of ldpbeam with a mechanism and an estimator.
+
+The mechanism is randomised response of people who may say nothing. The estimator draws unbiased shares
+towards each other, as if some more people had been asked, and each category were as frequent among them.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ldpbeam.attributes import Attribute
 from ldpbeam.channels import Channel, DenseChannel
+from ldpbeam.estimators import AboveZero, Estimate, Estimator, Question
 from ldpbeam.mechanisms import CategoricalMechanism, Uniforms
 
 
@@ -93,3 +100,26 @@ class Shy(CategoricalMechanism):
     def output(self) -> str:
         """The indexes."""
         return f"the index of a category, 0 to {self.size - 1}, or {self.size} for nothing"
+
+
+def drawn_together(question: Question, *, people: AboveZero = 100.0) -> Estimate:
+    """Unbiased shares f of n reports, drawn towards 1/d: (n f + m/d) / (n + m), m being ``people``."""
+    (version,) = question.versions
+    mechanism = question.attribute.versions[version].mechanism
+    reports = question.reports
+    shares = mechanism.unbiased_frequencies(question.statistic.histograms[version], reports)
+    return question.answer_distribution(
+        "drawn_together", (reports * shares + people / len(shares)) / (reports + people)
+    )
+
+
+def check_drawn_together(attribute: Attribute, services: Sequence[str]) -> None:
+    """Refuse all but one service, without versions, whose mechanism is of categories."""
+    versions = attribute.versions_of(services)
+    if len(versions) != 1 or not isinstance(attribute.versions[versions[0]].mechanism, CategoricalMechanism):
+        raise ValueError("drawn_together answers for one service with a mechanism of categories")
+
+
+DRAWN_TOGETHER = Estimator(
+    "drawn_together", "unbiased shares, drawn towards each other", drawn_together, check_drawn_together
+)

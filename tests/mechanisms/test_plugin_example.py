@@ -1,4 +1,4 @@
-"""The example of a mechanism in a package of its own: it keeps every law, and works where it is installed."""
+"""The example package: its mechanism keeps every law, and all of it works where it is installed."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from laws import LAWS
 
 from ldpbeam import build_mechanism
+from ldpbeam.schemas.outputs.snapshots import read_snapshots
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
 SHARES = {"water": 0.4, "tea": 0.3, "coffee": 0.2, "juice": 0.1}
@@ -85,3 +86,16 @@ def test_the_installed_package_perturbs_and_estimates(tmp_path: Path) -> None:
         chance = share * own + (1 - share) * other
         deviation = math.sqrt(chance * (1 - chance) / PEOPLE) / (own - other)
         assert abs(found["frequencies"][found["categories"].index(name)] - share) < 4 * deviation
+    # The estimator's own formula, from the unbiased shares that the mechanism defines.
+    counts = np.array(histogram_of(tmp_path / "out" / "statistics"))
+    unbiased = (counts[:4] / PEOPLE - other) / (own - other)
+    expected = (PEOPLE * unbiased + 500 / 4) / (PEOPLE + 500)
+    assert estimates["steadied"]["frequencies"] == pytest.approx(expected.tolist(), rel=1e-12)
+
+
+def histogram_of(folder: Path) -> list[int]:
+    """The counts of the first channel in the only snapshot of a folder."""
+    (path,) = folder.glob("*.avro")
+    with path.open("rb") as stream:
+        (snapshot,) = read_snapshots(stream)
+    return snapshot.statistic.histograms[0].tolist()
