@@ -24,7 +24,8 @@ from ldpbeam.pipelines.main import main
 from ldpbeam.schemas.files.json_lines import decode_lines
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study, read_study
-from ldpbeam.transforms.reports.validate import checked_payloads
+from ldpbeam.transforms.reports.payloads import checked_payloads
+from ldpbeam.transforms.reports.reasons import REASONS
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -198,10 +199,9 @@ def test_every_mechanism_and_estimator_has_its_source() -> None:
 
 
 def test_every_reason_of_a_dead_letter_is_documented() -> None:
-    from ldpbeam.transforms.reports import validate
     from ldpbeam.transforms.sources import read
 
-    for reason in (*validate.REASONS[1:], read.BAD_FILE, read.CORRUPT_BLOCK, read.NOT_JSON):
+    for reason in (*REASONS[1:], read.BAD_FILE, read.CORRUPT_BLOCK, read.NOT_JSON):
         assert f"`{reason}`" in REPORTS
 
 

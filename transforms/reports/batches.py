@@ -11,6 +11,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 #: The key in a schema's metadata under which a stream's source writes its watermark, in epoch milliseconds.
 WATERMARK = b"watermark"
@@ -35,6 +36,12 @@ def attribute_name(batch: pa.RecordBatch) -> str:
     """The name of a batch's attribute."""
     name: str = batch.schema.metadata[b"attribute"].decode()
     return name
+
+
+def is_null(column: pa.Array) -> NDArray[np.bool_]:
+    """Which values of a column are null."""
+    nulls: NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
+    return nulls
 
 
 class BatchCoder(beam.coders.Coder):

@@ -13,40 +13,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.mechanisms import Mechanism
 from ldpbeam.schemas.reports import event_times
-from ldpbeam.schemas.reports.columns import Columns, binary_of_width, fixed_bytes
-from ldpbeam.schemas.reports.payloads import bytes_in, payload_column
+from ldpbeam.schemas.reports.columns import Columns, binary_of_width
+from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.study import Service, Study
-from ldpbeam.transforms.reports.batches import WATERMARK, tagged
+from ldpbeam.transforms.reports.batches import WATERMARK, is_null, tagged
 from ldpbeam.transforms.reports.counts import COUNTS, OUT_OF_RANGE, count
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, DeadLetter, Disclosure, emit, record_bytes
+from ldpbeam.transforms.reports.payloads import checked_payloads
+from ldpbeam.transforms.reports.reasons import CODE, DETAILS, REASONS
 from ldpbeam.windows import EVERYTHING, FAR, Span
 
 #: The most bytes of a user id: one id of a megabyte would make every row of its batch as wide.
 LONGEST_USER_ID = 256
 
-#: Why a record becomes a dead letter, by code; the first that applies is given. Code 0 is a valid report.
-REASONS = (
-    "",
-    "no_user_id",
-    "user_id_too_long",
-    "no_attribute",
-    "unknown_attribute",
-    "no_service",
-    "unknown_service",
-    "no_event_time",
-    *(reason for reason, _ in event_times.PROBLEMS),
-    "unknown_version",
-    "no_payload",
-    "payload_not_a_number",
-    "payload_not_bytes",
-    "payload_wrong_length",
-    "payload_outside_mechanism",
-)
 _RowsBy = dict[str | None, NDArray[np.bool_]]
-_CODE = {reason: code for code, reason in enumerate(REASONS)}
-_DETAILS = dict(event_times.PROBLEMS)
 
 
 def wanted_columns(study: Study, attribute: str | None, service: str | None) -> Columns:
@@ -122,7 +103,7 @@ class _Validate(beam.DoFn):
                     if kept.any():
                         reports = self._reports(batch, rows[kept], payloads[kept])
                         yield tagged(reports, name, index, (batch.schema.metadata or {}).get(WATERMARK))
-                reasons[unclaimed] = _CODE["unknown_version"]
+                reasons[unclaimed] = CODE["unknown_version"]
         if out_of_range:
             yield count(OUT_OF_RANGE, out_of_range)
         yield from self._dead_letters(batch, reasons)
@@ -134,10 +115,10 @@ class _Validate(beam.DoFn):
         reasons = np.zeros(batch.num_rows, dtype=np.int8)
 
         def refuse(rows: NDArray[np.bool_], reason: str) -> None:
-            reasons[rows & (reasons == 0)] = _CODE[reason]
+            reasons[rows & (reasons == 0)] = CODE[reason]
 
         users = batch.column("user_id")
-        refuse(_is_null(users), "no_user_id")
+        refuse(is_null(users), "no_user_id")
         lengths = pc.fill_null(pc.binary_length(users), 0).to_numpy(zero_copy_only=False)
         refuse(lengths > LONGEST_USER_ID, "user_id_too_long")
         for name, in_attribute in by_attribute.items():
@@ -150,7 +131,7 @@ class _Validate(beam.DoFn):
                     reason = "no_service" if service is None else "unknown_service"
                     refuse(in_attribute & in_service, reason)
         if self.needs_time:
-            refuse(_is_null(batch.column("event_time")), "no_event_time")
+            refuse(is_null(batch.column("event_time")), "no_event_time")
             times = pc.fill_null(batch.column("event_time"), 0).to_numpy()
             problems = event_times.problems(times, old=self.old_times)
             for code in np.unique(problems[problems > 0]):
@@ -163,7 +144,7 @@ class _Validate(beam.DoFn):
             return np.zeros(len(rows), dtype=np.bool_)
         outside = self.span.outside(batch.column("event_time").to_numpy(zero_copy_only=False)[rows])
         if self.study.duplicates == "drop" and "report_id" in batch.schema.names:
-            outside &= _is_null(batch.column("report_id"))[rows]
+            outside &= is_null(batch.column("report_id"))[rows]
         return outside
 
     def _reports(
@@ -201,13 +182,8 @@ class _Validate(beam.DoFn):
             position, row = record.pop("position"), record.pop("row")
             reason = REASONS[code]
             text = record_bytes({**constants, **record})
-            letters.append(DeadLetter(file, position, row, reason, _DETAILS.get(reason, ""), 1, text))
+            letters.append(DeadLetter(file, position, row, reason, DETAILS.get(reason, ""), 1, text))
         yield from emit(letters, self.disclosure)
-
-
-def _is_null(array: pa.Array) -> NDArray[np.bool_]:
-    nulls: NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
-    return nulls
 
 
 def _rows_by(batch: pa.RecordBatch, name: str, known: Sequence[str]) -> _RowsBy:
@@ -223,7 +199,7 @@ def _rows_by(batch: pa.RecordBatch, name: str, known: Sequence[str]) -> _RowsBy:
     column = batch.column(name)
     places = pc.fill_null(pc.index_in(column, value_set=pa.array(known, pa.string())), -1).to_numpy()
     found: _RowsBy = {value: places == place for place, value in enumerate(known)}
-    missing = _is_null(column)
+    missing = is_null(column)
     found |= {"": (places < 0) & ~missing, None: missing}
     return {value: rows for value, rows in found.items() if rows.any()}
 
@@ -255,55 +231,6 @@ def _is_in(batch: pa.RecordBatch, field: str, names: Sequence[str]) -> NDArray[n
     found = pc.is_in(batch.column(field), value_set=pa.array(names))
     result: NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
     return result
-
-
-def checked_payloads(
-    mechanism: Mechanism, batch: pa.RecordBatch, rows: NDArray[np.int64]
-) -> tuple[NDArray[Any], NDArray[np.int8]]:
-    """(payloads of the rows in the mechanism's type, the code of each one's reason, 0 if valid)."""
-    column = batch.column("payload")
-    if len(rows) < batch.num_rows:
-        column = column.take(pa.array(rows))
-    problems = np.zeros(len(rows), dtype=np.int8)
-    payloads = np.zeros(len(rows), dtype=mechanism.payload_dtype)
-    missing = _is_null(column)
-    problems[missing] = _CODE["no_payload"]
-    if pa.types.is_null(column.type):
-        return payloads, problems
-    if payloads.dtype.kind == "V":
-        _check_bytes(mechanism, column, ~missing, payloads, problems)
-        return payloads, problems
-    if pa.types.is_fixed_size_binary(column.type) and column.type.byte_width == 4:
-        values = fixed_bytes(column).view("<u4").ravel()
-    elif pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
-        values = column.to_numpy(zero_copy_only=False)
-    else:
-        problems[~missing] = _CODE["payload_not_a_number"]
-        return payloads, problems
-    possible = mechanism.is_report(np.where(missing, 0, values) if missing.any() else values)
-    problems[~possible & ~missing] = _CODE["payload_outside_mechanism"]
-    problems[np.isnan(values) & ~missing] = _CODE["payload_not_a_number"]
-    good = problems == 0
-    payloads[good] = values[good].astype(mechanism.payload_dtype)
-    return payloads, problems
-
-
-def _check_bytes(
-    mechanism: Mechanism,
-    column: pa.Array,
-    given: NDArray[np.bool_],
-    payloads: NDArray[Any],
-    problems: NDArray[np.int8],
-) -> None:
-    """Fill in ``payloads`` from bytes of the mechanism's width, and ``problems`` for all others."""
-    kind = column.type
-    if not (pa.types.is_fixed_size_binary(kind) or pa.types.is_binary(kind) or pa.types.is_string(kind)):
-        problems[given] = _CODE["payload_not_bytes"]
-        return
-    data, fits = bytes_in(column, payloads.dtype.itemsize)
-    payloads[:] = data.view(payloads.dtype).ravel()
-    problems[given & ~fits] = _CODE["payload_wrong_length"]
-    problems[fits & ~mechanism.is_report(payloads)] = _CODE["payload_outside_mechanism"]
 
 
 def _keyed(users: pa.Array, key: bytes) -> pa.Array:

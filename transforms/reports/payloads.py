@@ -1,0 +1,64 @@
+"""Payloads in the type of their mechanism, and the reason where a payload cannot be of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ldpbeam.mechanisms import Mechanism
+from ldpbeam.schemas.reports.columns import fixed_bytes
+from ldpbeam.schemas.reports.payloads import bytes_in
+from ldpbeam.transforms.reports.batches import is_null
+from ldpbeam.transforms.reports.reasons import CODE
+
+
+def checked_payloads(
+    mechanism: Mechanism, batch: pa.RecordBatch, rows: NDArray[np.int64]
+) -> tuple[NDArray[Any], NDArray[np.int8]]:
+    """(payloads of the rows in the mechanism's type, the code of each one's reason, 0 if valid)."""
+    column = batch.column("payload")
+    if len(rows) < batch.num_rows:
+        column = column.take(pa.array(rows))
+    problems = np.zeros(len(rows), dtype=np.int8)
+    payloads = np.zeros(len(rows), dtype=mechanism.payload_dtype)
+    missing = is_null(column)
+    problems[missing] = CODE["no_payload"]
+    if pa.types.is_null(column.type):
+        return payloads, problems
+    if payloads.dtype.kind == "V":
+        _check_bytes(mechanism, column, ~missing, payloads, problems)
+        return payloads, problems
+    if pa.types.is_fixed_size_binary(column.type) and column.type.byte_width == 4:
+        values = fixed_bytes(column).view("<u4").ravel()
+    elif pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
+        values = column.to_numpy(zero_copy_only=False)
+    else:
+        problems[~missing] = CODE["payload_not_a_number"]
+        return payloads, problems
+    possible = mechanism.is_report(np.where(missing, 0, values) if missing.any() else values)
+    problems[~possible & ~missing] = CODE["payload_outside_mechanism"]
+    problems[np.isnan(values) & ~missing] = CODE["payload_not_a_number"]
+    good = problems == 0
+    payloads[good] = values[good].astype(mechanism.payload_dtype)
+    return payloads, problems
+
+
+def _check_bytes(
+    mechanism: Mechanism,
+    column: pa.Array,
+    given: NDArray[np.bool_],
+    payloads: NDArray[Any],
+    problems: NDArray[np.int8],
+) -> None:
+    """Fill in ``payloads`` from bytes of the mechanism's width, and ``problems`` for all others."""
+    kind = column.type
+    if not (pa.types.is_fixed_size_binary(kind) or pa.types.is_binary(kind) or pa.types.is_string(kind)):
+        problems[given] = CODE["payload_not_bytes"]
+        return
+    data, fits = bytes_in(column, payloads.dtype.itemsize)
+    payloads[:] = data.view(payloads.dtype).ravel()
+    problems[given & ~fits] = CODE["payload_wrong_length"]
+    problems[fits & ~mechanism.is_report(payloads)] = CODE["payload_outside_mechanism"]
