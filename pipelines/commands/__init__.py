@@ -1,1 +1,1 @@
-"""What a person types: one module per command, its arguments and options."""
+"""The commands that a user types: one module per command, and the options that several share."""

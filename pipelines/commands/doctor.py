@@ -9,7 +9,11 @@ from ldpbeam.runners import dataflow, direct, doctor, flink, prism
 
 
 def doctor_command(parser: Parser, arguments: list[str]) -> int:
-    """Run ``ldpbeam doctor`` and return its exit code."""
+    """Run ``ldpbeam doctor`` and return its exit code: DONE, or WRONG if something needed is missing.
+
+    Raises:
+        UserError: if an option does not belong to the engine.
+    """
     engines = (direct.NAME, prism.NAME, flink.NAME, dataflow.NAME)
     parser.add_argument("--runner", choices=engines, default=direct.NAME)
     parser.add_argument("--prism-location", help="the Prism to look at, by default the one that a run takes")

@@ -28,7 +28,7 @@ def errors_of(solved: SolvedEstimate, study: Study, people: People) -> dict[str,
         ``wasserstein`` (in the attribute's unit), ``kolmogorov_smirnov``, ``jensen_shannon`` or, for
         categories, ``mean_absolute_error``, beside that of the uniform guess; for keys with values
         ``mean_absolute_error`` of their frequencies and ``key_mean_error``, the mean |error| of the means of
-        the keys that somebody has; ``mean`` is the signed error of the mean. Empty where nobody is left to
+        the keys that somebody has; ``mean`` is the signed error of the mean. Empty if there is nobody to
         compare with.
     """
     attribute, answer = study.attribute(solved.attribute), solved.answer

@@ -61,8 +61,8 @@ class Joined(NamedTuple):
 def join(attribute: Attribute, batches: Sequence[pa.RecordBatch], counted_until: int = 2**62) -> Joined:
     """Join all reports of some users in one window into one row per user.
 
-    Of the reports of one user to one service, one is kept and the others are dropped as duplicates. Groups
-    split a user's reports: those of one group are joined with each other.
+    One report of each user to each service is kept; the others are dropped as duplicates. Groups split a
+    user's reports: those of one group are joined with each other.
 
     Args:
         attribute: the attribute that all reports are of.

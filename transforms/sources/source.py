@@ -50,7 +50,7 @@ class ReadStream(beam.PTransform):
             >> ReadFromUnboundedSource(
                 Source(self.reading), poll_interval=POLL_SECONDS, max_read_time_seconds=BUNDLE_SECONDS
             )
-            # taken : Taken
+            # Taken
             | "Unpack" >> beam.ParDo(Unpack(self.disclosure)).with_outputs(DEAD, COUNTS, main="decoded")
             # decoded : RecordBatch
         )
