@@ -35,6 +35,19 @@ class Numeric:
                 f"this range has too few digits to be cut into buckets: [{self.low}, {self.high}]"
             )
 
+    def explain(self, buckets: int) -> str:
+        """What a person has, in words."""
+        return f"a number in {self.ends}, {self.cut_into(buckets)}"
+
+    @property
+    def ends(self) -> str:
+        """The range in words."""
+        return f"[{self.low:g}, {self.high:g}]"
+
+    def cut_into(self, buckets: int) -> str:
+        """How the range is cut into buckets, in words."""
+        return f"estimated in {buckets} buckets of {self.width / buckets:.4g}"
+
     @property
     def width(self) -> float:
         """The length of the range, in the attribute's unit."""
@@ -96,6 +109,10 @@ class Categories:
         """The number of categories."""
         return len(self.names)
 
+    def explain(self, buckets: int) -> str:
+        """What a person has, in words."""
+        return f"one of {self.size} categories"
+
     def histogram(self, values: ArrayLike) -> Integers:
         """The number of values (category indexes) in each category, shape (size,)."""
         return np.bincount(np.asarray(values, dtype=np.int64), minlength=self.size).astype(np.int64)
@@ -124,6 +141,10 @@ class KeyValues:
         """The number of keys."""
         return len(self.keys)
 
+    def explain(self, buckets: int) -> str:
+        """What a person has, in words."""
+        return f"any of {self.size} keys a person, each with a number in {self.values.ends}"
+
 
 @dataclass(frozen=True)
 class Vector:
@@ -147,6 +168,10 @@ class Vector:
     def size(self) -> int:
         """The number of coordinates."""
         return len(self.coordinates)
+
+    def explain(self, buckets: int) -> str:
+        """What a person has, in words."""
+        return f"{self.size} numbers a person, each in {self.values.ends} and {self.values.cut_into(buckets)}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,14 +6,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.attributes import Attribute
+from ldpbeam.attributes import MOST_JOINT_CELLS, Attribute
 from ldpbeam.domains import Integers
 from ldpbeam.mechanisms import NumericMechanism
 
@@ -80,6 +81,33 @@ class Statistic:
             and np.array_equal(self.joint_cells, other.joint_cells)
             and np.array_equal(self.joint_counts, other.joint_counts)
         )
+
+
+def explain(attribute: Attribute) -> Iterator[str]:
+    """Sentences on what the statistic of an attribute holds."""
+    cells = sum(v.mechanism.histogram_cells(attribute.buckets) for v in attribute.versions)
+    yield (
+        f"The statistic of {attribute.name!r} has {counted(cells, 'count')} in "
+        f"{counted(len(attribute.versions), 'histogram')}, and exact sums; statistics merge without "
+        f"the reports (fingerprint {attribute.fingerprint[:8]})."
+    )
+    if attribute.joint_services:
+        joint = math.prod(attribute.joint_shape)
+        bound = (
+            "so its size is bounded"
+            if joint <= MOST_JOINT_CELLS
+            else f"more than {MOST_JOINT_CELLS:,}, so it may grow with the users and the solver is slow: "
+            "lower joint_buckets"
+        )
+        yield (
+            f"The reports of {', '.join(attribute.joint_services)} are joined by user into a joint "
+            f"histogram of {' x '.join(map(str, attribute.joint_shape))} = {joint:,} cells, {bound}."
+        )
+
+
+def counted(n: int, noun: str) -> str:
+    """As in: 1 count, 2 counts."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def empty(attribute: Attribute) -> Statistic:

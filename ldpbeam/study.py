@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Vector
-from ldpbeam.windows import EVERYTHING, Span, Windows
+from ldpbeam.times import rfc3339
+from ldpbeam.windows import EVERYTHING, FAR, Span, Windows
 
 
 def attribute_of(name: str) -> str:
@@ -48,6 +49,17 @@ class Service:
     def by_time(self) -> bool:
         """Whether a report's event time says which version it is of."""
         return bool(self.versions) and self.version_field is None
+
+    def told_apart(self, version: str) -> str:
+        """How reports of a version are told from those of others, in words; empty where there is only one."""
+        if not self.versions:
+            return ""
+        own = self.versions[version]
+        if self.version_field:
+            return f"; told by {self.version_field!r} being {' or '.join(own.values)}"
+        since = f" from {rfc3339(own.span.start)} on" if own.span.start > -FAR else ""
+        until = f" before {rfc3339(own.span.stop)}" if own.span.stop < FAR else ""
+        return f"; told by an event time{since}{' and' if since and until else ''}{until}"
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,11 @@ class Estimator:
         """Its options by name."""
         return options_of(self.function)
 
+    def explain(self, services: Sequence[str], options: Mapping[str, Any]) -> str:
+        """What is estimated from which services, with which options, in words."""
+        given = "".join(f", {key} {value}" for key, value in options.items())
+        return f"{self.name} ({self.summary}) from {', '.join(services)}{given}"
+
     def check_options(self, given: Mapping[str, Any]) -> None:
         """See that every option is known and has a value that it takes.
 

@@ -126,6 +126,16 @@ class Mechanism(ABC):
     def output(self) -> str:
         """The payload of a report, in words."""
 
+    @property
+    def title(self) -> str:
+        """The name, as explanations have it."""
+        return self.name
+
+    def explain(self) -> str:
+        """What runs with which budget, and what a report is, in words."""
+        delta = f" and delta {self.delta:g}" if self.delta else ""
+        return f"{self.title} with epsilon {self.epsilon:g}{delta}: a report is {self.output()}"
+
 
 @dataclasses.dataclass(frozen=True)
 class NumericMechanism(Mechanism):

@@ -80,6 +80,11 @@ class SampledCoordinate(Mechanism):
         """
         raise ValueError("a vector is estimated one coordinate at a time")
 
+    @property
+    def title(self) -> str:
+        """The inner mechanism's name, and that it is for a coordinate."""
+        return f"{self.inner.name}, on a sampled coordinate,"
+
     def output(self) -> str:
         """The layout of the coordinate's index and the inner report, in words."""
         return f"a coordinate's index below {self.size} (four bytes), then {self.inner.output()}"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from ldpbeam.pipelines.runs.output import LEDGER, Output, snapshots_of
-from ldpbeam.study import attribute_of
+from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.storage import write_bytes
 
@@ -48,3 +51,29 @@ def write_ledger(job: Output) -> list[dict[str, Any]]:
     ]
     write_bytes(job.path(LEDGER), json.dumps(entries, indent=1).encode() + b"\n")
     return entries
+
+
+def explain(study: Study) -> Iterator[str]:
+    """A sentence for each attribute on the budget that its reports spend, and what the ledger says of it."""
+    for name in study.attributes:
+        attribute = study.attribute(name)
+        worst = {
+            service: max(attribute.versions[i].mechanism.epsilon for i in attribute.versions_of([service]))
+            for service in attribute.services
+        }
+        total = float(np.sum(list(worst.values())))
+        delta = sum(version.mechanism.delta for version in attribute.versions)
+        yield (
+            f"A user who reports {name!r} to every service spends epsilon {total:g}"
+            f"{f' and delta {delta:g}' if delta else ''} in all"
+            f"{' a window' if study.windows else ''}; {_counts_of(study)}."
+        )
+
+
+def _counts_of(study: Study) -> str:
+    if study.group_users:
+        cap = f", and who is over {study.epsilon_cap:g}" if study.epsilon_cap else ""
+        return f"the ledger counts who spent how much{cap}"
+    reason = "duplicates: keep" if study.duplicates == "keep" else "repeats: all"
+    cap = f", and epsilon_cap {study.epsilon_cap:g} is not checked" if study.epsilon_cap else ""
+    return f"the ledger stays empty{cap}, because {reason} brings no user's reports together"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +11,15 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Vector
 from ldpbeam.statistics import Answers
 from ldpbeam.transforms.joining.join import UserReports
+
+
+def explain(name: str, coordinates: Sequence[str]) -> str:
+    """A sentence on a vector and its coordinates' names, ``attribute.coordinate`` each."""
+    return (
+        f"Each person reports one coordinate of {name!r}, drawn evenly, with the whole epsilon; each of the "
+        f"{len(coordinates)} coordinates, {coordinates[0]!r} to {coordinates[-1]!r}, has a statistic and "
+        "estimates of its own:"
+    )
 
 
 def by_coordinate(attribute: Attribute, users: UserReports) -> Iterator[UserReports]:

@@ -13,8 +13,24 @@ from numpy.typing import NDArray
 from ldpbeam.attributes import Attribute
 from ldpbeam.schemas.reports.columns import binary_of_width
 from ldpbeam.schemas.reports.payloads import payloads_in
+from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import version_index
 from ldpbeam.transforms.reports.partitions import mixed
+
+
+def explain(study: Study) -> str:
+    """A sentence on which reports count."""
+    if study.duplicates == "keep":
+        return "Every report counts: none is compared with another, and users are not counted."
+    if study.repeats == "all":
+        return (
+            "Of reports with one report id in a service the first counts; a user may count more than "
+            "once a window, so users are not counted."
+        )
+    return (
+        "Of a user's reports to a service in a window, and of reports with one report id in a "
+        "service, the first by event time counts; the others are counted as duplicates."
+    )
 
 
 class Reports(NamedTuple):

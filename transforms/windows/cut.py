@@ -29,6 +29,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from numpy.typing import NDArray
 
+from ldpbeam.times import format_duration
 from ldpbeam.transforms.reports.batches import WATERMARK, attribute_name, version_index
 from ldpbeam.transforms.reports.counts import COUNTS, LATE, LATE_IN_WINDOWS, OUT_OF_RANGE, count
 from ldpbeam.transforms.reports.partitions import partition, split_by
@@ -39,6 +40,24 @@ from ldpbeam.windows import EVERYTHING, FUTURE, Bounds, Span, Windows
 GATHERED_REPORTS = 2**20
 #: The most windows that may hold the same report if users are joined, since each of them joins it again.
 MOST_OVERLAP = 60
+
+
+def explain(windows: Windows | None) -> str:
+    """A sentence on how reports are cut by event time."""
+    if windows is None:
+        return "There are no windows: all reports are one."
+    sliding = f", one starting every {format_duration(windows.period)}" if windows.slides else ""
+    early = (
+        f", and an early estimate of a window comes each time {windows.early_reports:,} more of its reports "
+        "are in"
+        if windows.early_reports
+        else ""
+    )
+    return (
+        f"Reports are cut by event time into windows of {format_duration(windows.size)}{sliding}; in a "
+        f"stream they may be up to {format_duration(windows.allowed_lateness)} late{early}."
+    )
+
 
 #: A function of the study's windows and of those that hold some reports, latest first; it gives their runs.
 Runs = Callable[[Windows, Sequence[Bounds]], Sequence[Run]]

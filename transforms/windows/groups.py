@@ -9,7 +9,7 @@ import apache_beam as beam
 from ldpbeam.attributes import Attribute
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Statistic, difference, empty, merge, tally
-from ldpbeam.study import Study
+from ldpbeam.study import Groups, Study
 from ldpbeam.transforms.joining.coordinates import by_coordinate
 from ldpbeam.transforms.joining.join import UserReports
 from ldpbeam.transforms.windows.coders import Accumulator, AccumulatorCoder, Statistics, added_up
@@ -18,6 +18,15 @@ from ldpbeam.windows import Bounds
 
 #: An accumulator holds fewer partial statistics than this; they are merged together.
 SIDE_BY_SIDE = 16
+
+
+def explain(groups: Groups) -> str:
+    """A sentence on groups and their cap."""
+    return (
+        f"Estimates are made for each value of the field {groups.field!r}, a user's reports "
+        f"joined within it; the {groups.at_most} with the most reports stand alone, the rest "
+        "are added up."
+    )
 
 
 class CombineGroups(beam.CombineFn):
