@@ -64,12 +64,12 @@ Runs = Callable[[Windows, Sequence[Bounds]], Sequence[Run]]
 
 
 def each_window(_: Windows, held: Sequence[Bounds]) -> Sequence[Run]:
-    """A run for each window."""
+    """One run for each window."""
     return [(start, start) for start, _ in held]
 
 
 def together(_: Windows, held: Sequence[Bounds]) -> Sequence[Run]:
-    """One run of all windows."""
+    """One run of all windows; none if there is no window."""
     return [(held[-1][0], held[0][0])] if held else []
 
 

@@ -37,7 +37,7 @@ class CombineGroups(beam.CombineFn):
     """
 
     def create_accumulator(self) -> Accumulator:
-        """No partial statistics."""
+        """An accumulator without partial statistics."""
         return []
 
     def add_input(self, accumulator: Accumulator, statistics: Statistics) -> Accumulator:

@@ -28,21 +28,24 @@ class PieceKey(NamedTuple):
 
 
 class GroupKey(NamedTuple):
-    """An attribute, or a coordinate of a vector, and the value of the study's group field, None without."""
+    """The key of a statistic: an attribute or a vector's coordinate, and the group; None without a group."""
 
     attribute: str
     group: str | None
 
 
 class WindowKey(NamedTuple):
-    """An attribute, or a coordinate of a vector, and a window; None for the one over everything."""
+    """The key of a window's statistics: an attribute or a vector's coordinate, and the window.
+
+    A window of None is the one over everything.
+    """
 
     attribute: str
     window: Bounds | None
 
 
 class WindowGroupKey(NamedTuple):
-    """A group of an attribute in a window."""
+    """The key of one group's statistic in a window, while it is added up."""
 
     attribute: str
     window: Bounds | None

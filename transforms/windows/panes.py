@@ -47,7 +47,7 @@ class Panes(beam.PTransform):
 
 
 class _Fired(NamedTuple):
-    """The panes of a window so far.
+    """What has happened in a window so far.
 
     Attributes:
         panes: how many panes have fired.
@@ -141,6 +141,6 @@ class _Window(beam.DoFn):
 
 
 def _after(key: WindowKey, milliseconds: int) -> Timestamp:
-    """Some time after the end of a key's window."""
+    """The timestamp some milliseconds after the end of a key's window."""
     assert key.window is not None
     return Timestamp(micros=1000 * (key.window[1] + milliseconds))
