@@ -1,5 +1,5 @@
-"""Where the pipeline runs. Each file says what it sets and why."""
+"""The engines that run pipelines. Each module documents the options that it sets, and why."""
 
-#: As long as any job lasts. Beam stops watching a portable job after so many seconds, whatever its state, and
-#: takes that for its failure; the default is a minute.
+#: Longer than any job. Beam stops watching a portable job after this many seconds, whatever its state, and
+#: reports it as failed; Beam's default is a minute.
 WATCHED_SECONDS = 10**9

@@ -1,4 +1,4 @@
-"""Where ldpbeam keeps what it fetched and built, and how it fills a folder there."""
+"""The cache of files that ldpbeam downloads and builds."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ CACHE = "LDPBEAM_CACHE"
 
 
 def cache() -> Path:
-    """The cache: ``LDPBEAM_CACHE``, or ``~/.cache/ldpbeam``."""
+    """The folder of the cache: ``LDPBEAM_CACHE``, or ``~/.cache/ldpbeam``."""
     named = os.environ.get(CACHE)
     return (Path(named) if named else Path.home() / ".cache" / "ldpbeam").absolute()
 
 
 def make(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Make a folder that is there when it is filled, and not before.
+    """Make a folder that appears only when its content is complete.
+
+    If another process makes the folder at the same time, one of the two contents is kept.
 
     Args:
-        folder: its parent must be there.
-        fill: writes the content into the empty folder that it is given.
+        folder: the folder to make; its parent must exist.
+        fill: a function that writes the content into the empty folder it is given.
     """
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
         new = Path(temporary) / folder.name
@@ -31,6 +33,6 @@ def make(folder: Path, fill: Callable[[Path], None]) -> None:
         try:
             new.rename(folder)
         except OSError:
-            # Another process was faster.
+            # Another process made the folder first.
             if not folder.is_dir():
                 raise

@@ -1,13 +1,14 @@
-"""Google Dataflow: what Beam must be told so that workers there run this code.
+"""Google Dataflow: the options of Beam with which workers there run this code.
 
-- the runner, project, region and a ``gs://`` folder for temporary files, as the person names them;
-- this package: a source package of a checkout, else a wheel made of the installed files, so that workers run
-  what the person runs, whether or not an index has it;
-- the person's plugins (packages with an entry point of ours), as wheels: a study may name their mechanisms;
-- ``--no_save_main_session``: nothing of ours is in ``__main__``, so nothing of it is pickled;
-- whether it is a stream, whose state Beam then leaves to the service (Streaming Engine).
+- The runner, the project, the region and a ``gs://`` folder for temporary files, as the user names them.
+- This package: a source package of a checkout, else a wheel made of the installed files. So workers run the
+  user's version, even if no index has it.
+- The user's plugins (packages with an entry point of ldpbeam) as wheels, because a study may name their
+  mechanisms.
+- ``--no_save_main_session``: ldpbeam has nothing in ``__main__``, so nothing of it needs to be pickled.
+- Whether the pipeline is a stream. Beam then leaves its state to the service (Streaming Engine).
 
-Pub/Sub is read with Beam's own transform, which is native there.
+Pub/Sub is read with Beam's own transform, which Dataflow runs natively.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ NAME = "dataflow"
 
 
 def runner() -> PipelineRunner:
-    """The engine.
+    """The Dataflow runner.
 
     Raises:
-        ImportError: if Beam's Dataflow parts are not installed.
+        ImportError: if Beam's Google Cloud parts are not installed.
     """
     try:
-        # Beam itself misses them when the job is submitted.
+        # Beam itself would notice only when the job is submitted.
         from apache_beam.runners.dataflow.internal import apiclient  # noqa: F401
     except ImportError as error:
         raise ImportError(f"{error}; Beam's Google Cloud parts: pip install 'ldpbeam[gcp]'") from None
@@ -53,23 +54,23 @@ def options(
     streaming: bool = False,
     given: Sequence[str] = (),
 ) -> list[str]:
-    """What Beam must be told.
+    """The options of Beam for a job on Dataflow; the staged packages are written to ``folder``.
 
     Args:
         project: the Google Cloud project.
-        region: where workers run, as in europe-west1.
-        temp_location: a folder on Cloud Storage, as in gs://bucket/tmp.
-        folder: a local folder for what is staged, which must be there until the job is submitted.
-        streaming: whether the job goes on until it is stopped.
-        given: what the person tells Beam; a plugin that ``--extra_package`` names there is not staged again.
+        region: the region of the workers, such as europe-west1.
+        temp_location: a folder on Cloud Storage, such as gs://bucket/tmp.
+        folder: a local folder for the staged packages, which must exist until the job is submitted.
+        streaming: whether the job runs until it is stopped.
+        given: the user's own options of Beam; a plugin that ``--extra_package`` names is not staged again.
 
     Raises:
         ValueError: if a package cannot be staged.
     """
     named = PipelineOptions(list(given)).view_as(SetupOptions).extra_packages or ()
     theirs = set(map(package_in, named))
-    # Workers install them in this order, and what a plugin needs (this package) must be there before it:
-    # else it is looked for on an index. What --setup_file names is installed last.
+    # Workers install packages in this order. A plugin needs this package, which pip would look for on an
+    # index if it were not installed before. Workers install what --setup_file names last.
     staged = [ours(folder)]
     staged += [wheel_of(plugin, folder) for plugin in plugins() if canonical(plugin.name) not in theirs]
     return [
@@ -83,13 +84,13 @@ def options(
 
 
 def is_dry_run(pipeline: beam.Pipeline) -> bool:
-    """Whether running it makes the job and does not submit it (``--dry_run=True``); other engines do run."""
-    # Beam takes any word for a yes.
+    """Whether running a pipeline only describes the job (``--dry_run=True``); only Dataflow has dry runs."""
+    # Beam treats any word as true.
     return isinstance(pipeline.runner, DataflowRunner) and bool(pipeline.options.view_as(TestOptions).dry_run)
 
 
 def template_of(pipeline: beam.Pipeline) -> str | None:
-    """The file in which running it leaves the job, to be started later (``--template_location``), if any."""
+    """The file to which running a pipeline writes the job (``--template_location``); None without it."""
     if not isinstance(pipeline.runner, DataflowRunner):
         return None
     place: str | None = pipeline.options.view_as(GoogleCloudOptions).template_location

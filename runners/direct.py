@@ -1,8 +1,8 @@
-"""The local engine: everything in one process.
+"""The local engine, which runs a bounded pipeline in one process.
 
-Beam's ``DirectRunner`` is a switch that silently picks one of three engines; this names the one that
-can run bounded pipelines with split reads and combiner lifting: ``FnApiRunner``. It holds each
-shuffled stage in memory, one worker: with two, measured on two cores, it was slower.
+Beam's ``DirectRunner`` silently chooses one of three engines. This module names the one that runs bounded
+pipelines with split reads and combiner lifting: ``FnApiRunner``. It holds each shuffled stage in memory. It
+has one worker: two were slower, measured on two cores.
 """
 
 from __future__ import annotations

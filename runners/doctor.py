@@ -1,4 +1,4 @@
-"""What an engine needs, whether it is here, and how to get it."""
+"""Checks of the programs and packages that an engine needs, with advice on how to get them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ JAVA = range(11, 22)
 
 
 class Check(NamedTuple):
-    """One thing an engine needs.
+    """The result of checking one requirement of an engine.
 
     Attributes:
-        what: it.
-        found: what is here, None if it is missing.
-        advice: how to get it, or what is without it; empty where nothing needs to be said.
-        needed: whether nothing runs without it.
+        what: the requirement.
+        found: what was found, such as a version or a path; None if it is missing.
+        advice: how to get it, or the consequence of its absence; may be empty.
+        needed: whether the engine cannot run without it.
     """
 
     what: str
@@ -43,7 +43,14 @@ class Check(NamedTuple):
 def checks(
     runner: str, master: str | None = None, pool: str | None = None, location: str | None = None
 ) -> Iterator[Check]:
-    """Everything that is looked at for an engine, in the order of need."""
+    """Check the requirements of an engine, the most basic ones first.
+
+    Args:
+        runner: the engine's name.
+        master: for Flink: the address of the cluster; by default the one inside the job server.
+        pool: for Flink: the address of the worker pool.
+        location: for Prism: the file or the address that the user names.
+    """
     yield Check("Python", ".".join(map(str, sys.version_info[:3])))
     yield Check("Beam", metadata.version("apache-beam"))
     if runner == direct.NAME:
@@ -119,7 +126,7 @@ def _of_flink(master: str, pool: str | None) -> Iterator[Check]:
 
 
 def _job_server(needed: bool) -> Check:
-    """The job server of clusters on this machine; for others Beam fetches its own."""
+    """The job server for clusters on this machine; for other clusters Beam downloads its own."""
     what = "Flink and its job server on this machine"
     parts = cached()
     if parts is not None:
@@ -134,7 +141,7 @@ def _job_server(needed: bool) -> Check:
 def _cluster(master: str) -> Check:
     what = f"Flink at {master}"
     try:
-        # Asks what a run would ask, and so sees whether Beam knows that version.
+        # This asks the cluster what a run would ask, so it also checks that Beam supports its version.
         flink.options(master, workers="loopback")
         rest = Rest(master)
         version, slots = rest.version(), sum(rest.slots())
@@ -146,7 +153,7 @@ def _cluster(master: str) -> Check:
 
 
 def _java() -> Check:
-    """The Java that Beam starts the job server with: of ``JAVA_HOME``, else on PATH."""
+    """The Java with which Beam starts the job server: that of ``JAVA_HOME``, else the one on PATH."""
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     advice = f"the job server needs Java {JAVA.start} to {JAVA.stop - 1}: install a JDK"

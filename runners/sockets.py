@@ -1,4 +1,4 @@
-"""Unix sockets in a folder that no other account may enter: what listens there is nobody else's to ask."""
+"""Unix sockets in a folder that no other account may enter, so that no other account can connect to them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import tempfile
 from pathlib import Path
 from urllib.parse import quote
 
-#: Bytes of a socket's path that every system takes.
+#: The most bytes of a socket's path that every system accepts.
 LONGEST_PATH = 100
-#: Bytes that a socket's name adds to the path of its folder.
+#: The most bytes that a socket's name adds to the path of its folder.
 _LONGEST_NAME = 12
 
 
 def private_folder() -> Path:
-    """Make a folder for sockets that only this account may enter; whoever asks for it deletes it.
+    """Make a temporary folder for sockets that only this account may enter; the caller deletes it.
 
     Raises:
-        OSError: if there is no room for temporary files, or only where paths are too long for sockets.
+        OSError: if the folder cannot be made.
     """
     folder = Path(tempfile.mkdtemp(prefix="ldpbeam-"))
     if len(os.fsencode(folder)) + _LONGEST_NAME > LONGEST_PATH:
@@ -27,5 +27,5 @@ def private_folder() -> Path:
 
 
 def target(socket: Path) -> str:
-    """A socket as gRPC clients and servers name it."""
+    """The address of a socket for gRPC clients and servers."""
     return f"unix://{quote(str(socket))}"

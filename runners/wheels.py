@@ -1,8 +1,8 @@
-"""What workers install: this package and the plugins beside it, as files that can be staged with a job.
+"""Packages that workers install: this package and its plugins, as files that are staged with a job.
 
-A worker on Dataflow installs what is staged. What a person installed from an index, a private one or a
-folder is not always there to be had again, but the files are: a wheel is those files and a list. Only a
-checkout, whose files lie elsewhere, is made into a source package, by its own ``setup.py``.
+A worker on Dataflow installs the staged files. A package that the user installed from an index or a folder
+may not be available there any more, but its installed files are: a wheel is those files and a list of them.
+A checkout has no installed files, so its ``setup.py`` makes a source package.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from collections.abc import Iterable
 from importlib.metadata import Distribution, distribution, entry_points
 from pathlib import Path
 
-#: The entry points under which packages of other people add to ours.
+#: The groups of entry points under which other packages add mechanisms and estimators.
 PLUGIN_GROUPS = ("ldpbeam.mechanisms", "ldpbeam.estimators")
-#: What an installer leaves, and a wheel does not have.
+#: Files that an installer writes and a wheel does not have.
 _NOT_IN_WHEELS = frozenset({"INSTALLER", "REQUESTED", "RECORD", "direct_url.json"})
 _NAME_IT = "name a wheel or source package of it with --extra_package"
 
 
 def plugins() -> list[Distribution]:
-    """The packages that add to ours by an entry point, each once, by name."""
+    """The distinct packages that have an entry point in ``PLUGIN_GROUPS``, sorted by name."""
     found = {
         point.dist.name: point.dist
         for group in PLUGIN_GROUPS
@@ -38,26 +38,26 @@ def plugins() -> list[Distribution]:
 
 
 def checkout() -> Path | None:
-    """The ``setup.py`` beside which this code lies, where it is a checkout; None where it is installed."""
+    """The path of ``setup.py`` if this code is in a checkout; None if it is installed."""
     here = Path(__file__).resolve().parents[1] / "setup.py"
     return here if here.is_file() and (here.parent / "schemas").is_dir() else None
 
 
 def ours(folder: Path) -> Path:
-    """This package as the person has it: a source package of a checkout, else a wheel.
+    """Write this package to a folder, as a source package of a checkout, else as a wheel; return its path.
 
     Raises:
-        ValueError: if it cannot be made.
+        ValueError: if the package cannot be made.
     """
     setup = checkout()
     return source_package(setup, folder) if setup else wheel_of("ldpbeam", folder)
 
 
 def source_package(setup: Path, folder: Path) -> Path:
-    """The source package that a ``setup.py`` makes; nothing is written beside it.
+    """Let a ``setup.py`` write a source package into a folder, and nothing next to itself; return its path.
 
     Raises:
-        ValueError: if it makes none.
+        ValueError: if ``setup.py`` fails.
     """
     place = Path(tempfile.mkdtemp(dir=folder.resolve()))
     made = subprocess.run(
@@ -80,17 +80,22 @@ def source_package(setup: Path, folder: Path) -> Path:
 
 
 def wheel_of(package: Distribution | str, folder: Path) -> Path:
-    """A wheel of an installed package; the same files give the same bytes.
+    """Write a wheel of an installed package, and return its path; the same files give the same bytes.
+
+    Args:
+        package: the package or its name.
+        folder: the folder for the wheel.
 
     Raises:
-        ValueError: if it is not plain Python, or only linked to (an editable install) and not installed.
+        ValueError: if the package was not installed from a wheel, is not plain Python, or is an editable
+            install.
     """
     found = distribution(package) if isinstance(package, str) else package
-    # A package may hold copies of others, with what is said of those.
+    # A package may contain copies of others, with their metadata.
     about = [file for file in found.files or () if file.match("*.dist-info/WHEEL") and len(file.parts) == 2]
     if not about:
         raise ValueError(f"{found.name}: it was not installed as a wheel; install it again, with pip")
-    # As in Tag: py3-none-any: for which Python, which binary interface, which machine.
+    # A line such as "Tag: py3-none-any" has the version of Python, the binary interface and the platform.
     tags = [
         line.removeprefix("Tag: ").strip().split("-")
         for line in about[0].read_text().splitlines()
@@ -105,7 +110,7 @@ def wheel_of(package: Distribution | str, folder: Path) -> Path:
     ]
     if not any(name.endswith(".py") for name, _ in files) or any(name.endswith(".pth") for name, _ in files):
         raise ValueError(f"{found.name}: an editable install; install it, or {_NAME_IT}")
-    # The folder of what is said of the package has the name that its wheel had, whatever the package says.
+    # The metadata folder is named like the wheel that was installed, which the package's own name may not be.
     information = about[0].parent
     pythons = ".".join(sorted(tag[0] for tag in tags))
     path = folder / f"{information.stem}-{pythons}-none-any.whl"
@@ -118,9 +123,9 @@ def write_wheel(path: Path, information: str, files: Iterable[tuple[str, bytes, 
     """Write a wheel; the same files give the same bytes.
 
     Args:
-        path: of the wheel.
-        information: the name of the folder in it that says what it is.
-        files: their names, contents, and whether they are programs.
+        path: the path of the wheel.
+        information: the name of the wheel's metadata folder.
+        files: the name and the content of each file, and whether it is executable.
     """
     record = []
     with zipfile.ZipFile(path, "w") as wheel:
@@ -133,7 +138,7 @@ def write_wheel(path: Path, information: str, files: Iterable[tuple[str, bytes, 
 
 
 def _write(wheel: zipfile.ZipFile, name: str, data: bytes, program: bool = False) -> None:
-    # An entry made so is of 1980, where one made of a file has its time.
+    # An entry made from a name has the date 1980; one made from a file would have the file's.
     entry = zipfile.ZipInfo(name)
     if program:
         entry.external_attr = (stat.S_IFREG | 0o755) << 16
@@ -141,10 +146,10 @@ def _write(wheel: zipfile.ZipFile, name: str, data: bytes, program: bool = False
 
 
 def package_in(file: str) -> str:
-    """The package that a wheel or source package has, by its name; written as indexes write names."""
+    """The canonical name of the package in a wheel or source package, from the file's name."""
     return canonical(re.split(r"[/\\]", file)[-1].partition("-")[0])
 
 
 def canonical(name: str) -> str:
-    """A package's name as indexes compare names."""
+    """A package's name in the normal form in which indexes compare names."""
     return re.sub(r"[-_.]+", "-", name).lower()

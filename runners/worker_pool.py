@@ -1,8 +1,8 @@
-"""Workers in this process (``LOOPBACK``), started for one job and for nobody else.
+"""Workers in this process (``LOOPBACK``), started for one job only.
 
-Beam's own pool listens on every interface and starts a worker for everyone: a stranger's job would run its
-code in this process. This pool listens where it is told, and starts a worker only for an engine that knows
-its secret, which is in the environment of its own job.
+Beam's own pool listens on every interface and starts a worker for every request, so that another user's job
+could run its code in this process. This pool listens at a given address. It starts a worker only for an
+engine that knows the pool's secret, which is in the environment of its job.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from apache_beam.runners.worker import sdk_worker, sdk_worker_main
 from apache_beam.transforms.environments import ExternalEnvironment
 from apache_beam.utils.sentinel import Sentinel
 
-#: The parameter of a job's environment that has the secret.
+#: The name of the parameter of a job's environment that has the secret.
 SECRET = "ldpbeam_pool"
-#: Seconds that workers have to end.
+#: The seconds that :meth:`WorkerPool.stop` waits for each worker to end.
 ENDING_SECONDS = 10.0
 
 
 class _Worker(sdk_worker.SdkHarness):
-    """A worker that hands the error of a bundle to the engine alone; Beam's prints its traceback here too."""
+    """A worker that reports the error of a bundle to the engine only; Beam's also prints the traceback."""
 
     def _execute(self, task: Callable[[], Any], request: Any) -> None:
         def answered() -> Any:
             try:
                 return task()
-            except BaseException:  # as Beam's: every error of a bundle is the engine's to tell
+            except BaseException:  # as in Beam's worker: the engine reports every error of a bundle
                 return beam_fn_api_pb2.InstructionResponse(
                     instruction_id=request.instruction_id, error=traceback.format_exc()
                 )
@@ -49,14 +49,14 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
     """A gRPC server that runs the workers of one job as threads of this process."""
 
     def __init__(self, address: str, options: PipelineOptions) -> None:
-        """Start it.
+        """Start the server.
 
         Args:
-            address: where it listens, as gRPC names it: a Unix socket or a port of loopback (0: a free one).
-            options: of the job.
+            address: the gRPC address to listen at: a Unix socket, or a port of loopback (0 for a free one).
+            options: the options of the job.
 
         Raises:
-            OSError: if it cannot listen there.
+            OSError: if the server cannot listen there.
         """
         experiments = options.view_as(DebugOptions).experiments or []
         self._sizes = {
@@ -75,7 +75,7 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
         self._server.start()
 
     def StartWorker(self, request: Any, context: Any) -> Any:  # noqa: N802 (gRPC's name)
-        """Start a worker of this pool's job, as an engine asks for it."""
+        """Start a worker if the request has the pool's secret; an engine calls this."""
         given = request.params.get(SECRET, "")
         if not hmac.compare_digest(given.encode(), self._secret.encode()):
             return beam_fn_api_pb2.StartWorkerResponse(error="this pool runs the workers of its own job only")
@@ -93,14 +93,14 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
         return beam_fn_api_pb2.StartWorkerResponse()
 
     def StopWorker(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """End a worker, whose name only the job's engine knows."""
-        # It is waited for in the end: what it still has open would fail with the engine.
+        """Tell a worker to end; only the job's engine knows the worker's name."""
+        # Only stop() waits for the worker, because its open calls would fail together with the engine.
         if request.worker_id in self._workers:
             self._workers[request.worker_id][0]._responses.put(Sentinel.sentinel)
         return beam_fn_api_pb2.StopWorkerResponse()
 
     def replace_loopback(self, pipeline: Any) -> None:
-        """Send the environments of a pipeline's proto that are ``LOOPBACK`` to this pool."""
+        """Replace the ``LOOPBACK`` environments of a pipeline's proto by this pool."""
         own = ExternalEnvironment(self.address, params={SECRET: self._secret})
         urn, payload = own.to_runner_api_parameter(None)
         for environment in pipeline.components.environments.values():
@@ -108,7 +108,7 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
                 environment.urn, environment.payload = urn, payload.SerializeToString()
 
     def stop(self) -> None:
-        """End all workers and the server; does nothing the second time."""
+        """End all workers and the server; a second call does nothing."""
         self._server.stop(None).wait()
         ending = list(self._workers.values())
         self._workers.clear()
@@ -119,6 +119,6 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
 
 
 def _run(worker: sdk_worker.SdkHarness) -> None:
-    # The engine has gone: whoever waits for the job says so.
+    # If the engine has ended, the process that waits for the job reports it.
     with contextlib.suppress(grpc.RpcError):
         worker.run()

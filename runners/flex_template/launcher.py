@@ -1,7 +1,7 @@
-"""What a Flex Template starts: ``ldpbeam stream`` on Dataflow, with the template's parameters.
+"""The program that a Flex Template starts: ``ldpbeam stream`` on Dataflow, with the template's parameters.
 
-Dataflow's launcher hands each parameter on as ``--name=value``, and says beside them what it knows itself as
-Beam writes it: the project, the region, where the job is to be written. It then submits what was written.
+Dataflow's launcher passes each parameter as ``--name=value``. It adds its own options in Beam's form: the
+project, the region, and the file for the job. It then submits the job from this file.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from ldpbeam.pipelines.main import main
 
 
 def launch(given: Sequence[str]) -> int:
-    """Describe the job that the arguments ask for; gives the exit code."""
-    # The launcher names a runner too, as Beam does; the last one counts, and ours stages this package.
+    """Describe the job that the arguments ask for, and return the exit code."""
+    # The launcher also names a runner. The last one counts, and ldpbeam's stages this package.
     return main(["stream", *given, "--runner=dataflow"])
 
 

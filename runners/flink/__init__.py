@@ -1,6 +1,6 @@
-"""Flink: batch, and streams with checkpoints, on a cluster or on the small one that comes with it.
+"""Flink: batch, and streams with checkpoints, on a cluster or on the small one inside Beam's job server.
 
-A person names the cluster; the rest of what Beam must be told is asked of it, or known here.
+The user names the cluster. This module asks the cluster for the other options of Beam, or knows them.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from apache_beam.runners.runner import PipelineRunner
 
 NAME = "flink"
-#: The master that is no cluster: one that the job server holds in itself, and that ends with it.
+#: The master that stands for a cluster inside the job server, which ends with the job server.
 LOCAL = "[local]"
 WORKERS = ("process", "pool", "docker", "loopback")
-#: Milliseconds between two checkpoints of a stream; what it read is acknowledged after each.
+#: Milliseconds between two checkpoints of a stream; the messages that it read are acknowledged after each.
 CHECKPOINT_MILLISECONDS = 2000
-#: What stands in this environment and workers need in theirs.
+#: The variables of this process's environment that workers need in theirs.
 PASSED_ON = ("PUBSUB_EMULATOR_HOST",)
-#: Milliseconds that Python workers outlive a stage, so that the next one need not start them anew. One that
-#: was killed is taken for alive until no stage has asked for it for so long, and each that asks fails: it
-#: must be less than the longest pause between two restarts of a job.
+#: Milliseconds for which Python workers outlive a stage, so that the next stage can use them. Flink believes
+#: that a killed worker is alive until no stage has asked for it for this long; each stage that asks fails. So
+#: this must be shorter than the longest pause between two restarts of a job.
 WORKERS_KEPT_MILLISECONDS = 3_000
 
 
 def runner() -> PipelineRunner:
-    """The engine; :func:`options` tell it all else."""
-    # Imported where it is needed: a worker watches its parent before it imports Beam, which takes seconds.
+    """The runner of Flink, which needs the options of :func:`options`."""
+    # Imported here, because a worker must watch its parent before it imports Beam, which takes seconds.
     from ldpbeam.runners.flink.jobs import ClusterRunner
 
     return ClusterRunner()
@@ -52,29 +52,30 @@ def options(
     savepoint: str | None = None,
     job_server_jar: str | None = None,
 ) -> list[str]:
-    """What Beam must be told to run a pipeline on a cluster, which is asked what it is.
+    """The options of Beam for a pipeline on a cluster; the cluster is asked for its version and slots.
 
     Args:
         master: ``host:port`` or the URL of the cluster's web page, or ``[local]``.
-        workers: who runs Python. ``process``, the default on clusters: each task manager starts
-            ``ldpbeam-worker``, which must be at the same path as here on every machine. ``loopback``, the
-            default for ``[local]``: this process, whose end is the job's. ``pool``: a worker pool beside each
+        workers: the kind of Python workers. ``process``, the default on clusters: each task manager starts
+            ``ldpbeam-worker``, which must have the same path on every machine as here. ``loopback``, the
+            default for ``[local]``: this process; the job ends with it. ``pool``: a worker pool next to each
             task manager (``python -m apache_beam.runners.worker.worker_pool_main --service_port=50000
-            --container_executable=.../ldpbeam-worker``). ``docker``: containers of Beam's image, or the one
-            that ``--environment_config`` names; not for clusters of this machine, whose Unix sockets
-            they cannot reach.
+            --container_executable=.../ldpbeam-worker``). ``docker``: containers of Beam's image, or of the
+            one that ``--environment_config`` names; they cannot reach the Unix sockets of a cluster on this
+            machine.
         pool: ``host:port`` where every task manager finds its own pool.
         streaming: whether the pipeline is unbounded.
-        parallelism: subtasks of a stage; by default as many as the cluster has slots.
-        savepoint: where the state is that a stream goes on with, as Flink names it; None to begin.
-        job_server_jar: Beam's job server. By default Beam fetches the one that fits the cluster; on a cluster
-            of :mod:`ldpbeam.runners.flink.cluster`, which has Beam's jars beside its own, and for
-            ``[local]``, it is the small one in the cache, which is fetched if it is not there.
+        parallelism: the number of subtasks of a stage; by default the cluster's number of slots.
+        savepoint: the savepoint or checkpoint from which a stream continues, in Flink's notation; None to
+            start without state.
+        job_server_jar: Beam's job server. By default Beam downloads the one that fits the cluster. A cluster
+            of :mod:`ldpbeam.runners.flink.cluster`, which has Beam's jars next to its own, and ``[local]``
+            use the small one in the cache, which is downloaded if it is missing.
 
     Raises:
-        FlinkError: if no cluster answers, a process of it was lost, Beam has no job server for its version
-            of Flink, or the small one cannot be fetched.
-        ValueError: if ``workers`` and ``pool`` do not go together, or not with the cluster.
+        FlinkError: if no cluster answers, one of its processes has ended, Beam has no job server for its
+            version of Flink, or the small job server cannot be downloaded.
+        ValueError: if ``workers`` and ``pool`` do not fit each other, or not the cluster.
     """
     if workers == "docker" and _is_ours(master):
         raise ValueError(
@@ -90,45 +91,45 @@ def options(
     if jar is not None:
         found.append(f"--flink_job_server_jar={jar}")
     if master != LOCAL:
-        # It lives for one job, too short for good machine code: half the time to its start.
+        # The job server runs for one job, too short for optimised machine code; this halves its start time.
         found.append("--job_server_jvm_properties=-XX:TieredStopAtLevel=1")
     if parallelism or about.slots:
-        # Else it is 1: Beam's job server does not see the cluster's own default.
+        # Without it the parallelism is 1, because Beam's job server does not know the cluster's default.
         found.append(f"--parallelism={parallelism or about.slots}")
     found.append(f"--job_server_timeout={WATCHED_SECONDS}")
     if workers != "loopback":
-        # Python runs one thing at a time, so each slot has a worker of its own; 0: one a core.
+        # A Python process runs one thread at a time, so each slot has its own worker; 0 means one per core.
         found.append(f"--sdk_worker_parallelism={about.slots_of_one or 0}")
     if not streaming and workers != "loopback":
         found.append(f"--environment_cache_millis={WORKERS_KEPT_MILLISECONDS}")
     if savepoint is not None:
-        # Of the job server, which is asked for its options; Beam's own in Python lack it.
+        # Beam asks the job server for its options, which include this one; Beam's Python options do not.
         found.append(f"--savepoint_path={savepoint}")
     if streaming:
-        # Stages of a stream all last as long as the job does; workers that outlived it would hold what they
-        # have not acknowledged.
+        # All stages of a stream run as long as the job. Workers that outlived the job would keep messages
+        # that they have not acknowledged, so the environment cache is not used.
         found += [
             "--streaming",
             f"--checkpointing_interval={CHECKPOINT_MILLISECONDS}",
-            # Else the first bundle may never end, and the source is never opened.
+            # Without it the first bundle may never finish, so that the source is never opened.
             "--finish_bundle_before_checkpointing",
         ]
     return found
 
 
 def default_workers(master: str) -> str:
-    """Who runs Python where nobody says."""
-    # For [local] a process of its own takes longer to start than it saves: 36 s against 31 s for five million
-    # reports on two cores.
+    """The default kind of Python workers for a master."""
+    # For [local], the start of separate processes takes longer than they save: 36 s instead of 31 s for five
+    # million reports on two cores.
     return "loopback" if master == LOCAL else "process"
 
 
 def open_ports(master: str, workers: str | None = None) -> str | None:
-    """What others could reach of a run: a part of a sentence, None if nothing.
+    """The ports of a run that other users could reach, as part of a sentence; None if there are none.
 
     Args:
         master: as for :func:`options`.
-        workers: likewise.
+        workers: as for :func:`options`.
     """
     if not _is_ours(master):
         return (
@@ -141,18 +142,18 @@ def open_ports(master: str, workers: str | None = None) -> str | None:
 
 
 def _is_ours(master: str) -> bool:
-    """Whether it was started by ldpbeam in this account, and so serves nobody else."""
+    """Whether this account started the cluster with ldpbeam, so that it serves no other account."""
     return master == LOCAL or cluster_at(master) is not None
 
 
 class _About(NamedTuple):
-    """What there is to know of a master; None where the job server knows it itself.
+    """Facts about a master; None if the job server needs no option for them.
 
     Attributes:
-        flink_version: major and minor.
-        slots: of the whole cluster.
-        slots_of_one: the most that one task manager has.
-        job_server_jar: the one that the cluster needs, None for Beam's own.
+        flink_version: Flink's major and minor version.
+        slots: the number of slots of the whole cluster.
+        slots_of_one: the largest number of slots of one task manager.
+        job_server_jar: the job server that the cluster needs; None for Beam's own.
     """
 
     flink_version: str | None

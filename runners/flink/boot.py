@@ -1,8 +1,8 @@
-"""``ldpbeam-worker``: a Python worker that a task manager starts, and that lasts no longer than it.
+"""``ldpbeam-worker``: a Python worker that a task manager starts, and that ends with the task manager.
 
-Beam's contract with such a command: it is told who it is (``--id``) and whom to ask for all else
-(``--provision_endpoint``). Beam's own is a program in Go, which installs packages for each worker anew; this
-one runs in the virtual environment that it stands in, where whatever the pipeline needs is installed.
+Beam starts such a command with the worker's id (``--id``) and the address of a service that has all other
+settings (``--provision_endpoint``). Beam's own command is a Go program, which installs packages for each
+worker. This one runs in its own virtual environment, which must have all packages that the pipeline needs.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import sys
 import threading
 import time
 
-#: Seconds between two looks whether the task manager is still there.
+#: Seconds between two checks whether the task manager is still running.
 _LOOKING_SECONDS = 1.0
 
 
 def main() -> int:
-    """Run a worker to its end; gives its exit code."""
+    """Run a worker until it ends, and return the exit code."""
     _end_with(os.getppid())
     parser = argparse.ArgumentParser(prog="ldpbeam-worker", description="Started by Flink's task managers.")
     parser.add_argument("--id", required=True, help="the worker's name")
     parser.add_argument("--provision_endpoint", required=True, help="host:port of who knows the rest")
-    # What else is told stands in the answer too.
+    # The provision service gives all other arguments too.
     arguments, _ = parser.parse_known_args()
-    # Beam takes seconds to import, in which the parent is watched already.
+    # The import of Beam takes seconds, during which the parent is watched already.
     os.environ.update(_environment(arguments.id, arguments.provision_endpoint))
     from apache_beam.runners.worker import sdk_worker_main
 
@@ -34,10 +34,10 @@ def main() -> int:
 
 
 def _end_with(parent: int) -> None:
-    """End when the parent has.
+    """End this process when its parent has ended.
 
-    The kernel could be asked to do so (``PR_SET_PDEATHSIG``), but would when the *thread* that started this
-    process ends; of a task manager that is the thread of a stage, and workers serve several.
+    The kernel's own signal for that (``PR_SET_PDEATHSIG``) is sent when the *thread* that started this
+    process ends. In a task manager this is the thread of one stage, but a worker serves several stages.
     """
 
     def watch() -> None:
@@ -49,7 +49,7 @@ def _end_with(parent: int) -> None:
 
 
 def _environment(worker: str, endpoint: str) -> dict[str, str]:
-    """What Beam's worker wants to find in its environment, asked of the task manager."""
+    """The environment variables that Beam's worker needs, from the task manager's provision service."""
     import grpc
     from apache_beam.portability.api import beam_provision_api_pb2, beam_provision_api_pb2_grpc
     from apache_beam.runners.worker.worker_id_interceptor import WorkerIdInterceptor

@@ -1,10 +1,10 @@
-"""A Flink cluster on this machine: a job manager and some task managers, as processes of their own.
+"""A Flink cluster on this machine: a job manager and some task managers, as separate processes.
 
-``python -m ldpbeam.runners.flink.cluster up`` starts one and ``down`` ends it, and nothing but it. It is for
-trying things out, and for tests, which may also kill its task managers: :class:`Cluster`.
+``python -m ldpbeam.runners.flink.cluster up`` starts a cluster, and ``down`` ends that cluster only. Such a
+cluster is for experiments and for tests, which may also kill its task managers: :class:`Cluster`.
 
-It serves this account alone: Flink's ports are on loopback and ask for the cluster's key
-(:mod:`ldpbeam.runners.flink.keys`), Beam's servers are Unix sockets in a private folder.
+The cluster serves this account only. Flink's ports are on loopback and require the cluster's key
+(:mod:`ldpbeam.runners.flink.keys`). Beam's servers listen on Unix sockets in a private folder.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from ldpbeam.runners.sockets import private_folder
 
 PORT = 8081
 TASK_MANAGERS = 2
-#: Seconds until all of it is there; half a minute is usual on a busy machine.
+#: Seconds after which the start fails if the cluster is incomplete; half a minute is usual on a busy machine.
 PATIENCE = 180.0
 
 _JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
-#: In a cluster's folder: where its sockets are.
+#: The name, in a cluster's folder, of the link to the folder of its sockets.
 _SOCKETS = "sockets"
 _TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
 
 
 class Cluster:
-    """A cluster, which lasts as long as the ``with`` block, or from ``start`` to ``stop``.
+    """A cluster that runs during a ``with`` block, or from ``start`` to ``stop``.
 
     Args:
-        folder: for its configuration, logs and checkpoints, and the state file that ``stop`` reads; of one
-            cluster at a time.
-        parts: Flink's jars and Beam's.
-        task_managers: how many there are at the start.
-        slots: how many tasks each takes at a time.
-        port: of the web page and the REST API; a free one by default.
-        environment: variables that its processes have besides those of this one; so have their workers.
+        folder: the folder for configuration, logs, checkpoints, and the state file that ``stop`` reads; only
+            one cluster at a time may use it.
+        parts: Flink's and Beam's jars.
+        task_managers: the number of task managers at the start.
+        slots: the number of tasks that a task manager runs at a time.
+        port: the port of the web page and the REST API; by default a free one.
+        environment: further environment variables of the cluster's processes and of their workers.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Cluster:
         self.slots = slots
         self.environment = dict(environment or {})
         self.job_manager: Process
-        #: Those that run, as far as anybody here knows.
+        #: The task managers that were started and not killed by this object.
         self.task_managers: list[Process] = []
         self._wanted = task_managers
         self._started = 0
@@ -84,14 +84,15 @@ class Cluster:
 
     @property
     def address(self) -> str:
-        """What jobs are told as ``--flink_master``."""
+        """The address for ``--flink_master``."""
         return self.rest.address
 
     def start(self) -> None:
-        """Start everything and wait until it is there.
+        """Start all processes, and wait until the cluster is complete.
 
         Raises:
-            FlinkError: if there is a cluster in the folder already, no Java, or a process ends.
+            FlinkError: if a cluster is already running in the folder, Java is missing, a process ends, or the
+                cluster is not complete in time.
         """
         if running(self.folder):
             gone = lost(self.folder)
@@ -111,14 +112,14 @@ class Cluster:
             raise
 
     def stop(self) -> None:
-        """End every process that is still there, task managers first, and wait until they are gone."""
+        """End all processes that still run, task managers first, and wait until they have ended."""
         _stop(self.folder)
         for child in self._children.values():
             child.wait()
         self.task_managers.clear()
 
     def start_task_manager(self) -> Process:
-        """One more; :meth:`wait` until it is there."""
+        """Start another task manager; :meth:`wait` waits until the cluster has it."""
         name = f"taskmanager-{self._started}"
         java, arguments = of_task_manager(name, self.slots)
         process = self._run(_TASK_MANAGER, name, java, arguments)
@@ -127,7 +128,7 @@ class Cluster:
         return process
 
     def kill_task_manager(self, process: Process) -> None:
-        """End one at once, as a machine does that loses its power."""
+        """Kill a task manager with SIGKILL, as if its machine lost power."""
         self.task_managers.remove(process)
         child = self._children[process.pid]
         child.send_signal(signal.SIGKILL)
@@ -135,10 +136,10 @@ class Cluster:
         drop(self.folder, process)
 
     def wait(self) -> None:
-        """Wait until the cluster has the task managers that were started, and misses those that were killed.
+        """Wait until the cluster lists all started task managers and no killed ones.
 
         Raises:
-            FlinkError: if one of its processes ends, or it takes minutes.
+            FlinkError: if one of its processes ends, or it takes longer than ``PATIENCE``.
         """
         patience = time.monotonic() + PATIENCE
         wanted = {process.name for process in self.task_managers}
@@ -163,7 +164,7 @@ class Cluster:
 
     def _configure(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Logs and checkpoints have data of jobs.
+        # Logs and checkpoints contain data of jobs.
         self.folder.chmod(0o700)
         for name in ("log", "tmp"):
             (self.folder / name).mkdir(exist_ok=True)
@@ -178,7 +179,7 @@ class Cluster:
 
     def _run(self, main: str, name: str, java: Sequence[str], arguments: Sequence[str]) -> Process:
         log = self.folder / "log" / name
-        # Paths of sockets must be short, and are those of one process alone.
+        # Paths of sockets must be short, and each process needs its own folder.
         sockets = (self.folder / _SOCKETS).readlink() / str(len(self._children))
         sockets.mkdir()
         command = [
@@ -198,7 +199,7 @@ class Cluster:
                 stderr=subprocess.STDOUT,
                 cwd=self.folder,
                 env={**os.environ, **self.environment},
-                # Not of this terminal: what ends this command does not end the cluster.
+                # In its own session, the cluster does not end with this command's terminal.
                 start_new_session=True,
             )
         self._children[child.pid] = child
@@ -210,7 +211,7 @@ class Cluster:
 def _stop(folder: Path) -> int:
     count = end(folder)
     keys.withdraw(folder)
-    # Processes that were killed left theirs behind.
+    # Killed processes left their temporary files behind.
     shutil.rmtree(folder / "tmp", ignore_errors=True)
     sockets = folder / _SOCKETS
     if sockets.is_symlink():
@@ -248,7 +249,7 @@ def _complaint(log: Path) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """``up`` or ``down``; gives the exit code."""
+    """Run the command ``up`` or ``down``, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m ldpbeam.runners.flink.cluster", description="A Flink cluster on this machine."
     )

@@ -1,4 +1,4 @@
-"""Beam's job server on a Unix socket, a process that ends with its job and with this process."""
+"""Beam's job server on a Unix socket, as a process that ends with its job and with this process."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.runners.flink.settings import ON_LOOPBACK, write_settings
 from ldpbeam.runners.sockets import private_folder, target
 
-#: Seconds until it answers; two are usual.
+#: The seconds after which the start fails if the job server does not answer; two seconds are usual.
 STARTING_SECONDS = 180.0
-#: Seconds that it has to end.
+#: The seconds after which a job server that was told to end is killed.
 ENDING_SECONDS = 15.0
 _UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 
 class ClosedJobServer(JobServer):
-    """A job server of one job, whose files and sockets are in a folder of this account alone.
+    """A job server of one job, whose files and sockets are in a private folder of this account.
 
     Args:
-        options: of the job: where it runs, and which Java starts the job server.
+        options: the options of the job, which name the cluster and the Java for the job server.
     """
 
     def __init__(self, options: Any) -> None:
@@ -47,10 +47,10 @@ class ClosedJobServer(JobServer):
         self._channel: grpc.Channel | None = None
 
     def start(self) -> Any:
-        """Start it, and wait until it answers; gives what jobs are submitted to.
+        """Start the job server, wait until it answers, and return the stub of its job service.
 
         Raises:
-            FlinkError: if there is no Java, the process ends, or it does not answer.
+            FlinkError: if Java is missing, the process ends, or it does not answer in time.
         """
         self._folder = private_folder()
         atexit.register(self.stop)
@@ -65,7 +65,7 @@ class ClosedJobServer(JobServer):
         return beam_job_api_pb2_grpc.JobServiceStub(self._channel)
 
     def stop(self) -> None:
-        """End it, and the cluster that it may hold in itself; does nothing the second time."""
+        """End the job server, and the cluster inside it if there is one; a second call does nothing."""
         with self._lock:
             if self._folder is None:
                 return
@@ -85,7 +85,7 @@ class ClosedJobServer(JobServer):
 
     def _configure(self, folder: Path) -> None:
         if self._master in MAGIC_HOST_NAMES:
-            # The cluster inside of the job server listens on ports of its own.
+            # The cluster inside the job server listens on its own ports, so it needs its own key.
             settings = {**ON_LOOPBACK, **keys.make(folder / keys.KEYS).settings()}
         else:
             known = keys.keys_at(self._master)
@@ -107,11 +107,11 @@ class ClosedJobServer(JobServer):
             try:
                 self._process = subprocess.Popen(
                     command,
-                    # It ends when this is closed, as it is when this process is killed.
+                    # The job server ends when this pipe closes, which also happens if this process is killed.
                     stdin=subprocess.PIPE,
                     stdout=said,
                     stderr=subprocess.STDOUT,
-                    # Ctrl-C in a terminal is for this process, which ends the job first.
+                    # Ctrl-C must reach only this process, which ends the job first.
                     start_new_session=True,
                 )
             except FileNotFoundError:

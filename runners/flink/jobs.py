@@ -1,9 +1,10 @@
 """Beam's Flink runner, which ends its job server with the job, and a stream's job with its sources.
 
-On Flink the job of a stream goes on when nothing can come any more. Beam has an option that ends it, but with
-it the first checkpoint never ends, so nothing that was read is ever acknowledged. So whoever waits for the
-job looks whether the watermark has passed all windows everywhere, and cancels it then. A source must not take
-it to the end of time: there Beam clears state before Python's timers have read it.
+On Flink the job of a stream continues to run after all its sources have finished. Beam has an option that
+ends it, but with this option the first checkpoint never completes, so that no message is ever acknowledged.
+So the process that waits for the job checks whether the watermark of every task has passed all windows, and
+then cancels the job. A source must not advance its watermark to the end of time: Beam would clear state
+before Python's timers have read it.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ from ldpbeam.runners.flink.rest import Rest
 from ldpbeam.runners.sockets import private_folder, target
 from ldpbeam.runners.worker_pool import WorkerPool
 
-#: In milliseconds: a watermark after this is that of a stream that is over.
+#: In milliseconds: a stream whose watermarks are all after this has finished.
 PAST_ALL_WINDOWS = (GlobalWindow().max_timestamp() - Duration(3600)).micros // 1000
-#: Seconds between two looks at a job.
+#: Seconds between two checks of a job.
 LOOKING_SECONDS = 2.0
-#: Seconds that no task of a job runs before that is said.
+#: Seconds without a running task after which a message is printed.
 STALLED_SECONDS = 30.0
 
 
 class ClusterRunner(FlinkRunner):
-    """Submits pipelines, and watches over streams on a cluster; the one in ``[local]`` cannot be asked."""
+    """A runner that submits pipelines and watches jobs on a cluster; ``[local]`` cannot be watched."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +52,7 @@ class ClusterRunner(FlinkRunner):
         self._undone: list[Callable[[], object]] = []
 
     def default_job_server(self, options: Any) -> JobServer:
-        """Ours on a Unix socket, if its jar is named, else Beam's own; remembered."""
+        """The job server on a Unix socket if the options name its jar, else Beam's own; it is remembered."""
         parts = cached()
         jar = options.view_as(FlinkRunnerOptions).flink_job_server_jar
         ours = parts is not None and jar == str(parts.job_server)
@@ -61,7 +62,11 @@ class ClusterRunner(FlinkRunner):
     def start_and_replace_loopback_environments(
         self, pipeline: Any, options: Any
     ) -> list[Callable[[], object]]:
-        """Start workers in this process, on a Unix socket of this account, where a pipeline wants them."""
+        """Start workers in this process, on a private Unix socket, if the pipeline wants ``LOOPBACK``.
+
+        Returns:
+            Functions that end the workers and remove the socket's folder.
+        """
         environments = pipeline.components.environments.values()
         self._undone = []
         if any(environment.urn == python_urns.EMBEDDED_PYTHON_LOOPBACK for environment in environments):
@@ -73,7 +78,7 @@ class ClusterRunner(FlinkRunner):
         return self._undone
 
     def run_portable_pipeline(self, pipeline: Any, options: Any) -> PipelineResult:
-        """Submit a pipeline, under a name of its own if it has none."""
+        """Submit a pipeline and return its result; a job without a name gets a unique one."""
         named = options.view_as(GoogleCloudOptions)
         if named.job_name is None:
             named.job_name = f"ldpbeam-{uuid.uuid4().hex[:8]}"
@@ -82,7 +87,7 @@ class ClusterRunner(FlinkRunner):
         try:
             result = super().run_portable_pipeline(pipeline, options)
         except BaseException:
-            # Nobody will wait for a job that was not submitted.
+            # The job was not submitted, so nothing else would end the workers and the job server.
             for undo in self._undone:
                 undo()
             if self._server is not None:
@@ -96,23 +101,23 @@ class ClusterRunner(FlinkRunner):
 
 
 def _until_gone(messages: Iterable[Any]) -> Iterator[Any]:
-    """What a job server tells, until it has ended; its end is told by the job's state."""
+    """The messages of a job server until it ends, which is no error: the job's state has the outcome."""
     with contextlib.suppress(grpc.RpcError):
         yield from messages
 
 
 def _of_threads(failed: threading.ExceptHookArgs) -> None:
-    """Say nothing of threads that end because what they were connected to has."""
+    """Ignore the error of a thread that ends because its server has ended."""
     if not isinstance(failed.exc_value, grpc.RpcError):
         threading.__excepthook__(failed)
 
 
 class Result(PipelineResult):
-    """Of a job on Flink; when it has ended, its job server has.
+    """The result of a job on Flink; its job server ends with the job.
 
     Args:
-        result: Beam's own.
-        server: what submitted the job and knows its state; None if it was there before.
+        result: Beam's own result.
+        server: the job server that this process started; None if it was running before.
     """
 
     def __init__(self, result: Any, server: JobServer | None) -> None:
@@ -123,21 +128,21 @@ class Result(PipelineResult):
 
     @property
     def state(self) -> str:
-        """As Beam calls it."""
+        """The state of the job, one of Beam's ``PipelineState``."""
         if not PipelineState.is_terminal(self._state):
             self._state = self._result.state
         return self._state
 
     def wait_until_finish(self, duration: int | None = None) -> str:
-        """Wait until the job has ended, or so many milliseconds have passed; gives the state.
+        """Wait until the job has ended, or ``duration`` milliseconds have passed, and return the state.
 
         Raises:
-            RuntimeError: if it failed, or was cancelled.
+            RuntimeError: if the job failed or was cancelled.
         """
         try:
             state = self._wait(duration)
         except (KeyboardInterrupt, SystemExit):
-            # Nobody waits for the job any more, nor for what its workers here say of its end.
+            # The user does not wait for the job any more; errors of its workers here are not of interest.
             logging.getLogger("apache_beam.runners.worker").setLevel(logging.CRITICAL + 1)
             threading.excepthook = _of_threads
             self.cancel()
@@ -154,9 +159,9 @@ class Result(PipelineResult):
         return self.state
 
     def cancel(self) -> None:
-        """End the job at once, and its job server."""
+        """Cancel the job, and end its job server."""
         try:
-            # The job server may have ended before.
+            # The job server may have ended already.
             with contextlib.suppress(grpc.RpcError, ValueError):
                 self._result.cancel()
         finally:
@@ -165,13 +170,13 @@ class Result(PipelineResult):
             self._end_server()
 
     def metrics(self) -> Any:
-        """Beam's own."""
+        """The job's metrics, as Beam's own result gives them."""
         return self._result.metrics()
 
     def _end_server(self) -> None:
         if self._server is not None:
             try:
-                # Beam's result keeps what it was told once.
+                # Beam's result keeps the metrics after the first request.
                 self._result.metrics()
             except (grpc.RpcError, ValueError):
                 logging.getLogger(__name__).warning("the job has no metrics", exc_info=True)
@@ -180,13 +185,13 @@ class Result(PipelineResult):
 
 
 class ClusterResult(Result):
-    """Of a job on a cluster, which is looked at while somebody waits: a job that waits for slots says so.
+    """The result of a job on a cluster; while it waits, it prints a message if the job has no slots.
 
     Args:
-        result: Beam's own.
-        server: likewise.
-        rest: the cluster.
-        name: the job's.
+        result: Beam's own result.
+        server: the job server that this process started; None if it was running before.
+        rest: the cluster's REST API.
+        name: the job's name.
     """
 
     def __init__(self, result: Any, server: JobServer | None, rest: Rest, name: str) -> None:
@@ -206,8 +211,8 @@ class ClusterResult(Result):
             self._over.set()
 
     def cancel(self) -> None:
-        """End the job at once, and its job server."""
-        # Without this the job goes on: to its job server a cancelled job is one that it forgets.
+        """Cancel the job on the cluster, and end its job server."""
+        # The cluster must cancel the job too: the job server only forgets a cancelled job, which goes on.
         with contextlib.suppress(FlinkError):
             job = self._job()
             if job is not None:
@@ -216,7 +221,7 @@ class ClusterResult(Result):
 
     def _watch(self) -> None:
         while not self._over.wait(LOOKING_SECONDS):
-            # The job manager may be away for a while.
+            # The job manager may be unreachable for a while.
             with contextlib.suppress(FlinkError):
                 job = self._job()
                 if job is not None:
@@ -234,14 +239,14 @@ class ClusterResult(Result):
             self._told = True
 
     def _job(self) -> dict[str, Any] | None:
-        """The job as the cluster lists it, while it runs or begins anew."""
+        """The job as the cluster lists it, while it runs or restarts; None otherwise."""
         alive = ("CREATED", "RUNNING", "FAILING", "RESTARTING")
         jobs = [job for job in self._rest.jobs() if job["name"] == self._name and job["state"] in alive]
         return jobs[0] if jobs else None
 
 
 class StreamResult(ClusterResult):
-    """Of a stream, which is done when all that its sources had is."""
+    """The result of a stream, which is done when everything from its sources has been processed."""
 
     def __init__(self, result: Any, server: JobServer | None, rest: Rest, name: str) -> None:
         super().__init__(result, server, rest, name)
@@ -254,7 +259,7 @@ class StreamResult(ClusterResult):
         try:
             return super()._wait(duration)
         except RuntimeError:
-            # Beam raises for a job that was cancelled, whoever did it.
+            # Beam raises this for every cancelled job, also if this class cancelled it.
             if not self._drained:
                 raise
             self._state = PipelineState.DONE
@@ -263,7 +268,7 @@ class StreamResult(ClusterResult):
             root.removeFilter(self._is_news)
 
     def _is_news(self, record: logging.LogRecord) -> bool:
-        """Not that the job was cancelled by this class, which Beam tells as an error."""
+        """Whether to log a record: False for Beam's error that this class cancelled the job."""
         return not (self._drained and "JobCancellationException" in record.getMessage())
 
     def _look(self, job: dict[str, Any]) -> None:
@@ -275,13 +280,13 @@ class StreamResult(ClusterResult):
             self._checkpoints = found["counts"]["total"]
             return
         completed = found["latest"]["completed"]
-        # One that began later has waited for all bundles, and so for all that they write.
+        # A checkpoint that began later has waited for all bundles, and so for all their output.
         if completed is not None and completed["id"] > self._checkpoints:
             self._drained = True
             self._rest.cancel(job["jid"])
 
 
 def drained(rest: Rest, job: str) -> bool:
-    """Whether nothing can reach any vertex of a job any more."""
+    """Whether all watermarks of a job have passed all windows, so that no vertex can get more data."""
     watermarks = [mark for marks in rest.watermarks(job).values() for mark in marks]
     return bool(watermarks) and min(watermarks) > PAST_ALL_WINDOWS

@@ -1,8 +1,8 @@
-"""The key of a cluster on this machine: Flink serves nobody who has not got it.
+"""The key of a cluster on this machine: Flink serves only clients that have it.
 
-Flink's REST API runs any jar that it is sent, and every account of a machine reaches its loopback. So each
-cluster has a key and a certificate of its own, in files that only its account can read; the REST API, the
-processes among themselves and the blob server ask everybody who connects for it (mutual TLS).
+Flink's REST API runs any jar that a client sends, and every account of a machine can connect to its loopback.
+So each cluster has its own key and certificate, in files that only its account can read. The REST API, the
+blob server and the cluster's processes require it of every client (mutual TLS).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ldpbeam.runners.flink.processes import running
 _NAME = "ldpbeam-flink"
 _BITS = 2048
 _LASTS = datetime.timedelta(days=3650)
-#: All that RSA keys can do with forward secrecy, in every Java that Flink runs on.
+#: The cipher suites for RSA keys with forward secrecy that every Java of Flink supports.
 _ALGORITHMS = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
 
 
@@ -36,35 +36,35 @@ class Keys:
     """A key and its certificate, in files of a folder.
 
     Attributes:
-        folder: only its owner can enter it.
+        folder: the folder, which only its owner can enter.
     """
 
     folder: Path
 
     @property
     def pem(self) -> Path:
-        """Key and certificate, as Python and curl read them."""
+        """The file with the key and the certificate for Python and curl (PEM)."""
         return self.folder / "key.pem"
 
     @property
     def store(self) -> Path:
-        """The same, as Java and browsers read them."""
+        """The file with the key and the certificate for Java and browsers (PKCS #12)."""
         return self.folder / "key.p12"
 
     @property
     def password(self) -> str:
-        """The password of ``store``; Java wants one."""
+        """The password of ``store``, which Java requires."""
         return (self.folder / "password").read_text()
 
     def settings(self) -> dict[str, object]:
-        """What Flink's configuration says of the key."""
+        """The entries of Flink's configuration for the key."""
         return {
             "security.ssl.internal.enabled": True,
             "security.ssl.rest.enabled": True,
             "security.ssl.rest.authentication-enabled": True,
             "security.ssl.protocol": "TLSv1.2",
             "security.ssl.algorithms": _ALGORITHMS,
-            # Everybody has the same key, and trusts no other.
+            # All processes and clients have the same key, and trust no other key.
             "security.ssl.keystore": str(self.store),
             "security.ssl.truststore": str(self.store),
             "security.ssl.keystore-password": self.password,
@@ -73,7 +73,7 @@ class Keys:
         }
 
     def context(self) -> ssl.SSLContext:
-        """For connections to the cluster: they show the key, and trust no other."""
+        """The context for connections to the cluster: it presents the key, and trusts no other key."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(self.pem)
         context.load_cert_chain(self.pem)
@@ -81,7 +81,7 @@ class Keys:
 
 
 def make(folder: Path) -> Keys:
-    """Make a new key in a folder, which is made too and becomes its owner's alone."""
+    """Make a new key in a folder, which is made if it is missing and which only its owner may then enter."""
     folder.mkdir(mode=0o700, exist_ok=True)
     folder.chmod(0o700)
     keys = Keys(folder)
@@ -96,7 +96,7 @@ def make(folder: Path) -> Keys:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        # A clock may have been set back since.
+        # The clock may be set back later.
         .not_valid_before(now - datetime.timedelta(days=1))
         .not_valid_after(now + _LASTS)
         .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
@@ -124,7 +124,7 @@ def _announced(port: int) -> Path:
 
 
 def announce(port: int, folder: Path) -> None:
-    """Write down, for the commands of this account, whose cluster listens on a port."""
+    """Record, for the commands of this account, the folder of the cluster that listens on a port."""
     place = _announced(port)
     place.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
     place.unlink(missing_ok=True)
@@ -132,7 +132,7 @@ def announce(port: int, folder: Path) -> None:
 
 
 def withdraw(folder: Path) -> None:
-    """Forget the ports that were announced for a cluster."""
+    """Delete the records of the ports of a folder's cluster."""
     for place in _announced(0).parent.glob("*"):
         with contextlib.suppress(OSError):
             if place.readlink() == folder:
@@ -140,13 +140,13 @@ def withdraw(folder: Path) -> None:
 
 
 def cluster_at(address: str) -> Path | None:
-    """The folder of the cluster of this account that listens at an address.
+    """The folder of this account's cluster that listens at an address.
 
     Args:
         address: ``host:port``, or a URL.
 
     Returns:
-        None if there is none, or its processes have ended.
+        The folder; None if there is no such cluster, or its job manager has ended.
     """
     host, _, port = address.rpartition("://")[2].rstrip("/").rpartition(":")
     if host not in ("localhost", "127.0.0.1", "[::1]") or not port.isdecimal():
@@ -160,10 +160,10 @@ def cluster_at(address: str) -> Path | None:
 
 
 def keys_at(address: str) -> Keys | None:
-    """The key of the cluster of this account that listens at an address; None if there is none."""
+    """The key of this account's cluster that listens at an address; None if there is no such cluster."""
     folder = cluster_at(address)
     return None if folder is None else Keys(folder / KEYS)
 
 
-#: In a cluster's folder.
+#: The name of the folder of keys in a cluster's folder.
 KEYS = "keys"

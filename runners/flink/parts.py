@@ -1,12 +1,12 @@
-"""Flink and Beam's runner for it, fetched once from the package registries into a cache.
+"""Flink and Beam's runner for it, downloaded once from the package registries into the cache.
 
-Flink itself is in a Python package, Beam's runner and all that it needs in Maven's repository. Beam would
-rather fetch a job server of 160 MB with all of it inside, which not every network can reach, and send it to
-the cluster with every job; here a jar of two kilobytes names the others as its class path, and the cluster
-has them beside its own.
+Flink itself is in a Python package. Beam's runner and its dependencies are in Maven's repository. Beam's own
+way is to download a job server of 160 MB that contains everything, which not every network can reach, and to
+send it to the cluster with every job. Here a jar of two kilobytes names the other jars as its class path, and
+the cluster has these next to its own.
 
-First on every class path is a small jar that is compiled here, from the folder ``java``: Beam's servers
-listen on every interface, those in this jar on Unix sockets of this account.
+The first entry of every class path is a small jar, compiled on this machine from the folder ``java``. Beam's
+servers listen on every interface; those in this jar listen on Unix sockets of this account.
 """
 
 from __future__ import annotations
@@ -25,57 +25,61 @@ from ldpbeam.runners.cache import CACHE, cache, make
 
 FLINK = "1.19.3"
 FLINK_MINOR = "1.19"
-#: The newest runner that mirrors have; Python workers of later versions run on it.
+#: The newest runner that mirrors have; Python workers of later versions can use it.
 BEAM = "2.70.0"
 JOB_SERVICE = "2.65.0"
 POM = Path(__file__).with_name("pom.xml")
 JAVA = Path(__file__).with_name("java")
 
-#: Beam's job server sends all jars of its class path to the cluster with every job, 340 MB; but for those in
-#: such a folder, which it takes for tools of its own build.
+#: Beam's job server sends all jars of its class path, 340 MB, to the cluster with every job. It leaves out
+#: jars in a folder with this path, because it treats them as tools of its own build.
 _NOT_SENT = Path("gradle", "wrapper")
-#: Only the job server needs these. They carry older copies of classes of which a cluster has newer ones, and
-#: results would not deserialise.
+#: Only the job server needs these jars. They contain older copies of classes of which a cluster has newer
+#: ones; with both, results would not deserialise.
 _JOB_SERVER_ONLY = ("harness", "expansion-service", "transform-service")
 _ADD_OPENS = "java.base/java.lang java.base/java.util java.base/java.nio java.base/java.time"
-#: What gRPC finds in the jar that is compiled here.
+#: The service providers that gRPC loads from the jar that is compiled here.
 _SERVICES = {
     "org.apache.beam.vendor.grpc.v1p69p0.io.grpc.ManagedChannelProvider": "ldpbeam.UnixChannelProvider",
 }
 #: The oldest Java that Flink and Beam run on.
 _OLDEST_JAVA = 11
-#: Bytes of a line of a manifest, without its end.
+#: The most bytes of a line of a manifest, without its end.
 _LINE = 70
 
 
 class FlinkError(RuntimeError):
-    """Something that Flink needs is not there; the text says what, and what to do."""
+    """Something that Flink needs is missing or fails; the message says what, and what to do."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The folder that everything lies in."""
+    """The paths of all parts.
+
+    Attributes:
+        folder: the folder that contains them.
+    """
 
     folder: Path
 
     @property
     def flink(self) -> Path:
-        """Flink's jars."""
+        """The folder of Flink's jars."""
         return self.folder / _NOT_SENT / "flink" / "pyflink" / "lib"
 
     @property
     def beam(self) -> Path:
-        """The jars that task managers need beside Flink's; in a folder below those of the job server."""
+        """The folder of the jars that task managers need besides Flink's; the job server's are below it."""
         return self.folder / _NOT_SENT / "beam"
 
     @property
     def closed(self) -> Path:
-        """The classes that are compiled here, a jar for each version of their sources."""
+        """The jar of the classes that are compiled here; each version of their sources has its own jar."""
         return self.folder / _NOT_SENT / "closed" / f"{_sources_digest()}.jar"
 
     @property
     def job_server(self) -> Path:
-        """The job server: a jar that names all the others, and is there when they are."""
+        """The job server: a jar that names all others as its class path, and is written after them."""
         return self.folder / f"job-server-{_sources_digest()}.jar"
 
     @property
@@ -96,21 +100,21 @@ def _place() -> Parts:
 
 
 def cached() -> Parts | None:
-    """The parts, if they have been fetched."""
+    """The parts; None if they have not been downloaded completely."""
     parts = _place()
     return parts if parts.job_server.is_file() else None
 
 
 def fetch(say: Callable[[str], None] = print) -> Parts:
-    """The parts, fetched if they are not in the cache.
+    """The parts, which are downloaded if they are not in the cache.
 
-    It may be interrupted at any time, and run by several processes at once.
+    This function may be interrupted at any time, and several processes may call it at once.
 
     Args:
-        say: told in a line of each download, before it starts.
+        say: called with one line before each download.
 
     Raises:
-        FlinkError: if Maven, Java's compiler or pip are missing or fail, or the cache cannot be written.
+        FlinkError: if Maven, Java's compiler or pip is missing or fails, or the cache cannot be written.
     """
     found = cached()
     if found is not None:
@@ -124,7 +128,7 @@ def fetch(say: Callable[[str], None] = print) -> Parts:
         if not parts.beam.is_dir():
             say(f"fetching Beam's Flink runner {BEAM} (105 MB, once) into {parts.folder}")
             make(parts.beam, _fetch_beam)
-        # Ours first, then Flink's, as on the cluster: some have classes of the same names.
+        # The compiled jar first, then Flink's, as on the cluster: some jars have classes of the same name.
         flink, beam = sorted(parts.flink.glob("*.jar")), sorted(parts.beam.rglob("*.jar"))
         if not parts.closed.is_file():
             _compile(parts.closed, [*flink, *beam])
@@ -137,7 +141,7 @@ def fetch(say: Callable[[str], None] = print) -> Parts:
 
 def _fetch_flink(folder: Path) -> None:
     package = f"apache-flink-libraries=={FLINK}"
-    # Without what the package depends on: only its jars are wanted.
+    # The package's dependencies are not needed, only its jars.
     options = ["--no-deps", "--no-compile", "--disable-pip-version-check", "--quiet"]
     _run(
         [sys.executable, "-m", "pip", "install", *options, "--target", str(folder), package],
@@ -198,11 +202,11 @@ def _run(command: list[str], what: str, made: str) -> None:
 
 
 def write_job_server(path: Path, jars: Iterable[Path]) -> None:
-    """A jar that starts the job server with other jars as its class path.
+    """Write a jar that starts the job server with other jars as its class path.
 
     Args:
-        path: of the jar; there as a whole or not at all.
-        jars: relative to its folder.
+        path: the path of the jar, which appears only when it is complete.
+        jars: the paths of the other jars, relative to the jar's folder.
     """
     entries = {
         "Manifest-Version": "1.0",
@@ -218,7 +222,7 @@ def write_job_server(path: Path, jars: Iterable[Path]) -> None:
 
 
 def manifest(entries: dict[str, str]) -> bytes:
-    """A jar's manifest; long lines go on in the next one, after a space."""
+    """The bytes of a jar's manifest; a long line continues on the next line, after a space."""
     lines = []
     for name, value in entries.items():
         rest = f"{name}: {value}".encode()

@@ -1,4 +1,4 @@
-"""Which processes a cluster has, in a file of its folder, so that they can be ended later, and no others."""
+"""The processes of a cluster, recorded in a file of its folder, so that exactly these can be ended later."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-#: In a cluster's folder.
+#: The name of this file in the cluster's folder.
 STATE = "cluster.json"
-#: Seconds until a process that was asked to end is killed.
+#: The seconds after which a process that was told to end is killed.
 ENDING_SECONDS = 15.0
 
 
 class Process(NamedTuple):
-    """A process of a cluster: its number, and what it is."""
+    """A process of a cluster: its process id, and its name, such as ``jobmanager``."""
 
     pid: int
     name: str
 
 
 def mark(folder: Path, name: str) -> str:
-    """What stands in the command line of a process of a cluster, and of no other: where it logs."""
+    """An argument that only the command line of this process of this cluster has: the path of its log."""
     return f"-Dlog.file={folder.absolute() / 'log' / name}.log"
 
 
 def remember(folder: Path, process: Process) -> None:
-    """Write down that a process belongs to the cluster of a folder."""
+    """Record that a process belongs to a folder's cluster."""
     _write(folder, [*_known(folder), process])
 
 
 def drop(folder: Path, process: Process) -> None:
-    """Write down that a process no longer belongs to the cluster of a folder."""
+    """Record that a process no longer belongs to a folder's cluster."""
     _write(folder, [known for known in _known(folder) if known != process])
 
 
 def forget(folder: Path) -> None:
-    """Forget all processes of a folder's cluster."""
+    """Delete the record of all processes of a folder's cluster."""
     (folder / STATE).unlink(missing_ok=True)
 
 
@@ -53,7 +53,7 @@ def _write(folder: Path, processes: Sequence[Process]) -> None:
 
 
 def _known(folder: Path) -> list[Process]:
-    """What was started in a folder; nothing where nothing was, or the file is not one of ours."""
+    """The recorded processes of a folder's cluster; none if the file is missing or malformed."""
     try:
         entries = json.loads((folder / STATE).read_text())["processes"]
         return [Process(int(entry["pid"]), str(entry["name"])) for entry in entries]
@@ -63,18 +63,18 @@ def _known(folder: Path) -> list[Process]:
 
 def running(folder: Path) -> list[Process]:
     """The processes of a folder's cluster that still run."""
-    # A number may be another process's by now.
+    # Another process may have the same id by now.
     return [process for process in _known(folder) if mark(folder, process.name) in _command_line(process.pid)]
 
 
 def lost(folder: Path) -> list[str]:
-    """The names of a cluster's processes that have ended, though nobody ended them."""
+    """The names of a cluster's recorded processes that have ended unexpectedly."""
     left = running(folder)
     return [process.name for process in _known(folder) if process not in left]
 
 
 def _command_line(pid: int) -> str:
-    """Of a process, empty if there is none."""
+    """The command line of a process; empty if there is no such process."""
     if Path("/proc/self/cmdline").exists():
         try:
             return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
@@ -85,8 +85,8 @@ def _command_line(pid: int) -> str:
 
 
 def end(folder: Path) -> int:
-    """End the processes of a folder's cluster, and wait until they are gone; gives how many there were."""
-    # Task managers first: without a job manager they would try to find it again.
+    """End the processes of a folder's cluster, wait until they have ended, and return their number."""
+    # Task managers end first: without a job manager they would try to find it again.
     processes = running(folder)[::-1]
     _signal(processes, signal.SIGTERM)
     patience = time.monotonic() + ENDING_SECONDS

@@ -1,4 +1,4 @@
-"""What a Flink cluster says of itself over its REST API, and the little it is told there."""
+"""A client of the REST API of a Flink cluster."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ldpbeam.runners.flink.keys import cluster_at, keys_at
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.runners.flink.processes import lost
 
-#: What to do about a cluster on this machine that is no longer whole.
+#: The advice for a cluster on this machine of which a process has ended.
 ANEW = "make flink-down, then make flink-up, start it anew"
-#: Seconds until an answer.
+#: The seconds after which a request fails if there is no answer.
 _PATIENCE = 20.0
 
 
 class Records(NamedTuple):
-    """What one subtask of a vertex has done so far."""
+    """The numbers of records that one subtask of a vertex has read and written so far."""
 
     read: int
     written: int
@@ -38,16 +38,16 @@ class Rest:
 
     @property
     def url(self) -> str:
-        """The address of the web page, and of the API."""
+        """The URL of the web page and of the API."""
         if "://" in self.address:
             return self.address.rstrip("/")
         return f"{'http' if keys_at(self.address) is None else 'https'}://{self.address}"
 
     def get(self, path: str) -> Any:
-        """What stands at a path, decoded.
+        """The JSON value at a path of the API, decoded.
 
         Raises:
-            FlinkError: if nothing answers, or with an error.
+            FlinkError: if no cluster answers, or it answers with an error.
         """
         try:
             return json.loads(self._ask("GET", path))
@@ -74,23 +74,23 @@ class Rest:
         )
 
     def version(self) -> str:
-        """Flink's version, as in 1.19.3."""
+        """Flink's version, such as 1.19.3."""
         return str(self.get("config")["flink-version"])
 
     def settings(self) -> dict[str, str]:
-        """The configuration of the job manager."""
+        """The configuration of the job manager, by key."""
         return {entry["key"]: entry["value"] for entry in self.get("jobmanager/config")}
 
     def task_managers(self) -> dict[str, int]:
-        """The slots of each task manager by its name; of one that was killed until it is missed."""
+        """The slots of each task manager by its name; a killed one is listed until the cluster notices it."""
         return {entry["id"]: entry["slotsNumber"] for entry in self.get("taskmanagers")["taskmanagers"]}
 
     def slots(self) -> list[int]:
-        """The slots of each task manager."""
+        """The number of slots of each task manager."""
         return list(self.task_managers().values())
 
     def shortage(self) -> str:
-        """A sentence on a job that waits for slots: how many there are, and what is missing."""
+        """A sentence about a job that waits for slots: how many slots there are, and what to do."""
         found = self.get("overview")
         what = (
             f"the job waits for slots: the cluster has {found['slots-total']} in "
@@ -103,17 +103,17 @@ class Rest:
         return f"{what}; start another task manager, or run with a smaller --parallelism"
 
     def jobs(self) -> list[dict[str, Any]]:
-        """The jobs there are and were: ``jid``, ``name``, ``state``, the latest first."""
+        """The running and past jobs, the latest first, each with ``jid``, ``name`` and ``state``."""
         found = self.get("jobs/overview")["jobs"]
         return sorted(found, key=lambda job: -job["start-time"])
 
     def job(self, job: str) -> dict[str, Any]:
-        """All of one job."""
+        """The details of a job, given its id."""
         found: dict[str, Any] = self.get(f"jobs/{job}")
         return found
 
     def records(self, job: str) -> dict[str, list[Records]]:
-        """By a vertex' name, what each of its subtasks read and wrote."""
+        """The records that each subtask of a job's vertices read and wrote, by the vertex's name."""
         found = {}
         for vertex in self.job(job)["vertices"]:
             subtasks = self.get(f"jobs/{job}/vertices/{vertex['id']}")["subtasks"]
@@ -122,7 +122,10 @@ class Rest:
         return found
 
     def watermarks(self, job: str) -> dict[str, list[int]]:
-        """By a vertex' name, the watermark at each of its subtasks in milliseconds; of sources none."""
+        """The watermark of each subtask of a job's vertices, in milliseconds, by the vertex's name.
+
+        The list of a source is empty.
+        """
         return {
             vertex["name"]: [
                 int(subtask["value"])
@@ -132,17 +135,17 @@ class Rest:
         }
 
     def checkpoints(self, job: str) -> dict[str, Any]:
-        """Counts and the latest of a job's checkpoints."""
+        """The counts of a job's checkpoints, and the latest ones."""
         found: dict[str, Any] = self.get(f"jobs/{job}/checkpoints")
         return found
 
     def problems(self, job: str) -> list[str]:
-        """What made a job fail or start anew, the latest first, each with its stack."""
+        """The stack traces of the errors that made a job fail or restart, the latest first."""
         history = self.get(f"jobs/{job}/exceptions")["exceptionHistory"]["entries"]
         return [entry["stacktrace"] for entry in history]
 
     def cancel(self, job: str) -> None:
-        """Ask a job to end at once."""
+        """Cancel a job."""
         self._ask("PATCH", f"jobs/{job}?mode=cancel")
 
 

@@ -1,4 +1,4 @@
-"""What a cluster's processes on this machine are told: Java's options, memory, Flink's configuration."""
+"""The settings of a cluster's processes on this machine: Java's options, memory, Flink's configuration."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-#: Milliseconds; of much longer times Flink's scheduler says that they are too long.
+#: A month in milliseconds; Flink's scheduler refuses much longer times.
 _MONTH = 30 * 24 * 3600 * 1000
 
-#: One second, two, four, eight, eight, eight; from the start after five minutes that went well.
+#: Restarts after 1, 2, 4, 8, 8 and 8 seconds; the sequence starts again after five minutes without a failure.
 RESTARTS = {
     "initial-backoff": "1 s",
     "backoff-multiplier": 2.0,
@@ -19,7 +19,7 @@ RESTARTS = {
     "attempts-before-reset-backoff": 6,
     "reset-backoff-threshold": "5 min",
 }
-#: Where everything of a cluster listens; also of one inside a job server.
+#: The addresses on which a cluster listens, also one inside a job server.
 ON_LOOPBACK = {
     "jobmanager.rpc.address": "localhost",
     "jobmanager.bind-host": "localhost",
@@ -29,7 +29,7 @@ ON_LOOPBACK = {
     "taskmanager.bind-host": "localhost",
 }
 
-# Java 17 closes what Flink opens by reflection.
+# Flink uses these packages by reflection, which Java 17 forbids by default.
 _OPENED = (
     "lang lang.reflect net io nio text time util util.concurrent util.concurrent.atomic util.concurrent.locks"
 )
@@ -39,9 +39,9 @@ JAVA = (
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
     *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in _OPENED.split()),
 )
-#: Megabytes that what Python workers are sent passes through, a partition of users at a time.
+#: Megabytes through which data for Python workers passes, one partition of users at a time.
 _OFF_HEAP = 768
-# Flink's start scripts compute these from one number; a task manager without them does not start.
+# Flink's start scripts compute these from one number. Without them a task manager does not start.
 _MEMORY = {
     "cpu.cores": "1.0",
     "memory.task.heap.size": "400m",
@@ -53,7 +53,7 @@ _MEMORY = {
     "memory.jvm-overhead.min": "128m",
     "memory.jvm-overhead.max": "128m",
 }
-#: Megabytes of buffers between tasks, a slot; with half as many a study with windows does not start.
+#: Megabytes of buffers between tasks per slot; with half as many, a study with windows does not start.
 _NETWORK = 128
 _LOGGING = """\
 rootLogger.level = INFO
@@ -68,7 +68,14 @@ appender.file.layout.pattern = %d{HH:mm:ss,SSS} %-5p %-40.40c{1.} - %m%n
 
 
 def of_cluster(folder: Path, rest_port: int, rpc_port: int, slots: int) -> dict[str, object]:
-    """Flink's configuration of a cluster whose files are in a folder."""
+    """Flink's configuration of a cluster.
+
+    Args:
+        folder: the cluster's folder.
+        rest_port: the port of the web page and the REST API.
+        rpc_port: the port on which the job manager listens for task managers.
+        slots: the slots of each task manager.
+    """
     temporary = str(folder / "tmp")
     return {
         **ON_LOOPBACK,
@@ -79,22 +86,22 @@ def of_cluster(folder: Path, rest_port: int, rpc_port: int, slots: int) -> dict[
         "io.tmp.dirs": temporary,
         "web.tmpdir": temporary,
         "state.checkpoints.dir": (folder / "checkpoints").as_uri(),
-        # A job that lost its task manager waits for another one, rather than use up its attempts. One
-        # that lost a Python worker fails until it is no longer taken for alive; one that always fails
-        # has done so after half a minute.
+        # A job that lost its task manager waits for another one instead of using up its attempts. A job that
+        # lost a Python worker fails until Flink knows that the worker has ended. A job that always fails has
+        # used up its attempts after half a minute.
         "resourcemanager.standalone.start-up-time": _MONTH,
         "restart-strategy.type": "exponential-delay",
         **{f"restart-strategy.exponential-delay.{name}": value for name, value in RESTARTS.items()},
-        # Else one that was killed is missed after fifty seconds.
+        # By default, Flink notices a killed task manager after fifty seconds.
         "heartbeat.interval": 1000,
         "heartbeat.timeout": 6000,
-        # Jobs bring no classes of their own.
+        # Jobs have no classes of their own.
         "classloader.resolve-order": "parent-first",
     }
 
 
 def of_task_manager(name: str, slots: int) -> tuple[list[str], list[str]]:
-    """Java's options and Flink's arguments of a task manager."""
+    """(Java's options, Flink's arguments) of a task manager with a name and a number of slots."""
     network = _NETWORK * slots
     settings = {
         "resource-id": name,
@@ -102,17 +109,17 @@ def of_task_manager(name: str, slots: int) -> tuple[list[str], list[str]]:
         "memory.network.min": f"{network}m",
         "memory.network.max": f"{network}m",
     }
-    # Buffers, what Flink itself has, and what the task has beside its heap.
+    # Direct memory: the buffers, Flink's own off-heap memory, and the task's.
     direct = network + 128 + _OFF_HEAP
     java = ["-Xms528m", "-Xmx528m", "-XX:MaxMetaspaceSize=256m", f"-XX:MaxDirectMemorySize={direct}m"]
     return java, [part for key, value in settings.items() for part in ("-D", f"taskmanager.{key}={value}")]
 
 
 def write_settings(conf: Path, settings: Mapping[str, object]) -> None:
-    """Write Flink's configuration and that of its logs into a folder, readable by this account alone."""
+    """Write the configuration of Flink and of its logs into a folder that only this account may enter."""
     conf.mkdir(mode=0o700, exist_ok=True)
     lines = [f"{key}: {json.dumps(value)}\n" for key, value in settings.items()]
-    # It has the passwords of keys.
+    # The file has the passwords of keys, so only this account may read it.
     (conf / "config.yaml").unlink(missing_ok=True)
     with os.fdopen(os.open(conf / "config.yaml", os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
         file.writelines(lines)

@@ -1,9 +1,9 @@
-"""The local engine of streams: Prism, Beam's portable engine, a process of its own beside this one.
+"""The local engine of streams: Prism, Beam's portable engine, as a separate process.
 
-Workers run in this process (``LOOPBACK``), so that it sees how far they are and can ask them to stop. Of the
-local engines only Prism runs unbounded splittable reads, and so our own source; where it cannot be had,
-``bundle_based`` takes its place. Prism and workers speak over Unix sockets in a folder that no other account
-may enter, so that nobody else can give them work.
+Workers run in this process (``LOOPBACK``), so that it can observe and stop them. Prism is the only local
+engine that runs unbounded splittable reads, which ldpbeam's own source needs. If Prism is missing,
+``bundle_based`` replaces it. Prism and workers communicate over Unix sockets in a folder that no other
+account may enter, so that no other account can give them work.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from ldpbeam.runners.sockets import private_folder, target
 from ldpbeam.runners.worker_pool import WorkerPool
 
 NAME = "prism"
-#: How to get one with closed doors.
+#: How to get a Prism that listens on a Unix socket only.
 HOW = (
     "install Go, with which it is built once, or the wheel ldpbeam-prism, which `make prism-wheel` makes "
     "where there is Go"
 )
-#: Why the Prism that Beam releases is not taken without a word.
+#: Why the Prism that Beam releases is used only if the user allows it.
 OPEN = (
     "is Prism as Beam releases it, which listens on every interface, without a password: whoever reaches "
     "this machine could run programs here"
 )
-#: Said once where Prism is missing.
+#: The message that is printed once if Prism is missing.
 WITHOUT_PRISM = (
     f"Prism, Beam's local engine for streams, is not here ({HOW}; --allow-open-ports takes Beam's own, "
     "which listens on every interface); without it messages are pulled ten at a time and acknowledged before "
@@ -45,19 +45,19 @@ WITHOUT_PRISM = (
 
 
 def get(location: str | None, *, allow_open: bool) -> Prism | None:
-    """The Prism that a run takes: as named, else with closed doors, else as Beam releases it if that may be.
+    """The Prism for a run: the named one, else one that listens on a Unix socket only, else Beam's release.
 
     Args:
-        location: as a person names it; None for the best there is.
-        allow_open: whether one that listens on every interface may be fetched.
+        location: the file or address that the user names; None for the best one available.
+        allow_open: whether Beam's release, which listens on every interface, may be downloaded.
 
     Returns:
-        None where there is none. One that listens on every interface may come even if it may not be fetched:
-        it is for the caller to refuse.
+        The Prism, or None if there is none. Beam's release is also returned if it is on this machine and
+        ``allow_open`` is false; the caller must refuse it.
 
     Raises:
-        FileNotFoundError: if one is named that is not there.
-        ValueError: if one is named that is no Prism, or the wheel's is damaged.
+        FileNotFoundError: if the named file does not exist or is not a program.
+        ValueError: if the named program is not Prism, or the binary of the wheel is damaged.
     """
     if location is not None:
         return find.named(location)
@@ -65,12 +65,12 @@ def get(location: str | None, *, allow_open: bool) -> Prism | None:
 
 
 def runner(prism: Prism) -> PipelineRunner:
-    """The engine, which runs each job on a Prism of its own."""
+    """The runner, which starts a Prism for each job."""
     return _OwnPrismRunner(prism)
 
 
 class _OwnPrismRunner(PrismRunner):
-    """Runs a job on a Prism and workers of its own, which end with it."""
+    """A runner that starts a Prism and workers for each job, and ends them with the job."""
 
     def __init__(self, prism: Prism) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class _OwnPrismRunner(PrismRunner):
             self._pool = WorkerPool(target(folder / "workers"), options)
             started.callback(self._pool.stop)
             result = super().run_portable_pipeline(pipeline, options)
-            # Beam calls these when the job has ended.
+            # Beam calls these callbacks when the job has ended.
             result._cleanup_callbacks = [started.pop_all().close]
             return result
 
@@ -100,17 +100,17 @@ class _OwnPrismRunner(PrismRunner):
 
 
 def options(*, streaming: bool = False) -> Sequence[str]:
-    """What Beam must be told to run a pipeline on Prism."""
+    """The options of Beam for a pipeline on Prism."""
     return [
         "--environment_type=LOOPBACK",
         *(["--streaming"] if streaming else []),
-        # It would split a slow bundle of timers, and fire those again that are firing now
-        # (https://github.com/apache/beam/issues/35771): whatever they say would count twice.
+        # Otherwise Prism would split a slow bundle of timers and fire the running timers again
+        # (https://github.com/apache/beam/issues/35771): their output would count twice.
         "--experiments=prism_disable_sdf_split",
         f"--job_server_timeout={WATCHED_SECONDS}",
     ]
 
 
 def bundle_based() -> PipelineRunner:
-    """The engine in this process that can run streams, slowly and without our own source."""
+    """Beam's engine in this process that runs streams; it is slow and cannot run ldpbeam's own source."""
     return BundleBasedDirectRunner()

@@ -1,7 +1,7 @@
-"""Prism with closed doors: built once, with Go, from Beam's own module and the patch beside this file.
+"""Prism with closed doors: built once, with Go, from Beam's own module and the patch next to this file.
 
-The Prism that Beam releases listens on every interface and cannot be told otherwise. The patch gives it an
-option, ``--job_socket``: a Unix socket that it serves on instead, until its standard input ends.
+The Prism that Beam releases always listens on every interface. The patch adds the option ``--job_socket``,
+with which Prism listens on a Unix socket instead, until its standard input ends.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from pathlib import Path
 
 from ldpbeam.runners.cache import CACHE, cache, make
 
-#: The release that is patched; Python workers of other releases run on it.
+#: The release that is patched; Python workers of other releases can use it.
 BEAM = "2.77.0"
 MODULE = f"github.com/apache/beam/sdks/v2@v{BEAM}"
-#: The checksum of the module as Go writes it: what is patched is this and nothing else.
+#: The checksum of the module in Go's notation; a module with another checksum is refused.
 MODULE_SUM = "h1:RsC61pHEvtySEHAURQyP/+CVOJm/hy5hewuG9JF0+Ow="
 PATCH = Path(__file__).with_name("closed_doors.patch")
-#: Without the C library, so that one binary runs on every Linux, and without paths of this machine.
+#: The build leaves out paths of this machine; without the C library (CGO_ENABLED=0), it runs on every Linux.
 _BUILD = ("build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w")
 
 
 class BuildError(RuntimeError):
-    """Prism cannot be built here; the text says why."""
+    """Prism cannot be built on this machine; the message says why."""
 
 
 def place() -> Path:
-    """Where the cache has the binary of this release and this patch."""
+    """The path in the cache of the binary of this release with this patch."""
     digest = hashlib.sha256(PATCH.read_bytes()).hexdigest()[:12]
     return cache() / "prism" / f"{BEAM}-{digest}" / "prism"
 
 
 def build(say: Callable[[str], None] = print) -> Path:
-    """The binary in the cache, built if it is not there.
+    """The path of the binary in the cache, which is built if it is missing.
 
-    Several processes may ask for it at once: one builds, the others wait.
+    If several processes call this at once, one builds and the others wait.
 
     Args:
-        say: told in a line that the build starts.
+        say: called with one line before the build starts.
 
     Raises:
-        BuildError: if there is no Go, or it or git fail, or the cache cannot be written.
+        BuildError: if Go or git is missing or fails, or the cache cannot be written.
     """
     binary = place()
     if binary.is_file():
@@ -68,12 +68,12 @@ def build(say: Callable[[str], None] = print) -> Path:
 
 
 def _build(go: str, git: str, binary: Path) -> None:
-    # What a person sets for modules of their own must not change this one.
+    # The user's own settings of Go must not change this build.
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
     with tempfile.TemporaryDirectory(prefix="ldpbeam-prism-") as temporary:
         source = Path(temporary).resolve() / "source"
         source.mkdir()
-        # Whose repository the temporary folder may lie in is none of git's concern.
+        # The temporary folder may be inside a git repository, which git must ignore.
         environment["GIT_CEILING_DIRECTORIES"] = temporary
         module = _downloaded(go, source, environment)
         for name in ("go.mod", "go.sum"):
@@ -87,7 +87,11 @@ def _build(go: str, git: str, binary: Path) -> None:
 
 
 def _downloaded(go: str, folder: Path, environment: Mapping[str, str]) -> Path:
-    """The module in Go's cache, with the checksum that is expected."""
+    """The folder of the module in Go's cache, after a check of its checksum.
+
+    Raises:
+        BuildError: if the download fails, or the module has another checksum.
+    """
     said = _run([go, "mod", "download", "-json", MODULE], folder, environment)
     found = json.loads(said)
     if found.get("Sum") != MODULE_SUM:

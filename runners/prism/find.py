@@ -1,4 +1,4 @@
-"""Which Prism there is, and whether it keeps its doors closed."""
+"""The search for a Prism, and the check whether it can listen on a Unix socket only."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from apache_beam.runners.portability.prism_runner import PrismJobServer
 
 from ldpbeam.runners.prism.build import BuildError, build, place
 
-#: The package of the wheel that has a binary.
+#: The name of the package, installed from a wheel, that has a binary.
 WHEEL = "ldpbeam_prism"
-#: Seconds that a program has to say which options it has.
+#: The seconds that a program has to print its options.
 _ANSWER_SECONDS = 60.0
 
 
@@ -28,8 +28,8 @@ class Prism(NamedTuple):
     """A Prism that can be started.
 
     Attributes:
-        path: of the binary.
-        closed: whether it can serve on a Unix socket; if not, it listens on every interface.
+        path: the path of the binary.
+        closed: whether it can listen on a Unix socket only; if not, it listens on every interface.
     """
 
     path: str
@@ -37,7 +37,7 @@ class Prism(NamedTuple):
 
 
 def recognised(path: str) -> Prism | None:
-    """What a program says of its options; None if it is no Prism."""
+    """The Prism at a path, recognised by the options it prints; None if the program is not Prism."""
     try:
         done = subprocess.run(
             [path, "-h"],
@@ -54,11 +54,11 @@ def recognised(path: str) -> Prism | None:
 
 
 def named(location: str) -> Prism:
-    """The Prism that a person names: a file, or what Beam can fetch.
+    """The Prism that the user names: a file, or an address from which Beam can download it.
 
     Raises:
-        FileNotFoundError: if it is not there.
-        ValueError: if it is no Prism, or cannot be fetched.
+        FileNotFoundError: if the file does not exist or is not a program.
+        ValueError: if the program is not Prism, or cannot be downloaded.
     """
     if "://" not in location:
         if not Path(location).is_file():
@@ -76,15 +76,18 @@ def _unpacked(location: str) -> str:
         return location
     try:
         return str(PrismJobServer(PipelineOptions([f"--prism_location={location}"]))._get_executable_path())
-    except Exception as error:  # each way to fetch it has errors of its own
+    except Exception as error:  # each way to download it raises its own errors
         raise ValueError(f"{location}: {error}") from None
 
 
 def here() -> Prism | None:
-    """The best Prism of this machine: with closed doors if there is one, else as Beam releases it.
+    """The best Prism on this machine: one that can listen on a Unix socket only, else Beam's release.
+
+    Returns:
+        None if there is no Prism on this machine.
 
     Raises:
-        ValueError: if the wheel's binary is damaged.
+        ValueError: if the binary of the wheel is damaged.
     """
     found = [prism for path in _places() if (prism := recognised(path)) is not None]
     return max(found, key=lambda prism: prism.closed, default=None)
@@ -105,10 +108,10 @@ def _places() -> Iterator[str]:
 
 
 def of_wheel() -> str | None:
-    """The binary of the installed wheel, None if there is none.
+    """The path of the installed wheel's binary; None if the wheel is not installed.
 
     Raises:
-        ValueError: if it is not the one that was packed.
+        ValueError: if the binary does not have the SHA-256 that the wheel records.
     """
     spec = importlib.util.find_spec(WHEEL)
     if spec is None or spec.origin is None:
@@ -125,10 +128,13 @@ def of_wheel() -> str | None:
 
 
 def closed() -> Prism | None:
-    """A Prism with closed doors: one that is here, or one that is built; None if it can be neither had.
+    """A Prism that can listen on a Unix socket only: one on this machine, or one that this function builds.
+
+    Returns:
+        None if there is none and it cannot be built.
 
     Raises:
-        ValueError: if the wheel's binary is damaged.
+        ValueError: if the binary of the wheel is damaged.
     """
     found = here()
     if found is not None and found.closed:
@@ -143,13 +149,13 @@ def closed() -> Prism | None:
 
 
 def fetched() -> Prism | None:
-    """Prism as Beam releases it: one that is here, or what Beam fetches; None where it cannot be had."""
+    """The best Prism on this machine, else Beam's release, which is downloaded; None if that fails."""
     found = here()
     if found is not None:
         return found
     try:
         return recognised(PrismJobServer(PipelineOptions([]))._get_executable_path())
-    except Exception:  # no network, no such release, no room: each its own error
+    except Exception:  # no network, no such release, no disk space: each raises its own error
         return None
 
 

@@ -1,4 +1,4 @@
-"""A Prism of one job: a process in a session of its own, which ends with the job and with this process."""
+"""The Prism process of one job, in its own session; it ends with the job and with this process."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from apache_beam.utils.subprocess_server import pick_port
 from ldpbeam.runners.prism.find import Prism
 from ldpbeam.runners.sockets import target
 
-#: Seconds until a Prism that does not answer is given up.
+#: The seconds after which starting Prism fails if it does not answer.
 START_SECONDS = 120.0
-#: Seconds until a Prism that was asked to end is killed.
+#: The seconds after which a Prism that was told to end is killed.
 ENDING_SECONDS = 10.0
 _LOG = logging.getLogger("Prism")
 _OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 
 class PrismServer(JobServer):
-    """Starts a Prism, and ends it."""
+    """A Prism process that Beam's runner starts and stops as its job server."""
 
     def __init__(self, prism: Prism, folder: Path) -> None:
-        """Nothing is started yet.
+        """Make the server without starting it.
 
         Args:
-            prism: which one.
-            folder: for its socket; private.
+            prism: the Prism to start.
+            folder: a private folder for the socket.
         """
         self._prism = prism
         self._socket = folder / "prism"
@@ -43,19 +43,19 @@ class PrismServer(JobServer):
         self._channel: Any = None
 
     def start(self) -> Any:
-        """Start it; gives the stub of its job service.
+        """Start Prism, and return the stub of its job service.
 
         Raises:
-            OSError: if it does not start.
+            OSError: if Prism ends, or does not answer within ``START_SECONDS``.
         """
         command, address = self._command()
         self._process = subprocess.Popen(
             command,
-            # Closed when this process ends, however it ends: then Prism ends too.
+            # The pipe closes when this process ends for any reason; then Prism ends too.
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            # Ctrl-C is for this process, which then lets the job end.
+            # Ctrl-C must reach only this process, which then ends the job.
             start_new_session=True,
         )
         assert self._process.stdout is not None
@@ -78,7 +78,7 @@ class PrismServer(JobServer):
         if self._prism.closed:
             return [*common, f"--job_socket={self._socket}"], target(self._socket)
         port = pick_port(None)[0]
-        # Of util-linux; without it a Prism whose process was killed stays.
+        # setpriv is in util-linux; without it, Prism continues to run if this process is killed.
         setpriv = shutil.which("setpriv")
         ended = [setpriv, "--pdeathsig", "KILL"] if setpriv else []
         return [*ended, *common, f"--job_port={port}"], f"localhost:{port}"
@@ -91,7 +91,7 @@ class PrismServer(JobServer):
             raise OSError(f"{self._prism.path} did not answer within {START_SECONDS:g} seconds")
 
     def stop(self) -> None:
-        """End it, and wait until it has ended; does nothing the second time."""
+        """Tell Prism to end, and wait until it has ended; a second call does nothing."""
         process, self._process = self._process, None
         if self._channel is not None:
             self._channel.close()
@@ -109,7 +109,7 @@ class PrismServer(JobServer):
 
 
 def _quiet(failed: threading.ExceptHookArgs) -> None:
-    """Say nothing of threads that end because Prism has: whoever waits for the job says so."""
+    """Ignore the error of a thread that ends because Prism has: ``wait_until_finish`` reports it."""
     if not isinstance(failed.exc_value, grpc.RpcError):
         threading.__excepthook__(failed)
 

@@ -2,8 +2,8 @@
 
     python -m ldpbeam.runners.prism.wheel FOLDER
 
-The binary needs no library of the system. Beside the wheel lies its SHA-256; in it is the SHA-256 of the
-binary, which is compared before the binary is run.
+The binary needs no library of the system. The wheel's SHA-256 is written next to the wheel. The wheel
+contains the SHA-256 of the binary, which is compared before the binary is run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ License: Apache-2.0
 
 
 def main() -> int:
-    """Build, pack, and say where the wheel is; gives the exit code."""
+    """Build Prism, pack the wheel and print its path; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="for the wheel and its checksum")
     folder = parser.parse_args().folder
@@ -45,11 +45,11 @@ def main() -> int:
 
 
 def pack(binary: bytes, folder: Path) -> Path:
-    """A wheel of a binary; the same bytes give the same wheel.
+    """Write a wheel with a binary, and return its path; the same binary gives the same bytes.
 
     Args:
-        binary: a Prism of this machine's kind.
-        folder: where the wheel goes.
+        binary: a Prism that was built on this machine.
+        folder: the folder for the wheel.
     """
     tag = f"py3-none-{_platforms()}"
     information = f"{WHEEL}-{BEAM}.dist-info"
@@ -67,10 +67,10 @@ def pack(binary: bytes, folder: Path) -> Path:
 
 
 def _platforms() -> str:
-    """Where the binary runs, as wheels say it."""
+    """The platform tags of the binary, in a wheel's notation."""
     machine = platform.machine()
     if sys.platform == "linux":
-        # Made without the C library, it runs with any.
+        # The binary was built without the C library, so it runs with every C library.
         return f"manylinux2014_{machine}.manylinux_2_17_{machine}.musllinux_1_1_{machine}"
     return sysconfig.get_platform().replace("-", "_").replace(".", "_")
 
