@@ -1,4 +1,4 @@
-"""Payloads in the type of their mechanism, and the reason where a payload cannot be of it."""
+"""Checking payloads: a valid one is converted to the type of its mechanism, any other gets a reason."""
 
 from __future__ import annotations
 
