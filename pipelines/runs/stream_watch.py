@@ -176,7 +176,7 @@ def _tell_elsewhere(job: StreamJob, done: threading.Event) -> None:
 
 
 def _tell_panes(job: StreamJob, told: dict[str, float]) -> None:
-    """Print one line for each pane written since the last call; ``told`` maps paths to times printed."""
+    """Print one line for each new or changed file of estimates; ``told`` holds the times of those printed."""
     for entry in files_in(job.path(ESTIMATES), f"*.{job.run}.jsonl"):
         written = entry.last_updated_in_seconds or 0.0
         if told.get(entry.path) != written:

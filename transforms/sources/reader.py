@@ -172,7 +172,7 @@ class Reader(UnboundedReader):
         return _timestamp(places.now() if reached is None else reached)
 
     def get_watermark(self) -> Timestamp:
-        """The watermark as Beam's timestamp; the end of time once this reader takes no more."""
+        """The watermark; once this reader takes no more, the end of time, or :data:`OVER` if readers stay."""
         if self.reading.stays and self.place.finished:
             return OVER
         if self.ended:
