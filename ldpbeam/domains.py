@@ -36,16 +36,16 @@ class Numeric:
             )
 
     def explain(self, buckets: int) -> str:
-        """What a person has, in words."""
+        """A person's value, the range and the buckets of an estimate, in words."""
         return f"a number in {self.ends}, {self.cut_into(buckets)}"
 
     @property
     def ends(self) -> str:
-        """The range in words."""
+        """The range as text, such as [0, 100]."""
         return f"[{self.low:g}, {self.high:g}]"
 
     def cut_into(self, buckets: int) -> str:
-        """How the range is cut into buckets, in words."""
+        """The number and the width of the buckets, in words."""
         return f"estimated in {buckets} buckets of {self.width / buckets:.4g}"
 
     @property
@@ -110,7 +110,7 @@ class Categories:
         return len(self.names)
 
     def explain(self, buckets: int) -> str:
-        """What a person has, in words."""
+        """A person's value, one of the categories, in words."""
         return f"one of {self.size} categories"
 
     def histogram(self, values: ArrayLike) -> Integers:
@@ -142,7 +142,7 @@ class KeyValues:
         return len(self.keys)
 
     def explain(self, buckets: int) -> str:
-        """What a person has, in words."""
+        """A person's keys and values, in words."""
         return f"any of {self.size} keys a person, each with a number in {self.values.ends}"
 
 
@@ -170,7 +170,7 @@ class Vector:
         return len(self.coordinates)
 
     def explain(self, buckets: int) -> str:
-        """What a person has, in words."""
+        """A person's coordinates and their range, in words."""
         return f"{self.size} numbers a person, each in {self.values.ends} and {self.values.cut_into(buckets)}"
 
 

@@ -1,4 +1,4 @@
-"""Packages of other people that add to ours by an entry point; a broken one costs a warning and its part."""
+"""Loading of other packages' mechanisms and estimators by entry point; a broken one is only a warning."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import EntryPoint
 from typing import Any
 
-#: The kinds that are being loaded just now.
+#: The kinds of plugins that are being loaded at the moment.
 _loading: set[str] = set()
 
 
 class BrokenPlugin(UserWarning):
-    """A package that is installed adds a mechanism or an estimator that cannot be used."""
+    """An installed package adds a mechanism or an estimator that cannot be used."""
 
 
 def load_plugins(
     kind: str, found: Iterable[EntryPoint], registry: dict[str, Any], add: Callable[[Any], None]
 ) -> tuple[str, ...]:
-    """Add what other packages name, and warn of what cannot be used.
+    """Add the objects that entry points name to a registry, and warn about those that cannot be used.
 
     Args:
-        kind: what the packages add, as warnings call it.
+        kind: the word for such an object in warnings.
         found: the entry points.
-        registry: what is known, by name. What a package adds to it before it fails is taken out again.
-        add: takes what an entry point names into the registry, or raises.
+        registry: the known objects by name. Everything that a package adds before it fails is removed again.
+        add: adds an object to the registry, or raises an error.
 
     Returns:
-        What is wrong with each one that cannot be used, a sentence each.
+        One sentence about each entry point that cannot be used.
 
     Warns:
-        BrokenPlugin: for each of these.
+        BrokenPlugin: once for each of these sentences.
     """
-    # A package that asks for the registry while it is imported gets what is known so far.
+    # A package that asks for the registry while it is being imported gets the objects known so far.
     if kind in _loading:
         return ()
     _loading.add(kind)
@@ -47,13 +47,13 @@ def load_plugins(
 
 
 def _problem(kind: str, entry_point: EntryPoint, registry: dict[str, Any], add: Callable[[Any], None]) -> str:
-    """Add what an entry point names; gives why it cannot be used, or empty text where it can."""
+    """Add the object that an entry point names; return why it cannot be used, or empty text."""
     before = dict(registry)
     try:
         add(entry_point.load())
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # an import may raise anything, and even exit
+    except BaseException as error:  # an import may raise any error, and even exit
         registry.clear()
         registry.update(before)
         package = entry_point.dist.name if entry_point.dist else entry_point.value

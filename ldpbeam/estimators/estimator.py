@@ -17,14 +17,15 @@ class Estimator:
     """An estimator as study files name it.
 
     Attributes:
-        name: the name.
-        summary: one line on what it does.
-        function: question and options to estimate; pure. Its signature declares the options
-            (:mod:`ldpbeam.estimators.options`).
-        check: raises ValueError, saying why, where it cannot answer for an attribute and services.
-        joins: whether it needs the joint histogram of a user's services.
-        fixed_point: whether with some options its answer is the same from every start, so that ``function``
-            takes a ``start``; None where it is with none.
+        name: the name in study files.
+        summary: one line about the method.
+        function: a pure function of a question and options that returns an estimate. Its signature declares
+            the options (:mod:`ldpbeam.estimators.options`).
+        check: raises a ValueError with the reason if the estimator cannot answer for an attribute and
+            services.
+        joins: whether it needs the joint histogram of users' services.
+        fixed_point: a function of the options that tells whether the answer is the same from every start, so
+            that ``function`` takes a ``start``; None if it never is.
 
     Raises:
         TypeError: if the function's signature does not declare options.
@@ -42,19 +43,19 @@ class Estimator:
 
     @functools.cached_property
     def options(self) -> Mapping[str, Option]:
-        """Its options by name."""
+        """The estimator's options by name."""
         return options_of(self.function)
 
     def explain(self, services: Sequence[str], options: Mapping[str, Any]) -> str:
-        """What is estimated from which services, with which options, in words."""
+        """The method, the services and the options, in words."""
         given = "".join(f", {key} {value}" for key, value in options.items())
         return f"{self.name} ({self.summary}) from {', '.join(services)}{given}"
 
     def check_options(self, given: Mapping[str, Any]) -> None:
-        """See that every option is known and has a value that it takes.
+        """Check that every option is known and has an allowed value.
 
         Raises:
-            ValueError: for the first that is not.
+            ValueError: for the first option that is unknown or has another value.
         """
         for name, value in given.items():
             if name not in self.options:

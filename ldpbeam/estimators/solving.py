@@ -1,4 +1,4 @@
-"""The answer of an estimator, by its name."""
+"""Running of an estimator by its name."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from ldpbeam.statistics import Statistic
 
 
 def check(name: str, attribute: Attribute, services: Sequence[str], options: Mapping[str, Any]) -> None:
-    """Refuse what an estimator cannot answer.
+    """Check that an estimator can answer for an attribute and services with these options.
 
     Raises:
-        ValueError: for an unknown estimator or option, or one that does not fit the attribute.
+        ValueError: for an unknown estimator, service or option, for a value that an option does not take, or
+            if the estimator does not fit the attribute.
     """
     estimator = estimator_named(name)
     estimator.check_options(options)
@@ -37,9 +38,9 @@ def check(name: str, attribute: Attribute, services: Sequence[str], options: Map
 def starts_warm(name: str, options: Mapping[str, Any] | None = None) -> bool:
     """Whether :func:`estimate` takes a ``start`` for an estimator with these options.
 
-    It does where the answer is a fixed point that is the same from every start, to 1e-6 of each share and of
-    the mean, in units of the domain's width: ``ems`` with ``accelerated: true`` and a ``tolerance`` of 1e-15
-    or less. Where stopping early is part of the estimator, another start would be another answer.
+    It does if the answer is a fixed point that is the same from every start, to 1e-6 of each share and of the
+    mean, in units of the domain's width. That is ``ems`` with ``accelerated: true`` and a ``tolerance`` of
+    1e-15 or less. If early stopping is part of the estimator, another start would give another answer.
 
     Raises:
         ValueError: for an unknown estimator.
@@ -49,7 +50,11 @@ def starts_warm(name: str, options: Mapping[str, Any] | None = None) -> bool:
 
 
 def _checked_start(name: str, attribute: Attribute, options: Mapping[str, Any], start: ArrayLike) -> Floats:
-    """The shares of a start, where the estimator takes one and it is of this attribute."""
+    """The shares of a start, shape (value buckets,).
+
+    Raises:
+        ValueError: if the estimator takes no start, or this one has another shape or is not finite.
+    """
     if not starts_warm(name, options):
         raise ValueError(
             f"estimator {name!r} with options {dict(options)} has no fixed point that is the same from every "
@@ -78,19 +83,19 @@ def estimate(
     """The answer of one estimator, from a statistic.
 
     Args:
-        name: the estimator.
-        attribute: what was asked.
-        statistic: of that attribute's reports.
-        services: whose reports to use; all of them by default.
-        options: the estimator's own; see ``registered_estimators()[name].options``.
-        progress: told of every iteration.
+        name: the estimator's name.
+        attribute: the attribute of the statistic.
+        statistic: the statistic of the attribute's reports.
+        services: the services whose reports to use; by default all.
+        options: the estimator's options; see ``registered_estimators()[name].options``.
+        progress: called after every iteration.
         start: the distribution of a previous estimate, shape (value buckets,), to start from instead of the
-            fixed start, where :func:`starts_warm`. The answer is the same to 1e-6 where both have converged.
-            Shares of zero or below are raised a little above it.
+            fixed start; allowed if :func:`starts_warm`. The answer is the same to 1e-6 if both estimates have
+            converged. Shares of zero or below are raised a little above zero.
 
     Raises:
-        ValueError: if the estimator does not fit, the statistic is of other channels, or the start is of
-            another length or given to an estimator that does not take one.
+        ValueError: if the estimator does not fit, the statistic has other channels, the start has another
+            length, or the estimator does not take a start.
     """
     services = tuple(services) or attribute.services
     check(name, attribute, services, options or {})

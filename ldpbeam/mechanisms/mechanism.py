@@ -128,11 +128,11 @@ class Mechanism(ABC):
 
     @property
     def title(self) -> str:
-        """The name, as explanations have it."""
+        """The mechanism's name for explanations."""
         return self.name
 
     def explain(self) -> str:
-        """What runs with which budget, and what a report is, in words."""
+        """The mechanism, its budget and its reports, in words."""
         delta = f" and delta {self.delta:g}" if self.delta else ""
         return f"{self.title} with epsilon {self.epsilon:g}{delta}: a report is {self.output()}"
 

@@ -82,7 +82,7 @@ class SampledCoordinate(Mechanism):
 
     @property
     def title(self) -> str:
-        """The inner mechanism's name, and that it is for a coordinate."""
+        """The inner mechanism's name for explanations, with "on a sampled coordinate"."""
         return f"{self.inner.name}, on a sampled coordinate,"
 
     def output(self) -> str:

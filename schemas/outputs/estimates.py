@@ -22,18 +22,18 @@ from ldpbeam.windows import Bounds
 
 @dataclass(frozen=True)
 class SolvedEstimate:
-    """One estimate that a study asks for, and what it is of.
+    """One estimate that a study asks for, with its attribute, window, group and pane.
 
     Attributes:
         attribute: the attribute, or ``attribute.coordinate`` of a vector.
         name: the key under ``estimates:``.
-        window: the window; None for one over everything.
-        group: the group; None for reports without one, and for the groups beyond the cap.
-        other_groups: how many groups beyond the cap are added up here.
-        pane_index: how many panes of the window came before.
+        window: (start, end) in epoch milliseconds; None if the study has no windows.
+        group: the value of the study's group field; None without groups, and for the groups beyond the cap.
+        other_groups: how many groups beyond the cap are added up in the estimate.
+        pane_index: the number of earlier panes of the window.
         pane_timing: ``early``, ``on_time`` or ``late``.
-        complete: whether nothing that was read is known to be missing.
-        answer: what the estimator found.
+        complete: whether no report that was read is known to be missing.
+        answer: the estimator's result.
     """
 
     attribute: str
@@ -48,7 +48,7 @@ class SolvedEstimate:
 
     @classmethod
     def of(cls, snapshot: Snapshot, name: str, answer: Estimate) -> SolvedEstimate:
-        """The estimate that a snapshot gave."""
+        """The estimate ``answer``, with the attribute, window, group and pane of its snapshot."""
         return cls(
             snapshot.attribute,
             name,
@@ -63,11 +63,11 @@ class SolvedEstimate:
 
 
 def estimate_fields(study: Study, solved: SolvedEstimate, run: str | None = None) -> dict[str, Any]:
-    """An estimate as the fields of an Estimate record.
+    """The fields of an Estimate record for one estimate.
 
     Args:
-        study: the study. It says which quantiles, ranges and how many of the most frequent to add, where
-            there is a distribution.
+        study: the study. Its summary has the quantiles, the ranges and the number of most frequent names to
+            add if the estimate has a distribution or frequencies.
         solved: the estimate.
         run: the run's name; None leaves it out.
     """
@@ -115,9 +115,9 @@ def estimate_fields(study: Study, solved: SolvedEstimate, run: str | None = None
 
 
 def solved_estimate(record: Mapping[str, Any]) -> SolvedEstimate:
-    """The inverse of :func:`estimate_fields`, for what a worker wrote.
+    """The estimate in a record that a worker wrote; the inverse of :func:`estimate_fields`.
 
-    Of the log-likelihoods it has the last one.
+    It has only the last log-likelihood.
     """
     start, end = record["window_start"], record["window_end"]
     of_categories = "categories" in record
