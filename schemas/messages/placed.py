@@ -16,7 +16,7 @@ from ldpbeam.schemas.reports.columns import Columns
 
 @dataclass(frozen=True)
 class Ids:
-    """The ids of n messages as text, and as int64: null where an id is not a number below 2**63."""
+    """The ids of n messages as text, and as int64, null for an id that is not a number below 2**63."""
 
     text: pa.Array
     numbers: pa.Array

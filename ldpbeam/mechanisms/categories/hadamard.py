@@ -111,7 +111,7 @@ class HadamardResponse(CategoricalMechanism):
         return np.asarray((payloads >= 0) & (payloads < 2 * self.order) & (payloads == np.floor(payloads)))
 
     def cells(self, resolution: int) -> int:
-        """Two per row: 2K."""
+        """The number of report buckets: two per row, 2K."""
         return 2 * self.order
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:

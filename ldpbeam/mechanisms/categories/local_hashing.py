@@ -192,7 +192,7 @@ class LocalHashing(CategoricalMechanism):
         return within if self.seeds == "any" else within & (payloads["seed"] < self.seeds)
 
     def cells(self, resolution: int) -> int:
-        """One per pair of a seed and a hash.
+        """The number of report buckets: one per pair of a seed and a hash.
 
         Raises:
             ValueError: if clients draw any 32-bit seed, because there are too many pairs.
@@ -216,7 +216,7 @@ class LocalHashing(CategoricalMechanism):
         return HashingChannel(self.table, self.hashes, *self.probabilities)
 
     def histogram_cells(self, resolution: int) -> int:
-        """The family's cells; two per category if clients draw any seed."""
+        """The length of a histogram: the family's cells, or two per category if clients draw any seed."""
         return 2 * self.size if self.seeds == "any" else self.cells(resolution)
 
     def histogram(self, payloads: NDArray[Any], resolution: int) -> Integers:

@@ -55,7 +55,7 @@ class RandomisedResponse(CategoricalMechanism):
         return np.asarray(within, dtype=np.bool_)
 
     def cells(self, resolution: int) -> int:
-        """One per category."""
+        """The number of report buckets: one per category."""
         return self.size
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:

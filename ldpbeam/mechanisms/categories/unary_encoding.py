@@ -100,7 +100,7 @@ class UnaryEncoding(CategoricalMechanism):
         return np.asarray(self._bytes(payloads)[:, -1] < 2 ** (8 - spare))
 
     def cells(self, resolution: int) -> int:
-        """One per bit vector, 2^size.
+        """The number of report buckets: one per bit vector, 2^size.
 
         Raises:
             ValueError: if there are more than 16 categories.
@@ -131,7 +131,7 @@ class UnaryEncoding(CategoricalMechanism):
         return DenseChannel(others * np.where(bits, own, 1.0 - own))
 
     def histogram_cells(self, resolution: int) -> int:
-        """Two per category: its bit unset, and its bit set."""
+        """The length of a histogram: two cells per category, for its bit unset and its bit set."""
         return 2 * self.size
 
     def histogram(self, payloads: NDArray[Any], resolution: int) -> Integers:

@@ -147,7 +147,7 @@ class PCKVGRR(PaddedKeyValueMechanism):
         return np.asarray(within & (payloads == np.floor(payloads)))
 
     def cells(self, resolution: int) -> int:
-        """Two per key, including dummy keys."""
+        """The number of report buckets: two per key, including dummy keys."""
         return 2 * (self.size + self.padding)
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:

@@ -120,7 +120,7 @@ class PrivKV(KeyValueMechanism):
         return np.asarray((payloads >= 0) & (payloads < 3 * self.size) & (payloads == np.floor(payloads)))
 
     def cells(self, resolution: int) -> int:
-        """Three per key."""
+        """The number of report buckets: three per key."""
         return 3 * self.size
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:

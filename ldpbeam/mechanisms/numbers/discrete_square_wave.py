@@ -127,7 +127,7 @@ class DiscreteSquareWave(Mechanism):
         return np.asarray(within, dtype=np.bool_)
 
     def cells(self, resolution: int) -> int:
-        """One per output."""
+        """The number of report buckets: one per output."""
         return self.outputs
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:

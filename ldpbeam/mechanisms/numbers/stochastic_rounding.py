@@ -67,7 +67,7 @@ class StochasticRounding(NumericMechanism):
         return np.asarray(gap <= 2.0 * SLACK * self.bound, dtype=np.bool_)
 
     def cells(self, resolution: int) -> int:
-        """Two at every resolution."""
+        """The number of report buckets: two at every resolution."""
         return 2
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:

@@ -132,7 +132,7 @@ class Haar(BinMechanism):
         return np.asarray((payloads >= 0) & (payloads < 2 * (self.leaves - 1)) & whole)
 
     def cells(self, resolution: int) -> int:
-        """Two per row, for the rows of all levels."""
+        """The number of report buckets: two per row, for the rows of all levels."""
         return 2 * (self.leaves - 1)
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
