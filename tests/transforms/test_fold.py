@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +14,7 @@ from apache_beam.transforms.userstate import get_dofn_specs, is_stateful_dofn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from keyed_state import END, Key, main_and_counts
-from pane_reports import Report, batches_of, people_report, study_of, study_text, times_of
+from pane_reports import NOT_TO_JOIN, Report, batches_of, people_report, study_of, study_text, times_of
 from pane_runs import in_batch
 
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -22,11 +22,12 @@ from ldpbeam.statistics import empty, merge
 from ldpbeam.study import Study
 from ldpbeam.transforms.windows import groups
 from ldpbeam.transforms.windows.coders import Statistics, added_up
+from ldpbeam.transforms.windows.cut import Split, together, within_size
 from ldpbeam.transforms.windows.fold import Fold, Folded
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.panes import _Window
 from ldpbeam.transforms.windows.unbounded import FoldStream, FoldWindow
-from ldpbeam.windows import REMEMBERED_WINDOWS
+from ldpbeam.windows import EVERYTHING, REMEMBERED_WINDOWS, Span
 
 #: All in one window of ten seconds: two services, some users twice, some report ids twice.
 WINDOW = (0, 10_000)
@@ -112,6 +113,60 @@ def test_the_windows_of_a_batch_run_are_those_folded_one_by_one(name: str) -> No
         for key in f.statistics
     }
     assert totals == {key: merge([s.statistic for s in own]) for key, own in expected.last.items()}
+
+
+STARTS = st.integers(-4, 8).map(lambda place: 4000 * place)
+SLIDING_SPANS = st.just(EVERYTHING) | st.tuples(STARTS, st.integers(0, 6)).map(
+    lambda own: Span(own[0], own[0] + 10_000 + 4000 * own[1])
+)
+SPREAD = st.lists(
+    st.builds(
+        Report,
+        user=st.sampled_from(["ann", "bob", "cho", "dee"]),
+        time=st.integers(-15_000, 30_000),
+        version=st.integers(0, 1),
+        payload=st.sampled_from(PAYLOADS),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["joined", "alone"])
+@settings(max_examples=80, derandomize=True, deadline=None)
+@given(SPREAD, SLIDING_SPANS)
+def test_runs_of_windows_are_folded_as_each_window_by_itself(
+    alone: bool, reports: list[Report], span: Span
+) -> None:
+    windows, kept = "size: 10s, period: 4s", "duplicates: keep" if alone else ""
+    study = parse_study(study_text(estimates=NOT_TO_JOIN, windows=windows, more=kept))
+    assert study.windows is not None
+    fold, split = Fold(study, span), Split(study.windows, 1, together if alone else within_size, span=span)
+    split.start_bundle()
+    for batch in batches_of(*reports):
+        assert not list(split.process(batch))
+    pieces: dict[PieceKey, list[pa.RecordBatch]] = defaultdict(list)
+    for key, piece in (element.value for element in split.finish_bundle()):
+        pieces[key].append(piece)
+    found: dict[Any, list[Folded]] = defaultdict(list)
+    for key, own in pieces.items():
+        for window, part in fold.fold(key, own):
+            found[window].append(part)
+    inside: dict[Any, list[Report]] = defaultdict(list)
+    for report in reports:
+        for window in filter(span.holds, study.windows.windows_of(report.time)):
+            inside[window].append(report)
+    x = study.attribute("x")
+    expected = {window: fold.fold_window(x, batches_of(*own), window) for window, own in inside.items()}
+    assert {window: added_up([part.statistics for part in parts]) for window, parts in found.items()} == {
+        window: own.statistics for window, own in expected.items()
+    }
+    for place in ("used", "duplicates", "in_window"):
+        for window, own in expected.items():
+            assert sum(getattr(part, place) for part in found[window]) == getattr(own, place)
+    # A report that lies in any window of the span is counted once.
+    counted = [report for report in reports if any(map(span.holds, study.windows.windows_of(report.time)))]
+    assert sum(own.used + own.duplicates for own in expected.values()) == len(counted)
 
 
 def folded(study: Study, *reports: Report) -> Statistics:
