@@ -7,8 +7,8 @@ from pathlib import Path
 
 import fastavro
 import pytest
-from guessed_ids import REASONS, looked_through, write_inputs
 from stream_runs import streaming
+from support.guessed_ids import REASONS, looked_through, write_inputs
 
 pytestmark = pytest.mark.slow
 

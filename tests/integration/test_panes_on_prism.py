@@ -7,9 +7,9 @@ from collections.abc import Callable
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from pane_reports import STUDIES, people_report, study_of
-from pane_runs import check_order, in_batch, last_estimates, run_scenario, stream, told
-from pane_scripts import SCENARIOS, arriving, in_time, reports_in
+from support.pane_reports import STUDIES, people_report, study_of
+from support.pane_runs import check_order, in_batch, last_estimates, run_scenario, stream, told
+from support.pane_scripts import SCENARIOS, arriving, in_time, reports_in
 
 from ldpbeam.runners import prism as engine
 

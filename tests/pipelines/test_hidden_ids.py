@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guessed_ids import REASONS, bad_lines, guesses, looked_through, write_inputs
+from support.guessed_ids import REASONS, bad_lines, guesses, looked_through, write_inputs
 
 KEY = b"a key of thirty-two bytes, secret"
 WINDOWS = "windows: {size: 1h, allowed_lateness: 10m}\n"

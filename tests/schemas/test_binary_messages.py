@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from sent_messages import (
+from support.sent_messages import (
     ANN,
     AS_FIXED,
     AVRO,

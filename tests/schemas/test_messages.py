@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sent_messages import (
+from support.sent_messages import (
     ANN,
     AVRO,
     BATCHES,

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from parquet_bytes import I32, STRUCT, struct
+from support.parquet_bytes import I32, STRUCT, struct
 
 from ldpbeam.schemas.encodings import parquet_pages, thrift
 

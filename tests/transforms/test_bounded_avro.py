@@ -17,7 +17,7 @@ import fastavro
 import numpy as np
 import pytest
 import zstandard
-from bounded import Decoded, bounded, decode_file, decode_message
+from support.bounded import Decoded, bounded, decode_file, decode_message
 
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files import avro_headers

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from bounded import Decoded, bounded, decode_file, decode_message
+from support.bounded import Decoded, bounded, decode_file, decode_message
 
 ARROW, LINES = "application/vnd.apache.arrow.stream", "application/x-ndjson"
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from bounded import Decoded, bounded, decode_file
-from parquet_bytes import (
+from support.bounded import Decoded, bounded, decode_file
+from support.parquet_bytes import (
     CODES,
     DELTA,
     DELTA_LENGTH,

@@ -13,9 +13,17 @@ import pytest
 from apache_beam.transforms.userstate import get_dofn_specs, is_stateful_dofn
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from keyed_state import END, Key, main_and_counts
-from pane_reports import NOT_TO_JOIN, Report, batches_of, people_report, study_of, study_text, times_of
-from pane_runs import in_batch
+from support.keyed_state import END, Key, main_and_counts
+from support.pane_reports import (
+    NOT_TO_JOIN,
+    Report,
+    batches_of,
+    people_report,
+    study_of,
+    study_text,
+    times_of,
+)
+from support.pane_runs import in_batch
 
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import empty, merge

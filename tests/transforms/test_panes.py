@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from keyed_state import END, Key, StreamByHand
-from pane_reports import STUDIES, Report, batches_of, people_report, study_of, study_text
-from pane_runs import Streamed, check_order, in_windows
-from pane_scripts import Step, in_time, reports_in
+from support.keyed_state import END, Key, StreamByHand
+from support.pane_reports import STUDIES, Report, batches_of, people_report, study_of, study_text
+from support.pane_runs import Streamed, check_order, in_windows
+from support.pane_scripts import Step, in_time, reports_in
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from pane_reports import (
+from support.pane_reports import (
     SECOND,
     STUDIES,
     people_report,
@@ -25,7 +25,7 @@ from pane_reports import (
     study_text,
     times_of,
 )
-from pane_runs import (
+from support.pane_runs import (
     Streamed,
     check_order,
     in_batch,
@@ -36,7 +36,7 @@ from pane_runs import (
     told,
     without_pane,
 )
-from pane_scripts import SCENARIOS, Step, arriving, at, in_time, reports_in
+from support.pane_scripts import SCENARIOS, Step, arriving, at, in_time, reports_in
 
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.batches import version_index

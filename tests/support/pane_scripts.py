@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pane_reports import NOT_TO_JOIN, SECOND, TO_JOIN, Report, batches_of, study_text, times_of
 
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
+from support.pane_reports import NOT_TO_JOIN, SECOND, TO_JOIN, Report, batches_of, study_text, times_of
 
 
 class Step(NamedTuple):

@@ -23,8 +23,6 @@ from apache_beam.transforms.userstate import (
     is_stateful_dofn,
 )
 from apache_beam.utils.timestamp import Timestamp
-from pane_runs import Streamed
-from pane_scripts import Step
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
@@ -32,6 +30,8 @@ from ldpbeam.transforms.reports.batches import WATERMARK
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.panes import _Window
 from ldpbeam.transforms.windows.unbounded import FoldStream
+from support.pane_runs import Streamed
+from support.pane_scripts import Step
 
 #: The watermark at the end of a stream, and when a timer fires that is not set.
 END, NEVER = 2**53, 2**60

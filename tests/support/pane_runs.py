@@ -17,8 +17,6 @@ from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
-from pane_reports import times_of
-from pane_scripts import SECOND, Scenario, Step
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.pipelines.estimates.solve import solve
@@ -37,6 +35,8 @@ from ldpbeam.transforms.windows.groups import snapshots
 from ldpbeam.transforms.windows.keys import GroupKey, WindowKey
 from ldpbeam.transforms.windows.panes import Panes
 from ldpbeam.transforms.windows.unbounded import FoldStream
+from support.pane_reports import times_of
+from support.pane_scripts import SECOND, Scenario, Step
 
 
 class Streamed(NamedTuple):
