@@ -398,6 +398,7 @@ def test_what_could_not_be_acknowledged_is_tried_again_though_its_reader_has_bee
     """Else its messages would be held for ever, and the stream would neither end nor close a window."""
     monkeypatch.setattr(place, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(place, "FEEDS", logging.getLogger("said of feeds"))
+    caplog.set_level("WARNING", logger="said of feeds")
     driven = drive(stop_when_idle=SECOND)
 
     def refuse(receipts: Sequence[str]) -> None:
