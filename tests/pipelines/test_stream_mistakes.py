@@ -371,7 +371,7 @@ def test_files_on_a_file_system_that_there_is_not(streaming: Streaming) -> None:
 
 
 def test_a_study_may_be_on_any_file_system(streaming: Streaming, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(options, "opened", lambda path: streaming.study.open("rb"))
+    monkeypatch.setattr(options, "open_raw", lambda path: streaming.study.open("rb"))
     assert streaming.run("--input", "in/*", study="gs://bucket/study.yaml").code == 0
     assert [job.study.name for job in streaming.jobs] == ["small"]
 
