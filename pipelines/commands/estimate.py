@@ -12,9 +12,9 @@ from typing import Any
 
 from rich.console import Console
 
-from ldpbeam.pipelines.clients.people import People, read_people
 from ldpbeam.pipelines.commands.arguments import Parser
-from ldpbeam.pipelines.commands.options import add_people_options, people_columns, study_of, time_of
+from ldpbeam.pipelines.commands.estimate_options import check, inputs_of, job_of, truth_of
+from ldpbeam.pipelines.commands.options import add_people_options, study_of
 from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import compare, stages, tables
 from ldpbeam.pipelines.estimates.ledger import write_ledger
@@ -26,8 +26,6 @@ from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
     DEAD_LETTERS,
     STATISTICS,
-    Output,
-    check_output,
     claimed,
     sweep,
 )
@@ -35,11 +33,8 @@ from ldpbeam.pipelines.runs.scheduled import Scheduled, claimed_shared, publish
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate
-from ldpbeam.study import Study, attribute_of
+from ldpbeam.study import attribute_of
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.sources import files
-from ldpbeam.transforms.windows.cut import check_overlap
-from ldpbeam.windows import FAR, Span, whole_windows
 
 
 def estimate_command(parser: Parser, arguments: list[str]) -> int:
@@ -94,9 +89,9 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
     """
     study = study_of(options.study, options.attribute)
     reach_from_elsewhere(options)
-    _check(options, study, beam_arguments)
-    people = _truth(options, study)
-    job, shared = _job(options, study)
+    check(options, study, beam_arguments)
+    people = truth_of(options, study)
+    job, shared = job_of(options, study)
     console = Console()
     engine = engine_of(options, staged, given=beam_arguments)
     pipeline = stages.assemble(job, engine, beam_arguments)
@@ -114,7 +109,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
         return DONE
     for sentence in slow_parts(study):
         print(f"ldpbeam: {sentence}", file=sys.stderr)
-    inputs = _inputs(options, study)
+    inputs = inputs_of(options, study)
     claim = claimed_shared(shared, options.overwrite) if shared else claimed(job, inputs, options.overwrite)
     with claim as place:
         stages.run_pipeline(pipeline, console, engine.here)
@@ -127,9 +122,9 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
             stages.write_estimates(job, estimates)
     errors = None
     if people is not None:
-        truth_of = options.attribute or next(iter(study.attributes))
+        compared = options.attribute or next(iter(study.attributes))
         errors = [
-            compare.errors_of(solved, study, people) if attribute_of(solved.attribute) == truth_of else {}
+            compare.errors_of(solved, study, people) if attribute_of(solved.attribute) == compared else {}
             for solved in estimates
         ]
     tables.print_estimates(console, study, estimates, errors)
@@ -142,40 +137,6 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
     if found["dead_letters"]:
         tables.print_reasons(console, found)
     return _judged(found, options.max_bad_fraction)
-
-
-def _job(options: argparse.Namespace, study: Study) -> tuple[BatchJob, Scheduled | None]:
-    """The run, and for a scheduled run the shared folder to which its files are moved.
-
-    Raises:
-        UserError: if the input or the output folder cannot be used.
-    """
-    span = _span_of(options, study)
-    inputs = _inputs(options, study)
-    disclosure = stages.disclosure_of(options)
-    hidden = disclosure.user_id_key is not None
-    good, bad = stages.find_input(inputs, options.on_bad_file, hidden=hidden)
-    output, shared = _place(options, study, span, inputs)
-    job = BatchJob(
-        study=study,
-        files=good,
-        bad_files=bad,
-        output=output.output,
-        run=output.run,
-        attribute=options.attribute,
-        service=options.service,
-        span=span,
-        disclosure=disclosure,
-        partitions=options.partitions,
-        estimate_on=options.estimate_on,
-    )
-    return job, shared
-
-
-def _inputs(options: argparse.Namespace, study: Study) -> tuple[str, ...]:
-    """The patterns of the input, made absolute for scheduled runs, which may start in different folders."""
-    given = map(files.absolute, options.input) if _is_scheduled(options, study) else options.input
-    return tuple(given)
 
 
 def _estimated(
@@ -213,89 +174,6 @@ def _judged(found: Mapping[str, Any], max_bad_fraction: float) -> int:
     if not found["in"]:
         print("ldpbeam: the input has no report, so there is no estimate", file=sys.stderr)
     return WITH_CARE if warnings else DONE
-
-
-def _check(options: argparse.Namespace, study: Study, beam_arguments: list[str]) -> None:
-    """Check that the options are in range and fit the study.
-
-    Raises:
-        UserError: for the first option that does not.
-    """
-    if options.partitions is not None and not 1 <= options.partitions <= 65536:
-        raise UserError(f"--partitions {options.partitions}: from 1 to 65536")
-    if not 0 <= options.max_bad_fraction <= 1:
-        raise UserError(f"--max-bad-fraction {options.max_bad_fraction}: from 0 to 1")
-    try:
-        if study.group_users:
-            check_overlap(study.windows)
-    except ValueError as error:
-        raise UserError(f"{options.study}: {error}") from None
-    every = {service for model in study.attributes.values() for service in model.services}
-    if options.service is not None and options.service not in every:
-        raise UserError(f"--service {options.service}: the study has {', '.join(sorted(every))}")
-    if any(argument.partition("=")[0] == "--streaming" for argument in beam_arguments):
-        raise UserError("--streaming: this command reads files to their end, and is not a streaming one")
-
-
-def _truth(options: argparse.Namespace, study: Study) -> People | None:
-    """The people whose true values are compared with estimates; None without ``--truth``.
-
-    Raises:
-        UserError: if the options for people do not fit together, or their file cannot be read.
-    """
-    columns = ("value_column", "key_column", "user_column", "time_column", "weight_column", "group_column")
-    given = [f"--{name.replace('_', '-')}" for name in columns if getattr(options, name) is not None]
-    if given and not options.truth:
-        raise UserError(f"{', '.join(given)}: columns are of the file that --truth names, which is missing")
-    if not options.truth:
-        return None
-    if len(study.attributes) > 1 and not options.attribute:
-        raise UserError("--truth needs --attribute: the study has several")
-    domain = study.attribute(options.attribute or next(iter(study.attributes))).domain
-    return read_people(options.truth, people_columns(options, domain), domain)
-
-
-def _is_scheduled(options: argparse.Namespace, study: Study) -> bool:
-    return bool(study.windows and options.start and options.stop)
-
-
-def _span_of(options: argparse.Namespace, study: Study) -> Span:
-    """The event times to estimate; with windows, the span of the whole windows between --from and --to.
-
-    Raises:
-        UserError: if --from is not before --to, or no whole window lies between them.
-    """
-    start, stop = time_of("--from", options.start), time_of("--to", options.stop)
-    if start is not None and stop is not None and start >= stop:
-        raise UserError(f"--from {options.start} is not before --to {options.stop}")
-    given = Span(-FAR if start is None else start, FAR if stop is None else stop)
-    if study.windows is None:
-        return given
-    try:
-        return whole_windows(study.windows, given)
-    except ValueError as error:
-        raise UserError(f"--from {options.start} --to {options.stop}: {error}") from None
-
-
-def _place(
-    options: argparse.Namespace, study: Study, span: Span, inputs: tuple[str, ...]
-) -> tuple[Output, Scheduled | None]:
-    """Where the run writes, and for a scheduled run the shared folder to which its files are moved.
-
-    Raises:
-        UserError: if this run may not use the output folder.
-    """
-    own = options.attribute, options.service
-    if not _is_scheduled(options, study):
-        name = stages.run_name(study, inputs, span.start, span.stop, *own)
-        output = Output(study, options.output, name)
-        check_output(output, options.overwrite)
-        return output, None
-    # Runs of one schedule differ in spans and mostly in inputs, so all take the name of the first run.
-    first = Output(study, options.output, stages.run_name(study, inputs, "scheduled", *own))
-    name = check_output(first, options.overwrite, scheduled=True) or first.run
-    shared = Scheduled(study, options.output, name, span, inputs)
-    return shared.made, shared
 
 
 def _whereabouts(output: str, shared: Scheduled | None) -> str:

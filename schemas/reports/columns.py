@@ -295,8 +295,5 @@ _CASTS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
 
 
 def cast_column(name: str, array: pa.Array) -> pa.Array:
-    """A file's column, cast to the type of the decoded batch's column ``name``.
-
-    A value that cannot be cast becomes null, except in payloads, where it may become NaN.
-    """
+    """A column of a file, cast as column ``name`` of a decoded batch; what cannot be cast becomes null."""
     return _CASTS.get(name, _names)(array)
