@@ -49,6 +49,8 @@ attributes:
       together: {estimator: ule}
 windows: {size: 1h}
 """
+#: All reports are of the hour that begins then: 2026-11-20T10:00:00Z, in epoch milliseconds.
+START, HOUR = 1_795_168_800_000, 3_600_000
 
 
 def study_and_attribute() -> tuple[Study, Attribute]:
@@ -68,7 +70,7 @@ def write_inputs(folder: Path, users: int) -> None:
     people = People(values, None, None, None, 0, 0)
     folder.mkdir(parents=True)
     for sent in simulate(
-        study, attribute, people, services=attribute.services, versions={}, start=0, spread=3_600_000, seed=0
+        study, attribute, people, services=attribute.services, versions={}, start=START, spread=HOUR, seed=0
     ):
         write_reports(folder, sent, "avro")
 
