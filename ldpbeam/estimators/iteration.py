@@ -97,8 +97,8 @@ def accelerate(
 ) -> Fit:
     """The fixed point of :func:`maximise`, by SQUAREM (Varadhan and Roland, Scand. J. Stat. 2008, scheme S3).
 
-    Two updates give a direction and its curvature. A longer step along them is kept if its result is not less
-    likely than that of the two updates. This function is for estimators that are the fixed point. Estimators
+    Two updates give a direction and its curvature. A longer step along them is kept if it is not less likely
+    than the first of the two updates. This function is for estimators that are the fixed point. Estimators
     of which early stopping is a part need plain iterations. The arguments are those of :func:`maximise`; an
     iteration is two or three updates.
 

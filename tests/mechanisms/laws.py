@@ -38,6 +38,7 @@ from ldpbeam.mechanisms import (
     SampledCoordinate,
     SecureUniforms,
 )
+from ldpbeam.mechanisms.numbers.discrete_square_wave import DiscreteSquareWave
 from ldpbeam.mechanisms.ranges.binned import BinMechanism
 from ldpbeam.statistics import merge
 
@@ -311,7 +312,7 @@ def indexes_out_of_range_are_refused(case: Case) -> None:
     assert not mechanism.is_report(np.array([math.nan, math.inf, -math.inf, 0.5, -1.0, cells])).any()
 
 
-@law(lambda case: isinstance(case.at(1.0), NumericMechanism | BinMechanism))
+@law(lambda case: isinstance(case.at(1.0), NumericMechanism | BinMechanism | DiscreteSquareWave))
 def values_outside_the_domain_are_taken_for_its_ends(case: Case) -> None:
     mechanism = case.at(1.0)
     outside, ends = (

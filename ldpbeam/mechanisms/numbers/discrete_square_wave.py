@@ -110,8 +110,8 @@ class DiscreteSquareWave(Mechanism):
         return growth * other, other
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """One report per value in [0, 1], shape (n,)."""
-        x = np.asarray(values, dtype=np.float64)
+        """One report per value in [0, 1], shape (n,); values outside are taken for its ends."""
+        x = np.clip(np.asarray(values, dtype=np.float64), 0.0, 1.0)
         index = np.minimum(np.floor(self.bins * x).astype(np.int64), self.bins - 1)
         wave = 2 * self.half_width + 1
         near = uniforms.random(x.size) < wave * self.probabilities[0]
