@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from ldpbeam.pipelines.commands.arguments import Parser
-from ldpbeam.pipelines.commands.estimate_options import check, inputs_of, job_of, truth_of
+from ldpbeam.pipelines.commands.estimate_options import check, job_of, truth_of
 from ldpbeam.pipelines.commands.options import add_people_options, study_of
 from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import compare, stages, tables
@@ -109,8 +109,11 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
         return DONE
     for sentence in slow_parts(study):
         print(f"ldpbeam: {sentence}", file=sys.stderr)
-    inputs = inputs_of(options, study)
-    claim = claimed_shared(shared, options.overwrite) if shared else claimed(job, inputs, options.overwrite)
+    claim = (
+        claimed_shared(shared, options.overwrite)
+        if shared
+        else claimed(job, options.input, options.overwrite)
+    )
     with claim as place:
         stages.run_pipeline(pipeline, console, engine.here)
         found, estimates = _estimated(job, options.on_bad_file, console)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ldpbeam.pipelines.clients.people import People, read_people
-from ldpbeam.pipelines.commands.options import people_columns, time_of
+from ldpbeam.pipelines.commands.options import check_partitions, check_service, people_columns, time_of
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates import stages
 from ldpbeam.pipelines.graphs.batch import BatchJob
@@ -23,8 +23,7 @@ def check(options: argparse.Namespace, study: Study, beam_arguments: list[str]) 
     Raises:
         UserError: for the first option that does not.
     """
-    if options.partitions is not None and not 1 <= options.partitions <= 65536:
-        raise UserError(f"--partitions {options.partitions}: from 1 to 65536")
+    check_partitions(options.partitions)
     if not 0 <= options.max_bad_fraction <= 1:
         raise UserError(f"--max-bad-fraction {options.max_bad_fraction}: from 0 to 1")
     try:
@@ -32,9 +31,7 @@ def check(options: argparse.Namespace, study: Study, beam_arguments: list[str]) 
             check_overlap(study.windows)
     except ValueError as error:
         raise UserError(f"{options.study}: {error}") from None
-    every = {service for model in study.attributes.values() for service in model.services}
-    if options.service is not None and options.service not in every:
-        raise UserError(f"--service {options.service}: the study has {', '.join(sorted(every))}")
+    check_service(options.service, study)
     if any(argument.partition("=")[0] == "--streaming" for argument in beam_arguments):
         raise UserError("--streaming: this command reads files to their end, and is not a streaming one")
 
@@ -64,7 +61,7 @@ def job_of(options: argparse.Namespace, study: Study) -> tuple[BatchJob, Schedul
         UserError: if the input or the output folder cannot be used.
     """
     span = _span_of(options, study)
-    inputs = inputs_of(options, study)
+    inputs = _inputs(options, study)
     disclosure = stages.disclosure_of(options)
     hidden = disclosure.user_id_key is not None
     good, bad = stages.find_input(inputs, options.on_bad_file, hidden=hidden)
@@ -85,7 +82,7 @@ def job_of(options: argparse.Namespace, study: Study) -> tuple[BatchJob, Schedul
     return job, shared
 
 
-def inputs_of(options: argparse.Namespace, study: Study) -> tuple[str, ...]:
+def _inputs(options: argparse.Namespace, study: Study) -> tuple[str, ...]:
     """The patterns of the input, made absolute for scheduled runs, which may start in different folders."""
     given = map(files.absolute, options.input) if _is_scheduled(options, study) else options.input
     return tuple(given)

@@ -40,6 +40,27 @@ def _text(path: str) -> str:
         raise StudyError(f"{path}: cannot be read: {error}") from None
 
 
+def check_partitions(partitions: int | None) -> None:
+    """Check ``--partitions``; None is the default of a command that has none of its own.
+
+    Raises:
+        UserError: if it is out of range.
+    """
+    if partitions is not None and not 1 <= partitions <= 65536:
+        raise UserError(f"--partitions {partitions}: from 1 to 65536")
+
+
+def check_service(service: str | None, study: Study) -> None:
+    """Check that the study has the service of ``--service``, if one is given.
+
+    Raises:
+        UserError: if it does not.
+    """
+    every = {name for model in study.attributes.values() for name in model.services}
+    if service is not None and service not in every:
+        raise UserError(f"--service {service}: the study has {', '.join(sorted(every))}")
+
+
 def time_of(option: str, text: str | None) -> int | None:
     """An option's time in epoch milliseconds; None if the option is not given.
 

@@ -17,7 +17,7 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.commands.arguments import Parser
-from ldpbeam.pipelines.commands.options import duration_of, study_of
+from ldpbeam.pipelines.commands.options import check_partitions, check_service, duration_of, study_of
 from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.stages import disclosure_of
@@ -109,13 +109,10 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
     reach_from_elsewhere(options)
     if study.windows is None:
         raise UserError(f"{options.study}: a stream needs windows, as in windows: {{size: 1h}}")
-    every = {service for model in study.attributes.values() for service in model.services}
     if (options.resume is None) != (options.savepoint is None):
         raise UserError("--resume and --savepoint go together: whose state it is, and where")
-    if options.service is not None and options.service not in every:
-        raise UserError(f"--service {options.service}: the study has {', '.join(sorted(every))}")
-    if not 1 <= options.partitions <= 65536:
-        raise UserError(f"--partitions {options.partitions}: from 1 to 65536")
+    check_service(options.service, study)
+    check_partitions(options.partitions)
     disorder = duration_of("--max-disorder", options.max_disorder or DISORDER)
     idle = None if options.stop_when_idle is None else duration_of("--stop-when-idle", options.stop_when_idle)
     disclosure = disclosure_of(options)
