@@ -18,7 +18,7 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.joining.kept import codes_of, gathered, kept, per_service
 from ldpbeam.transforms.reports.batches import version_index
 from ldpbeam.transforms.reports.counts import COUNTS, DUPLICATES, count
-from ldpbeam.transforms.windows.cut import Cut, together
+from ldpbeam.transforms.windows.cut import Cut, Split, together
 from ldpbeam.transforms.windows.keys import PieceKey
 
 _IDENTIFIED = "identified"
@@ -91,7 +91,7 @@ class DropRepeats(beam.PTransform):
         ).with_output_types(pa.RecordBatch)
         # pieces : (PieceKey, RecordBatch)
         pieces, _ = sorted_out[_IDENTIFIED] | "SplitByReportId" >> Cut(
-            None, self.partitions, together, column="report_id"
+            Split(None, self.partitions, together, column="report_id")
         )
         # first : RecordBatch of one channel
         first = (

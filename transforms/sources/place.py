@@ -117,14 +117,17 @@ class Place:
             )
         self._acknowledge()
 
-    def retry(self) -> None:
+    def retry(self) -> bool:
         """Try again to acknowledge committed batches after a failure, at most once per second.
 
         The engine finalizes a mark only once, and there may be no later one: the engine may now use another
         reader, whose marks cover only what that reader took. Failures are logged, at most once per minute.
+
+        Returns:
+            Whether batches were acknowledged.
         """
         if not self._durable or time.monotonic() - self._tried < RETRY_SECONDS:
-            return
+            return False
         try:
             self._acknowledge()
         except Exception as error:  # each feed and each file system has errors of its own
@@ -135,6 +138,8 @@ class Place:
                     self.feed_name,
                     error,
                 )
+            return False
+        return True
 
     def _acknowledge(self) -> None:
         """Write the windows of committed batches to the journal, then acknowledge the batches."""

@@ -24,7 +24,7 @@ from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.journal import asked_to_stop
 from ldpbeam.transforms.sources.place import Pending, Place
 from ldpbeam.transforms.sources.reading import Reading
-from ldpbeam.transforms.sources.watermark import OVER
+from ldpbeam.transforms.sources.watermark import OVER, timestamp
 
 #: Seconds between two checks whether the run has been asked to stop.
 LOOKING_SECONDS = 1.0
@@ -135,8 +135,8 @@ class Reader(UnboundedReader):
         """
         if self.ended:
             return False
-        self.place.retry()
-        _forget_ended(self.place)
+        if self.place.retry():
+            _forget_ended(self.place)
         if self._asked_to_stop():
             self.place.journal.stop(self._watermark())
             self._finish()
@@ -167,9 +167,9 @@ class Reader(UnboundedReader):
     def get_current_timestamp(self) -> Timestamp:
         """The oldest event time of the batch taken last, so that no report in it is late to the engine."""
         if self._oldest is not None:
-            return _timestamp(self._oldest)
+            return timestamp(self._oldest)
         reached = self._watermark()
-        return _timestamp(places.now() if reached is None else reached)
+        return timestamp(places.now() if reached is None else reached)
 
     def get_watermark(self) -> Timestamp:
         """The watermark; once this reader takes no more, the end of time, or :data:`OVER` if readers stay."""
@@ -178,7 +178,7 @@ class Reader(UnboundedReader):
         if self.ended:
             return MAX_TIMESTAMP
         reached = self._watermark()
-        return MIN_TIMESTAMP if reached is None else _timestamp(reached)
+        return MIN_TIMESTAMP if reached is None else timestamp(reached)
 
     def get_checkpoint_mark(self) -> CheckpointMark:
         """A mark that commits all that this reader has taken."""
@@ -236,7 +236,3 @@ def _forget_ended(place: Place) -> None:
     for reader in list(_readers.values()):
         if reader.place is place:
             reader.forget()
-
-
-def _timestamp(milliseconds: int) -> Timestamp:
-    return Timestamp(micros=1000 * milliseconds)

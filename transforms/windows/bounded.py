@@ -13,7 +13,7 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.windows.coders import Statistics, added_up
-from ldpbeam.transforms.windows.cut import Cut, together, within_size
+from ldpbeam.transforms.windows.cut import Cut, Split, together, within_size
 from ldpbeam.transforms.windows.fold import Fold, FoldEach
 from ldpbeam.transforms.windows.groups import CombineGroups, snapshots
 from ldpbeam.transforms.windows.keys import PieceKey, WindowGroupKey, WindowKey
@@ -39,10 +39,10 @@ class FoldBatch(beam.PTransform):
         fold, windows, span = self.fold, self.fold.study.windows, self.fold.span
         if not fold.compares:
             # pieces : (PieceKey, RecordBatch)
-            pieces, _ = reports | "CutByStep" >> Cut(windows, 1, together, span=span)
+            pieces, _ = reports | "CutByStep" >> Cut(Split(windows, 1, together, span=span))
             folding = beam.ParDo(FoldEach(fold))
         else:
-            cut = Cut(windows, self.partitions, within_size, span=span)
+            cut = Cut(Split(windows, self.partitions, within_size, span=span))
             # pieces : (PieceKey, RecordBatch)
             pieces, _ = reports | "CutByWindowAndUser" >> cut
             # pieces : (PieceKey, Iterable[RecordBatch])

@@ -33,6 +33,7 @@ from ldpbeam.times import format_duration
 from ldpbeam.transforms.reports.batches import WATERMARK, attribute_name, version_index
 from ldpbeam.transforms.reports.counts import COUNTS, LATE, LATE_IN_WINDOWS, OUT_OF_RANGE, count
 from ldpbeam.transforms.reports.partitions import partition, split_by
+from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows.keys import PieceKey, Run
 from ldpbeam.windows import EVERYTHING, FUTURE, Bounds, Span, Windows
 
@@ -103,30 +104,13 @@ def check_overlap(windows: Windows | None) -> None:
 class Cut(beam.PTransform):
     """Cut batches of a channel into (:class:`PieceKey`, batch); count reports that are late or out of range.
 
-    A report is late if the source's watermark had passed the end of all its windows by the allowed lateness
-    when it arrived. A batch carries that watermark; in a batch without one, no report is late.
-
     Args:
-        windows: the windows of the study; None for one window over everything.
-        partitions: the number of partitions.
-        runs: gives the runs of the windows that hold a report; see above.
-        column: the column whose partition is in the key: ``user`` or ``report_id``.
-        span: windows that do not lie inside the span are left out.
-        clock: whether reports dated a day or more ahead of this machine's clock are out of range.
+        function: cuts the batches of a bundle.
     """
 
-    def __init__(
-        self,
-        windows: Windows | None,
-        partitions: int,
-        runs: Runs,
-        *,
-        column: str = "user",
-        span: Span = EVERYTHING,
-        clock: bool = False,
-    ) -> None:
+    def __init__(self, function: Split) -> None:
         super().__init__()
-        self.function = Split(windows, partitions, runs, column=column, span=span, clock=clock)
+        self.function = function
 
     def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
         """Cut the batches of each bundle; give the pieces, and counts."""
@@ -138,7 +122,19 @@ class Cut(beam.PTransform):
 
 
 class Split(beam.DoFn):
-    """The DoFn of :class:`Cut`, with the same arguments."""
+    """How batches of a channel are cut, by window and by the partition of a column.
+
+    A report is late if the source's watermark had passed the end of all its windows by the allowed lateness
+    when it arrived. A batch carries that watermark; in a batch without one, no report is late.
+
+    Args:
+        windows: the windows of the study; None for one window over everything.
+        partitions: the number of partitions.
+        runs: gives the runs of the windows that hold a report; see above.
+        column: the column whose partition is in the key: ``user`` or ``report_id``.
+        span: windows that do not lie inside the span are left out.
+        clock: whether reports dated a day or more ahead of this machine's clock are out of range.
+    """
 
     def __init__(
         self,
@@ -226,7 +222,7 @@ class Split(beam.DoFn):
             # The timestamp is the earliest event time: it holds the watermark, so that no window of the piece
             # closes before the piece is processed. Without windows event times are not checked.
             earliest = 0 if self.windows is None else int(piece.column("event_time").to_numpy().min())
-            yield Timestamp(micros=1000 * earliest), key, piece
+            yield timestamp(earliest), key, piece
         self._clear()
 
 

@@ -24,6 +24,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
+from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows.coders import AccumulatorCoder, Statistics
 from ldpbeam.transforms.windows.groups import CombineGroups, snapshots
 from ldpbeam.transforms.windows.keys import WindowKey
@@ -143,4 +144,4 @@ class _Window(beam.DoFn):
 def _after(key: WindowKey, milliseconds: int) -> Timestamp:
     """The timestamp some milliseconds after the end of a key's window."""
     assert key.window is not None
-    return Timestamp(micros=1000 * (key.window[1] + milliseconds))
+    return timestamp(key.window[1] + milliseconds)

@@ -25,8 +25,9 @@ from apache_beam.utils.timestamp import Timestamp
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import BatchCoder
 from ldpbeam.transforms.reports.counts import COUNTS, LATE, LATE_IN_WINDOWS, count
+from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows.coders import Statistics, StatisticsCoder
-from ldpbeam.transforms.windows.cut import Cut, each_window, together
+from ldpbeam.transforms.windows.cut import Cut, Split, each_window, together
 from ldpbeam.transforms.windows.fold import Fold, FoldEach, Folded, counted
 from ldpbeam.transforms.windows.groups import gains
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
@@ -44,10 +45,10 @@ class FoldStream(beam.PTransform):
     def __init__(self, study: Study, partitions: int) -> None:
         super().__init__()
         fold = Fold(study, report_ids=study.duplicates == "drop")
-        self.cut = (
-            Cut(study.windows, partitions, each_window, clock=True)
+        self.cut = Cut(
+            Split(study.windows, partitions, each_window, clock=True)
             if fold.compares
-            else Cut(study.windows, 1, together, clock=True)
+            else Split(study.windows, 1, together, clock=True)
         )
         self.function = FoldWindow(fold, partitions) if fold.compares else FoldEach(fold)
 
@@ -121,7 +122,7 @@ class FoldWindow(beam.DoFn):
             yield from self._late(batch, window)
             return
         reports.add(batch)
-        due.set(_timestamp(window[1]))
+        due.set(timestamp(window[1]))
         now = before._replace(waiting=before.waiting + batch.num_rows)
         progress.write(now)
         if self.early is not None and now.waiting >= self.early:
@@ -139,7 +140,7 @@ class FoldWindow(beam.DoFn):
     ) -> Iterable[Any]:
         """Emit at the window's end and later; at its expiry delete the reports, later the ``closed`` mark."""
         last = self._window(key)[1] + self.windows.allowed_lateness
-        expired, forgotten = _timestamp(last + 1), _timestamp(last + self.windows.remembered)
+        expired, forgotten = timestamp(last + 1), timestamp(last + self.windows.remembered)
         if time >= forgotten:
             progress.clear()
             return
@@ -181,7 +182,3 @@ class FoldWindow(beam.DoFn):
         here = counted(self.windows, [batch], window)
         if here:
             yield count(LATE, here)
-
-
-def _timestamp(milliseconds: int) -> Timestamp:
-    return Timestamp(micros=1000 * milliseconds)
