@@ -15,6 +15,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.studies import SMALL
 
 from ldpbeam.pipelines.clients import perturb, report_files
 from ldpbeam.pipelines.clients.people import People
@@ -41,20 +42,6 @@ attributes:
       maps_only: {estimator: ems, services: [maps]}
       mean: {estimator: ivw}
 windows: {size: 1h, allowed_lateness: 10m}     # leave out: one window over everything
-"""
-# Two services and a cheap estimator: what most runs of the command need.
-SMALL = """\
-study: small
-attributes:
-  x:
-    domain: {numeric: [0, 1]}
-    buckets: 8
-    services:
-      a: {mechanism: piecewise, epsilon: 1.0}
-      b: {mechanism: laplace, epsilon: 2.0}
-    estimates:
-      mean: {estimator: ivw}
-      both: {estimator: ule}
 """
 
 

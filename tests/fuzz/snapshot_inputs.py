@@ -11,6 +11,7 @@ from typing import Any
 
 import fastavro
 import numpy as np
+from support.studies import SMALL
 
 from fuzz.avro_inputs import COMPRESS
 from fuzz.mutations import edge, mutated, zigzag
@@ -20,19 +21,7 @@ from ldpbeam.schemas.files.avro_headers import write_header
 from ldpbeam.schemas.outputs.snapshots import Snapshot, write_snapshots
 from ldpbeam.schemas.study.yaml_file import parse_study
 
-STUDY = parse_study("""\
-study: small
-attributes:
-  x:
-    domain: {numeric: [0, 1]}
-    buckets: 8
-    services:
-      a: {mechanism: piecewise, epsilon: 1.0}
-      b: {mechanism: laplace, epsilon: 2.0}
-    estimates:
-      mean: {estimator: ivw}
-      both: {estimator: ule}
-""")
+STUDY = parse_study(SMALL)
 HOUR = 3_600_000
 
 

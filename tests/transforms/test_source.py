@@ -366,15 +366,15 @@ def test_marks_may_come_out_of_order_twice_and_after_others(drive: Drive) -> Non
     assert driven.feed.acknowledged == receipts
 
 
+def refuse(receipts: Sequence[str]) -> None:
+    raise OSError("refused")
+
+
 def test_what_could_not_be_acknowledged_is_not_safe_and_is_tried_again_at_the_next_mark(
     drive: Drive, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("WARNING")
     driven = drive()
-
-    def refuse(receipts: Sequence[str]) -> None:
-        raise OSError("refused")
-
     driven.feed.before_acknowledging = refuse
     receipt = driven.come(-5)
     with pytest.raises(OSError, match="refused"):
@@ -400,10 +400,6 @@ def test_what_could_not_be_acknowledged_is_tried_again_though_its_reader_has_bee
     monkeypatch.setattr(place, "FEEDS", logging.getLogger("said of feeds"))
     caplog.set_level("WARNING", logger="said of feeds")
     driven = drive(stop_when_idle=SECOND)
-
-    def refuse(receipts: Sequence[str]) -> None:
-        raise OSError("refused")
-
     driven.feed.before_acknowledging = refuse
     receipt = driven.come(-5)
     with pytest.raises(OSError, match="refused"):
