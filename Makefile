@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install constraints demo demo-stream test test-versions fast durations fuzz test-busy lint format benchmarks prism-wheel flink-up flink-down clean
+.PHONY: help install constraints demo demo-stream test test-versions fast durations fuzz test-busy lint format benchmarks bench-solvers prism-wheel flink-up flink-down clean
 
 help:
 	@echo "make demo        simulate people at three services, run the pipeline, compare with the truth"
@@ -22,6 +22,7 @@ help:
 	@echo "make test-versions  tests with the lowest and the newest versions that setup.py allows"
 	@echo "make constraints renew constraints.txt, the versions that make install takes"
 	@echo "make benchmarks  throughput, beside a per-record pipeline and a bare script"
+	@echo "make bench-solvers  evaluations, time and memory of solves: ONLY=products for one section"
 	@echo "make prism-wheel the local engine of streams, built with Go, as a wheel for machines without Go"
 	@echo "make flink-up    a Flink cluster on this machine (Java, Maven; make flink-down ends it)"
 
@@ -106,6 +107,9 @@ flink-down: install
 
 benchmarks: install
 	$(BIN)/python -m benchmarks.throughput
+
+bench-solvers: install
+	$(BIN)/python -m benchmarks.solvers --write docs/benchmarks.md $(if $(ONLY),--only $(ONLY))
 
 clean:
 	rm -rf build $(VENV) demo

@@ -1,0 +1,1 @@
+"""What a solve costs: evaluations, time and memory, as ratios of two things measured in one run."""
