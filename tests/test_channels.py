@@ -21,6 +21,7 @@ from ldpbeam.channels import (
     DiagonalChannel,
     StackedChannel,
 )
+from ldpbeam.domains import Floats
 from ldpbeam.mechanisms import Laplace, Piecewise, SquareWave
 from ldpbeam.mechanisms.numbers.laplace import LaplaceChannel
 from ldpbeam.mechanisms.numbers.stochastic_rounding import LinearChannel
@@ -78,6 +79,53 @@ def test_a_stack_is_its_channels_one_below_the_other() -> None:
     np.testing.assert_array_equal(stack.dense(), np.vstack([c.dense() for c in channels]))
     assert_products_are_the_matrix(stack)
     np.testing.assert_allclose(stack.rmatvec(np.ones(stack.shape[0])), 4.0, atol=1e-12)
+
+
+def band_integrals(weights: Floats, source: Floats, target: Floats, half_width: float) -> Floats:
+    """The formula of the products of a band, with all look-ups anew."""
+    width = float(source[-1] - source[0]) / (len(source) - 1)
+    mass = np.concatenate(([0.0], np.cumsum(weights)))
+    second = np.concatenate(([0.0], np.cumsum(width * (mass[:-1] + 0.5 * weights))))
+
+    def antiderivative(points: Floats) -> Floats:
+        position = (points - source[0]) / width
+        index = np.clip(np.floor(position).astype(np.int64), 0, len(weights) - 1)
+        inside = np.clip(position - index, 0.0, 1.0)
+        beyond = np.maximum(points - source[-1], 0.0)
+        result: Floats = (
+            second[index] + width * inside * (mass[index] + 0.5 * inside * weights[index]) + mass[-1] * beyond
+        )
+        return result
+
+    return np.diff(antiderivative(target + half_width) - antiderivative(target - half_width))
+
+
+@pytest.mark.parametrize("name", ["square_wave", "piecewise"])
+@pytest.mark.parametrize("epsilon", [1e-5, 0.01, 0.5, 1.0, 3.0, 10.0, 20.0])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (5, 1), (1, 6), (100, 37), (1000, 1000), (4096, 16384)])
+def test_the_products_of_a_band_are_its_formula_to_the_bit(
+    name: str, epsilon: float, shape: tuple[int, int]
+) -> None:
+    channel = make(name, epsilon, shape[1], shape[0])
+    assert isinstance(channel, BandChannel)
+    rng = np.random.default_rng(3)
+    reports, centres = channel.report_edges, channel.centre_edges
+    ratio = (
+        (reports[-1] - reports[0]) / (len(reports) - 1) / ((centres[-1] - centres[0]) / (len(centres) - 1))
+    )
+    for _ in range(3):
+        weights, ratios = (
+            rng.dirichlet(np.ones(shape[1])),
+            rng.random(shape[0]) * (rng.random(shape[0]) < 0.5),
+        )
+        onto = band_integrals(weights, centres, reports, channel.half_width)
+        back = band_integrals(ratios, reports, centres, channel.half_width)
+        np.testing.assert_array_equal(
+            channel.matvec(weights), channel.floor * weights.sum() + channel.step * onto
+        )
+        np.testing.assert_array_equal(
+            channel.rmatvec(ratios), channel.floor * ratios.sum() + channel.step * back * ratio
+        )
 
 
 def band(

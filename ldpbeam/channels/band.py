@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from ldpbeam.channels.channel import Channel, Floats
@@ -35,18 +37,28 @@ class BandChannel(Channel):
         self.step = inside - outside
         self.floor = outside * (high - low) / report_buckets
 
+    @functools.cached_property
+    def _onto_reports(self) -> BandIntegrals:
+        return BandIntegrals(self.centre_edges, self.report_edges, self.half_width)
+
+    @functools.cached_property
+    def _onto_values(self) -> BandIntegrals:
+        return BandIntegrals(self.report_edges, self.centre_edges, self.half_width)
+
     def _matvec(self, x: Floats) -> Floats:
-        weights = np.ravel(x)
-        band = _band_integrals(weights, self.centre_edges, self.report_edges, self.half_width)
-        product: Floats = self.floor * weights.sum() + self.step * band
-        return product
+        weights = np.ravel(x).astype(np.float64, copy=False)
+        band = self._onto_reports(weights)
+        band *= self.step
+        band += self.floor * weights.sum()
+        return band
 
     def _rmatvec(self, x: Floats) -> Floats:
-        weights = np.ravel(x)
-        value_width, report_width = _width(self.centre_edges), _width(self.report_edges)
-        band = _band_integrals(weights, self.report_edges, self.centre_edges, self.half_width)
-        product: Floats = self.floor * weights.sum() + self.step * band * (report_width / value_width)
-        return product
+        weights = np.ravel(x).astype(np.float64, copy=False)
+        band = self._onto_values(weights)
+        band *= self.step
+        band *= _width(self.report_edges) / _width(self.centre_edges)
+        band += self.floor * weights.sum()
+        return band
 
     def dense(self) -> Floats:
         """The matrix, each entry computed from the band's area in the rectangle of (report, centre)."""
@@ -68,26 +80,72 @@ def _width(edges: Floats) -> float:
     return float(edges[-1] - edges[0]) / (len(edges) - 1)
 
 
-def _band_integrals(weights: Floats, source: Floats, target: Floats, half_width: float) -> Floats:
+class BandIntegrals:
     """Integrals over each target bucket of the source mass within ``half_width``.
 
     Source bucket k has the mass ``weights[k]``, distributed uniformly; ``source`` and ``target`` are the
     edges of equal buckets on one axis. With D the second antiderivative of the mass's density, the integral
-    over a target bucket [s, t] is D(t + h) - D(s + h) - D(t - h) + D(s - h).
+    over a target bucket [s, t] is D(t + h) - D(s + h) - D(t - h) + D(s - h). Where the four look-ups in D are
+    does not depend on the weights, so it is found once.
     """
-    width = _width(source)
-    mass = np.concatenate(([0.0], np.cumsum(weights)))
-    second = np.concatenate(([0.0], np.cumsum(width * (mass[:-1] + 0.5 * weights))))
 
-    def antiderivative(points: Floats) -> Floats:
-        position = (points - source[0]) / width
-        index = np.clip(np.floor(position).astype(np.int64), 0, len(weights) - 1)
+    def __init__(self, source: Floats, target: Floats, half_width: float) -> None:
+        self.width = _width(source)
+        self.above = _Places(target + half_width, source)
+        self.below = _Places(target - half_width, source)
+
+    def __call__(self, weights: Floats) -> Floats:
+        """The integrals, shape (target buckets,), of weights of shape (source buckets,)."""
+        mass = _sums(weights)
+        steps = 0.5 * weights
+        steps += mass[:-1]
+        steps *= self.width
+        second = _sums(steps)
+        difference = self.above.antiderivative(weights, mass, second)
+        difference -= self.below.antiderivative(weights, mass, second)
+        integrals: Floats = difference[1:] - difference[:-1]
+        return integrals
+
+
+class _Places:
+    """Where ascending points lie among the edges of equal buckets: before, within, after the last one.
+
+    Only points within need a look-up. The sums before all buckets are zero, and those after are the totals.
+    """
+
+    def __init__(self, points: Floats, source: Floats) -> None:
+        self.width = _width(source)
+        last = len(source) - 2
+        position = (points - source[0]) / self.width
+        index = np.clip(np.floor(position).astype(np.int64), 0, last)
         inside = np.clip(position - index, 0.0, 1.0)
         beyond = np.maximum(points - source[-1], 0.0)
-        result: Floats = (
-            second[index] + width * inside * (mass[index] + 0.5 * inside * weights[index]) + mass[-1] * beyond
-        )
-        return result
+        self.points = len(points)
+        self.start = int(np.count_nonzero(position <= 0.0))
+        self.end = len(points) - int(np.count_nonzero((index == last) & (inside == 1.0)))
+        self.past = int(np.count_nonzero(beyond == 0.0))
+        self.index = index[self.start : self.end]
+        self.half = 0.5 * inside[self.start : self.end]
+        self.scale = self.width * inside[self.start : self.end]
+        self.beyond = beyond[self.past :]
 
-    difference: Floats = antiderivative(target + half_width) - antiderivative(target - half_width)
-    return np.diff(difference)
+    def antiderivative(self, weights: Floats, mass: Floats, second: Floats) -> Floats:
+        """The second antiderivative at the points, from the weights and their running sums."""
+        values = np.zeros(self.points)
+        within = weights.take(self.index)
+        within *= self.half
+        within += mass.take(self.index)
+        within *= self.scale
+        within += second.take(self.index)
+        values[self.start : self.end] = within
+        values[self.end :] = second[-2] + self.width * (mass[-2] + 0.5 * weights[-1])
+        values[self.past :] += mass[-1] * self.beyond
+        return values
+
+
+def _sums(steps: Floats) -> Floats:
+    """The running sums, from zero on."""
+    sums = np.empty(len(steps) + 1)
+    sums[0] = 0.0
+    np.cumsum(steps, out=sums[1:])
+    return sums

@@ -44,6 +44,9 @@ def products(
         transpose = np.ascontiguousarray(matrix.T)
         return matrix.__matmul__, transpose.__matmul__
 
+    if len(seen) == channel.shape[0]:
+        return channel.matvec, channel.rmatvec
+
     def forward(weights: Floats) -> Floats:
         product: Floats = channel.matvec(weights)[seen]
         return product
