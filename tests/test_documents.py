@@ -19,7 +19,7 @@ from ldpbeam import Categories, Numeric, build_mechanism, registered_mechanisms
 from ldpbeam.domains import Domain, Floats, KeyValuePairs, KeyValues, Vector
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms import LocalHashing, Mechanism, PrivKVM
-from ldpbeam.mechanisms.categories.local_hashing import xxh32
+from ldpbeam.mechanisms.categories.xxh32 import xxh32
 from ldpbeam.pipelines.main import main
 from ldpbeam.schemas.files.json_lines import decode_lines
 from ldpbeam.schemas.reports.columns import Columns

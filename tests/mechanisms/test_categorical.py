@@ -30,9 +30,10 @@ from ldpbeam.mechanisms import (
     StochasticRounding,
     SymmetricUnaryEncoding,
 )
-from ldpbeam.mechanisms.categories import local_hashing, unary_encoding
-from ldpbeam.mechanisms.categories.local_hashing import HashingChannel, xxh32
+from ldpbeam.mechanisms.categories import hashing_channel, local_hashing, unary_encoding
+from ldpbeam.mechanisms.categories.hashing_channel import HashingChannel
 from ldpbeam.mechanisms.categories.unary_encoding import UnaryEncoding
+from ldpbeam.mechanisms.categories.xxh32 import xxh32
 
 Floats = NDArray[np.float64]
 #: Those whose reports have a channel: with any seed they are too many.
@@ -115,7 +116,7 @@ def test_any_seed_is_any_32_bits_and_a_family_its_own() -> None:
 def test_products_with_hashes_equal_the_matrix_in_blocks_of_any_size(
     block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_hashing, "BLOCK_HASHES", block)
+    monkeypatch.setattr(hashing_channel, "BLOCK_HASHES", block)
     for size, seeds in ((2, 2), (5, 64), (30, 17)):
         check_products(LocalHashing(1.5, size=size, seeds=seeds).channel(size, 0))
 

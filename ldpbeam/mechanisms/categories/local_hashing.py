@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +13,9 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
+from ldpbeam.mechanisms.categories.hashing_channel import HashingChannel, HashTable
 from ldpbeam.mechanisms.categories.unary_encoding import BitsChannel
+from ldpbeam.mechanisms.categories.xxh32 import reduced, xxh32
 from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
 from ldpbeam.mechanisms.registry import register
 
@@ -26,74 +27,8 @@ DEFAULT_SEEDS = 1024
 ENOUGH = 32
 #: The most entries of a family's table of hashes (of one, two or four bytes each).
 MOST_HASHES = 2**27
-#: Hashes are computed, and read in products, in blocks of this many. So no report's hashes are kept, and a
-#: block stays in the processor's cache (products are twice as fast as with blocks of 2^22).
+#: Reports of any seed are counted in blocks of this many hashes, so that no report's hashes are kept.
 BLOCK_HASHES = 2**16
-
-_P2, _P3, _P4, _P5 = (np.uint32(p) for p in (2246822519, 3266489917, 668265263, 374761393))
-
-
-def xxh32(values: NDArray[np.uint32], seeds: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """XXH32 of each value's four little-endian bytes under each seed; the arguments are broadcast."""
-    h = seeds + _P5 + np.uint32(4) + values * _P3
-    h = ((h << np.uint32(17)) | (h >> np.uint32(15))) * _P4
-    h = (h ^ (h >> np.uint32(15))) * _P2
-    h = (h ^ (h >> np.uint32(13))) * _P3
-    mixed: NDArray[np.uint32] = h ^ (h >> np.uint32(16))
-    return mixed
-
-
-class HashingChannel(Channel):
-    """P(seed and hash | category) for a family of equally likely seeds.
-
-    A product gathers or scatters the weights by the table of hashes. Its time is proportional to seeds times
-    categories, and it needs no matrix of floats.
-    """
-
-    def __init__(self, table: NDArray[Any], hashes: int, keep: float, other: float) -> None:
-        super().__init__(len(table) * hashes, table.shape[1])
-        self.table = table
-        self.hashes = hashes
-        self.keep, self.other = keep / len(table), other / len(table)
-
-    def _blocks(self) -> Iterator[tuple[slice, Integers]]:
-        """Blocks of seeds, each with the cell of every (seed, category), counted from the block's start."""
-        step = max(1, BLOCK_HASHES // self.table.shape[1])
-        for start in range(0, len(self.table), step):
-            rows = slice(start, min(start + step, len(self.table)))
-            first = np.arange(rows.stop - rows.start)[:, None] * self.hashes
-            yield rows, first + self.table[rows]
-
-    def _matvec(self, x: Floats) -> Floats:
-        weights = np.ravel(x)
-        product = np.full(self.shape[0], self.other * weights.sum())
-        for rows, cells in self._blocks():
-            seeds = rows.stop - rows.start
-            supported = np.bincount(
-                cells.ravel(), np.broadcast_to(weights, cells.shape).ravel(), seeds * self.hashes
-            )
-            product[rows.start * self.hashes : rows.stop * self.hashes] += (
-                self.keep - self.other
-            ) * supported
-        return product
-
-    def _rmatvec(self, x: Floats) -> Floats:
-        counts = np.ravel(x)
-        total = np.zeros(self.shape[1])
-        for rows, cells in self._blocks():
-            total += counts[rows.start * self.hashes : rows.stop * self.hashes][cells].sum(axis=0)
-        product: Floats = self.other * counts.sum() + (self.keep - self.other) * total
-        return product
-
-    def dense(self) -> Floats:
-        """The matrix: ``keep`` if the category's hash under the seed is the row's hash, else ``other``."""
-        supports = self.table[:, None, :] == np.arange(self.hashes)[None, :, None]
-        return np.where(supports, self.keep, self.other).reshape(self.shape)
-
-    def rows(self, chosen: Integers) -> Floats:
-        """The chosen rows, computed without the whole matrix, which may be large."""
-        seeds, hashes = np.divmod(chosen, self.hashes)
-        return np.where(self.table[seeds] == hashes[:, None], self.keep, self.other)
 
 
 @register
@@ -165,14 +100,12 @@ class LocalHashing(CategoricalMechanism):
 
     def hash(self, values: NDArray[Any], seeds: NDArray[Any]) -> NDArray[np.uint32]:
         """The hashes of category indexes under seeds; the arguments are broadcast."""
-        return xxh32(values.astype(np.uint32), seeds.astype(np.uint32)) % np.uint32(self.hashes)
+        return reduced(xxh32(values.astype(np.uint32), seeds.astype(np.uint32)), self.hashes)
 
     @functools.cached_property
-    def table(self) -> NDArray[Any]:
-        """Each category's hash under each seed of the family, shape (seeds, size)."""
-        narrow = np.min_scalar_type(self.hashes - 1)
-        values = np.arange(self.size, dtype=np.uint32)[None, :]
-        return self.hash(values, np.arange(int(self.seeds), dtype=np.uint32)[:, None]).astype(narrow)
+    def table(self) -> HashTable:
+        """Each category's hash under each seed of the family."""
+        return HashTable(int(self.seeds), self.size, self.hashes, self.hash)
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per category index, shape (n,)."""
@@ -213,7 +146,7 @@ class LocalHashing(CategoricalMechanism):
             ValueError: if clients draw any 32-bit seed.
         """
         self.cells(resolution)
-        return HashingChannel(self.table, self.hashes, *self.probabilities)
+        return HashingChannel(self.table, *self.probabilities)
 
     def histogram_cells(self, resolution: int) -> int:
         """The length of a histogram: the family's cells, or two per category if clients draw any seed."""
@@ -255,7 +188,7 @@ class LocalHashing(CategoricalMechanism):
             frequencies: Floats = (shares - by_chance) / (self.probabilities[0] - by_chance)
             return frequencies
         # With (1, 0) for (p, q) times the number of seeds, products count supports.
-        counting = HashingChannel(self.table, self.hashes, float(self.seeds), 0.0)
+        counting = HashingChannel(self.table, float(self.seeds), 0.0)
         channel = self.channel(self.size, 0)
         supports = counting.rmatvec(histogram / reports)
         expected = LinearOperator(

@@ -1,0 +1,89 @@
+"""Products of local hashing: their bits, whatever is kept, and their rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xxhash
+
+from ldpbeam.mechanisms import LocalHashing
+from ldpbeam.mechanisms.categories import hashing_channel
+from ldpbeam.mechanisms.categories.hashing_channel import HashingChannel
+from ldpbeam.mechanisms.categories.xxh32 import reduced
+
+SHAPES = [(2, 8.0, 0), (3, 0.5, 5000), (6, 1.0, 9), (222, 1.0, 0), (300, 5.3, 0), (70_000, 6.0, 400)]
+
+
+def straight(
+    mechanism: LocalHashing, weights: np.ndarray, counts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Both products as sums in order: of categories, and of seeds in blocks of 2^16 hashes."""
+    seeds, size, g = int(mechanism.seeds), mechanism.size, mechanism.hashes
+    keep, other = (probability / seeds for probability in mechanism.probabilities)
+    forward, total = np.full(seeds * g, other * weights.sum()), np.zeros(size)
+    step = max(1, 2**16 // size)
+    for start in range(0, seeds, step):
+        some = np.arange(start, min(start + step, seeds))
+        own = mechanism.hash(np.arange(size)[None, :], some[:, None]).astype(np.int64)
+        cells = (some[:, None] * g + own).ravel()
+        sums = np.bincount(cells, np.tile(weights, len(some)), seeds * g)
+        forward[some[0] * g : (some[-1] + 1) * g] += (keep - other) * sums[some[0] * g : (some[-1] + 1) * g]
+        total += counts[cells].reshape(len(some), size).sum(axis=0)
+    return forward, other * counts.sum() + (keep - other) * total
+
+
+@pytest.mark.parametrize(("size", "epsilon", "seeds"), SHAPES)
+@pytest.mark.parametrize(("kept", "run"), [(2**22, 2**20), (0, 2**20), (0, 3 * 2**16)])
+def test_products_have_the_bits_of_sums_in_order(
+    size: int, epsilon: float, seeds: int, kept: int, run: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hashing_channel, "KEPT_HASHES", kept)
+    monkeypatch.setattr(hashing_channel, "RUN_HASHES", run)
+    mechanism = LocalHashing(epsilon, size, seeds)
+    channel, rng = mechanism.channel(size, 0), np.random.default_rng(size)
+    for _ in range(2):
+        weights, counts = rng.dirichlet(np.ones(size)), rng.random(channel.shape[0])
+        forward, backward = straight(mechanism, weights, counts)
+        assert channel.matvec(weights).tobytes() == forward.tobytes()
+        assert channel.rmatvec(counts).tobytes() == backward.tobytes()
+
+
+@pytest.mark.parametrize("kept", [2**22, 0])
+def test_a_large_table_keeps_its_cells_alone(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hashing_channel, "KEPT_HASHES", kept)
+    mechanism = LocalHashing(1.0, 300)
+    table, weights = mechanism.table, np.full(300, 1 / 300)
+    first = [id(matrix) for *_, matrix in table.matrices()] if kept else []
+    mechanism.channel(300, 0).matvec(weights)
+    assert mechanism.table is table
+    assert [id(matrix) for *_, matrix in table.matrices()][: len(first)] == first
+    # One or two bytes per hash; each block's cells are numbered from its start.
+    assert sum(blocks.cells.nbytes for blocks in table.blocks) == 2 * 300 * int(mechanism.seeds)
+
+
+def test_rows_are_those_of_published_hashes() -> None:
+    mechanism = LocalHashing(1.2, 700, 481)
+    channel, (p, q) = mechanism.channel(700, 0), mechanism.probabilities
+    assert isinstance(channel, HashingChannel)
+    chosen = np.array([0, 5, 4 * 92, 4 * 93 + 3, 4 * 480 + 1])
+    rows = channel.rows(chosen)
+    for row, cell in zip(rows, chosen.tolist(), strict=True):
+        seed, sent = divmod(cell, mechanism.hashes)
+        for category in (0, 1, 350, 699):
+            own = xxhash.xxh32_intdigest(category.to_bytes(4, "little"), seed) % mechanism.hashes
+            assert row[category] == (p if own == sent else q) / 481
+
+
+def test_squared_entries_are_the_squares_of_the_matrix() -> None:
+    channel = LocalHashing(1.2, 40, 64).channel(40, 0)
+    assert isinstance(channel, HashingChannel)
+    numbers = np.random.default_rng(1).random(channel.shape[0])
+    np.testing.assert_allclose(channel.squares_rmatvec(numbers), numbers @ channel.dense() ** 2, rtol=1e-12)
+
+
+@pytest.mark.parametrize("g", [2, 3, 4, 7, 256, 8104, 2**22, 485_165_196])
+def test_a_remainder_is_exact_for_every_number_of_four_bytes(g: int) -> None:
+    edges = np.array([0, 1, g - 1, g, g + 1, 2**32 // g * g - 1, 2**32 // g * g, 2**32 - 1]) % 2**32
+    numbers = np.concatenate((edges, np.random.default_rng(g).integers(0, 2**32, 10_000))).astype(np.uint32)
+    expected = [number % g for number in numbers.tolist()]
+    assert reduced(numbers.copy(), g).tolist() == expected
