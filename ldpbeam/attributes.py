@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
@@ -13,8 +14,9 @@ import numpy as np
 from ldpbeam.channels import Channel, StackedChannel
 from ldpbeam.domains import Categories, Domain, Floats, Integers
 from ldpbeam.mechanisms import Mechanism
+from ldpbeam.resolution import least_kept
 
-#: The most cells of a joint histogram that is solved as one dense table.
+#: The most cells of a joint histogram that is solved as one dense table; with more it keeps a row per user.
 MOST_JOINT_CELLS = 2**22
 
 
@@ -48,13 +50,14 @@ class Attribute:
         buckets: the number of value buckets of an estimate, and of report buckets of a service's histogram.
         versions: the channels: services in the study's order, the versions of a service next to each other.
         joint_services: the services whose reports are joined by user into a joint histogram; may be empty.
-        joint_buckets: the number of report buckets of each service in the joint histogram.
+        joint_buckets: the resolution of the joint histogram: the number of report buckets of each service
+            whose reports are numbers, or one number per channel, in the order of ``versions``.
         group_users: whether reports are grouped by user; if not, each report is counted alone, and users are
             not counted.
 
     Raises:
-        ValueError: if the attribute has more than 62 channels, the joint histogram has 2^62 cells or more, or
-            services are joined but reports are not grouped by user.
+        ValueError: if the attribute has more than 62 channels, services are joined but reports are not
+            grouped by user, or the numbers of report buckets are not one per channel.
     """
 
     name: str
@@ -62,7 +65,7 @@ class Attribute:
     buckets: int
     versions: tuple[ServiceVersion, ...]
     joint_services: tuple[str, ...] = ()
-    joint_buckets: int = 256
+    joint_buckets: int | tuple[int, ...] = 256
     group_users: bool = True
 
     def __post_init__(self) -> None:
@@ -70,11 +73,8 @@ class Attribute:
             raise ValueError(f"{len(self.versions)} services and versions; at most 62 are joined")
         if self.joint_services and not self.group_users:
             raise ValueError("services can only be joined where users are grouped")
-        if self.joint_services and float(np.prod([float(n) for n in self.joint_shape])) >= 2.0**62:
-            raise ValueError(
-                f"the joint histogram of {', '.join(self.joint_services)} with joint_buckets "
-                f"{self.joint_buckets} has more than 2^62 cells; lower joint_buckets"
-            )
+        if isinstance(self.joint_buckets, tuple) and len(self.joint_buckets) != len(self.versions):
+            raise ValueError(f"{len(self.joint_buckets)} joint_buckets for {len(self.versions)} channels")
 
     @functools.cached_property
     def value_buckets(self) -> int:
@@ -99,6 +99,10 @@ class Attribute:
         channels = [self.channel(index) for index in indexes]
         return channels[0] if len(channels) == 1 else StackedChannel(channels)
 
+    def joint_resolution(self, index: int) -> int:
+        """The resolution of ``versions[index]``'s reports in the joint histogram."""
+        return self.joint_buckets if isinstance(self.joint_buckets, int) else self.joint_buckets[index]
+
     @functools.cached_property
     def joint_shape(self) -> tuple[int, ...]:
         """The length of each joined service's axis in the joint histogram.
@@ -106,9 +110,34 @@ class Attribute:
         Cell 0 of an axis is "no report"; the cells of the service's versions follow.
         """
         return tuple(
-            1 + sum(self.versions[i].mechanism.cells(self.joint_buckets) for i in self.versions_of([service]))
+            1
+            + sum(
+                self.versions[i].mechanism.cells(self.joint_resolution(i))
+                for i in self.versions_of([service])
+            )
             for service in self.joint_services
         )
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether the joint histogram has so many cells that most users are alone in theirs.
+
+        It then grows with the users, and holds what each user sent to all joined services.
+        """
+        return math.prod(self.joint_shape) > MOST_JOINT_CELLS if self.joint_services else False
+
+    @functools.cached_property
+    def least_information(self) -> dict[str, float]:
+        """The share of each joined channel's information that the joint histogram keeps, by label.
+
+        It is the least share over a few populations (:mod:`ldpbeam.resolution`), and needs no reports.
+        """
+        return {
+            self.versions[index].label: least_kept(
+                self.versions[index].mechanism, self.value_buckets, self.joint_resolution(index)
+            )
+            for index in self.versions_of(self.joint_services)
+        }
 
     def joint_likelihood(self, service: str, cells: Integers) -> Floats:
         """P(axis cell | value bucket) for some cells of a joined service's axis.
@@ -126,10 +155,11 @@ class Attribute:
         first = 1
         for index in self.versions_of([service]):
             mechanism = self.versions[index].mechanism
-            last = first + mechanism.cells(self.joint_buckets)
+            resolution = self.joint_resolution(index)
+            last = first + mechanism.cells(resolution)
             own = np.flatnonzero((cells >= first) & (cells < last))
             if len(own):
-                channel = mechanism.channel(self.value_buckets, self.joint_buckets)
+                channel = mechanism.channel(self.value_buckets, resolution)
                 rows[own] = channel.rows(cells[own] - first)
             first = last
         return rows

@@ -14,9 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.attributes import MOST_JOINT_CELLS, Attribute
+from ldpbeam import joint_cells
+from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
 from ldpbeam.mechanisms import NumericMechanism
+from ldpbeam.resolution import ENOUGH
+
+#: Solves over more joined services than this were never measured.
+MOST_MEASURED = 16
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,8 @@ class Statistic:
         users: the number of users; None if reports are not grouped by user.
         histograms: the report counts of each channel, each of shape (cells,).
         moments: sums by the set of channels that a user answered; the set is a mask with one bit per channel.
-        joint_cells: the indexes of the joint histogram's cells that are not empty, ascending.
+        joint_cells: the indexes of the joint histogram's cells that are not empty, ascending, shape (cells,),
+            or (cells, words) if an index takes several words (:mod:`ldpbeam.joint_cells`).
         joint_counts: the number of users in each of these cells.
     """
 
@@ -92,17 +98,32 @@ def explain(attribute: Attribute) -> Iterator[str]:
         f"the reports (fingerprint {attribute.fingerprint[:8]})."
     )
     if attribute.joint_services:
-        joint = math.prod(attribute.joint_shape)
-        bound = (
-            "so its size is bounded"
-            if joint <= MOST_JOINT_CELLS
-            else f"more than {MOST_JOINT_CELLS:,}, so it may grow with the users and the solver is slow: "
-            "lower joint_buckets"
+        yield _explain_joined(attribute)
+        kept = attribute.least_information
+        little = [f"{share:.0%} of {label}'s" for label, share in kept.items() if share < ENOUGH]
+        if little:
+            yield f"That can be too little: {', '.join(little)} information. Raise joint_buckets."
+        if len(attribute.joint_services) > MOST_MEASURED:
+            yield f"More than {MOST_MEASURED} joined services were never measured: expect slow solves."
+
+
+def _explain_joined(attribute: Attribute) -> str:
+    """What a joint histogram holds, how large it gets, and what it keeps of the information of reports."""
+    shape = attribute.joint_shape
+    cells, kept = math.prod(shape), min(attribute.least_information.values())
+    services = f"The reports of {', '.join(attribute.joint_services)} are joined by user"
+    if not attribute.keeps_rows:
+        return (
+            f"{services} into a joint histogram of {' x '.join(map(str, shape))} = {cells:,} cells, so its "
+            f"size is bounded; it keeps at least {kept:.0%} of each service's information."
         )
-        yield (
-            f"The reports of {', '.join(attribute.joint_services)} are joined by user into a joint "
-            f"histogram of {' x '.join(map(str, attribute.joint_shape))} = {joint:,} cells, {bound}."
-        )
+    bytes_each = 8 * (1 + len(joint_cells.words(shape)))
+    return (
+        f"{services}: a row for each user tells the report bucket at each service, of "
+        f"{', '.join(str(size - 1) for size in shape)} buckets. Rows take {bytes_each} bytes per user, "
+        f"{bytes_each} MB per million users; snapshots hold them, and their owner alone may read these. "
+        f"They keep at least {kept:.0%} of each service's information."
+    )
 
 
 def counted(n: int, noun: str) -> str:
@@ -155,27 +176,26 @@ def _joint_histogram(
 ) -> tuple[Integers, Integers]:
     if not attribute.joint_services:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    cell_of_user = np.zeros(users, dtype=np.int64)
+    digits = [np.zeros(users, dtype=np.int64) for _ in attribute.joint_services]
     by_version = {answer.version: answer for answer in answers}
-    stride = 1
-    for service, size in zip(attribute.joint_services, attribute.joint_shape, strict=True):
+    for service, digit in zip(attribute.joint_services, digits, strict=True):
         first = 1
         for index in attribute.versions_of([service]):
-            mechanism = attribute.versions[index].mechanism
+            mechanism, resolution = attribute.versions[index].mechanism, attribute.joint_resolution(index)
             if index in by_version:
                 answer = by_version[index]
-                bucket = mechanism.bucketise(answer.payloads, attribute.joint_buckets)
-                cell_of_user[answer.rows] += stride * (first + bucket)
-            first += mechanism.cells(attribute.joint_buckets)
-        stride *= size
+                digit[answer.rows] = first + mechanism.bucketise(answer.payloads, resolution)
+            first += mechanism.cells(resolution)
+    cell_of_user = joint_cells.indexes(attribute.joint_shape, digits)
     # Cell 0 is of users who answered none of the joined services; they give no information and are left out.
-    if stride <= 4 * users:
+    if math.prod(attribute.joint_shape) <= 4 * users:
         counts = np.bincount(cell_of_user, minlength=1)
         counts[0] = 0
         cells = np.flatnonzero(counts)
         return cells.astype(np.int64), counts[cells].astype(np.int64)
-    cells, counts = np.unique(cell_of_user[cell_of_user > 0], return_counts=True)
-    return cells, counts.astype(np.int64)
+    some = cell_of_user > 0 if cell_of_user.ndim == 1 else cell_of_user.any(axis=1)
+    chosen = cell_of_user[some]
+    return joint_cells.added_up(chosen, np.ones(len(chosen), dtype=np.int64))
 
 
 def _moments(attribute: Attribute, users: int, answers: Sequence[Answers]) -> dict[int, Moments]:
@@ -244,12 +264,13 @@ def merge(statistics: Iterable[Statistic]) -> Statistic:
         for mask, other in part.moments.items():
             own = moments.get(mask)
             moments[mask] = other if own is None else _add_moments(own, other)
-    cells, inverse = np.unique(np.concatenate([part.joint_cells for part in parts]), return_inverse=True)
-    counts = np.zeros(len(cells), dtype=np.int64)
-    np.add.at(counts, inverse, np.concatenate([part.joint_counts for part in parts]))
     # Entries that a difference made zero are removed, so that equal statistics have equal bytes.
     moments = {mask: own for mask, own in moments.items() if own.users or any(own.sums) or any(own.squares)}
-    cells, counts = cells[counts != 0], counts[counts != 0]
+    joined = [part for part in parts if len(part.joint_counts)] or [first]
+    cells, counts = joint_cells.added_up(
+        np.concatenate([part.joint_cells for part in joined]),
+        np.concatenate([part.joint_counts for part in joined]),
+    )
     return Statistic(
         fingerprint=first.fingerprint,
         reports=sum(part.reports for part in parts),

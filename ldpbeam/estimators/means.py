@@ -12,12 +12,13 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.ule import (
-    JointLikelihood,
     check_joined,
     information_kept,
     resolution_warnings,
+    told_buckets,
 )
 from ldpbeam.mechanisms import NumericMechanism
 
@@ -118,9 +119,9 @@ def uwa(question: Question) -> Estimate:
     attribute = question.attribute
     x = bucket_midpoints(attribute.value_buckets)
     prior = np.full(len(x), 1.0 / len(x))
-    evidence = likelihood.forward(prior)
-    first = likelihood.forward(prior * x) / evidence
-    second = likelihood.forward(prior * x**2) / evidence
+    evidence = likelihood.products.forward(prior)
+    first = likelihood.products.forward(prior * x) / evidence
+    second = likelihood.products.forward(prior * x**2) / evidence
     weighted, weights = np.zeros(len(evidence)), np.zeros(len(evidence))
     for service, digit in zip(question.services, likelihood.digits.T, strict=True):
         reports, polynomials = _axis(attribute, service)
@@ -133,7 +134,9 @@ def uwa(question: Question) -> Estimate:
     mean = float(likelihood.counts @ (weighted / weights) / users)
     variance = float(likelihood.counts @ (1.0 / weights) / users**2)
     kept = information_kept(attribute, question.services, prior)
-    answer = _answer(question, "uwa", mean, variance, joint_buckets=attribute.joint_buckets)
+    answer = _answer(
+        question, "uwa", mean, variance, joint_buckets=told_buckets(attribute, question.services)
+    )
     return replace(answer, warnings=resolution_warnings(attribute, kept))
 
 
@@ -142,7 +145,7 @@ def _axis(attribute: Attribute, service: str) -> tuple[Floats, Floats]:
     reports, polynomials = [np.zeros(1)], [np.array([[np.inf, 0.0, 0.0]])]
     for index in attribute.versions_of([service]):
         mechanism = cast(NumericMechanism, attribute.versions[index].mechanism)
-        own = mechanism.unbiased(mechanism.representatives(attribute.joint_buckets))
+        own = mechanism.unbiased(mechanism.representatives(attribute.joint_resolution(index)))
         reports.append(own)
         polynomials.append(np.tile(mechanism.variance_polynomial, (len(own), 1)))
     return np.concatenate(reports), np.concatenate(polynomials)

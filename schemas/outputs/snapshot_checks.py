@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ldpbeam import joint_cells
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
 from ldpbeam.statistics import Statistic
@@ -71,8 +73,9 @@ def check_counts(statistic: Statistic) -> None:
         _require(fits, f"a histogram counts {counted} of {reports} reports")
     cells, counts = statistic.joint_cells, statistic.joint_counts
     _require(len(cells) == len(counts), "its joint cells and their counts are not as many")
-    _require(bool(np.all(np.diff(cells) > 0)), "its joint cells are not in ascending order")
-    _require(not len(cells) or cells[0] > 0, "a joint cell is below one")
+    _require(_ascending(joint_cells.columns(cells)), "its joint cells are not in ascending order")
+    some = not len(cells) or bool(cells[0].any())
+    _require(some and not np.any(cells < 0), "a joint cell is below one")
     _require(bool(np.all(counts > 0)), "a joint count is below one")
     _require(_total(counts) <= users, "its joint counts are of more users than it has")
 
@@ -87,12 +90,31 @@ def check_shape(attribute: Attribute, statistic: Statistic) -> None:
     wanted = [version.mechanism.histogram_cells(attribute.buckets) for version in attribute.versions]
     found = list(map(len, statistic.histograms))
     _require(found == wanted, f"its histograms have {found} cells, its channels {wanted}")
-    cells = int(np.prod([float(size) for size in attribute.joint_shape])) if attribute.joint_services else 0
-    last = int(statistic.joint_cells[-1]) if len(statistic.joint_cells) else -1
-    _require(last < cells, f"joint cell {last} of {cells}")
+    _check_cells(attribute.joint_shape, statistic.joint_cells)
     joined = sum(1 << index for index in attribute.versions_of(attribute.joint_services))
     answered = any(mask & joined for mask in statistic.moments)
     _require(len(statistic.joint_cells) or not answered, "users of joined services are in no joint cell")
+
+
+def _ascending(cells: Integers) -> bool:
+    """Whether each cell is above the one before it: in the first word in which they differ."""
+    before, after = cells[:-1], cells[1:]
+    rises = np.zeros(len(before), dtype=bool)
+    for word in reversed(range(cells.shape[1])):
+        rises = (after[:, word] > before[:, word]) | ((after[:, word] == before[:, word]) & rises)
+    return bool(rises.all())
+
+
+def _check_cells(shape: Sequence[int], cells: Integers) -> None:
+    if not len(cells):
+        return
+    sizes = [math.prod(shape[axis] for axis in axes) for axes in joint_cells.words(shape)] if shape else [0]
+    columns = joint_cells.columns(cells)
+    _require(
+        columns.shape[1] == len(sizes), f"its joint cells have {columns.shape[1]} words, not {len(sizes)}"
+    )
+    for last, size in zip(columns.max(axis=0).tolist(), sizes, strict=True):
+        _require(last < size, f"joint cell {last} of {size}")
 
 
 def _total(counts: Integers) -> int:

@@ -82,6 +82,13 @@ def _array(data: bytes) -> Integers:
     return np.frombuffer(data, dtype="<i8").astype(np.int64)
 
 
+def _cells(data: bytes, counts: Integers) -> Integers:
+    """Joint cells, of one word each or of several; those that do not fit the counts stay as they are."""
+    array = _array(data)
+    several = len(counts) > 0 and len(array) > len(counts) and len(array) % len(counts) == 0
+    return array.reshape(len(counts), -1) if several else array
+
+
 def statistic_fields(statistic: Statistic) -> dict[str, Any]:
     """The fields of a Statistic record that come from the statistic itself."""
     return {
@@ -105,6 +112,7 @@ def statistic_fields(statistic: Statistic) -> dict[str, Any]:
 
 def statistic_of(fields: Mapping[str, Any]) -> Statistic:
     """The statistic with these fields; the inverse of :func:`statistic_fields`."""
+    joint_counts = _array(fields["joint_counts"])
     return Statistic(
         fingerprint=fields["fingerprint"],
         reports=fields["reports"],
@@ -116,8 +124,8 @@ def statistic_of(fields: Mapping[str, Any]) -> Statistic:
             )
             for entry in fields["moments"]
         },
-        joint_cells=_array(fields["joint_cells"]),
-        joint_counts=_array(fields["joint_counts"]),
+        joint_cells=_cells(fields["joint_cells"], joint_counts),
+        joint_counts=joint_counts,
     )
 
 

@@ -11,6 +11,7 @@ from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
 from ldpbeam.estimators import check, registered_estimators
 from ldpbeam.mechanisms import Mechanism, SampledCoordinate, build_mechanism
+from ldpbeam.resolution import ENOUGH, enough_buckets, least_kept
 from ldpbeam.schemas.study.models import (
     AttributeModel,
     GroupsModel,
@@ -33,6 +34,9 @@ from ldpbeam.windows import Windows
 
 #: The joint histogram's default resolution is the finest whose table stays below this.
 DEFAULT_JOINT_CELLS = 2**20
+
+#: Up to this many joined services the default resolution is the same for all of them.
+FEW_SERVICES = 3
 
 
 def compile_study(model: StudyModel) -> Study:
@@ -157,7 +161,7 @@ def _attribute(
             buckets=model.buckets,
             versions=versions,
             joint_services=joined,
-            joint_buckets=model.joint_buckets or _default_joint_buckets(model.buckets, versions, joined),
+            joint_buckets=model.joint_buckets or _joint_buckets(model.buckets, versions, joined, domain),
             group_users=group_users,
         )
     except ValueError as error:
@@ -202,6 +206,31 @@ def _found_instead(options: Mapping[str, Any]) -> str:
         near = difflib.get_close_matches(option, ("mechanism", "epsilon"), n=1)
         found.append(f"{option!r}{f' (did you mean {near[0]!r}?)' if near else ''}")
     return f"; found {', '.join(found)}" if found else ""
+
+
+def _joint_buckets(
+    buckets: int, versions: tuple[ServiceVersion, ...], services: tuple[str, ...], domain: Domain
+) -> int | tuple[int, ...]:
+    """The default resolution of the joint histogram.
+
+    It is the same for all services if the joint histogram then has at most 2^20 cells and keeps enough of the
+    information of each. It is so for up to :data:`FEW_SERVICES` services in any case, because snapshots of
+    version 0.1.0 have it. If not, each channel has as many report buckets as its information needs.
+    """
+    resolution = _default_joint_buckets(buckets, versions, services)
+    if len(services) <= FEW_SERVICES or isinstance(domain, Categories):
+        return resolution
+    joined = [version.service in services for version in versions]
+    if all(
+        least_kept(version.mechanism, buckets, resolution) >= ENOUGH
+        for version, chosen in zip(versions, joined, strict=True)
+        if chosen
+    ):
+        return resolution
+    return tuple(
+        enough_buckets(version.mechanism, buckets) if chosen else 0
+        for version, chosen in zip(versions, joined, strict=True)
+    )
 
 
 def _default_joint_buckets(

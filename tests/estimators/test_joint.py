@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import special
+from support.joint_forms import FORMS, take_form
+from support.joint_users import ask, brute_force, iterate
 
-from ldpbeam import Attribute, Categories, Estimate, Numeric, ServiceVersion, estimate
+from ldpbeam import Attribute, Categories, Numeric, ServiceVersion, estimate
 from ldpbeam.estimators import Question
-from ldpbeam.estimators.ule import JointLikelihood, information_kept, ule
+from ldpbeam.estimators.joint_likelihood import JointLikelihood
+from ldpbeam.estimators.ule import information_kept
 from ldpbeam.mechanisms import (
     Laplace,
     Mechanism,
@@ -24,7 +25,7 @@ from ldpbeam.mechanisms import (
     StochasticRounding,
 )
 from ldpbeam.metrics import wasserstein
-from ldpbeam.statistics import Answers, Statistic, tally
+from ldpbeam.statistics import Answers, tally
 
 Floats = NDArray[np.float64]
 BUCKETS = 8
@@ -45,74 +46,6 @@ FOUR = Attribute(
 )
 
 
-def ask(attribute: Attribute, users: int, seed: int, answering: float = 0.6) -> list[Answers]:
-    """Users of Beta(2, 5), each answering any subset of services, one version of each."""
-    rng = np.random.default_rng(seed)
-    values = rng.beta(2, 5, users)
-    answers = []
-    for service in attribute.services:
-        indexes = attribute.versions_of([service])
-        answered = rng.random(users) < answering
-        version = rng.choice(indexes, users)
-        for index in indexes:
-            rows = np.flatnonzero(answered & (version == index))
-            mechanism = attribute.versions[index].mechanism
-            answers.append(Answers(index, rows, mechanism.perturb(values[rows], rng)))
-    return answers
-
-
-def brute_force(
-    attribute: Attribute,
-    users: int,
-    answers: Sequence[Answers],
-    services: Sequence[str],
-    iterations: int,
-    smoothing: bool,
-) -> tuple[Floats, list[float]]:
-    """(weights, log-likelihood before each update), by a loop over users."""
-    likelihoods = np.ones((users, attribute.value_buckets))
-    answered = np.zeros(users, dtype=bool)
-    for answer in answers:
-        version = attribute.versions[answer.version]
-        if version.service not in services:
-            continue
-        channel = version.mechanism.channel(attribute.value_buckets, attribute.joint_buckets)
-        matrix = channel.dense()
-        buckets = version.mechanism.bucketise(answer.payloads, attribute.joint_buckets)
-        for row, bucket in zip(answer.rows, buckets, strict=True):
-            likelihoods[row] *= matrix[bucket]
-            answered[row] = True
-    weights = np.full(attribute.value_buckets, 1 / attribute.value_buckets)
-    trace = []
-    for _ in range(iterations):
-        updated, total = np.zeros_like(weights), 0.0
-        for user in np.flatnonzero(answered):
-            posterior = likelihoods[user] * weights
-            total += math.log(posterior.sum())
-            updated += posterior / posterior.sum()
-        trace.append(total)
-        if smoothing:
-            padded = np.concatenate((updated[:1], updated, updated[-1:]))
-            kernel = (padded[:-2] + 2 * padded[1:-1] + padded[2:]) / 4
-            kernel[0] = (2 * updated[0] + updated[1]) / 3
-            kernel[-1] = (2 * updated[-1] + updated[-2]) / 3
-            updated = kernel
-        weights = updated / updated.sum()
-    return weights, trace
-
-
-def iterate(
-    attribute: Attribute,
-    statistic: Statistic,
-    services: Sequence[str],
-    iterations: int,
-    smoothing: bool = True,
-) -> Estimate:
-    """ULE stopped after exactly so many iterations."""
-    question = Question(attribute, statistic, tuple(services))
-    return ule(question, smooth=smoothing, tolerance=-math.inf, max_iterations=iterations)
-
-
 @pytest.mark.parametrize("smoothing", [False, True])
 @pytest.mark.parametrize(
     "services",
@@ -131,20 +64,6 @@ def test_ule_equals_a_loop_over_users(services: tuple[str, ...], smoothing: bool
     assert found.reports == sum(map(len, rows))
 
 
-FORMS = {
-    "matrix": {"TABLE_CELLS_PER_KIND": 0},
-    "table": {"TABLE_CELLS_PER_KIND": math.inf},
-    # Blocks of seven kinds of users each.
-    "blocks": {"MATRIX_ENTRIES": 0, "MOST_JOINT_CELLS": 0, "BLOCK_ENTRIES": 7 * BUCKETS},
-}
-
-
-def take_form(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = importlib.import_module("ldpbeam.estimators.ule")
-    for name, value in FORMS[form].items():
-        monkeypatch.setattr(module, name, value)
-
-
 @pytest.mark.parametrize("services", [("sr", "laplace", "pm", "sw"), ("laplace",)], ids=len)
 @pytest.mark.parametrize("form", FORMS)
 def test_all_forms_of_the_product_agree(
@@ -153,19 +72,18 @@ def test_all_forms_of_the_product_agree(
     users = 300
     answers = ask(FOUR, users, 2)
     statistic = tally(FOUR, users, answers)
-    take_form(form, monkeypatch)
-    likelihood = JointLikelihood(Question(FOUR, statistic, services))
-    assert (likelihood._matrix is not None) == (form == "matrix")
-    assert (likelihood._table is not None) == (form == "table")
+    take_form(form, BUCKETS, monkeypatch)
+    products, (kind, off) = JointLikelihood(Question(FOUR, statistic, services)).products, FORMS[form]
+    assert isinstance(products, kind)
     found = iterate(FOUR, statistic, services, 20)
     weights, trace = brute_force(FOUR, users, answers, services, 20, True)
-    np.testing.assert_allclose(found.distribution, weights, atol=1e-10)
-    np.testing.assert_allclose(found.log_likelihoods, trace, rtol=1e-10)
+    np.testing.assert_allclose(found.distribution, weights, atol=off)
+    np.testing.assert_allclose(found.log_likelihoods, trace, rtol=off)
     # The backward product is the transpose of the forward one.
     rng = np.random.default_rng(3)
-    values, ratios = rng.random(BUCKETS), rng.random(len(likelihood.counts))
-    there, back = ratios @ likelihood.forward(values), likelihood.backward(ratios) @ values
-    assert there == pytest.approx(back, rel=1e-12)
+    values, ratios = rng.random(BUCKETS), rng.random(len(products.log_scales))
+    there, back = ratios @ products.forward(values), products.backward(ratios) @ values
+    assert there == pytest.approx(back, rel=off)
 
 
 @pytest.mark.parametrize(
@@ -208,9 +126,9 @@ def test_products_over_39_services_do_not_underflow(
 ) -> None:
     """One user who told 39 services, all nearly without noise, now one category and now the other.
 
-    39 are the most that can be joined: 3^39 is just below the 2^62 cells allowed.
+    3^39 is just below 2^62, so the index of a cell is one word.
     """
-    take_form(form, monkeypatch)
+    take_form(form, 2, monkeypatch)
     log_other = -40.0
     rows = np.exp([[0.0, 0.0], [0.0, log_other], [log_other, 0.0]])
     monkeypatch.setattr(Attribute, "joint_likelihood", lambda self, service, cells: rows[cells])

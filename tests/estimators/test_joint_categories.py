@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -11,10 +10,12 @@ import numpy as np
 import pytest
 import xxhash
 from numpy.typing import NDArray
+from support.joint_forms import FORMS, take_form
 
 from ldpbeam import Attribute, Categories, Estimate, ServiceVersion, estimate
 from ldpbeam.estimators import Question
-from ldpbeam.estimators.ule import JointLikelihood, ule
+from ldpbeam.estimators.joint_likelihood import JointLikelihood
+from ldpbeam.estimators.ule import ule
 from ldpbeam.mechanisms import (
     HadamardResponse,
     LocalHashing,
@@ -25,6 +26,7 @@ from ldpbeam.mechanisms import (
 from ldpbeam.statistics import Answers, Statistic, merge, tally
 
 Floats = NDArray[np.float64]
+
 SIZE = 6
 NAMES = ("grr", "olh", "oue", "hadamard")
 FOUR = Attribute(
@@ -125,27 +127,18 @@ def test_ule_equals_a_loop_over_users(services: tuple[str, ...], answering: floa
         assert found.users < users
 
 
-FORMS = {
-    "matrix": {"TABLE_CELLS_PER_KIND": 0},
-    "table": {"TABLE_CELLS_PER_KIND": math.inf},
-    "blocks": {"MATRIX_ENTRIES": 0, "MOST_JOINT_CELLS": 0, "BLOCK_ENTRIES": 7 * SIZE},
-}
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_all_forms_of_the_product_agree(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     users, services = 150, ("olh", "grr", "hadamard")
     answers = ask(FOUR, users, 2, 0.7)
     statistic = tally(FOUR, users, answers)
-    for name, value in FORMS[form].items():
-        monkeypatch.setattr(importlib.import_module("ldpbeam.estimators.ule"), name, value)
-    likelihood = JointLikelihood(Question(FOUR, statistic, services))
-    assert (likelihood._matrix is not None) == (form == "matrix")
-    assert (likelihood._table is not None) == (form == "table")
+    take_form(form, SIZE, monkeypatch)
+    kind, off = FORMS[form]
+    assert isinstance(JointLikelihood(Question(FOUR, statistic, services)).products, kind)
     found = iterate(FOUR, statistic, services, 10)
     weights, trace = by_loop(FOUR, users, answers, services, 10)
-    np.testing.assert_allclose(found.distribution, weights, atol=1e-12)
-    np.testing.assert_allclose(found.log_likelihoods, trace, rtol=1e-12)
+    np.testing.assert_allclose(found.distribution, weights, atol=off)
+    np.testing.assert_allclose(found.log_likelihoods, trace, rtol=off)
 
 
 def test_statistics_of_parts_of_the_users_merge_to_that_of_all() -> None:

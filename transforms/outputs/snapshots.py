@@ -18,6 +18,8 @@ def write_window(
 ) -> str:
     """Write the snapshots of one attribute and window to a file, and return its path.
 
+    If they hold a row for each user, the owner alone may read the file.
+
     Args:
         study: the study; the file carries its name, fingerprint and channels.
         folder: the folder of the file, created if it does not exist.
@@ -25,15 +27,15 @@ def write_window(
         snapshots: at least one, all of the same attribute and window.
         named_by_run: whether the name of the file has the run's, for folders that runs share.
     """
-    attribute = snapshots[0].attribute
-    name = snapshot_name(study.name, attribute, snapshots[0].window, run if named_by_run else "")
+    attribute = study.attribute(snapshots[0].attribute)
+    name = snapshot_name(study.name, attribute.name, snapshots[0].window, run if named_by_run else "")
     path: str = FileSystems.join(folder, name)
     make_folder(folder)
-    with replacing(path) as stream:
+    with replacing(path, private=attribute.keeps_rows) as stream:
         write_snapshots(
             stream,
             snapshots,
-            study.attribute(attribute),
+            attribute,
             study=study.name,
             study_fingerprint=study.fingerprint,
             run=run,

@@ -1,0 +1,120 @@
+"""ULE over many services: the default resolution, and cells whose index takes several words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.joint_users import ask, brute_force, iterate
+
+from ldpbeam import Attribute, Numeric, ServiceVersion, estimate
+from ldpbeam.estimators.joint_likelihood import JointLikelihood, marginal
+from ldpbeam.estimators.question import Question
+from ldpbeam.joint_cells import words
+from ldpbeam.mechanisms import Laplace, Mechanism, Piecewise, SquareWave, StochasticRounding
+from ldpbeam.resolution import enough_buckets
+from ldpbeam.statistics import Answers, difference, empty, merge, tally
+
+UNIT = Numeric(0.0, 1.0)
+
+
+def many(services: int, buckets: int = 16, epsilon: float = 0.5) -> Attribute:
+    """PM, SW, SR and Laplace in turn, each with the resolution that it needs."""
+    turn: list[Mechanism] = [
+        Piecewise(epsilon),
+        SquareWave(epsilon),
+        StochasticRounding(epsilon),
+        Laplace(epsilon),
+    ]
+    versions = tuple(ServiceVersion(f"s{i}", "", turn[i % 4]) for i in range(services))
+    return Attribute(
+        "x",
+        UNIT,
+        buckets,
+        versions,
+        tuple(version.service for version in versions),
+        tuple(enough_buckets(version.mechanism, 256) for version in versions),
+    )
+
+
+@pytest.mark.parametrize("services", [5, 16, 40])
+def test_ule_over_many_services_equals_a_loop_over_users(services: int) -> None:
+    attribute, users = many(services), 60
+    assert len(words(attribute.joint_shape)) == {5: 1, 16: 2, 40: 4}[services]
+    answers = ask(attribute, users, 1)
+    statistic = tally(attribute, users, answers)
+    assert statistic.joint_cells.shape[1:] == (() if services == 5 else (len(words(attribute.joint_shape)),))
+    found = iterate(attribute, statistic, attribute.services, 12)
+    weights, trace = brute_force(attribute, users, answers, attribute.services, 12, True)
+    np.testing.assert_allclose(found.distribution, weights, atol=1e-12)
+    np.testing.assert_allclose(found.log_likelihoods, trace, rtol=1e-12)
+
+
+def test_some_of_many_services_equal_a_loop_over_users() -> None:
+    attribute, users, some = many(16), 60, ("s9", "s1", "s14")
+    answers = ask(attribute, users, 2, answering=0.3)
+    statistic = tally(attribute, users, answers)
+    found = iterate(attribute, statistic, some, 12)
+    weights, _ = brute_force(attribute, users, answers, some, 12, True)
+    np.testing.assert_allclose(found.distribution, weights, atol=1e-12)
+
+
+def test_a_row_per_user_has_what_the_user_sent() -> None:
+    attribute, users = many(16), 300
+    answers = ask(attribute, users, 3)
+    expected = np.zeros((users, 16), dtype=np.int64)
+    for answer in answers:
+        mechanism = attribute.versions[answer.version].mechanism
+        cells = mechanism.bucketise(answer.payloads, attribute.joint_resolution(answer.version))
+        expected[answer.rows, answer.version] = 1 + cells
+    digits, counts = marginal(attribute, tally(attribute, users, answers), attribute.services)
+    assert digits.dtype == np.uint8
+    found = np.repeat(digits.astype(np.int64), counts, axis=0)
+    assert sorted(found.tolist()) == sorted(row for row in expected.tolist() if any(row))
+
+
+def parts_of(users: int, answers: list[Answers], cuts: list[int]) -> list[tuple[int, list[Answers]]]:
+    """The users between the cuts, each part with rows of its own."""
+    found = []
+    for start, stop in zip([0, *cuts], [*cuts, users], strict=True):
+        own = []
+        for answer in answers:
+            inside = (answer.rows >= start) & (answer.rows < stop)
+            own.append(Answers(answer.version, answer.rows[inside] - start, answer.payloads[inside]))
+        found.append((stop - start, own))
+    return found
+
+
+def test_rows_merge_in_any_order_and_differences_take_them_away_again() -> None:
+    attribute, users = many(16), 400
+    answers = ask(attribute, users, 4)
+    whole = tally(attribute, users, answers)
+    parts = [tally(attribute, n, own) for n, own in parts_of(users, answers, [70, 70, 250])]
+    nothing = empty(attribute)
+    assert merge([*parts, nothing]) == merge([nothing, *parts[::-1]]) == whole
+    assert merge([parts[3], merge([parts[0], parts[2]])]) == merge([parts[0], parts[2], parts[3]])
+    assert difference(whole, parts[2]) == merge([parts[0], parts[3]])
+    assert difference(whole, whole) == nothing
+    assert merge([whole, whole]).joint_counts.tolist() == (2 * whole.joint_counts).tolist()
+
+
+def test_the_likelihoods_of_a_million_entries_are_rows_in_single_precision() -> None:
+    attribute, users = many(16, buckets=256), 5000
+    statistic = tally(attribute, users, ask(attribute, users, 5, answering=1.0))
+    products = JointLikelihood(Question(attribute, statistic, attribute.services)).products
+    assert type(products).__name__ == "UserRows"
+
+
+def test_more_services_bring_the_estimate_closer_to_the_truth() -> None:
+    """Squared errors of the mean over 30 seeds in pairs: the gain is above two of its standard errors."""
+    gains = []
+    for seed in range(30):
+        attribute, users = many(12, buckets=32), 300
+        statistic = tally(attribute, users, ask(attribute, users, seed, answering=1.0))
+        few, all_of_them = (
+            estimate("ule", attribute, statistic, services).mean
+            for services in (attribute.services[:3], attribute.services)
+        )
+        assert few is not None
+        assert all_of_them is not None
+        gains.append((few - 2 / 7) ** 2 - (all_of_them - 2 / 7) ** 2)
+    assert np.mean(gains) > 2 * np.std(gains, ddof=1) / np.sqrt(len(gains))
