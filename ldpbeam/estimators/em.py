@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from ldpbeam.attributes import Attribute
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers, KeyValues, Numeric
+from ldpbeam.estimators.conjugate import is_nearly_orthogonal, most_likely
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.iteration import Fit, accelerate, maximise
 from ldpbeam.estimators.options import AboveZero, Iterations
@@ -150,16 +151,26 @@ def _estimate(
     if tolerance is None:
         tolerance = default_tolerance(question, smoothing)
     counts = np.concatenate([question.statistic.histograms[index] for index in versions])
-    fit = fit_channel(
-        attribute.stacked_channel(versions),
-        counts,
-        smoothing=smoothing,
-        tolerance=tolerance,
-        max_iterations=max_iterations,
-        accelerated=composite if accelerated is None else accelerated,
-        progress=question.progress,
-        start=start,
-    )
+    channel = attribute.stacked_channel(versions)
+    if accelerated and not smoothing and is_nearly_orthogonal(channel):
+        fit = most_likely(
+            channel,
+            counts.astype(np.float64),
+            tolerance=tolerance,
+            max_iterations=max_iterations,
+            progress=question.progress,
+        )
+    else:
+        fit = fit_channel(
+            channel,
+            counts,
+            smoothing=smoothing,
+            tolerance=tolerance,
+            max_iterations=max_iterations,
+            accelerated=composite if accelerated is None else accelerated,
+            progress=question.progress,
+            start=start,
+        )
     details: dict[str, object] = {
         "tolerance": tolerance,
         "tolerance_per_report": tolerance / question.reports,
@@ -200,7 +211,8 @@ def em(
         max_iterations: stop after this many iterations, with a warning.
         accelerated: whether to continue to the fixed point with larger steps (:func:`accelerate`); by default
             only for composite likelihoods, because a count of a unary encoding has so little information that
-            plain EM would be very slow.
+            plain EM would be very slow. With ``olh`` and ``grr`` it ends when the log-likelihood is within
+            the tolerance of its maximum and no share changes by more than 1e-9 (:func:`most_likely`).
     """
     return _estimate("em", question, False, tolerance, max_iterations, accelerated)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -117,6 +118,13 @@ class HashTable:
                 total += block
         return total
 
+    def of_categories(self, chosen: Integers) -> HashTable:
+        """The table of some categories."""
+        part = copy.copy(self)
+        part.size, part._kept = len(chosen), None
+        part.blocks = [Blocks(blocks.cells[:, chosen], blocks.first) for blocks in self.blocks]
+        return part
+
     def of_seeds(self, seeds: Integers) -> Integers:
         """Each category's hash under some seeds, shape (seeds, categories)."""
         found = np.empty((len(seeds), self.size), dtype=np.int64)
@@ -158,6 +166,11 @@ class HashingChannel(Channel):
         total = self.table.scattered(x)
         product: Floats = self.other**2 * x.sum() + (self.keep**2 - self.other**2) * total
         return product
+
+    def of_categories(self, chosen: Integers) -> HashingChannel:
+        """The channel of some categories: the chosen columns."""
+        table = self.table.of_categories(chosen)
+        return HashingChannel(table, self.keep * table.seeds, self.other * table.seeds)
 
     def dense(self) -> Floats:
         """The matrix: ``keep`` if the category's hash under the seed is the row's hash, else ``other``."""
