@@ -50,15 +50,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the recorded tests as slow, and run the tests of engines and servers first.
+    """Mark the recorded tests as slow, say which stay together, and run those of engines and servers first.
 
-    Those take longest, and no process should be left with them at the end.
+    The tests of a file run in one process of pytest-xdist, and all tests on the cluster of Flink in one, so
+    that one cluster is started. Tests of engines take longest, and no process should be left with them at the
+    end.
     """
     slow = set(SLOW.read_text().splitlines())
     for item in items:
         if _function(item.nodeid) in slow:
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: "integration" not in item.path.parts)
+        item.add_marker(pytest.mark.xdist_group("flink" if _on_flink(item) else item.path.name))
+    items.sort(key=lambda item: (not _on_flink(item), "integration" not in item.path.parts))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -76,8 +79,13 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     terminalreporter.write_line(f"{len(slow)} slow tests are recorded; the others take {fast:.0f} s in all")
 
 
+def _on_flink(item: pytest.Item) -> bool:
+    return "flink" in getattr(item, "fixturenames", ())
+
+
 def _function(test: str) -> str:
-    return test.partition("[")[0]
+    # pytest-xdist writes a test's group behind its name.
+    return test.partition("[")[0].partition("@")[0]
 
 
 class Ran(NamedTuple):

@@ -28,6 +28,8 @@ REQUIRED = os.environ.get("LDPBEAM_REQUIRE_INTEGRATION") == "1"
 #: In the environment of all processes of a cluster, whoever their parents are by now.
 MARK = "LDPBEAM_TEST_CLUSTER"
 PATIENCE = 300.0
+#: The jobs here are short: the second compiler of Java and its parallel collector would cost a third of all.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def start_cluster(folder: Path, **settings: Any) -> Cluster:
@@ -38,7 +40,11 @@ def start_cluster(folder: Path, **settings: Any) -> Cluster:
         if REQUIRED:
             pytest.fail(str(error), pytrace=False)
         pytest.skip(str(error))
-    environment = {"PYTHONPATH": str(Path(__file__).parent), MARK: uuid.uuid4().hex}
+    environment = {
+        "PYTHONPATH": str(Path(__file__).parent),
+        "JAVA_TOOL_OPTIONS": JAVA_OPTIONS,
+        MARK: uuid.uuid4().hex,
+    }
     return Cluster(folder, parts, environment=environment, **settings)
 
 
