@@ -49,6 +49,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-durations", action="store_true", help=f"write {SLOW.name} anew")
 
 
+# Before pytest-xdist, which reads the groups.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the recorded tests as slow, say which stay together, and run those of engines and servers first.
 
