@@ -4,8 +4,9 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-# Two processes, a group of tests each at a time (tests/conftest.py): what starts an engine or a server keeps it.
-PARALLEL := -n 2 --dist loadgroup --no-loadscope-reorder
+# Three processes for two cores, as tests of engines often wait; a file of tests each at a time (tests/conftest.py
+# says more): what starts an engine or a server keeps it for itself.
+PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help install constraints demo demo-stream test test-versions fast durations fuzz test-busy lint format benchmarks bench-solvers prism-wheel flink-up flink-down clean

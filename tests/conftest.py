@@ -26,6 +26,8 @@ from ldpbeam.study import Study
 
 #: The tests that ``make fast`` leaves out, and how long they took when that was recorded (make durations).
 SLOW, SLOW_SECONDS = Path(__file__).parent / "slow.txt", 0.5
+#: In the names of the files whose tests run on Flink.
+FLINK = "flink"
 # The study of issue 3, as it stands.
 COMMUTE = """\
 study: commute
@@ -49,21 +51,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-durations", action="store_true", help=f"write {SLOW.name} anew")
 
 
-# Before pytest-xdist, which reads the groups.
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the recorded tests as slow, say which stay together, and run those of engines and servers first.
+    """Mark the recorded tests as slow, and run those of engines and servers first, of Flink before all.
 
-    The tests of a file run in one process of pytest-xdist, and all tests on the cluster of Flink in one, so
-    that one cluster is started. Tests of engines take longest, and no process should be left with them at the
-    end.
+    Those take longest, and no process should be left with them at the end.
     """
     slow = set(SLOW.read_text().splitlines())
     for item in items:
         if _function(item.nodeid) in slow:
             item.add_marker(pytest.mark.slow)
-        item.add_marker(pytest.mark.xdist_group("flink" if _on_flink(item) else item.path.name))
-    items.sort(key=lambda item: (not _on_flink(item), "integration" not in item.path.parts))
+    items.sort(key=lambda item: (_group(item.nodeid) != FLINK, "integration" not in item.path.parts))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file of tests stays in one process, and so do all files of Flink, which share a cluster."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByGroup(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(nodeid)
+
+    return ByGroup(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -81,13 +90,13 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     terminalreporter.write_line(f"{len(slow)} slow tests are recorded; the others take {fast:.0f} s in all")
 
 
-def _on_flink(item: pytest.Item) -> bool:
-    return "flink" in getattr(item, "fixturenames", ())
-
-
 def _function(test: str) -> str:
-    # pytest-xdist writes a test's group behind its name.
-    return test.partition("[")[0].partition("@")[0]
+    return test.partition("[")[0]
+
+
+def _group(test: str) -> str:
+    file = test.partition("::")[0]
+    return FLINK if FLINK in Path(file).name else file
 
 
 class Ran(NamedTuple):
