@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.channels import DiagonalChannel
@@ -212,7 +212,7 @@ def threshold(question: Question, *, significance: Share = 0.05) -> Estimate:
         significance: about the probability that any category that nobody has is kept.
     """
     bins = cast(FrequencyMechanism, question.attribute.versions[question.versions[0]].mechanism).bins
-    deviations = float(norm.isf(min(significance / bins, 0.5)))
+    deviations = -float(ndtri(min(significance / bins, 0.5)))
     return _above(question, "threshold", deviations, "raise significance, or collect more reports")
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.signal import lfilter
 
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
@@ -165,6 +164,9 @@ class LaplaceChannel(Channel):
 
     def _spread(self, mass: Floats) -> Floats:
         """The product of the symmetric kernel between fine cells and a vector of shape (fine,)."""
+        # Imported here because it takes half a second, and few programs need it.
+        from scipy.signal import lfilter
+
         right = lfilter([0.0, self.far], [1.0, -self.decay], mass)
         left = lfilter([0.0, self.far], [1.0, -self.decay], mass[::-1])[::-1]
         spread: Floats = self.same * mass + right + left
