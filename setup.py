@@ -60,12 +60,15 @@ setup(
         # Beam needs it as well.
         "cryptography>=42",
         "fastavro>=1.9",
+        # Processes that solve estimates; unlike the standard library's, they do not import the main program.
+        "loky>=3.5",
         "numpy>=2.0",
         "pyarrow>=24",
         "pydantic>=2.7",
         "PyYAML>=6",
         "rich>=13",
         "scipy>=1.13",
+        "threadpoolctl>=3.1",
     ],
     extras_require={
         "gcp": ["apache-beam[gcp]>=2.76"],

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.commands.estimate_options import check, job_of, truth_of
-from ldpbeam.pipelines.commands.options import add_people_options, study_of
+from ldpbeam.pipelines.commands.options import add_people_options, add_processes_option, study_of
 from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import compare, stages, tables
 from ldpbeam.pipelines.estimates.ledger import write_ledger
@@ -64,6 +64,7 @@ def estimate_command(parser: Parser, arguments: list[str]) -> int:
     parser.add_argument("--user-id-key-file", help="replace user keys by their HMAC with this key")
     parser.add_argument("--partitions", type=int, help="partitions of users; results do not change")
     parser.add_argument("--estimate-on", choices=("driver", "worker"), default="driver")
+    add_processes_option(parser)
     parser.add_argument("--truth", help="CSV file of people: print errors against it")
     add_people_options(parser)
     add_engine_options(parser)
@@ -116,7 +117,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
     )
     with claim as place:
         stages.run_pipeline(pipeline, console, engine.here)
-        found, estimates = _estimated(job, options.on_bad_file, console)
+        found, estimates = _estimated(job, options, console)
         ledger = write_ledger(job)
         place.check()
         if shared:
@@ -143,21 +144,21 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
 
 
 def _estimated(
-    job: BatchJob, on_bad_file: str, console: Console
+    job: BatchJob, options: argparse.Namespace, console: Console
 ) -> tuple[dict[str, Any], list[SolvedEstimate]]:
     """The accounting and the estimates of a run whose pipeline has finished.
 
     Raises:
-        UserError: if input files were damaged and ``on_bad_file`` is ``stop``.
+        UserError: if input files were damaged and ``--on-bad-file`` is ``stop``, or a process was killed.
     """
     sweep([job.path(STATISTICS), job.path(DEAD_LETTERS)])
     sweep([job.path("")], ACCOUNTING)
     found = stages.read_accounting(job)
-    if found["damaged_files"] and on_bad_file == "stop":
+    if found["damaged_files"] and options.on_bad_file == "stop":
         stop_for_damage(job, found["damaged_files"])
     if found["damaged_files"]:
         mark_incomplete(job)
-    estimates = stages.estimate_all(job, console, job.estimate_on)
+    estimates = stages.estimate_all(job, console, job.estimate_on, options.processes)
     if found["damaged_files"]:
         # Workers computed their estimates before the damage was known.
         estimates = [replace(solved, complete=False) for solved in estimates]

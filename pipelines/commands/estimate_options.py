@@ -5,7 +5,13 @@ from __future__ import annotations
 import argparse
 
 from ldpbeam.pipelines.clients.people import People, read_people
-from ldpbeam.pipelines.commands.options import check_partitions, check_service, people_columns, time_of
+from ldpbeam.pipelines.commands.options import (
+    check_partitions,
+    check_processes,
+    check_service,
+    people_columns,
+    time_of,
+)
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates import stages
 from ldpbeam.pipelines.graphs.batch import BatchJob
@@ -24,6 +30,11 @@ def check(options: argparse.Namespace, study: Study, beam_arguments: list[str]) 
         UserError: for the first option that does not.
     """
     check_partitions(options.partitions)
+    check_processes(options.processes)
+    if options.processes is not None and options.estimate_on == "worker":
+        raise UserError(
+            "--processes: it is for --estimate-on driver; workers compute as the engine runs them"
+        )
     if not 0 <= options.max_bad_fraction <= 1:
         raise UserError(f"--max-bad-fraction {options.max_bad_fraction}: from 0 to 1")
     try:

@@ -50,6 +50,27 @@ def check_partitions(partitions: int | None) -> None:
         raise UserError(f"--partitions {partitions}: from 1 to 65536")
 
 
+def add_processes_option(parser: Parser) -> None:
+    """Add the option that says how many processes compute estimates."""
+    parser.add_argument(
+        "--processes",
+        type=int,
+        metavar="N",
+        help="processes that compute estimates; results do not change (default: one per core; a small run "
+        "needs none)",
+    )
+
+
+def check_processes(processes: int | None) -> None:
+    """Check ``--processes``; None is the number of cores.
+
+    Raises:
+        UserError: if it is out of range.
+    """
+    if processes is not None and not 1 <= processes <= 1024:
+        raise UserError(f"--processes {processes}: from 1 to 1024")
+
+
 def check_service(service: str | None, study: Study) -> None:
     """Check that the study has the service of ``--service``, if one is given.
 

@@ -7,7 +7,12 @@ import sys
 from rich.console import Console
 
 from ldpbeam.pipelines.commands.arguments import Parser
-from ldpbeam.pipelines.commands.options import duration_of, study_of
+from ldpbeam.pipelines.commands.options import (
+    add_processes_option,
+    check_processes,
+    duration_of,
+    study_of,
+)
 from ldpbeam.pipelines.errors import DONE
 from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.rollup import read_all, rolled_up, write_all
@@ -28,7 +33,9 @@ def rollup_command(parser: Parser, arguments: list[str]) -> int:
     parser.add_argument("--window", help="as in 1d; without, all windows become one")
     parser.add_argument("--total", action="store_true", help="merge groups too")
     parser.add_argument("--overwrite", action="store_true", help="replace another run's outputs")
+    add_processes_option(parser)
     options = parser.parse(arguments)
+    check_processes(options.processes)
     study = study_of(options.study)
     window = None if options.window is None else duration_of("--window", options.window)
     run = run_name(study, options.statistics, "rollup", window, int(options.total))
@@ -47,7 +54,7 @@ def rollup_command(parser: Parser, arguments: list[str]) -> int:
     check_output(output, options.overwrite)
     with claimed(output, options.statistics, options.overwrite):
         write_all(output, found.snapshots)
-        estimates = estimate_all(output, console)
+        estimates = estimate_all(output, console, processes=options.processes)
         write_estimates(output, estimates)
     tables.print_estimates(console, study, estimates, None)
     repeated = f"; {found.repeated:,} more were there already, or of earlier panes" if found.repeated else ""

@@ -1,24 +1,21 @@
-"""From a snapshot to its estimates, on the driver or in a worker."""
+"""From a snapshot to its estimates, in a worker."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ldpbeam.domains import Floats
-from ldpbeam.estimators import Estimate, Progress, estimate, starts_warm
+from ldpbeam.estimators import Estimate, starts_warm
+from ldpbeam.pipelines.estimates.child import compute
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study, WantedEstimate
-
-#: Makes a progress callback for one estimate, from its name.
-Watch = Callable[[str], Progress]
 
 
 def answers(
     study: Study,
     snapshot: Snapshot,
-    watch: Watch | None = None,
     starts: Mapping[str, Estimate] | None = None,
 ) -> dict[str, Estimate]:
     """Every estimate that a study asks for of one snapshot, by name, in the study's order.
@@ -26,21 +23,13 @@ def answers(
     Args:
         study: the study.
         snapshot: the snapshot that the estimates are computed from.
-        watch: makes a progress callback for an estimate.
         starts: earlier estimates by name. Estimators with a single fixed point start from them.
     """
     attribute = study.attribute(snapshot.attribute)
     found = {}
     for name, wanted in study.described(snapshot.attribute).estimates.items():
-        found[name] = estimate(
-            wanted.estimator,
-            attribute,
-            snapshot.statistic,
-            wanted.services,
-            wanted.options,
-            watch(f"{snapshot.attribute}.{name}") if watch else None,
-            _start(wanted, (starts or {}).get(name)),
-        )
+        start = _start(wanted, (starts or {}).get(name))
+        found[name] = compute(attribute, snapshot.statistic, wanted, start=start)
     return found
 
 
@@ -51,14 +40,9 @@ def _start(wanted: WantedEstimate, before: Estimate | None) -> Floats | None:
     return before.distribution
 
 
-def solve(
-    study: Study,
-    snapshot: Snapshot,
-    watch: Watch | None = None,
-    starts: Mapping[str, Estimate] | None = None,
-) -> list[SolvedEstimate]:
+def solve(study: Study, snapshot: Snapshot) -> list[SolvedEstimate]:
     """The estimates of :func:`answers`, each with its attribute, window and group."""
-    found = answers(study, snapshot, watch, starts)
+    found = answers(study, snapshot)
     return [SolvedEstimate.of(snapshot, name, answer) for name, answer in found.items()]
 
 

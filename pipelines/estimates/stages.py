@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import json
 import sys
@@ -17,10 +18,19 @@ from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
 from ldpbeam.pipelines.errors import UserError, end_of, machine_problem
-from ldpbeam.pipelines.estimates.solve import Watch, solve, sort_key
+from ldpbeam.pipelines.estimates.processes import compute_all
+from ldpbeam.pipelines.estimates.progress import solving_progress
+from ldpbeam.pipelines.estimates.solve import sort_key
 from ldpbeam.pipelines.graphs.batch import BatchJob, build
 from ldpbeam.pipelines.graphs.engines import Engine
-from ldpbeam.pipelines.runs.output import ACCOUNTING, ESTIMATES, WORKER_ESTIMATES, Output, snapshots_of
+from ldpbeam.pipelines.runs.output import (
+    ACCOUNTING,
+    ESTIMATES,
+    WORKER_ESTIMATES,
+    Output,
+    snapshot_counts,
+    snapshots_of,
+)
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.schemas.files.local_files import refuse_special
@@ -154,15 +164,21 @@ def read_accounting(job: Output) -> dict[str, Any]:
     return found
 
 
-def estimate_all(job: Output, console: Console, on: str = "driver") -> list[SolvedEstimate]:
+def estimate_all(
+    job: Output, console: Console, on: str = "driver", processes: int | None = None
+) -> list[SolvedEstimate]:
     """Every estimate of the run, in the order of :func:`sort_key`.
 
     Args:
         job: the run; its snapshots are written.
         console: where progress is shown.
-        on: ``driver`` to solve the snapshots here, ``worker`` to read what the pipeline's workers solved.
+        on: ``driver`` to compute them here, ``worker`` to read what the pipeline's workers computed.
+        processes: how many processes compute them here; None for as many as there are cores.
+
+    Raises:
+        UserError: if a process was killed.
     """
-    found = _from_workers(job) if on == "worker" else _on_driver(job, console)
+    found = _from_workers(job) if on == "worker" else _on_driver(job, console, processes)
     return sorted(found, key=lambda solved: sort_key(job.study, solved))
 
 
@@ -184,29 +200,16 @@ def _from_workers(job: Output) -> list[SolvedEstimate]:
     return found
 
 
-def _on_driver(job: Output, console: Console) -> list[SolvedEstimate]:
-    found: list[SolvedEstimate] = []
-    with _solving_progress(console) as watch:
-        for snapshot in snapshots_of(job):
-            found += solve(job.study, snapshot, watch)
-    return found
+def _on_driver(job: Output, console: Console, processes: int | None) -> list[SolvedEstimate]:
+    @functools.cache
+    def total() -> int:
+        return sum(
+            snapshots * len(job.study.described(attribute).estimates)
+            for attribute, snapshots in snapshot_counts(job)
+        )
 
-
-@contextmanager
-def _solving_progress(console: Console) -> Iterator[Watch | None]:
-    if not console.is_terminal:
-        yield None
-        return
-    with console.status("estimating") as status:
-
-        def watch(name: str) -> Any:
-            def progress(iteration: int, likelihood: float) -> None:
-                if iteration % 50 == 0:
-                    status.update(f"{name}: iteration {iteration}, log-likelihood {likelihood:,.1f}")
-
-            return progress
-
-        yield watch
+    with solving_progress(console, total) as progress:
+        return compute_all(job.study, snapshots_of(job), total, progress, processes)
 
 
 def disclosure_of(options: argparse.Namespace) -> Disclosure:

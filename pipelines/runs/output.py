@@ -14,8 +14,10 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs.locks import GoneError, Held, is_lock, locked
-from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
+from ldpbeam.schemas.files.avro_headers import read_header
+from ldpbeam.schemas.outputs.snapshots import SNAPSHOTS, Snapshot, read_snapshots
 from ldpbeam.study import Study
+from ldpbeam.transforms.outputs.names import snapshot_name, window_in
 from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.storage import half_written, literal, open_raw, read_json, write_bytes
 
@@ -246,6 +248,19 @@ def snapshots_of(job: Output) -> Iterator[Snapshot]:
     """
     for name in names_in(job.path(STATISTICS), "*.avro"):
         yield from snapshots_in(job.path(STATISTICS, name))
+
+
+def snapshot_counts(job: Output) -> Iterator[tuple[str, int]]:
+    """(attribute, number of snapshots) of each file of :func:`snapshots_of`, from its name and header.
+
+    A file that is damaged is left out; :func:`snapshots_of` says what is wrong with it.
+    """
+    for name in names_in(job.path(STATISTICS), "*.avro"):
+        with contextlib.suppress(BeamIOError, OSError, ValueError):
+            window = window_in(name)
+            attributes = [a for a in job.study.estimated if snapshot_name(job.study.name, a, window) == name]
+            with open_raw(job.path(STATISTICS, name)) as stream:
+                yield attributes[0], int(read_header(stream).metadata[SNAPSHOTS])
 
 
 def snapshots_in(path: str) -> Iterator[Snapshot]:

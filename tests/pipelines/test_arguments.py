@@ -137,6 +137,8 @@ def given(part: object) -> str | None:
 
 ESTIMATE: list[tuple[tuple[object, ...], str]] = [
     (("--partitions", 0), "--partitions 0: from 1 to 65536"),
+    (("--processes", 0), "--processes 0: from 1 to 1024"),
+    (("--processes", 2, "--estimate-on", "worker"), "--processes: it is for --estimate-on driver"),
     (("--partitions", "many"), "argument --partitions: invalid int value: 'many'"),
     (("--max-bad-fraction", 2), "--max-bad-fraction 2.0: from 0 to 1"),
     (("--max-bad-fraction", "nan"), "--max-bad-fraction nan: from 0 to 1"),

@@ -1,0 +1,337 @@
+"""Estimates computed in processes: the bits, the order and the errors of one process."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.odd_estimators import install
+from threadpoolctl import threadpool_limits
+
+from ldpbeam import tally
+from ldpbeam.pipelines.errors import UserError, machine_problem
+from ldpbeam.pipelines.estimates import processes
+from ldpbeam.pipelines.estimates.child import compute
+from ldpbeam.pipelines.estimates.processes import compute_all, in_processes, wanted_of
+from ldpbeam.pipelines.estimates.progress import SolvingProgress, progress_line
+from ldpbeam.pipelines.runs.output import Output, snapshot_counts
+from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.statistics import Answers
+from ldpbeam.study import Study, WantedEstimate
+
+STUDY = parse_study("""\
+study: many
+attributes:
+  x:
+    domain: {numeric: [0, 10]}
+    buckets: 64
+    services: {a: {mechanism: piecewise, epsilon: 2.0}, b: {mechanism: square_wave, epsilon: 1.0}}
+    estimates: {both: {estimator: ule}, alone: {estimator: ems, services: [a]}, mean: {estimator: ivw}}
+windows: {size: 10s}
+""")
+
+
+def snapshot(people: int, study: Study = STUDY) -> Snapshot:
+    """The statistic of so many people at every service."""
+    attribute, rng = study.attribute("x"), np.random.default_rng(people)
+    values = rng.triangular(0, 3, 10, people)
+    answers = [
+        Answers(place, np.arange(people), version.mechanism.perturb(values, rng))
+        for place, version in enumerate(attribute.versions)
+    ]
+    return Snapshot("x", (0, 10_000), None, 0, tally(attribute, people, answers))
+
+
+SNAPSHOTS = [snapshot(400 + people) for people in range(5)]
+
+
+def asking(*estimators: str) -> Study:
+    """The study with an estimate by each of these estimators, which this process need not know."""
+    estimates = {name: WantedEstimate(name, ("a", "b")) for name in estimators}
+    return replace(STUDY, attributes={"x": replace(STUDY.attributes["x"], estimates=estimates)})
+
+
+def computed(study: Study, number: int) -> list[SolvedEstimate]:
+    return in_processes(study, wanted_of(study, SNAPSHOTS), number, SolvingProgress())
+
+
+def fields(estimates: list[SolvedEstimate]) -> list[dict[str, Any]]:
+    return [estimate_fields(STUDY, solved) for solved in estimates]
+
+
+@pytest.mark.slow
+def test_the_outputs_of_a_run_have_the_same_bytes_with_any_number_of_processes(
+    tmp_path: Path, simulate: Any, write_reports: Any, run_estimate: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        "study: hours\nattributes:\n  x:\n    domain: {numeric: [0, 10]}\n    buckets: 32\n"
+        "    services: {a: {mechanism: piecewise, epsilon: 2.0}, b: {mechanism: square_wave, epsilon: 1.0}}\n"
+        "    estimates:\n      both: {estimator: ule}\n      alone: {estimator: ems, services: [a]}\n"
+        "      mean: {estimator: ivw}\n"
+        "windows: {size: 1h}\ngroups: {field: region, at_most: 3}\n"
+    )
+    values, groups = np.random.default_rng(1).triangular(0, 3, 10, 2000), [*"abcd"] * 500
+    sent = simulate(
+        parse_study(text), "x", values, start=1_795_132_800_000, spread=3 * 3_600_000, groups=groups
+    )
+    inputs = write_reports(tmp_path / "reports", sent)
+    monkeypatch.setattr(processes, "START_SECONDS", 0.0)
+    written = []
+    for number in (1, 2, 3):
+        ran = run_estimate(tmp_path / str(number), text, inputs, "--processes", number)
+        assert ran.code == 0, ran.err
+        assert len(ran.estimates) == 3 * 4 * 3
+        written.append([(ran.path / f"estimates.{kind}").read_bytes() for kind in ("jsonl", "avro")])
+        assert (
+            sum(snapshots for _, snapshots in snapshot_counts(Output(parse_study(text), str(ran.path), "")))
+            == 12
+        )
+    assert written[1:] == 2 * written[:1]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder of packages with odd estimators, on the path."""
+    site = tmp_path_factory.mktemp("site")
+    install(site)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(site)
+        patch.setenv("ODD_FOLDER", str(tmp_path_factory.mktemp("told")))
+        yield site
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "together"), [(1, 1), (2, 4), (3, 2)])
+def test_the_estimates_and_their_order_are_those_of_one_process(number: int, together: int) -> None:
+    here = compute_all(STUDY, SNAPSHOTS, lambda: 15, SolvingProgress(), 1)
+    there = in_processes(STUDY, wanted_of(STUDY, SNAPSHOTS), number, SolvingProgress(), together)
+    assert fields(there) == fields(here)
+    for one, other in zip(here, there, strict=True):
+        assert one.answer.log_likelihoods.tobytes() == other.answer.log_likelihoods.tobytes()
+
+
+@pytest.fixture(scope="module")
+def odd(site: Path) -> tuple[list[SolvedEstimate], list[warnings.WarningMessage]]:
+    """What odd estimators answered in two processes, and the warnings that came with it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        found = computed(asking("tells", "warns"), 2)
+    return found, list(caught)
+
+
+def test_the_first_comes_first_though_others_are_done_before(odd: tuple[list[SolvedEstimate], Any]) -> None:
+    asked = [(name, 2.0 * (400 + people)) for people in range(5) for name in ("tells", "warns")]
+    assert [(solved.name, solved.answer.mean) for solved in odd[0]] == asked
+
+
+def test_estimators_of_other_packages_work_in_processes(odd: tuple[list[SolvedEstimate], Any]) -> None:
+    places = {solved.answer.details["process"] for solved in odd[0] if solved.name == "tells"}
+    assert len(places) == 2
+    assert os.getpid() not in places
+
+
+def test_processes_compute_with_one_blas_thread(odd: tuple[list[SolvedEstimate], Any]) -> None:
+    assert {solved.answer.details["threads"] for solved in odd[0] if solved.name == "tells"} == {1}
+
+
+def test_a_warning_arrives_once_and_one_about_a_package_does_not_arrive_again(
+    odd: tuple[Any, list[warnings.WarningMessage]],
+) -> None:
+    (warning,) = odd[1]
+    assert str(warning.message) == "this is odd"
+    assert warning.category is UserWarning
+    assert warning.filename.endswith("odd_code.py")
+
+
+@pytest.mark.slow
+def test_a_killed_process_is_one_sentence(site: Path) -> None:
+    with pytest.raises(UserError, match=r"computed estimates was killed \(.*SIGKILL") as error:
+        computed(asking("tells", "dies"), 2)
+    assert "--processes" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.slow
+def test_an_error_of_an_estimator_keeps_its_type_and_its_traceback(site: Path) -> None:
+    with pytest.raises(ZeroDivisionError) as error:
+        computed(asking("tells", "divides"), 2)
+    assert "odd_code.py" in str(error.value.__cause__)
+    assert "in divides" in str(error.value.__cause__)
+
+
+@pytest.mark.slow
+def test_too_little_memory_in_a_process_is_said_as_in_this_one(site: Path) -> None:
+    with pytest.raises(MemoryError) as error:
+        computed(asking("has_no_memory"), 1)
+    assert machine_problem(error.value) == machine_problem(MemoryError("for this"))
+
+
+ALONE = """
+import sys
+import test_processes as here
+interrupted = False
+try:
+    here.computed(here.asking("sleeps"), 2)
+except KeyboardInterrupt:
+    interrupted = True
+sys.exit(130 if interrupted else 0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 130), (signal.SIGKILL, -9)])
+def test_processes_end_when_their_parent_is_killed(
+    number: signal.Signals, code: int, site: Path, tmp_path: Path
+) -> None:
+    path = os.pathsep.join(map(str, (site, Path(__file__).parent, Path(__file__).parents[1])))
+    environment = {**os.environ, "PYTHONPATH": path, "ODD_FOLDER": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", ALONE], env=environment, stderr=subprocess.PIPE, text=True
+    ) as parent:
+        children = wait_until(lambda: asleep(tmp_path) if len(asleep(tmp_path)) == 2 else None)
+        parent.send_signal(number)
+        assert parent.stderr is not None
+        # The stream ends when no process holds it any more.
+        said = parent.stderr.read()
+    assert parent.returncode == code
+    assert "Traceback" not in said
+    wait_until(lambda: not any(map(is_alive, children)))
+
+
+def asleep(folder: Path) -> list[int]:
+    return [int(path.name.partition("-")[2]) for path in folder.glob("asleep-*")]
+
+
+def is_alive(process: int) -> bool:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, 0)
+        return True
+    return False
+
+
+def wait_until(truth: Callable[[], Any]) -> Any:
+    end = time.monotonic() + 300
+    while not (found := truth()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return found
+
+
+class Clock:
+    """A clock by which every estimate takes so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.now = seconds, 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("seconds", "snapshots", "number", "here", "together"),
+    [
+        (0.125, 2, 2, 6, None),  # all done before starting is worth it
+        (0.125, 100, 2, 8, 1),  # a second has passed, and more will
+        (0.125, 5, 2, 15, None),  # less is left than starting takes
+        (5.0, 2, 2, 1, 1),  # the first takes long
+        (5.0, 100, 1, 300, None),  # one process is this one
+        (1 / 128, 100, 2, 128, 12),  # short ones are sent together
+    ],
+)
+def test_processes_start_when_the_rest_is_worth_it(
+    seconds: float,
+    snapshots: int,
+    number: int,
+    here: int,
+    together: int | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock(seconds)
+    there: list[Any] = []
+
+    def compute(*_: Any) -> Any:
+        clock.now += clock.seconds
+
+    def elsewhere(_: Study, wanted: Iterator[Any], __: int, ___: Any, sent_together: int) -> list[Any]:
+        assert sent_together == together
+        there.extend(wanted)
+        return there
+
+    monkeypatch.setattr(processes, "time", clock)
+    monkeypatch.setattr(processes.child, "compute", compute)
+    monkeypatch.setattr(processes, "in_processes", elsewhere)
+    total = 3 * snapshots
+    found = compute_all(
+        STUDY, itertools.repeat(SNAPSHOTS[0], snapshots), lambda: total, SolvingProgress(), number
+    )
+    assert len(found) == total
+    assert len(found) - len(there) == here
+
+
+def test_an_estimate_has_the_same_bits_with_any_number_of_blas_threads() -> None:
+    study = parse_study("""\
+study: wide
+attributes:
+  x:
+    domain: {numeric: [0, 10]}
+    buckets: 256
+    services:
+      a: {mechanism: piecewise, epsilon: 2.0}
+      b: {mechanism: square_wave, epsilon: 1.0}
+      c: {mechanism: stochastic_rounding, epsilon: 1.0}
+    estimates: {both: {estimator: ule}}
+""")
+    attribute, statistic = study.attribute("x"), snapshot(3000, study).statistic
+    wanted = study.attributes["x"].estimates["both"]
+    bits = set()
+    for number in (1, 2, 3):
+        with threadpool_limits(number, "blas"):
+            distribution = compute(attribute, statistic, wanted).distribution
+            assert distribution is not None
+            bits.add(distribution.tobytes())
+    assert len(bits) == 1
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "rate", "line"),
+    [
+        (1200, 7200, 150.0, "solved 1,200 of 7,200 estimates, about 40 s left"),
+        (1, 5, 0.0, "solved 1 of 5 estimates"),
+        (5, 5, 2.0, "solved 5 of 5 estimates"),
+        (1, 2, 100.0, "solved 1 of 2 estimates, about 1 s left"),
+        (10, 100, 2.1, "solved 10 of 100 estimates, about 45 s left"),
+        (10, 100, 0.5, "solved 10 of 100 estimates, about 3 min left"),
+        (10, 100, 0.01, "solved 10 of 100 estimates, about 2.5 h left"),
+    ],
+)
+def test_progress_in_words(done: int, total: int, rate: float, line: str) -> None:
+    assert progress_line(done, total, rate) == line
+
+
+def test_progress_counts_every_estimate_and_names_long_ones() -> None:
+    lines: list[str] = []
+
+    class Status:
+        update = staticmethod(lines.append)
+
+    progress = SolvingProgress(Status(), lambda: 15)  # type: ignore[arg-type]
+    compute_all(STUDY, SNAPSHOTS, lambda: 15, progress, 1)
+    counted = [
+        line.partition(" estimates")[0] for line in lines if line.startswith("solved") and ";" not in line
+    ]
+    assert counted == [f"solved {number} of 15" for number in range(1, 16)]
+    assert any("; x.both: iteration 50, log-likelihood -" in line for line in lines)
