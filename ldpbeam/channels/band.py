@@ -31,6 +31,7 @@ class BandChannel(Channel):
         outside: float,
     ) -> None:
         super().__init__(report_buckets, value_buckets)
+        self._band = (low, high, slope, offset, half_width, inside, outside)
         self.report_edges = np.linspace(low, high, report_buckets + 1)
         self.centre_edges = offset + slope * np.linspace(0.0, 1.0, value_buckets + 1)
         self.half_width = half_width
@@ -59,6 +60,21 @@ class BandChannel(Channel):
         band *= _width(self.report_edges) / _width(self.centre_edges)
         band += self.floor * weights.sum()
         return band
+
+    def coarser(self, value_buckets: int, report_buckets: int) -> BandChannel:
+        """The same band with other numbers of buckets."""
+        low, high, slope, offset, half_width, inside, outside = self._band
+        return BandChannel(
+            value_buckets,
+            report_buckets,
+            low=low,
+            high=high,
+            slope=slope,
+            offset=offset,
+            half_width=half_width,
+            inside=inside,
+            outside=outside,
+        )
 
     def dense(self) -> Floats:
         """The matrix, each entry computed from the band's area in the rectangle of (report, centre)."""

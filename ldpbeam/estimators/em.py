@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,7 +13,9 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers, KeyValues, Numeric
 from ldpbeam.estimators.conjugate import is_nearly_orthogonal, most_likely
+from ldpbeam.estimators.curvature import curvature_of
 from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.estimators.fixed_point import LARGEST_CHANGE, fixed_point
 from ldpbeam.estimators.iteration import Fit, accelerate, maximise
 from ldpbeam.estimators.options import AboveZero, Iterations
 from ldpbeam.estimators.question import Progress, Question
@@ -28,8 +29,8 @@ DENSE_ENTRIES = 2**17
 #: If all weights differ from the uniform ones by less than this, relatively, EM has hardly left its start.
 NEARLY = 0.05
 
-#: With a tolerance of at most this, accelerated EMS ends within 1e-6 of its fixed point, in shares and mean.
-FIXED_POINT_TOLERANCE = 1e-15
+#: Fewer buckets than this are not smoothed.
+LEAST_SMOOTHED = 3
 
 #: The least weight of a warm start, relative to the uniform weight: a weight near zero increases slowly, and
 #: a weight of zero never does.
@@ -88,14 +89,34 @@ def fit_channel(
     seen = np.flatnonzero(observed)
     buckets = channel.shape[1]
     iterate = accelerate if accelerated else maximise
-    if accelerated and start is not None:
-        iterate = functools.partial(accelerate, tested=not smoothing)
     return iterate(
         *products(channel, seen),
         observed[seen],
         np.full(buckets, 1.0 / buckets) if start is None else above_zero(start),
         smoothing=smoothing,
         tolerance=tolerance,
+        max_iterations=max_iterations,
+        progress=progress,
+    )
+
+
+def fit_fixed_point(
+    channel: Channel,
+    counts: ArrayLike,
+    *,
+    max_iterations: int,
+    progress: Progress | None = None,
+    start: Floats | None = None,
+) -> Fit:
+    """The fixed point of EMS of report counts; the arguments are those of :func:`fit_channel`."""
+    observed = np.asarray(counts, dtype=np.float64)
+    seen = np.flatnonzero(observed)
+    buckets = channel.shape[1]
+    return fixed_point(
+        *products(channel, seen),
+        observed[seen],
+        np.full(buckets, 1.0 / buckets) if start is None else above_zero(start),
+        curvature=curvature_of(channel, seen),
         max_iterations=max_iterations,
         progress=progress,
     )
@@ -137,6 +158,16 @@ def convergence_warnings(fit: Fit, tolerance: float) -> tuple[str, ...]:
     )
 
 
+def fixed_point_warnings(fit: Fit) -> tuple[str, ...]:
+    """A warning for an iteration that did not reach the fixed point."""
+    if fit.converged:
+        return ()
+    return (
+        f"not converged after {len(fit.log_likelihoods)} iterations: a further update changes a share by "
+        f"more than {LARGEST_CHANGE:.0e}; raise max_iterations",
+    )
+
+
 def _estimate(
     name: str,
     question: Question,
@@ -148,33 +179,39 @@ def _estimate(
 ) -> Estimate:
     attribute, versions = question.attribute, question.versions
     composite = any(attribute.versions[index].mechanism.composite for index in versions)
-    if tolerance is None:
-        tolerance = default_tolerance(question, smoothing)
     counts = np.concatenate([question.statistic.histograms[index] for index in versions])
     channel = attribute.stacked_channel(versions)
-    if accelerated and not smoothing and is_nearly_orthogonal(channel):
-        fit = most_likely(
-            channel,
-            counts.astype(np.float64),
-            tolerance=tolerance,
-            max_iterations=max_iterations,
-            progress=question.progress,
+    details: dict[str, object] = {}
+    if accelerated and smoothing and attribute.value_buckets >= LEAST_SMOOTHED:
+        fit = fit_fixed_point(
+            channel, counts, max_iterations=max_iterations, progress=question.progress, start=start
         )
+        warnings = fixed_point_warnings(fit)
+        details["largest_change"] = LARGEST_CHANGE
     else:
-        fit = fit_channel(
-            channel,
-            counts,
-            smoothing=smoothing,
-            tolerance=tolerance,
-            max_iterations=max_iterations,
-            accelerated=composite if accelerated is None else accelerated,
-            progress=question.progress,
-            start=start,
-        )
-    details: dict[str, object] = {
-        "tolerance": tolerance,
-        "tolerance_per_report": tolerance / question.reports,
-    }
+        if tolerance is None:
+            tolerance = default_tolerance(question, smoothing)
+        if accelerated and not smoothing and is_nearly_orthogonal(channel):
+            fit = most_likely(
+                channel,
+                counts.astype(np.float64),
+                tolerance=tolerance,
+                max_iterations=max_iterations,
+                progress=question.progress,
+            )
+        else:
+            fit = fit_channel(
+                channel,
+                counts,
+                smoothing=smoothing,
+                tolerance=tolerance,
+                max_iterations=max_iterations,
+                accelerated=composite if accelerated is None else accelerated,
+                progress=question.progress,
+                start=start,
+            )
+        warnings = convergence_warnings(fit, tolerance)
+        details = {"tolerance": tolerance, "tolerance_per_report": tolerance / question.reports}
     if len({attribute.versions[index].service for index in versions}) > 1:
         details["likelihood"] = "composite: reports of one user to several services as independent"
     if composite:
@@ -187,7 +224,7 @@ def _estimate(
         converged=fit.converged,
         n_iterations=len(fit.log_likelihoods),
         log_likelihoods=fit.log_likelihoods,
-        warnings=convergence_warnings(fit, tolerance),
+        warnings=warnings,
         details=details,
     )
 
@@ -230,10 +267,12 @@ def ems(
     Args:
         question: what to estimate.
         tolerance: stop when the gain of the summed log-likelihood is below this; by default 1e-3, as
-            published. If accelerated, stop when the length of an update is, as a chi-square distance of all
-            counts, because the likelihood may decrease.
+            published. The fixed point does not depend on it.
         max_iterations: stop after this many iterations, with a warning.
-        accelerated: as for :func:`em`.
+        accelerated: whether to find the fixed point (:func:`fixed_point`): the shares of which a further
+            update changes none by more than 1e-8. By default only composite likelihoods are iterated further,
+            as for :func:`em`: until an update is shorter than the tolerance, as a chi-square distance of all
+            counts.
         start: the shares of a previous estimate, shape (value buckets,), to start from instead of the uniform
             distribution. The answer is the same only if :func:`ems_is_fixed_point`.
     """
@@ -242,8 +281,7 @@ def ems(
 
 def ems_is_fixed_point(options: Mapping[str, Any]) -> bool:
     """Whether EMS with these options ends at its fixed point, which does not depend on the start."""
-    tolerance = options.get("tolerance")
-    return bool(options.get("accelerated")) and tolerance is not None and tolerance <= FIXED_POINT_TOLERANCE
+    return bool(options.get("accelerated"))
 
 
 def check_em(attribute: Attribute, services: Sequence[str]) -> None:

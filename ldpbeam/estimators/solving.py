@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats
-from ldpbeam.estimators.em import FIXED_POINT_TOLERANCE
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Progress, Question
 from ldpbeam.estimators.registry import estimator_named
@@ -39,8 +38,8 @@ def starts_warm(name: str, options: Mapping[str, Any] | None = None) -> bool:
     """Whether :func:`estimate` takes a ``start`` for an estimator with these options.
 
     It does if the answer is a fixed point that is the same from every start, to 1e-6 of each share and of the
-    mean, in units of the domain's width. That is ``ems`` with ``accelerated: true`` and a ``tolerance`` of
-    1e-15 or less. If early stopping is part of the estimator, another start would give another answer.
+    mean, in units of the domain's width. That is ``ems`` with ``accelerated: true``. If early
+    stopping is part of the estimator, another start would give another answer.
 
     Raises:
         ValueError: for an unknown estimator.
@@ -58,7 +57,7 @@ def _checked_start(name: str, attribute: Attribute, options: Mapping[str, Any], 
     if not starts_warm(name, options):
         raise ValueError(
             f"estimator {name!r} with options {dict(options)} has no fixed point that is the same from every "
-            f"start: give no start, or use ems with accelerated: true and tolerance: {FIXED_POINT_TOLERANCE}"
+            f"start: give no start, or use ems with accelerated: true"
         )
     shares = np.asarray(start, dtype=np.float64)
     if shares.shape != (attribute.value_buckets,):

@@ -25,13 +25,13 @@ from ldpbeam import (
 from ldpbeam.domains import bucket_midpoints
 from ldpbeam.estimators import check, starts_warm
 from ldpbeam.estimators.em import above_zero, fit_channel
-from ldpbeam.estimators.iteration import accelerate, maximise
+from ldpbeam.estimators.iteration import accelerate, maximise, smooth
 from ldpbeam.mechanisms import RandomisedResponse, build_mechanism
 from ldpbeam.statistics import Answers, empty
 
 Floats = NDArray[np.float64]
 MINUTES = Numeric(0.0, 180.0)
-FIXED = {"accelerated": True, "tolerance": 1e-15}
+FIXED = {"accelerated": True}
 SEEDS = (11, 12)
 CASES = {
     "square wave": ("square_wave", 1.0, 64),
@@ -173,17 +173,15 @@ def test_the_first_weights_are_those_of_the_start() -> None:
     attribute, _, everything = panes("square wave")
     start = np.linspace(0.0, 2.0 / 64, 64)
     found = estimate("ems", attribute, everything, options=FIXED, start=list(start))
-    probabilities = attribute.channel(0).dense() @ above_zero(start)
+    probabilities = attribute.channel(0).dense() @ smooth(above_zero(start))
     expected = everything.histograms[0] @ np.log(probabilities)
     assert found.log_likelihoods[0] == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{}, {"tolerance": 1e-9}, {"accelerated": True}, FIXED],
-    ids=["default", "1e-9", "fast", "fixed"],
+    ("name", "options"),
+    [("em", {}), ("em", {"tolerance": 1e-9}), ("em", FIXED), ("ems", {}), ("ems", {"tolerance": 1e-9})],
 )
-@pytest.mark.parametrize("name", ["em", "ems"])
 def test_without_a_start_nothing_has_changed(name: str, options: Mapping[str, Any]) -> None:
     attribute, _, everything = panes("square wave")
     given = {"max_iterations": 200, **options}
@@ -212,14 +210,8 @@ def test_without_a_start_nothing_has_changed(name: str, options: Mapping[str, An
 def test_only_ems_at_its_fixed_point_starts_warm() -> None:
     assert [name for name in registered_estimators() if starts_warm(name, FIXED)] == ["ems"]
     assert not any(starts_warm(name) for name in registered_estimators())
-    assert starts_warm("ems", {"accelerated": True, "tolerance": 1e-16})
-    for options in (
-        {"accelerated": True},
-        {"tolerance": 1e-15},
-        {"accelerated": True, "tolerance": None},
-        {"accelerated": None, "tolerance": 1e-15},
-        {"accelerated": True, "tolerance": 1e-14},
-    ):
+    assert starts_warm("ems", {"accelerated": True, "tolerance": 1e-3})
+    for options in ({"tolerance": 1e-15}, {"accelerated": None}, {"accelerated": False, "tolerance": 1e-15}):
         assert not starts_warm("ems", options), options
     with pytest.raises(ValueError, match="unknown estimator 'emms'; did you mean 'ems'"):
         starts_warm("emms")
@@ -229,7 +221,6 @@ def test_only_ems_at_its_fixed_point_starts_warm() -> None:
     ("name", "case", "options"),
     [
         ("ems", "square wave", {}),
-        ("ems", "square wave", {"accelerated": True, "tolerance": 1e-9}),
         ("em", "square wave", FIXED),
         ("mr", "square wave", FIXED),
         ("ivw", "square wave", {}),
@@ -241,7 +232,7 @@ def test_an_estimator_that_would_answer_otherwise_refuses_a_start(
     name: str, case: str, options: Mapping[str, Any]
 ) -> None:
     attribute, first, _ = panes(case)
-    told = rf"estimator '{name}' .* the same from every start: .* accelerated: true and tolerance: 1e-15"
+    told = rf"estimator '{name}' .* the same from every start: .* accelerated: true"
     with pytest.raises(ValueError, match=told):
         estimate(name, attribute, first, options=options, start=np.full(64, 1.0 / 64))
 

@@ -1,0 +1,176 @@
+"""The linear equation of one Newton step towards the fixed point of EMS, solved in time O(buckets).
+
+Let u be weights before they are smoothed, w = S u / s with s = sum(S u), and g = A' (c / A w) / n. At the
+fixed point u = w g. Newton's method in log u solves J d = log(w g) - log u, with
+
+    J = (I - diag(1/w) S U / s) + 1 m' + diag(1/g) H (S U / s - w m'),
+
+where U = diag(u), m has the column sums of S U / s, and H = A' diag(c / (n (A w)^2)) A. The first bracket is
+tridiagonal. H has as many rows as there are buckets, but a channel with noise blurs, so H is smooth. Here its
+entries are replaced by the means of blocks of neighbouring buckets. With K blocks, J is a tridiagonal matrix
+plus one of rank K + 1, whose inverse needs one dense system of that size (Woodbury's formula).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lu_factor, lu_solve
+from scipy.linalg.lapack import dgtsv
+
+from ldpbeam.domains import Floats, Integers
+
+#: Is added to the tridiagonal matrix, times 1 / buckets: alone, it would be singular.
+SHIFT = 0.01
+
+
+class Smoothing:
+    """The smoothing matrix S of EMS: its three diagonals.
+
+    Attributes:
+        below: S[i + 1, i], shape (buckets - 1,).
+        middle: S[i, i], shape (buckets,).
+        above: S[i, i + 1], shape (buckets - 1,).
+        columns: the sum of each column, shape (buckets,).
+    """
+
+    def __init__(self, buckets: int) -> None:
+        self.below, self.above = np.full(buckets - 1, 0.25), np.full(buckets - 1, 0.25)
+        self.middle = np.full(buckets, 0.5)
+        self.middle[[0, -1]] = 2.0 / 3.0
+        self.above[0] = self.below[-1] = 1.0 / 3.0
+        self.columns = self.middle.copy()
+        self.columns[1:] += self.above
+        self.columns[:-1] += self.below
+
+    def __call__(self, x: Floats) -> Floats:
+        """S x, not scaled."""
+        product: Floats = self.middle * x
+        product[:-1] += self.above * x[1:]
+        product[1:] += self.below * x[:-1]
+        return product
+
+
+def block_starts(buckets: int, blocks: int) -> Integers:
+    """The first bucket of each block, shape (blocks,); a bucket is in the block that has its midpoint."""
+    return np.ceil(np.arange(blocks) * buckets / blocks - 0.5).astype(np.int64).clip(0)
+
+
+class Linearised:
+    """J at some weights, with block means of H.
+
+    Args:
+        smoothing: the matrix S.
+        before: u, shape (buckets,), all above zero.
+        weights: w = S u / sum(S u), shape (buckets,).
+        slopes: g, shape (buckets,), all above zero.
+        means: the means of H over pairs of blocks, shape (blocks, blocks).
+        held: buckets whose u stays, bool, shape (buckets,): their rows of J are those of the identity.
+    """
+
+    def __init__(
+        self,
+        smoothing: Smoothing,
+        before: Floats,
+        weights: Floats,
+        slopes: Floats,
+        means: Floats,
+        held: NDArray[np.bool_],
+    ) -> None:
+        buckets, blocks = len(before), len(means)
+        total = float(smoothing.columns @ before)
+        # S U / s, and the tridiagonal matrix I - diag(1/w) S U / s.
+        scaled = before / total
+        self._below, self._above = smoothing.below * scaled[:-1], smoothing.above * scaled[1:]
+        self._middle, self._columns = smoothing.middle * scaled, smoothing.columns * scaled
+        self.free = np.where(held, 0.0, 1.0)
+        self.lower = -self._below / weights[1:] * self.free[1:]
+        self.upper = -self._above / weights[:-1] * self.free[:-1]
+        self.diagonal = 1.0 + self.free * (SHIFT / buckets - self._middle / weights)
+        self.per_slope = self.free / slopes
+        self.means = means
+        self.starts = block_starts(buckets, blocks)
+        self.sizes = np.diff(self.starts, append=buckets)
+        self.shares = np.add.reduceat(weights, self.starts)
+        response = self._responses()
+        onto = response[:, 1:] @ means
+        system = np.zeros((blocks + 1, blocks + 1))
+        system[1:, 0] = response[:, 0] - onto @ self.shares
+        system[1:, 1:] = onto
+        system[0] = system[1:].sum(axis=0)
+        system[np.diag_indices(blocks + 1)] += 1.0
+        self.factors = lu_factor(system, overwrite_a=True, check_finite=False)
+
+    def solve(self, right: Floats) -> Floats:
+        """The solution d of J d = ``right``, shape (buckets,)."""
+        d = _tridiagonal(self.lower, self.diagonal, self.upper, right)
+        moved = self._middle * d
+        moved[:-1] += self._above * d[1:]
+        moved[1:] += self._below * d[:-1]
+        sums = np.add.reduceat(moved, self.starts)
+        known = lu_solve(self.factors, np.concatenate(([sums.sum()], sums)), check_finite=False)
+        curved = self.means @ (known[1:] - self.shares * known[0])
+        right = right - self.free * known[0] - self.per_slope * np.repeat(curved, self.sizes)
+        return _tridiagonal(self.lower, self.diagonal, self.upper, right)
+
+    def _responses(self) -> Floats:
+        """The block sums of S U T^-1 R / s, shape (blocks, 1 + blocks), for the tridiagonal matrix T.
+
+        The columns of R are ``free``, and ``per_slope`` within one block each. The last bucket of each block
+        separates it from the next: given x at these, x inside a block is a combination of four solutions that
+        are found for all blocks at once. What remains is tridiagonal in the separating buckets.
+        """
+        buckets, blocks, starts = len(self.free), len(self.means), self.starts
+        ends = np.append(starts[1:], buckets) - 1
+        lower, diagonal, upper = self.lower.copy(), self.diagonal.copy(), self.upper.copy()
+        own = np.zeros((buckets, 4), order="F")
+        # Columns: per unit of x at the last bucket of the block before, at the block's own, and for R.
+        own[starts[1:], 0] = -lower[ends[:-1]]
+        inside = ends > starts
+        own[ends[inside] - 1, 1] = -upper[ends[inside] - 1]
+        own[:, 2], own[:, 3] = self.per_slope, self.free
+        diagonal[ends] = 1.0
+        upper[ends[:-1]] = lower[ends[:-1]] = 0.0
+        lower[ends[ends > 0] - 1] = upper[ends[ends > 0] - 1] = 0.0
+        own[ends] = [0.0, 1.0, 0.0, 0.0]
+        left, right, slope, one = _tridiagonal(lower, diagonal, upper, own).T
+        before = np.where(ends > 0, np.append(0.0, self.lower)[ends], 0.0)
+        after = np.append(self.upper, 0.0)[ends]
+        previous, following = np.maximum(ends - 1, 0), np.minimum(ends + 1, buckets - 1)
+        place = np.arange(blocks)
+        known = np.zeros((blocks, blocks + 1), order="F")
+        known[:, 0] = self.free[ends] - before * one[previous] - after * one[following]
+        known[place, place + 1] = self.per_slope[ends] - before * slope[previous]
+        known[place[:-1], place[1:] + 1] = -after[:-1] * slope[following[:-1]]
+        middle = before * right[previous] + self.diagonal[ends] + after * left[following]
+        ends_x = _tridiagonal((before * left[previous])[1:], middle, (after * right[following])[:-1], known)
+        # Block sums of S U x / s: what stays inside, and what comes over both borders.
+        stays = self._columns.copy()
+        stays[starts[1:]] -= self._above[starts[1:] - 1]
+        stays[ends[:-1]] -= self._below[ends[:-1]]
+        from_left, from_right, from_slope, from_one = (
+            np.add.reduceat(stays * part, starts) for part in (left, right, slope, one)
+        )
+        over = np.append(self._above[ends[:-1]], 0.0)
+        sums: Floats = (from_right + over * left[following])[:, None] * ends_x
+        sums[1:] += (from_left[1:] + self._below[ends[:-1]])[:, None] * ends_x[:-1]
+        sums[:-1] += (over * right[following])[:-1, None] * ends_x[1:]
+        sums[:, 0] += from_one + over * one[following]
+        sums[place, place + 1] += from_slope
+        sums[place[:-1], place[1:] + 1] += (over * slope[following])[:-1]
+        return sums
+
+
+def _tridiagonal(lower: Floats, diagonal: Floats, upper: Floats, right: Floats) -> Floats:
+    """The solution of a tridiagonal system, by LAPACK.
+
+    Raises:
+        np.linalg.LinAlgError: if it is singular.
+    """
+    if len(diagonal) == 1:
+        return right / diagonal
+    *_, solution, info = dgtsv(lower, diagonal, upper, right)
+    if info:
+        raise np.linalg.LinAlgError("the tridiagonal matrix is singular")
+    found: Floats = solution
+    return found

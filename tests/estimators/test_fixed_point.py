@@ -1,0 +1,293 @@
+"""The fixed point of EMS by Newton's method: what it is, how soon it is found, and hostile counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldpbeam import Attribute, Numeric, ServiceVersion, build_mechanism, estimate, tally
+from ldpbeam.channels import Channel, StackedChannel
+from ldpbeam.domains import Floats
+from ldpbeam.estimators import fixed_point as solver
+from ldpbeam.estimators.curvature import curvature_of
+from ldpbeam.estimators.em import fit_fixed_point, products
+from ldpbeam.estimators.fixed_point import LARGEST_CHANGE, fixed_point
+from ldpbeam.estimators.iteration import Fit, smooth
+from ldpbeam.estimators.linearised import Linearised, Smoothing, block_starts
+from ldpbeam.statistics import Answers
+
+UNIT = Numeric(0.0, 1.0)
+
+
+def counts_of(name: str, epsilon: float, buckets: int, people: int, seed: int = 1) -> tuple[Channel, Floats]:
+    """A channel, and the counts of reports of Beta(2, 5) people."""
+    rng = np.random.default_rng(seed)
+    mechanism = build_mechanism(name, UNIT, epsilon)
+    cells = mechanism.bucketise(mechanism.perturb(rng.beta(2, 5, people), rng), buckets)
+    counts = np.bincount(cells, minlength=mechanism.cells(buckets)).astype(float)
+    return mechanism.channel(buckets, buckets), counts
+
+
+def update(channel: Channel, counts: Floats, weights: Floats) -> Floats:
+    """A plain update, from the whole matrix's products."""
+    seen = counts > 0
+    ratios = np.zeros(len(counts))
+    ratios[seen] = counts[seen] / channel.matvec(weights)[seen]
+    return smooth(weights * channel.rmatvec(ratios) / counts.sum())
+
+
+def change(channel: Channel, counts: Floats, weights: Floats) -> float:
+    return float(np.abs(update(channel, counts, weights) - weights).max())
+
+
+def plain_updates(channel: Channel, counts: Floats, most: int, until: float) -> tuple[Floats, int]:
+    """Plain updates until one changes no share by more than that: the weights, and how many there were."""
+    weights = np.full(channel.shape[1], 1.0 / channel.shape[1])
+    for spent in range(1, most + 1):
+        updated = update(channel, counts, weights)
+        if np.abs(updated - weights).max() <= until:
+            return updated, spent
+        weights = updated
+    return weights, most
+
+
+class Counted:
+    """A function that counts its calls."""
+
+    def __init__(self, function: Callable[[Floats], Floats]) -> None:
+        self.function, self.calls = function, 0
+
+    def __call__(self, x: Floats) -> Floats:
+        self.calls += 1
+        return self.function(x)
+
+
+def solved(channel: Channel, counts: Floats) -> tuple[Fit, int]:
+    """The fixed point, and how many evaluations it took."""
+    seen = np.flatnonzero(counts)
+    forward, backward = map(Counted, products(channel, seen))
+    fit = fixed_point(
+        forward,
+        backward,
+        counts[seen],
+        np.full(channel.shape[1], 1.0 / channel.shape[1]),
+        curvature=curvature_of(channel, seen),
+        max_iterations=1_000,
+    )
+    return fit, max(forward.calls, backward.calls)
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon", "buckets", "people"),
+    [
+        ("square_wave", 0.5, 256, 10_000),
+        ("square_wave", 1.0, 256, 1_000_000),
+        ("square_wave", 3.0, 1_024, 10_000),
+        ("piecewise", 0.5, 1_024, 1_000_000),
+        ("piecewise", 1.0, 256, 10_000),
+        ("piecewise", 3.0, 256, 1_000_000),
+        ("laplace", 1.0, 256, 100_000),
+        ("hybrid", 1.0, 128, 100_000),
+        ("square_wave", 1.0, 97, 10_000),
+    ],
+)
+def test_the_fixed_point_takes_a_tenth_of_the_evaluations_of_plain_updates(
+    name: str, epsilon: float, buckets: int, people: int
+) -> None:
+    channel, counts = counts_of(name, epsilon, buckets, people)
+    fit, evaluations = solved(channel, counts)
+    assert fit.converged
+    assert change(channel, counts, fit.weights) <= LARGEST_CHANGE
+    assert fit.weights.sum() == pytest.approx(1.0, abs=1e-12)
+    assert fit.weights.min() > 0.0
+    _, plain = plain_updates(channel, counts, 20_000, LARGEST_CHANGE)
+    assert evaluations <= plain / 10
+    assert evaluations == len(fit.log_likelihoods)
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon", "buckets"),
+    [("square_wave", 1.0, 32), ("piecewise", 2.0, 37), ("stochastic_rounding", 1.0, 16), ("laplace", 1.0, 3)],
+)
+def test_it_is_where_very_many_plain_updates_end(name: str, epsilon: float, buckets: int) -> None:
+    channel, counts = counts_of(name, epsilon, buckets, 5_000)
+    fit, _ = solved(channel, counts)
+    weights, _ = plain_updates(channel, counts, 200_000, 1e-14)
+    assert fit.converged
+    np.testing.assert_allclose(fit.weights, weights, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["square_wave", "piecewise"])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 10.0])
+@pytest.mark.parametrize("buckets", [3, 4, 5, 64, 500])
+@pytest.mark.parametrize(
+    "kind", ["one report", "one bucket", "ends", "alternate", "even", "thousand million"]
+)
+def test_hostile_counts_end_at_the_fixed_point(name: str, epsilon: float, buckets: int, kind: str) -> None:
+    channel = build_mechanism(name, UNIT, epsilon).channel(buckets, buckets)
+    counts = np.zeros(channel.shape[0])
+    if kind == "one report":
+        counts[len(counts) // 3] = 1
+    elif kind == "one bucket":
+        counts[len(counts) // 2] = 10**9
+    elif kind == "ends":
+        counts[[0, -1]] = 5, 10**6
+    elif kind == "alternate":
+        counts[::2] = 1
+    elif kind == "even":
+        counts += 10**5
+    else:
+        spread = channel.matvec(np.random.default_rng(2).dirichlet(np.full(buckets, 0.1)))
+        counts = np.round(10**9 * spread)
+    fit, _ = solved(channel, counts)
+    assert fit.converged
+    assert change(channel, counts, fit.weights) <= LARGEST_CHANGE
+    assert np.isfinite(fit.log_likelihoods).all()
+
+
+def test_two_services_are_stacked() -> None:
+    parts = [counts_of("square_wave", 0.5, 128, 20_000), counts_of("laplace", 1.0, 128, 30_000)]
+    channel = StackedChannel([channel for channel, _ in parts])
+    counts = np.concatenate([counts for _, counts in parts])
+    fit, evaluations = solved(channel, counts)
+    assert fit.converged
+    assert change(channel, counts, fit.weights) <= LARGEST_CHANGE
+    assert evaluations < 30
+
+
+def test_the_same_bits_again() -> None:
+    channel, counts = counts_of("square_wave", 2.0, 300, 3_000)
+    one, other = (fit_fixed_point(channel, counts, max_iterations=100) for _ in range(2))
+    np.testing.assert_array_equal(one.weights, other.weights)
+    np.testing.assert_array_equal(one.log_likelihoods, other.log_likelihoods)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_start_gives_the_same_answer(seed: int) -> None:
+    channel, counts = counts_of("piecewise", 1.0, 256, 50_000)
+    start = np.random.default_rng(seed).dirichlet(np.full(256, 0.05))
+    cold = fit_fixed_point(channel, counts, max_iterations=200)
+    warm = fit_fixed_point(channel, counts, max_iterations=200, start=start)
+    assert cold.converged
+    assert warm.converged
+    np.testing.assert_allclose(warm.weights, cold.weights, atol=1e-7)
+
+
+def test_a_curvature_that_is_wrong_changes_the_way_and_not_the_end() -> None:
+    channel, counts = counts_of("square_wave", 1.0, 64, 20_000)
+    right, evaluations = solved(channel, counts)
+    seen = np.flatnonzero(counts)
+    given = curvature_of(channel, seen)
+    arguments: dict[str, Any] = {"max_iterations": 2_000}
+    start = np.full(64, 1 / 64)
+    wrong = fixed_point(
+        *products(channel, seen), counts[seen], start, curvature=lambda h: 1.5 * given(h), **arguments
+    )
+    assert wrong.converged
+    assert len(wrong.log_likelihoods) > evaluations
+    np.testing.assert_allclose(wrong.weights, right.weights, atol=1e-6)
+
+
+def test_where_newton_fails_larger_updates_go_on_to_the_fixed_point() -> None:
+    channel, counts = counts_of("square_wave", 1.0, 32, 20_000)
+    seen = np.flatnonzero(counts)
+    told: list[tuple[int, float]] = []
+    fit = fixed_point(
+        *products(channel, seen),
+        counts[seen],
+        np.full(32, 1 / 32),
+        curvature=lambda h: np.full((16, 16), np.nan),
+        max_iterations=5_000,
+        progress=lambda i, value: told.append((i, value)),
+    )
+    assert fit.converged
+    assert change(channel, counts, fit.weights) <= LARGEST_CHANGE
+    assert told == list(enumerate(fit.log_likelihoods, start=1))
+    np.testing.assert_allclose(fit.weights, solved(channel, counts)[0].weights, atol=1e-6)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_too_few_iterations_are_not_converged(most: int) -> None:
+    channel, counts = counts_of("square_wave", 1.0, 64, 20_000)
+    fit = fit_fixed_point(channel, counts, max_iterations=most)
+    assert not fit.converged
+    assert len(fit.log_likelihoods) == most
+    assert change(channel, counts, fit.weights) > LARGEST_CHANGE
+
+
+def test_without_steps_it_still_ends_and_says_that_it_has_not_converged(monkeypatch: Any) -> None:
+    monkeypatch.setattr(solver, "MOST_STEPS", 1)
+    channel, counts = counts_of("square_wave", 0.5, 256, 20_000)
+    fit = fit_fixed_point(channel, counts, max_iterations=20)
+    assert not fit.converged
+    assert len(fit.log_likelihoods) == 20
+
+
+@pytest.mark.parametrize(("buckets", "blocks"), [(3, 1), (4, 2), (10, 3), (37, 18), (64, 32), (101, 7)])
+def test_the_linearised_equation_is_solved_with_the_means_of_blocks(buckets: int, blocks: int) -> None:
+    rng = np.random.default_rng(buckets)
+    smoothing, before = Smoothing(buckets), rng.dirichlet(np.ones(buckets))
+    total = smoothing(before).sum()
+    weights, slopes = smoothing(before) / total, 1.0 + 0.3 * rng.random(buckets)
+    root = rng.random((blocks, 2 * blocks))
+    means, held = root @ root.T, rng.random(buckets) < 0.2
+    right = rng.normal(size=buckets)
+    found = Linearised(smoothing, before, weights, slopes, means, held).solve(right)
+    matrix = np.array([smoothing(row) for row in np.eye(buckets)]).T * before / total
+    block = np.repeat(np.arange(blocks), np.diff(block_starts(buckets, blocks), append=buckets))
+    columns = matrix.sum(axis=0)
+    jacobian = (
+        (1.0 + 0.01 / buckets) * np.eye(buckets)
+        - matrix / weights[:, None]
+        + columns
+        + means[np.ix_(block, block)] @ (matrix - np.outer(weights, columns)) / slopes[:, None]
+    )
+    jacobian[held] = np.eye(buckets)[held]
+    np.testing.assert_allclose(jacobian @ found, right, atol=1e-9)
+
+
+@pytest.mark.parametrize("buckets", [3, 4, 7])
+def test_smoothing_is_that_of_the_updates(buckets: int) -> None:
+    weights = np.random.default_rng(0).dirichlet(np.ones(buckets))
+    smoothing = Smoothing(buckets)
+    np.testing.assert_allclose(smoothing(weights) / smoothing(weights).sum(), smooth(weights), rtol=1e-14)
+    assert smoothing.columns @ weights == pytest.approx(smoothing(weights).sum(), rel=1e-14)
+
+
+@pytest.mark.parametrize("name", ["square_wave", "piecewise", "laplace", "stochastic_rounding"])
+@pytest.mark.parametrize("buckets", [64, 50])
+def test_the_curvature_is_the_block_means_of_the_matrix(name: str, buckets: int) -> None:
+    channel, counts = counts_of(name, 1.0, buckets, 100_000)
+    seen = np.flatnonzero(counts)
+    weights = np.random.default_rng(4).dirichlet(np.ones(buckets))
+    of_kinds = counts[seen] / channel.matvec(weights)[seen] ** 2 / counts.sum()
+    matrix = channel.dense()[seen]
+    curved = matrix.T @ (of_kinds[:, None] * matrix)
+    found = curvature_of(channel, seen)(of_kinds)
+    starts = block_starts(buckets, len(found))
+    sizes = np.diff(starts, append=buckets)
+    sums = np.add.reduceat(np.add.reduceat(curved, starts, axis=0), starts, axis=1)
+    # Bands put neighbouring report buckets together too.
+    np.testing.assert_allclose(found, sums / np.outer(sizes, sizes), rtol=0.1)
+
+
+def test_ems_says_that_it_is_the_fixed_point() -> None:
+    rng = np.random.default_rng(5)
+    mechanism = build_mechanism("square_wave", UNIT, 1.0)
+    attribute = Attribute("x", UNIT, 64, (ServiceVersion("maps", "", mechanism),))
+    statistic = tally(attribute, 500, [Answers(0, np.arange(500), mechanism.perturb(rng.random(500), rng))])
+    found = estimate("ems", attribute, statistic, options={"accelerated": True})
+    assert found.converged
+    assert found.details["largest_change"] == LARGEST_CHANGE
+    assert "tolerance" not in found.details
+    assert found.distribution is not None
+    channel = attribute.stacked_channel((0,))
+    assert change(channel, statistic.histograms[0].astype(float), found.distribution) <= LARGEST_CHANGE
+    short = estimate("ems", attribute, statistic, options={"accelerated": True, "max_iterations": 2})
+    assert short.warnings == (
+        "not converged after 2 iterations: a further update changes a share by more than 1e-08; "
+        "raise max_iterations",
+    )
