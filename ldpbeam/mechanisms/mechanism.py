@@ -122,6 +122,16 @@ class Mechanism(ABC):
         """P(histogram cell | value bucket) of one count of a histogram; the columns sum to one."""
         return self.channel(value_buckets, resolution)
 
+    @property
+    def hashes_per_report(self) -> int:
+        """The hashes that counting one report computes; 0 if it only looks up the report's bucket."""
+        return 0
+
+    @property
+    def lookups_per_product(self) -> int:
+        """The look-ups in a table that a product with the channel takes; 0 if there is no table."""
+        return 0
+
     @abstractmethod
     def output(self) -> str:
         """The payload of a report, in words."""

@@ -20,7 +20,7 @@ from ldpbeam.pipelines.estimates import compare, stages, tables
 from ldpbeam.pipelines.estimates.ledger import write_ledger
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.engines import add_engine_options, engine_of, reach_from_elsewhere
-from ldpbeam.pipelines.runs.costs import slow_parts
+from ldpbeam.pipelines.runs.costs import refuse_endless, slow_parts
 from ldpbeam.pipelines.runs.damage import mark_incomplete, stop_for_damage
 from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
@@ -91,6 +91,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
     study = study_of(options.study, options.attribute)
     reach_from_elsewhere(options)
     check(options, study, beam_arguments)
+    refuse_endless(study)
     people = truth_of(options, study)
     job, shared = job_of(options, study)
     console = Console()

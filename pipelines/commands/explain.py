@@ -9,7 +9,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Vector
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.pipelines.estimates import ledger
-from ldpbeam.pipelines.runs.costs import slow_parts
+from ldpbeam.pipelines.runs.costs import endless_parts, slow_parts
 from ldpbeam.statistics import counted
 from ldpbeam.study import Study, StudyAttribute, attribute_of
 from ldpbeam.transforms.joining import coordinates, kept
@@ -37,6 +37,7 @@ def explain(study: Study) -> list[str]:
         sentences += statistics.explain(first)
         sentences += _estimates(first, described)
     sentences += slow_parts(study)
+    sentences += (f"A run is refused, because {sentence}." for sentence in endless_parts(study))
     sentences += ledger.explain(study)
     return sentences
 

@@ -17,6 +17,7 @@ from ldpbeam.pipelines.errors import DONE
 from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.rollup import read_all, rolled_up, write_all
 from ldpbeam.pipelines.estimates.stages import estimate_all, run_name, write_estimates
+from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.output import Output, check_output, claimed
 from ldpbeam.pipelines.terminal import shown
 
@@ -37,6 +38,7 @@ def rollup_command(parser: Parser, arguments: list[str]) -> int:
     options = parser.parse(arguments)
     check_processes(options.processes)
     study = study_of(options.study)
+    refuse_endless(study)
     window = None if options.window is None else duration_of("--window", options.window)
     run = run_name(study, options.statistics, "rollup", window, int(options.total))
     output = Output(study, options.output, run)

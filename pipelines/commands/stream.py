@@ -23,6 +23,7 @@ from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.stages import disclosure_of
 from ldpbeam.pipelines.graphs.engines import add_engine_options, engine_of, reach_from_elsewhere
 from ldpbeam.pipelines.graphs.stream import StreamJob, build
+from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.output import DEAD_LETTERS, ESTIMATES, STATISTICS, named_in_errors, sweep
 from ldpbeam.pipelines.runs.scheduled_runs import (
     claimed_for_stream,
@@ -106,6 +107,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
         UserError: if the options, the study, the feed or the output folder cannot be used.
     """
     study = study_of(options.study, options.attribute)
+    refuse_endless(study)
     reach_from_elsewhere(options)
     if study.windows is None:
         raise UserError(f"{options.study}: a stream needs windows, as in windows: {{size: 1h}}")

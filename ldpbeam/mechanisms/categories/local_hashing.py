@@ -214,6 +214,16 @@ class LocalHashing(CategoricalMechanism):
             return variance
         return variance / (1.0 - self.size / (int(self.seeds) * (self.hashes - 1.0)))
 
+    @property
+    def hashes_per_report(self) -> int:
+        """With any seed, one per category."""
+        return self.size if self.seeds == "any" else 0
+
+    @property
+    def lookups_per_product(self) -> int:
+        """With a family, one per seed and category."""
+        return 0 if self.seeds == "any" else int(self.seeds) * self.size
+
     def output(self) -> str:
         """The ranges and the layout of seed and hash, in words."""
         seeds = "any 32-bit seed" if self.seeds == "any" else f"a seed below {self.seeds}"

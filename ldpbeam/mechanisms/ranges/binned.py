@@ -171,6 +171,16 @@ class Binned(BinMechanism):
         """The oracle's variance of a rare bin's share, times the number of reports."""
         return self.reporter.frequency_variance
 
+    @property
+    def hashes_per_report(self) -> int:
+        """Those of the oracle."""
+        return self.reporter.hashes_per_report
+
+    @property
+    def lookups_per_product(self) -> int:
+        """Those of the oracle."""
+        return self.reporter.lookups_per_product
+
     def output(self) -> str:
         """The oracle's name and its payload, in words."""
         return f"{self.reporter.name} of one of {self.bins} bins: {self.reporter.output()}"
