@@ -43,6 +43,14 @@ class Products(Protocol):
         """The transpose of :meth:`forward`, shape (value buckets,)."""
         ...
 
+    def evaluate(self, weights: Floats, counts: Floats) -> tuple[Floats, Floats]:
+        """(``forward(weights)``, ``backward(counts / forward(weights))``)."""
+        ...
+
+    def rows(self, chosen: Integers) -> Floats:
+        """The (scaled) likelihoods of some kinds, shape (chosen, value buckets)."""
+        ...
+
 
 class Matrix:
     """The likelihoods of few kinds of users as one matrix."""
@@ -62,6 +70,16 @@ class Matrix:
         """The transpose of :meth:`forward`, shape (value buckets,)."""
         product: Floats = ratios @ self.matrix
         return product
+
+    def evaluate(self, weights: Floats, counts: Floats) -> tuple[Floats, Floats]:
+        """(``forward(weights)``, ``backward(counts / forward(weights))``)."""
+        probabilities = self.forward(weights)
+        return probabilities, self.backward(counts / probabilities)
+
+    def rows(self, chosen: Integers) -> Floats:
+        """The (scaled) likelihoods of some kinds, shape (chosen, value buckets)."""
+        found: Floats = self.matrix[chosen]
+        return found
 
 
 class Table:
@@ -95,6 +113,16 @@ class Table:
         table[self.row, self.column] = ratios
         total: Floats = np.einsum("ij,ij->j", table @ self.right, self.left)
         return total
+
+    def evaluate(self, weights: Floats, counts: Floats) -> tuple[Floats, Floats]:
+        """(``forward(weights)``, ``backward(counts / forward(weights))``)."""
+        probabilities = self.forward(weights)
+        return probabilities, self.backward(counts / probabilities)
+
+    def rows(self, chosen: Integers) -> Floats:
+        """The (scaled) likelihoods of some kinds, shape (chosen, value buckets)."""
+        found: Floats = self.left[self.row[chosen]] * self.right[self.column[chosen]]
+        return found
 
 
 class JointLikelihood:

@@ -12,11 +12,16 @@ from ldpbeam.domains import Floats, KeyValues, Numeric
 from ldpbeam.estimators.em import convergence_warnings
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.iteration import maximise
+from ldpbeam.estimators.joint_fixed_point import fixed_point
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.estimators.options import AboveZero, Iterations
 from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms import Mechanism
 from ldpbeam.resolution import ENOUGH, is_resolved, mutual_information
+
+#: The most value buckets of an accelerated estimate.
+MOST_ACCELERATED = 4_096
+NOT_SETTLED = "the iteration did not come to its fixed point: raise max_iterations"
 
 
 def information_kept(attribute: Attribute, services: Sequence[str], weights: Floats) -> dict[str, float]:
@@ -72,6 +77,7 @@ def ule(
     smooth: bool = True,
     tolerance: AboveZero = 1e-3,
     max_iterations: Iterations = 10_000,
+    accelerated: bool = False,
 ) -> Estimate:
     """User-level likelihood estimation (multi-service paper, Algorithm 3).
 
@@ -82,35 +88,61 @@ def ule(
     Args:
         question: what to estimate.
         smooth: whether to smooth each update of a numeric distribution (EMS); false as printed.
-        tolerance: stop when the gain of the summed log-likelihood is below this.
+        tolerance: stop when the gain of the summed log-likelihood is below this. If accelerated it is not
+            used.
         max_iterations: stop after this many iterations, with a warning.
+        accelerated: whether to continue to the fixed point, in few iterations
+            (:mod:`~ldpbeam.estimators.joint_fixed_point`). It holds matrices of value buckets by value
+            buckets, so it takes up to 4,096 value buckets.
+
+    Raises:
+        ValueError: if accelerated with more than 4,096 value buckets.
     """
+    attribute, buckets = question.attribute, question.attribute.value_buckets
+    if accelerated and buckets > MOST_ACCELERATED:
+        raise ValueError(
+            f"ule with accelerated: true takes at most {MOST_ACCELERATED:,} value buckets, found {buckets:,}"
+        )
     likelihood = JointLikelihood(question)
-    buckets = question.attribute.value_buckets
-    smoothing = smooth and isinstance(question.attribute.domain, Numeric)
-    fit = maximise(
-        likelihood.products.forward,
-        likelihood.products.backward,
-        likelihood.counts.astype(np.float64),
-        np.full(buckets, 1.0 / buckets),
-        smoothing=smoothing,
-        tolerance=tolerance,
-        max_iterations=max_iterations,
-        progress=question.progress,
-    )
-    kept = information_kept(question.attribute, question.services, fit.weights)
-    details = {
-        "joint_buckets": told_buckets(question.attribute, question.services),
+    products, counts = likelihood.products, likelihood.counts.astype(np.float64)
+    smoothing = smooth and isinstance(attribute.domain, Numeric)
+    if accelerated:
+        fit = fixed_point(
+            products,
+            counts,
+            buckets,
+            # Two buckets are not smoothed.
+            smoothing=smoothing and buckets > 2,
+            max_iterations=max_iterations,
+            progress=question.progress,
+        )
+    else:
+        fit = maximise(
+            products.forward,
+            products.backward,
+            counts,
+            np.full(buckets, 1.0 / buckets),
+            smoothing=smoothing,
+            tolerance=tolerance,
+            max_iterations=max_iterations,
+            progress=question.progress,
+        )
+    kept = information_kept(attribute, question.services, fit.weights)
+    details: dict[str, object] = {
+        "joint_buckets": told_buckets(attribute, question.services),
         "information_kept": kept,
-        "tolerance_per_report": tolerance / question.reports,
     }
+    if not accelerated:
+        details["tolerance_per_report"] = tolerance / question.reports
+    unsettled = () if fit.converged else (NOT_SETTLED,)
     return question.answer_distribution(
         "ule",
         fit.weights,
         converged=fit.converged,
         n_iterations=len(fit.log_likelihoods),
         log_likelihoods=fit.log_likelihoods + likelihood.log_scale,
-        warnings=convergence_warnings(fit, tolerance) + resolution_warnings(question.attribute, kept),
+        warnings=(unsettled if accelerated else convergence_warnings(fit, tolerance))
+        + resolution_warnings(attribute, kept),
         details=details,
     )
 

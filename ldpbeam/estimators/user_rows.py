@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.domains import Floats
+from ldpbeam.domains import Floats, Integers
 
 #: A block of likelihoods has about this many entries, so that it stays in a core's cache (256 KB).
 BLOCK_ENTRIES = 2**16
@@ -67,9 +67,10 @@ class UserRows:
             kept = KEPT_ENTRIES // (size * self._value_buckets)
             self._kept = _on_all_cores(self._computed, self._blocks[:kept])
 
-    def _logs(self, chosen: slice) -> Floats:
-        total = np.zeros((chosen.stop - chosen.start, self._value_buckets))
-        for axis, place in self._factors:
+    def _logs(self, chosen: slice | Integers) -> Floats:
+        (axis, place), *others = self._factors
+        total = np.array(axis[place[chosen]], dtype=np.float64)
+        for axis, place in others:
             total += axis[place[chosen]]
         return total
 
@@ -77,7 +78,7 @@ class UserRows:
         largest: Floats = self._logs(chosen).max(axis=1)
         return largest
 
-    def _computed(self, chosen: slice) -> Block:
+    def _computed(self, chosen: slice | Integers) -> Block:
         if self._in_logs:
             logs = self._logs(chosen)
             return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
@@ -106,6 +107,10 @@ class UserRows:
                 lambda n: _backward(self._block(n), ratios[self._blocks[n]]), range(len(self._blocks))
             )
         )
+
+    def rows(self, chosen: Integers) -> Floats:
+        """The (scaled) likelihoods of some kinds, shape (chosen, value buckets)."""
+        return self._computed(chosen).astype(np.float64, copy=False)
 
     def evaluate(self, weights: Floats, counts: Floats) -> tuple[Floats, Floats]:
         """(``forward(weights)``, ``backward(counts / forward(weights))``), in one pass over the kinds."""

@@ -102,7 +102,7 @@ def test_the_options_of_our_estimators() -> None:
     assert declared == {
         "em": iteration,
         "ems": iteration,
-        "ule": {"smooth": True, "tolerance": 1e-3, "max_iterations": 10_000},
+        "ule": {"smooth": True, "tolerance": 1e-3, "max_iterations": 10_000, "accelerated": False},
         "mr": {
             "strategy": "halving", "pre_merge": False, "keep": 0.25, "deviations": None, **iteration,
         },
