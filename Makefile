@@ -55,8 +55,9 @@ format: install
 test: lint
 	$(BIN)/python -m pytest $(PARALLEL)
 
+# These do not wait, and a third process would only collect them a third time.
 fast: install
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
+	$(BIN)/python -m pytest $(PARALLEL) -n 2 -m "not slow"
 
 # Which tests are slow, on a machine that does nothing else.
 durations: install

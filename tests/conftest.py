@@ -25,7 +25,7 @@ from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
 
 #: The tests that ``make fast`` leaves out, and how long they took when that was recorded (make durations).
-SLOW, SLOW_SECONDS = Path(__file__).parent / "slow.txt", 0.5
+SLOW, SLOW_SECONDS = Path(__file__).parent / "slow.txt", 0.3
 #: In the names of the files whose tests run on Flink.
 FLINK = "flink"
 # The study of issue 3, as it stands.
