@@ -97,7 +97,7 @@ def _lookups(attribute: Attribute, wanted: WantedEstimate) -> int:
 
 
 def _is_fast(estimator: str, options: Mapping[str, Any]) -> bool:
-    return estimator == "em" and bool(options.get("accelerated"))
+    return estimator in ("em", "ems") and bool(options.get("accelerated"))
 
 
 def _most_iterations(wanted: WantedEstimate) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import xxhash
@@ -87,3 +89,16 @@ def test_a_remainder_is_exact_for_every_number_of_four_bytes(g: int) -> None:
     numbers = np.concatenate((edges, np.random.default_rng(g).integers(0, 2**32, 10_000))).astype(np.uint32)
     expected = [number % g for number in numbers.tolist()]
     assert reduced(numbers.copy(), g).tolist() == expected
+
+
+def test_a_table_is_not_sent_to_other_processes() -> None:
+    mechanism = LocalHashing(1.0, 300)
+    assert mechanism.table.size == 300
+    data = pickle.dumps(mechanism)
+    assert len(data) < 1_000
+    copy = pickle.loads(data)
+    assert copy == mechanism
+    weights = np.full(300, 1 / 300)
+    assert (
+        copy.channel(300, 0).matvec(weights).tobytes() == mechanism.channel(300, 0).matvec(weights).tobytes()
+    )

@@ -54,6 +54,7 @@ UNCOUNTABLE = (
         (EM, [], [ENDLESS]),
         (EM.replace("estimator: em", "estimator: mr"), [], [ENDLESS.replace("set accelerated: true, ", "")]),
         (EM.replace("estimator: em", "estimator: em, accelerated: true"), [], []),
+        (EM.replace("estimator: em", "estimator: em, accelerated: false"), [], [ENDLESS]),
         (EM.replace("estimator: em", "estimator: em, max_iterations: 9000"), [SOLVED], []),
         (EM.replace("100000", "222"), [], []),
     ],

@@ -170,7 +170,7 @@ class HashingChannel(Channel):
     def of_categories(self, chosen: Integers) -> HashingChannel:
         """The channel of some categories: the chosen columns."""
         table = self.table.of_categories(chosen)
-        return HashingChannel(table, self.keep * table.seeds, self.other * table.seeds)
+        return type(self)(table, self.keep * table.seeds, self.other * table.seeds)
 
     def dense(self) -> Floats:
         """The matrix: ``keep`` if the category's hash under the seed is the row's hash, else ``other``."""
