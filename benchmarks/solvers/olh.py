@@ -26,7 +26,7 @@ CASES = [
 #: A plain update changes no share by more than this at the fixed point.
 CHANGE = 1e-8
 #: Plain updates are counted up to so many look-ups and so many times the evaluations.
-MOST_LOOKUPS, ENOUGH = 9 * 10**9, 3
+MOST_LOOKUPS, ENOUGH = 7 * 10**9, 3
 
 
 class Counting(HashingChannel):

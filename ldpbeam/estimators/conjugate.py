@@ -29,7 +29,7 @@ RENEWED, PERIOD = (0, 1, 4), 10
 #: nothing about some categories, or about all.
 LEAST_METRIC, LEAST_LARGEST = 1e-6, 1e-12
 #: If at most one in this many categories has a share, the others are left out until the end.
-FEW = 4
+FEW = 8
 #: The most of Newton's steps along a direction, and the relative change that ends them.
 LINE_STEPS, NEARLY_BEST = 30, 1e-3
 
