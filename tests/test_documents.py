@@ -146,6 +146,7 @@ def test_the_constants_at_epsilon_1_are_those_of_the_mechanisms() -> None:
     five, three = Categories(numbered(5)), KeyValues(numbered(3), Numeric(0, 1))
     wave, general, discrete = made("square_wave"), made("general_wave"), made("discrete_square_wave")
     hashing, own = made("olh", five), made("sue", five).probabilities
+    blocks = made("block_hadamard", five)
     first, second = made("privkv", three).probabilities
     assert first == second
     drawn = made("pckv_grr", three, padding=3).constants
@@ -169,7 +170,8 @@ def test_the_constants_at_epsilon_1_are_those_of_the_mechanisms() -> None:
         "OLH": {"g": hashing.hashes, "p": hashing.probabilities[0]},
         "OUE": {"q": made("oue", five).probabilities[1]},
         "SUE": {"p": own[0], "q": own[1]},
-        "Hadamard": {"p": made("hadamard", five).keep},
+        "HRR": {"p": made("hadamard", five).keep},
+        "block Hadamard": {"B": blocks.blocks, "b": blocks.order, "P": blocks.excess},
         "PrivKV": {"p1 = p2": first},
         "PCKV-GRR": {"a": drawn[0], "p": drawn[2]},
         "PCKV-UE": {"b": made("pckv_ue", three).constants[1]},

@@ -4,6 +4,7 @@ To add a mechanism, write its file and import it here, or ship it in your own pa
 group ``ldpbeam.mechanisms``.
 """
 
+from ldpbeam.mechanisms.categories.block_hadamard import BlockHadamardResponse
 from ldpbeam.mechanisms.categories.hadamard import HadamardResponse
 from ldpbeam.mechanisms.categories.local_hashing import LocalHashing
 from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse
@@ -44,6 +45,7 @@ __all__ = [
     "PCKVPM",
     "PCKVUE",
     "Binned",
+    "BlockHadamardResponse",
     "CategoricalMechanism",
     "DiscreteSquareWave",
     "FrequencyMechanism",

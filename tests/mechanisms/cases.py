@@ -112,7 +112,7 @@ def _ranges() -> list[Case]:
 
     powers = st.integers(1, 6).map(lambda levels: (RANGE, {"leaves": 2**levels}))
     return [
-        *(binned(oracle) for oracle in ("auto", "grr", "hadamard", "oue", "sue")),
+        *(binned(oracle) for oracle in ("auto", "grr", "hadamard", "block_hadamard", "oue", "sue")),
         binned("olh", largest=3.0),
         tree(2, 8, "auto"),
         tree(3, 27, "auto", largest=5.0),
@@ -130,6 +130,8 @@ def _categories() -> list[Case]:
     return [
         Case("grr", "grr", categories(6), variants=_sizes(40)),
         Case("hadamard", "hadamard", categories(6), variants=_sizes(40)),
+        Case("block_hadamard", "block_hadamard", categories(6), variants=_sizes(40)),
+        Case("block_hadamard of 50", "block_hadamard", categories(50)),
         Case("oue", "oue", categories(9), variants=_sizes(10)),
         Case("sue", "sue", categories(9), variants=_sizes(10)),
         Case("olh", "olh", categories(5), {"seeds": 16}, _sizes(10, seeds=64), largest=6.0),

@@ -1,6 +1,7 @@
-"""Hadamard response: one signed entry of a random row of the Hadamard matrix (Acharya et al., AISTATS 2019).
+"""HRR, one-bit Hadamard randomised response: the sign of a random row's entry (Kulkarni et al., VLDB 2019).
 
-This is HRR of Kulkarni et al. (VLDB 2019), with which the square-wave paper's HaarHRR reports coefficients.
+The square-wave paper's HaarHRR reports coefficients with it. The Hadamard response of Acharya et al. (AISTATS
+2019) is another mechanism: ``block_hadamard``.
 """
 
 from __future__ import annotations
@@ -18,14 +19,19 @@ from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
 from ldpbeam.mechanisms.registry import register
 
 
-def walsh_hadamard(vector: ArrayLike) -> Floats:
+def walsh_hadamard(vector: ArrayLike, order: int | None = None) -> Floats:
     """The product of the Hadamard matrix and a vector of 2^m entries, in m 2^m steps.
 
     Its entry (row, column) is -1 to the power of the number of bits that row and column have in common.
+
+    Args:
+        vector: shape (n,), where n is a power of two or a multiple of ``order``.
+        order: a power of two; the vector's blocks of so many entries are multiplied one by one by the matrix
+            of this order. By default there is one block.
     """
     result = np.array(vector, dtype=np.float64)
     half = 1
-    while half < len(result):
+    while half < (order or len(result)):
         pairs = result.reshape(-1, 2, half)
         result = np.stack((pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]), axis=1).ravel()
         half *= 2
@@ -72,7 +78,7 @@ class HadamardChannel(Channel):
 @register
 @dataclasses.dataclass(frozen=True)
 class HadamardResponse(CategoricalMechanism):
-    """A uniformly drawn row r of K rows, and the sign of entry (r, category), kept with E/(E+1).
+    """HRR: a uniformly drawn row r of K rows, and the sign of entry (r, category), kept with E/(E+1).
 
     K is the smallest power of two that is at least the number of categories, and E = exp(epsilon). The report
     is 2r, plus one for a positive sign. The unbiased frequency of category k is the mean of sign times entry
@@ -80,7 +86,7 @@ class HadamardResponse(CategoricalMechanism):
     """
 
     name = "hadamard"
-    summary = "Hadamard response: one sign; short reports for many categories"
+    summary = "HRR (one-bit Hadamard): a row's sign; short reports for many categories"
 
     @property
     def payload_dtype(self) -> np.dtype[Any]:
@@ -137,6 +143,11 @@ class HadamardResponse(CategoricalMechanism):
     def frequency_variance(self) -> float:
         """((E + 1) / (E - 1))^2 (1 - 1/K) - 1/K^2, because row 0 adds no noise."""
         return (1.0 - 1.0 / self.order) / math.tanh(self.epsilon / 2.0) ** 2 - 1.0 / self.order**2
+
+    @property
+    def title(self) -> str:
+        """The key of study files, and what it stands for."""
+        return f"{self.name} (HRR, one-bit Hadamard randomised response)"
 
     def output(self) -> str:
         """The encoding of row and sign, in words."""

@@ -140,12 +140,26 @@ def wave(
         draws: the number of possible draws.
     """
     wide, sloped = math.ceil(width * steps), max(1, round(slope * steps))
-    growth, size = exponential(epsilon) - 1, steps + wide + sloped - 1
-    wanted = math.floor(share * draws / wide)
+    excess = fitting_excess(epsilon, share, wide, steps + wide + sloped - 1, draws)
+    return Wave(steps, wide, sloped, excess, draws)
+
+
+def fitting_excess(epsilon: float, share: float, width: int, size: int, draws: int = DRAWS) -> int:
+    """How many draws per place a wave has, without the uniform part.
+
+    Args:
+        epsilon: the budget of a report, which the wave never exceeds.
+        share: the probability of the wave, without the uniform part.
+        width: the number of places of the wave.
+        size: the number of all places.
+        draws: the number of possible draws.
+    """
+    growth = exponential(epsilon) - 1
+    wanted = math.floor(share * draws / width)
     # The uniform part has an integer number of draws per place. If it is small, one draw more costs less than
     # one draw fewer.
-    fewest = (draws - wide * wanted) // size
-    kept = [
-        min(wanted, (draws - size * even) // wide, math.floor(growth * even)) for even in (fewest, fewest + 1)
-    ]
-    return Wave(steps, wide, sloped, max(kept), draws)
+    fewest = (draws - width * wanted) // size
+    return max(
+        min(wanted, (draws - size * even) // width, math.floor(growth * even))
+        for even in (fewest, fewest + 1)
+    )

@@ -1,4 +1,4 @@
-"""HaarHRR: Haar coefficients by Hadamard response (Kulkarni et al., VLDB 2019; square-wave paper, 4.2)."""
+"""HaarHRR: Haar coefficients by one-bit HRR (Kulkarni et al., VLDB 2019; square-wave paper, 4.2)."""
 
 from __future__ import annotations
 

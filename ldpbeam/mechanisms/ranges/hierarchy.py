@@ -83,8 +83,8 @@ def node_variance(oracle: CategoricalMechanism) -> float:
     It is half the variance of the difference between two nodes' shares if all nodes are equally frequent; the
     true shares hardly change it. Noise common to all nodes of a level cancels, because the total is known.
     The variance for a rare category would be wrong here: a level has few nodes, and none of them is rare.
-    GRR has 1/(d (p-q)^2). OLH has the rare category's variance plus (1 - 2/g) / (d (p - 1/g)). Hadamard
-    response has the variance of a signed entry, ((E+1)/(E-1))^2.
+    GRR has 1/(d (p-q)^2). OLH has the rare category's variance plus (1 - 2/g) / (d (p - 1/g)). HRR
+    (``hadamard``) has the variance of a signed entry, ((E+1)/(E-1))^2.
     """
     if isinstance(oracle, RandomisedResponse):
         keep, other = oracle.probabilities

@@ -1,0 +1,227 @@
+"""Block Hadamard response: its blocks, draws, channel and estimates, and what it gains over HRR."""
+
+from __future__ import annotations
+
+import decimal
+import functools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.linalg import hadamard
+
+from ldpbeam import Answers, Attribute, Categories, ServiceVersion, build_mechanism, estimate, tally
+from ldpbeam.domains import Floats
+from ldpbeam.mechanisms import (
+    BlockHadamardResponse,
+    CategoricalMechanism,
+    HadamardResponse,
+    OptimisedUnaryEncoding,
+)
+from ldpbeam.mechanisms.categories.hadamard import walsh_hadamard
+from ldpbeam.mechanisms.numbers.grid import DRAWS
+
+#: Few and many categories, full and partly empty blocks, blocks of a single category.
+SIZES = (2, 3, 5, 8, 12, 33, 100)
+EPSILONS = (0.01, 0.5, 1.0, 2.0, 4.0, 8.0)
+
+
+class Whole:
+    """The draws of given whole numbers below 2^53."""
+
+    def __init__(self, draws: list[int]) -> None:
+        self.draws = draws
+
+    def random(self, size: int) -> Floats:
+        assert size == len(self.draws)
+        return np.array([draw / DRAWS for draw in self.draws])
+
+
+@functools.cache
+def matrix(order: int) -> NDArray[np.int64]:
+    """The Hadamard matrix."""
+    return np.asarray(hadamard(order), dtype=np.int64)
+
+
+def own_half(mechanism: BlockHadamardResponse, category: int) -> set[int]:
+    """The likelier reports of a category, read off scipy's Hadamard matrix."""
+    b = mechanism.order
+    block, column = divmod(category, b - 1)
+    signs = matrix(b)[:, column + 1].tolist()
+    return {b * block + y for y in range(b) if signs[y] > 0}
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "size", "blocks", "order"),
+    [
+        (0.5, 100, 1, 128), (0.5, 63, 1, 64), (0.5, 64, 1, 128), (1.0, 100, 2, 64), (2.0, 222, 4, 64),
+        (4.0, 100, 32, 8), (4.0, 224, 32, 8), (4.0, 225, 32, 16), (8.0, 8, 8, 2), (20.0, 9, 16, 2),
+    ],
+)  # fmt: skip
+def test_blocks_are_as_many_and_as_large_as_the_paper_says(
+    epsilon: float, size: int, blocks: int, order: int
+) -> None:
+    # B = 2^(ceil(log2 min(E, 2k)) - 1) and b = 2^ceil(log2(k/B + 1)).
+    assert blocks == 2 ** (math.ceil(math.log2(min(math.exp(epsilon), 2 * size))) - 1)
+    assert order == 2 ** math.ceil(math.log2(size / blocks + 1))
+    mechanism = BlockHadamardResponse(epsilon, size=size)
+    assert (mechanism.blocks, mechanism.order, mechanism.cells(0)) == (blocks, order, blocks * order)
+    assert len(set(mechanism.columns.tolist())) == size
+    assert (mechanism.columns % order > 0).all()
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("size", SIZES)
+def test_the_channel_is_the_papers(epsilon: float, size: int) -> None:
+    mechanism = BlockHadamardResponse(epsilon, size=size)
+    E, s, K = math.exp(epsilon), mechanism.order // 2, mechanism.cells(0)
+    expected = np.full((K, size), 1 / (s * E + K - s))
+    for category in range(size):
+        half = own_half(mechanism, category)
+        assert len(half) == s
+        expected[sorted(half), category] *= E
+    np.testing.assert_allclose(mechanism.channel(size, 0).dense(), expected, rtol=1e-12)
+    assert (expected.max(axis=1) / expected.min(axis=1)).max() <= E * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [1.1e-6, *EPSILONS, 20.0])
+@pytest.mark.parametrize("size", [*SIZES, 100_000])
+def test_a_report_has_at_most_exp_epsilon_times_as_many_draws_for_one_category_as_for_another(
+    epsilon: float, size: int
+) -> None:
+    mechanism = BlockHadamardResponse(epsilon, size=size)
+    half, cells = mechanism.order // 2, mechanism.cells(0)
+    even, some = divmod(DRAWS - half * mechanism.excess, cells)
+    assert mechanism.excess > 0 < even
+    assert 0 <= some < cells
+    budget = Fraction(decimal.Context(prec=80).exp(decimal.Decimal(epsilon)))
+    assert Fraction(even + mechanism.excess, even) <= budget
+    # And hardly fewer: as many as whole numbers of draws allow.
+    share = (budget - 1) / (budget + 2 * mechanism.blocks - 1)
+    assert abs(half * mechanism.excess - share * DRAWS) <= cells + 2 * half
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0, 20.0])
+@pytest.mark.parametrize("size", [2, 5, 33])
+def test_equally_many_draws_lead_to_each_report_of_the_own_half_and_the_rest_to_all_in_turn(
+    epsilon: float, size: int
+) -> None:
+    mechanism = BlockHadamardResponse(epsilon, size=size)
+    half, excess, cells = mechanism.order // 2, mechanism.excess, mechanism.cells(0)
+    for category in range(size):
+        firsts = [excess * count for count in range(half)]
+        lasts = [first + excess - 1 for first in firsts]
+        found = mechanism.perturb([category] * half, Whole(firsts)).tolist()
+        assert sorted(found) == sorted(own_half(mechanism, category))
+        assert mechanism.perturb([category] * half, Whole(lasts)).tolist() == found
+        rest = [*range(half * excess, half * excess + 2 * cells), DRAWS - 1]
+        turns = [(draw - half * excess) % cells for draw in rest]
+        assert mechanism.perturb([category] * len(rest), Whole(rest)).tolist() == turns
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("size", SIZES)
+def test_the_estimator_is_the_papers(epsilon: float, size: int) -> None:
+    mechanism = BlockHadamardResponse(epsilon, size=size)
+    E, B, b = math.exp(epsilon), mechanism.blocks, mechanism.order
+    histogram = np.random.default_rng(1).integers(0, 50, B * b)
+    reports = int(histogram.sum())
+    expected = []
+    for category in range(size):
+        block = category // (b - 1)
+        in_half = histogram[sorted(own_half(mechanism, category))].sum() / reports
+        in_block = histogram[block * b : (block + 1) * b].sum() / reports
+        of_block = ((2 * B - 1 + E) * in_block - 2) / (E - 1)
+        expected.append(2 * ((2 * B - 1 + E) * in_half - 1) / (E - 1) - of_block)
+    found = mechanism.unbiased_frequencies(histogram, reports)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 / (E - 1))
+
+
+def shares_of_one_report(mechanism: CategoricalMechanism) -> Floats:
+    """The unbiased shares from each single report that there is, shape (cells, size)."""
+    every = np.eye(mechanism.cells(0), dtype=np.int64)
+    return np.array([mechanism.unbiased_frequencies(histogram, 1) for histogram in every])
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize("size", SIZES)
+def test_the_variance_is_the_average_over_senders_who_have_another_category(
+    epsilon: float, size: int
+) -> None:
+    mechanism = BlockHadamardResponse(epsilon, size=size)
+    squares = mechanism.channel(size, 0).dense().T @ shares_of_one_report(mechanism) ** 2
+    average = squares[~np.eye(size, dtype=bool)].mean()
+    assert mechanism.frequency_variance == pytest.approx(average, rel=1e-12)
+
+
+def test_a_transform_of_blocks_is_that_of_each_block() -> None:
+    vector = np.random.default_rng(2).normal(size=24)
+    blocks = [hadamard(8) @ part for part in vector.reshape(3, 8)]
+    np.testing.assert_allclose(walsh_hadamard(vector, 8), np.concatenate(blocks), atol=1e-12)
+    np.testing.assert_array_equal(walsh_hadamard(vector[:8], 8), walsh_hadamard(vector[:8]))
+
+
+def test_integers_that_are_no_reports_are_refused() -> None:
+    mechanism = BlockHadamardResponse(1.0, size=5)
+    payloads = np.array([0, 7, 8, -1, 0.5, np.nan, np.inf])
+    assert mechanism.is_report(payloads).tolist() == [True, True, False, False, False, False, False]
+    assert mechanism.output() == "4 times one of 2 blocks, plus one of its 4 reports, 0 to 7"
+
+
+SIZE, USERS = 100, 20_000
+DOMAIN = Categories(tuple(f"c{i}" for i in range(SIZE)))
+LONG_TAIL = 1 / np.arange(1, SIZE + 1) / np.sum(1 / np.arange(1, SIZE + 1))
+
+
+def squared_errors(name: str, estimator: str, repeats: int) -> tuple[CategoricalMechanism, Floats]:
+    """A mechanism of epsilon 4, and the summed squared error of its shares in each of many runs."""
+    mechanism = build_mechanism(name, DOMAIN, 4.0)
+    assert isinstance(mechanism, CategoricalMechanism)
+    attribute = Attribute("x", DOMAIN, 0, (ServiceVersion("s", "", mechanism),))
+    rng = np.random.default_rng(3)
+    values = rng.choice(SIZE, USERS, p=LONG_TAIL)
+    truth = np.bincount(values, minlength=SIZE) / USERS
+    errors = []
+    for _ in range(repeats):
+        answers = Answers(0, np.arange(USERS), mechanism.perturb(values, rng))
+        found = estimate(estimator, attribute, tally(attribute, USERS, [answers])).distribution
+        assert found is not None
+        errors.append(np.square(found - truth).sum())
+    return mechanism, np.array(errors)
+
+
+def test_at_epsilon_4_hrrs_squared_error_is_more_than_four_and_a_half_times_as_large() -> None:
+    rng = np.random.default_rng(3)
+    shares = np.bincount(rng.choice(SIZE, USERS, p=LONG_TAIL), minlength=SIZE) / USERS
+    exact = {}
+    for name in ("hadamard", "block_hadamard"):
+        mechanism, errors = squared_errors(name, "inversion", 60)
+        # The variance over draws for each person, summed over people; people's categories are fixed.
+        column, one = mechanism.channel(SIZE, 0).dense(), shares_of_one_report(mechanism)
+        noise = (column.T @ one**2).sum(axis=1) - np.square(column.T @ one).sum(axis=1)
+        exact[name] = float(noise @ shares) / USERS
+        tolerance = 4 * errors.std(ddof=1) / math.sqrt(len(errors))
+        assert tolerance < 0.2 * exact[name]
+        assert abs(errors.mean() - exact[name]) < tolerance
+    assert exact["hadamard"] > 4.5 * exact["block_hadamard"]
+
+
+@pytest.mark.parametrize("estimator", ["norm_sub", "em"])
+def test_at_epsilon_4_it_gains_with_every_estimator(estimator: str) -> None:
+    (_, hrr), (_, block) = (squared_errors(name, estimator, 20) for name in ("hadamard", "block_hadamard"))
+    gained = hrr - 2 * block
+    assert gained.mean() > 4 * gained.std(ddof=1) / math.sqrt(len(gained))
+
+
+def test_the_guides_variances_relative_to_hrr_and_oue_are_those_of_the_formulas() -> None:
+    sizes = range(100, 1001, 3)
+    for epsilon, shown in {1.0: (0.6, 0.8), 2.0: (0.9, 1.4), 3.0: (2.0, 2.8), 4.0: (4.9, 7.6)}.items():
+        own, one_bit, unary = (
+            np.array([build(epsilon, size=size).frequency_variance for size in sizes])
+            for build in (BlockHadamardResponse, HadamardResponse, OptimisedUnaryEncoding)
+        )
+        gain, loss = one_bit / own, own / unary
+        assert (round(gain.min(), 1), round(gain.max(), 1)) == shown
+        assert 1.5 <= round(loss.min(), 1) <= round(loss.max(), 1) <= 2.9
