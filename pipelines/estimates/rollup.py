@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from apache_beam.io.filesystems import FileSystems
 
+from ldpbeam.attributes import Attribute
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs.output import STATISTICS, Output, snapshots_in
 from ldpbeam.schemas.outputs.snapshot_checks import check_shape
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import merge
-from ldpbeam.study import Study
+from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import format_duration, rfc3339
 from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.sources.files import pattern_of
@@ -122,6 +123,12 @@ def _check_channels(study: Study, path: str, snapshot: Snapshot) -> None:
         raise UserError(f"{path}: it is of attribute {snapshot.attribute!r}, which the study has not")
     wanted = study.attribute(snapshot.attribute).fingerprint
     if snapshot.statistic.fingerprint != wanted:
+        given = _joint_buckets_of(study.attribute(snapshot.attribute), snapshot)
+        if given is not None:
+            raise UserError(
+                f"{path}: its joint histogram has another resolution than the study's; give the attribute "
+                f"{attribute_of(snapshot.attribute)!r} joint_buckets: {given} to read it"
+            )
         raise UserError(
             f"{path}: its channels of {snapshot.attribute!r} ({snapshot.statistic.fingerprint[:8]}) are not "
             f"those of the study ({wanted[:8]}): another domain, resolution, mechanism, epsilon, or other "
@@ -132,6 +139,17 @@ def _check_channels(study: Study, path: str, snapshot: Snapshot) -> None:
         check_shape(study.attribute(snapshot.attribute), snapshot.statistic)
     except ValueError as error:
         raise UserError(f"{path}: damaged: {error}") from None
+
+
+def _joint_buckets_of(attribute: Attribute, snapshot: Snapshot) -> int | None:
+    """The joint_buckets with which the study would have made a snapshot, if that is all that differs.
+
+    Version 0.1.0 took the same number for each of many services.
+    """
+    for resolution in [2, 4, 8, 16, 32, 64, 128, 256]:
+        if replace(attribute, joint_buckets=resolution).fingerprint == snapshot.statistic.fingerprint:
+            return resolution
+    return None
 
 
 def _check_apart(standing: Sequence[tuple[str, Snapshot]]) -> None:

@@ -51,6 +51,9 @@ def study_text(
 STUDIES = {
     "one histogram": study_text("{maps: {mechanism: square_wave, epsilon: 1.0}}", "{all: {estimator: ems}}"),
     "two services joined": study_text(),
+    "eleven services joined": study_text(
+        f"{{{', '.join(f's{i}: {{mechanism: square_wave, epsilon: 0.5}}' for i in range(11))}}}"
+    ),
     "groups, two at most": study_text(more="groups: {field: region, at_most: 2}"),
     "categories": study_text(
         "{shop: {mechanism: grr, epsilon: 1.0}, web: {mechanism: olh, epsilon: 2.0}}",

@@ -1,0 +1,134 @@
+"""A study that joins many services, from files of reports to estimates: rows of users all the way."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldpbeam import merge
+from ldpbeam.estimators.joint_likelihood import marginal
+from ldpbeam.pipelines.estimates.rollup import read_all
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.study.yaml_file import parse_study
+
+SERVICES = [f"s{number}" for number in range(9)]
+ASKED = ", ".join(
+    f"{name}: {{mechanism: {mechanism}, epsilon: 0.5}}"
+    for name, mechanism in zip(SERVICES, ["piecewise", "square_wave", "stochastic_rounding"] * 3, strict=True)
+)
+TEXT = f"""\
+study: nine
+attributes:
+  x:
+    domain: {{numeric: [0, 1]}}
+    services: {{{ASKED}}}
+    estimates:
+      all: {{estimator: ule, accelerated: true}}
+      some: {{estimator: ule, services: [s1, s5], accelerated: true}}
+windows: {{size: 1h}}
+"""
+START = 1_795_132_800_000  # 2026-11-20T00:00:00Z
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def ran(
+    tmp_path: Path, run_estimate: Callable[..., Any], simulate: Any, write_reports: Any
+) -> Callable[[str], Any]:
+    """Runs a study over two hours of reports of the same 400 people."""
+
+    def run(text: str) -> Any:
+        values = np.random.default_rng(1).beta(2, 5, 400)
+        sent = simulate(parse_study(text), "x", values, seed=1, start=START, spread=2 * HOUR)
+        found = run_estimate(tmp_path, text, write_reports(tmp_path / "reports", sent))
+        assert found.code == 0, found.err
+        return found
+
+    return run
+
+
+def snapshots(folder: Path) -> list[Snapshot]:
+    return [snapshot for _, snapshot in read_all([f"{folder}/statistics/*"])]
+
+
+def test_a_run_keeps_a_row_for_each_user_that_its_owner_alone_may_read(
+    ran: Callable[[str], Any], tmp_path: Path, command: Callable[..., Any]
+) -> None:
+    folder = Path(ran(TEXT).path)
+    attribute = parse_study(TEXT).attribute("x")
+    hours = snapshots(folder)
+    assert len(hours) == 2
+    for hour in hours:
+        digits, counts = marginal(attribute, hour.statistic, attribute.services)
+        assert counts.sum() == hour.statistic.users
+        for index in range(len(SERVICES)):
+            # Each service's column of the rows is its histogram, at another resolution.
+            assert np.count_nonzero(digits[:, index]) == hour.statistic.histograms[index].sum()
+    files = list((folder / "statistics").iterdir())
+    day = tmp_path / "day"
+    rolled = command(*("rollup", "--study", tmp_path / "study.yaml", "--output", day, "--statistics", *files))
+    assert rolled.code == 0, rolled.err
+    (whole,) = snapshots(day)
+    assert whole.statistic == merge(hour.statistic for hour in hours)
+    files += (day / "statistics").iterdir()
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+
+def test_estimates_say_what_each_service_keeps_and_have_no_warning(ran: Callable[[str], Any]) -> None:
+    estimates = ran(TEXT).estimates
+    assert len(estimates) == 4
+    for estimate in estimates:
+        kept = estimate["details"]["information_kept"]
+        assert list(kept) == estimate["services"]
+        assert min(kept.values()) >= 0.95
+        assert not estimate.get("warnings")
+        assert estimate["converged"]
+
+
+def test_a_given_resolution_that_keeps_little_is_said_before_and_after(
+    ran: Callable[[str], Any], command: Callable[..., Any], tmp_path: Path
+) -> None:
+    text = TEXT.replace("domain:", "joint_buckets: 4\n    domain:")
+    for estimate in ran(text).estimates:
+        warned = [warning for warning in estimate["warnings"] if "raise joint_buckets (now 4)" in warning]
+        noisy = [s for s in estimate["services"] if s not in ("s2", "s5", "s8")]
+        assert len(warned) == len(noisy)
+    said = command("explain", "--study", tmp_path / "study.yaml").out
+    assert re.search(r"That can be too little: \d\d% of s0's, .* information. Raise joint_buckets", said)
+
+
+def test_a_snapshot_of_another_resolution_is_refused_with_what_would_read_it(
+    ran: Callable[[str], Any], command: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Version 0.1.0 took joint_buckets: 4 for nine services."""
+    given = TEXT.replace("domain:", "joint_buckets: 4\n    domain:")
+    files = list((Path(ran(given).path) / "statistics").iterdir())
+    for text, code in ((TEXT, 2), (given, 0)):
+        study = tmp_path / f"{code}.yaml"
+        study.write_text(text)
+        arguments = ("--study", study, "--output", tmp_path / f"out{code}", "--statistics", *files)
+        rolled = command("rollup", *arguments)
+        assert rolled.code == code
+        assert ("give the attribute 'x' joint_buckets: 4 to read it" in rolled.err) == (code == 2)
+
+
+def test_explain_says_the_size_of_the_rows_before_a_run(command: Callable[..., Any], tmp_path: Path) -> None:
+    study = tmp_path / "study.yaml"
+    study.write_text(TEXT)
+    said = command("explain", "--study", study).out.replace("\n", " ")
+    assert "joined by user: a row for each user" in said
+    assert "192, 192, 2, 192, 192, 2, 192, 192, 2 buckets" in said
+    assert "16 bytes per user, 16 MB per million users" in said
+    assert "at least 98% of each service's information" in said
+    assert "too little" not in said
+    more = ", ".join(f"t{n}: {{mechanism: square_wave, epsilon: 1}}" for n in range(10))
+    study.write_text(TEXT.replace(ASKED, f"{ASKED}, {more}"))
+    said = command("explain", "--study", study).out.replace("\n", " ")
+    assert "More than 16 joined services were never measured" in said
+    assert "32 bytes per user" in said
