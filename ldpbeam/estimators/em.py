@@ -19,6 +19,7 @@ from ldpbeam.estimators.fixed_point import LARGEST_CHANGE, fixed_point
 from ldpbeam.estimators.iteration import Fit, accelerate, maximise
 from ldpbeam.estimators.options import AboveZero, Iterations
 from ldpbeam.estimators.question import Progress, Question
+from ldpbeam.estimators.sparse_likelihood import is_of_bands, sparsest
 from ldpbeam.mechanisms import DiscreteSquareWave, GeneralWave, SquareWave
 
 #: A channel of at most this many entries is multiplied as a plain matrix: one BLAS call is then faster than
@@ -199,6 +200,16 @@ def _estimate(
                 max_iterations=max_iterations,
                 progress=question.progress,
             )
+        elif accelerated and not smoothing and is_of_bands(channel):
+            seen = np.flatnonzero(counts)
+            fit = sparsest(
+                *products(channel, seen),
+                counts[seen].astype(np.float64),
+                attribute.value_buckets,
+                tolerance=tolerance,
+                max_iterations=max_iterations,
+                progress=question.progress,
+            )
         else:
             fit = fit_channel(
                 channel,
@@ -249,7 +260,8 @@ def em(
         accelerated: whether to continue to the fixed point with larger steps (:func:`accelerate`); by default
             only for composite likelihoods, because a count of a unary encoding has so little information that
             plain EM would be very slow. With ``olh`` and ``grr`` it ends when the log-likelihood is within
-            the tolerance of its maximum and no share changes by more than 1e-9 (:func:`most_likely`).
+            the tolerance of its maximum and no share changes by more than 1e-9 (:func:`most_likely`). With
+            ``square_wave`` and ``piecewise`` it does too, and the distribution is sparse (:func:`sparsest`).
     """
     return _estimate("em", question, False, tolerance, max_iterations, accelerated)
 

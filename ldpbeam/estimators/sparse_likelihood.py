@@ -1,0 +1,137 @@
+"""The maximum-likelihood distribution of numbers, which is sparse, by Newton steps on its support.
+
+Without smoothing, the log-likelihood is concave in the weights, and at its maximum few buckets have weight.
+EM shrinks the others for ever. This solver adds the buckets at which the likelihood's slope is greatest,
+solves the quadratic approximation for non-negative weights on that support, and drops those that are zero.
+This is the constrained Newton method of Wang (J. R. Stat. Soc. B 2007).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import nnls
+
+from ldpbeam.channels import BandChannel, Channel, StackedChannel
+from ldpbeam.domains import Floats, Integers
+from ldpbeam.estimators.fixed_point import LARGEST_CHANGE
+from ldpbeam.estimators.iteration import Fit
+from ldpbeam.estimators.question import Progress
+
+#: The buckets of the first support, evenly spaced.
+FIRST_SUPPORT = 16
+#: How strongly the quadratic problem asks for weights that sum to one.
+SUM_TO_ONE = 1e3
+#: The relative rounding error of a slope.
+ROUNDING = 1e-13
+#: After so many iterations without a gain, what is missing is a rounding error.
+MOST_STUCK = 3
+#: The halvings of a step before it is given up.
+HALVINGS = 40
+
+
+def sparsest(
+    forward: Callable[[Floats], Floats],
+    backward: Callable[[Floats], Floats],
+    counts: Floats,
+    buckets: int,
+    *,
+    tolerance: float,
+    max_iterations: int,
+    progress: Progress | None = None,
+) -> Fit:
+    """The weights of greatest likelihood.
+
+    As the log-likelihood is concave, it is within n (greatest slope / n - 1) of its maximum. An iteration has
+    one product with ``backward``, and one with ``forward`` for each bucket that is new in the support.
+
+    Args:
+        forward: maps weights to the probability of each kind of observation, shape (kinds,).
+        backward: the transpose of ``forward``.
+        counts: the number of observations of each kind, shape (kinds,), all above zero.
+        buckets: the number of value buckets.
+        tolerance: the solver stops when the log-likelihood is within this of its maximum and a plain update
+            changes no share by more than 1e-8, or when both are rounding errors.
+        max_iterations: the solver stops after this many, not converged.
+        progress: called after every iteration.
+    """
+    total = float(counts.sum())
+    support = np.unique(np.linspace(0, buckets - 1, min(buckets, FIRST_SUPPORT)).astype(np.int64))
+    columns = _columns(forward, support, buckets)
+    weights = np.full(len(support), 1.0 / len(support))
+    trace: list[float] = []
+    converged, stuck = False, 0
+    while not converged and len(trace) < max_iterations:
+        probabilities = columns @ weights
+        trace.append(float(counts @ np.log(probabilities)))
+        if progress is not None:
+            progress(len(trace), trace[-1])
+        slopes = backward(counts / probabilities) / total
+        change = np.abs(weights * (slopes[support] - 1.0)).max()
+        gap = float(slopes.max()) - 1.0
+        converged = gap <= max(tolerance / total, ROUNDING) and change <= LARGEST_CHANGE
+        if converged:
+            break
+        new = np.setdiff1d(_peaks(slopes), support)
+        support = np.concatenate((support, new))
+        columns = np.hstack((columns, _columns(forward, new, buckets)))
+        weights = np.concatenate((weights, np.zeros(len(new))))
+        stuck = stuck + 1 if len(trace) > 1 and trace[-1] <= trace[-2] else 0
+        moved = _step(columns, weights, counts, probabilities, trace[-1]) if stuck < MOST_STUCK else None
+        if moved is None:
+            break
+        kept = moved > 0.0
+        support, columns, weights = support[kept], columns[:, kept], moved[kept]
+    found = np.zeros(buckets)
+    found[support] = weights
+    return Fit(found / found.sum(), np.array(trace), converged)
+
+
+def is_of_bands(channel: Channel) -> bool:
+    """Whether the maximum is unique in general, as it is for square waves and the piecewise mechanism.
+
+    Other channels may be blind to many changes of the weights. Then the maximum that EM ends at from uniform
+    weights is better than a sparse one.
+    """
+    if isinstance(channel, StackedChannel):
+        return all(map(is_of_bands, channel.channels))
+    return isinstance(channel, BandChannel)
+
+
+def _columns(forward: Callable[[Floats], Floats], chosen: Integers, buckets: int) -> Floats:
+    """The likelihoods of some buckets, shape (kinds, chosen)."""
+    parts = []
+    for bucket in chosen:
+        weights = np.zeros(buckets)
+        weights[bucket] = 1.0
+        parts.append(forward(weights))
+    return np.stack(parts, axis=1) if parts else np.empty((len(forward(np.zeros(buckets))), 0))
+
+
+def _peaks(slopes: Floats) -> Integers:
+    """The buckets whose slope is above one and no less than that of both neighbours."""
+    framed = np.concatenate(([-np.inf], slopes, [-np.inf]))
+    peaks = (slopes > 1.0) & (slopes >= framed[:-2]) & (slopes > framed[2:])
+    return np.flatnonzero(peaks)
+
+
+def _step(
+    columns: Floats, weights: Floats, counts: Floats, probabilities: Floats, likelihood: float
+) -> Floats | None:
+    """The weights after a step to the maximum of the quadratic approximation, or None if it is no better."""
+    scale = np.sqrt(counts / counts.sum()) / probabilities
+    system = np.vstack((columns * scale[:, None], np.full((1, len(weights)), SUM_TO_ONE)))
+    right = np.append(2.0 * scale * probabilities, SUM_TO_ONE)
+    orthogonal, triangular = np.linalg.qr(system)
+    solution, _ = nnls(triangular, orthogonal.T @ right, maxiter=50 * len(weights))
+    step = solution / solution.sum() - weights
+    ahead, slack = columns @ step, ROUNDING * abs(likelihood)
+    for halvings in range(HALVINGS):
+        length = 0.5**halvings
+        there = probabilities + length * ahead
+        if there.min() > 0.0 and counts @ np.log(there) >= likelihood - slack:
+            moved = np.maximum(weights + length * step, 0.0)
+            scaled: Floats = moved / moved.sum()
+            return scaled
+    return None
