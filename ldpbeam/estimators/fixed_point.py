@@ -20,8 +20,12 @@ from ldpbeam.estimators.question import Progress
 
 #: At the fixed point a further plain update changes no share by more than this.
 LARGEST_CHANGE = 1e-8
-#: And the next Newton step would move at most this share of all weight: it says how far the fixed point is.
-LARGEST_MOVE = 1e-6
+#: And at most this share of all weight is still to be moved, as the last Newton steps say.
+LARGEST_MOVE = 3e-7
+#: Steps converge at this rate at worst, as far as that is estimated; and longer steps count as this long.
+SLOWEST, LONGEST = 0.99, 30.0
+#: Where weights that were held would grow, they get this share of all weight; so often at most.
+LIFT, MOST_LIFTS = 1e-3, 5
 #: Newton steps, before the solver continues with larger plain updates.
 MOST_STEPS = 100
 #: After so many steps, steps are cut shorter and shorter while they are still long.
@@ -72,7 +76,8 @@ def fixed_point(
     """
     total, buckets = counts.sum(), len(start)
     smoothing, least, faint = Smoothing(buckets), LEAST / buckets, FAINT / buckets
-    before, trace, move = np.maximum(start, least), list[float](), np.inf
+    before, trace, lifts = np.maximum(start, least), list[float](), 0
+    move = missing = np.inf
     for iteration in range(min(max_iterations, MOST_STEPS)):
         weights = smoothing(before)
         weights /= weights.sum()
@@ -82,8 +87,12 @@ def fixed_point(
         trace.append(float(counts @ np.log(probabilities)))
         if progress is not None:
             progress(len(trace), trace[-1])
-        if move <= LARGEST_MOVE and change_of_update(weights, slopes) <= LARGEST_CHANGE:
-            return Fit(weights, np.array(trace), True)
+        if missing <= LARGEST_MOVE and change_of_update(weights, slopes) <= LARGEST_CHANGE:
+            growing = smoothing.growing(weights, slopes) if lifts < MOST_LIFTS else None
+            if growing is None:
+                return Fit(weights, np.array(trace), True)
+            before, lifts, missing = before + LIFT * growing, lifts + 1, np.inf
+            continue
         residual = np.log(weights * slopes / before)
         held = (before <= 1.0001 * least) & (residual < 0.0)
         try:
@@ -95,7 +104,10 @@ def fixed_point(
             break
         if not np.isfinite(step).all():
             break
-        move = float(weights @ np.abs(step))
+        # A faint weight whose step is long may still become a large one.
+        earlier, move = move, float(weights @ np.abs(np.expm1(np.minimum(step, LONGEST))))
+        rate = min(move / earlier, SLOWEST)
+        missing = move * max(1.0, rate / (1.0 - rate))
         shorter = 0.5 ** max(0, (iteration - PATIENCE) // 5) if move > LONG else 1.0
         bounded = np.clip(step, shorter * LARGEST_FALL, shorter * LARGEST_RISE)
         faintly = np.minimum(np.minimum(step, FAINT_RISE), np.log(np.maximum(faint / before, 1.0)))

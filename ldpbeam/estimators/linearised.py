@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lu_factor, lu_solve
+from scipy.linalg import eigh_tridiagonal, lu_factor, lu_solve
 from scipy.linalg.lapack import dgtsv
 
 from ldpbeam.domains import Floats, Integers
 
 #: Is added to the tridiagonal matrix, times 1 / buckets: alone, it would be singular.
 SHIFT = 0.01
+#: A growth per update that is slower than this is not looked for.
+SLOWEST_GROWTH = 1e-6
 
 
 class Smoothing:
@@ -49,6 +51,22 @@ class Smoothing:
         product[:-1] += self.above * x[1:]
         product[1:] += self.below * x[:-1]
         return product
+
+    def growing(self, weights: Floats, slopes: Floats) -> Floats | None:
+        """Where faint weights would grow under updates of a fixed point: shares, or None if nowhere.
+
+        Updates of faint weights are linear: w <- S diag(g) w. At the fixed point, the weights are a positive
+        eigenvector of this matrix, so its eigenvalue is the largest of all (Perron and Frobenius). If another
+        eigenvalue is larger, its eigenvector grows, however faint it is.
+        """
+        beside = np.sqrt(self.above * slopes[1:] * self.below * slopes[:-1])
+        top = len(slopes) - 1
+        values, vectors = eigh_tridiagonal(self.middle * slopes, beside, select="i", select_range=(top, top))
+        if values[0] <= (self.columns @ (weights * slopes)) * (1.0 + SLOWEST_GROWTH):
+            return None
+        shares = np.abs(vectors[:, 0]) / np.sqrt(slopes)
+        scaled: Floats = shares / shares.sum()
+        return scaled
 
 
 def block_starts(buckets: int, blocks: int) -> Integers:

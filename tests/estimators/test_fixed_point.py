@@ -39,6 +39,15 @@ def update(channel: Channel, counts: Floats, weights: Floats) -> Floats:
     return smooth(weights * channel.rmatvec(ratios) / counts.sum())
 
 
+def slopes_of(channel: Channel, counts: Floats, weights: Floats) -> Floats:
+    """The slopes of the likelihood over n."""
+    seen = counts > 0
+    ratios = np.zeros(len(counts))
+    ratios[seen] = counts[seen] / channel.matvec(weights)[seen]
+    slopes: Floats = channel.rmatvec(ratios) / counts.sum()
+    return slopes
+
+
 def change(channel: Channel, counts: Floats, weights: Floats) -> float:
     return float(np.abs(update(channel, counts, weights) - weights).max())
 
@@ -165,9 +174,36 @@ def test_the_same_bits_again() -> None:
     np.testing.assert_array_equal(one.log_likelihoods, other.log_likelihoods)
 
 
+def test_faint_weights_that_would_grow_are_no_fixed_point() -> None:
+    # One report in each of two distant buckets: weights near the second one are faint and would grow.
+    channel = build_mechanism("square_wave", UNIT, 4.0).channel(100, 100)
+    counts = np.zeros(100)
+    counts[[20, 80]] = 3, 1
+    cold = fit_fixed_point(channel, counts, max_iterations=200)
+    start = np.where(np.arange(100) < 50, 0.02, 1e-30)
+    seen = np.flatnonzero(counts)
+    warm = fixed_point(
+        *products(channel, seen),
+        counts[seen],
+        start,
+        curvature=curvature_of(channel, seen),
+        max_iterations=200,
+    )
+    assert cold.converged
+    assert warm.converged
+    np.testing.assert_allclose(warm.weights, cold.weights, atol=1e-7)
+    # The largest eigenvalue of an update's matrix is that of the weights, and no weights would grow.
+    smoothing = Smoothing(100)
+    assert smoothing.growing(cold.weights, slopes_of(channel, counts, cold.weights)) is None
+    half = update(channel, counts * (np.arange(100) < 50), np.where(np.arange(100) < 50, 0.02, 1e-30))
+    shares = smoothing.growing(half, slopes_of(channel, counts, half))
+    assert shares is not None
+    assert shares[50:].sum() > 0.9
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_any_start_gives_the_same_answer(seed: int) -> None:
-    channel, counts = counts_of("piecewise", 1.0, 256, 50_000)
+    channel, counts = counts_of("piecewise", 2.0, 256, 1_000, seed)
     start = np.random.default_rng(seed).dirichlet(np.full(256, 0.05))
     cold = fit_fixed_point(channel, counts, max_iterations=200)
     warm = fit_fixed_point(channel, counts, max_iterations=200, start=start)
