@@ -33,7 +33,7 @@ from ldpbeam.mechanisms import (
 from ldpbeam.mechanisms.categories import hashing_channel, local_hashing, unary_encoding
 from ldpbeam.mechanisms.categories.hashing_channel import HashingChannel
 from ldpbeam.mechanisms.categories.unary_encoding import UnaryEncoding
-from ldpbeam.mechanisms.categories.xxh32 import xxh32
+from ldpbeam.mechanisms.categories.xxh32 import xxh32, xxh32_of_text
 
 Floats = NDArray[np.float64]
 #: Those whose reports have a channel: with any seed they are too many.
@@ -189,6 +189,53 @@ def test_xxh32_is_the_published_hash(values: list[int], seeds: list[int]) -> Non
     assert found.dtype == np.uint32
     for row, value in zip(found.tolist(), values + edges, strict=True):
         assert row == [xxhash.xxh32_intdigest(value.to_bytes(4, "little"), seed) for seed in seeds + edges]
+
+
+@reproducibly
+@given(values=st.lists(words, min_size=1, max_size=20), seeds=st.lists(words, min_size=1, max_size=5))
+def test_the_hash_of_text_is_that_of_the_decimal_digits(values: list[int], seeds: list[int]) -> None:
+    values += [0, 2**32 - 1, *(10**power for power in range(10)), *(10**power - 1 for power in range(1, 10))]
+    found = xxh32_of_text(np.array(values, np.uint32)[:, None], np.array(seeds, np.uint32)[None, :])
+    assert found.dtype == np.uint32
+    for row, value in zip(found.tolist(), values, strict=True):
+        assert row == [xxhash.xxh32_intdigest(str(value).encode(), seed) for seed in seeds]
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_reports_of_clients_that_hash_text_under_seeds_of_63_bits_are_read(epsilon: float) -> None:
+    """As pure-LDP and multi-freq-ldpy send them; what is sent of a seed is its lowest 32 bits."""
+    size, users, rng = 120, 20_000, np.random.default_rng(12)
+    g, keep = round(math.exp(epsilon)) + 1, math.exp(epsilon) / (math.exp(epsilon) + round(math.exp(epsilon)))
+    values = np.where(rng.random(users) < 0.5, 100, rng.integers(0, size, users))
+    seeds = rng.integers(0, 2**63 - 1, users)
+    own = np.array(
+        [
+            xxhash.xxh32(str(value).encode(), seed=seed).intdigest() % g
+            for value, seed in zip(values.tolist(), seeds.tolist(), strict=True)
+        ]
+    )
+    reports = np.zeros(users, dtype=[("seed", "<u4"), ("hash", "<u4")])
+    reports["seed"] = seeds % 2**32
+    reports["hash"] = np.where(rng.random(users) < keep, own, (own + rng.integers(1, g, users)) % g)
+    truth = np.bincount(values, minlength=size) / users
+    errors = {}
+    for hashed in ("text", "index"):
+        mechanism = LocalHashing(epsilon, size=size, seeds="any", hashed=hashed)  # type: ignore[arg-type]
+        assert mechanism.is_report(reports).all()
+        found = mechanism.unbiased_frequencies(mechanism.histogram(reports, 0), users)
+        errors[hashed] = (found - truth) / math.sqrt(mechanism.frequency_variance / users)
+    # The mean square of 120 standard normal errors is one.
+    assert abs(np.square(errors["text"]).mean() - 1) < 4 * math.sqrt(2 / size)
+    # Read as hashes of four bytes, the most frequent category is as frequent as any other.
+    assert errors["index"][100] < -10
+
+
+def test_what_is_hashed_is_a_parameter_only_if_it_is_the_text() -> None:
+    index, text = (LocalHashing(1.0, size=5, hashed=hashed) for hashed in ("index", "text"))  # type: ignore[arg-type]
+    assert index.parameters == {"mechanism": "olh", "epsilon": 1.0, "size": 5, "seeds": 1024}
+    assert text.parameters == {**index.parameters, "hashed": "text"}
+    with pytest.raises(ValueError, match="hashed must be index or text, found 'bytes'"):
+        LocalHashing(1.0, size=5, hashed="bytes")  # type: ignore[arg-type]
 
 
 SIZE = 60

@@ -15,7 +15,7 @@ from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.categories.hashing_channel import HashingChannel, HashTable
 from ldpbeam.mechanisms.categories.unary_encoding import BitsChannel
-from ldpbeam.mechanisms.categories.xxh32 import reduced, xxh32
+from ldpbeam.mechanisms.categories.xxh32 import reduced, xxh32, xxh32_of_text
 from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
 from ldpbeam.mechanisms.registry import register
 
@@ -37,7 +37,7 @@ class LocalHashing(CategoricalMechanism):
     """A random hash function's seed, and the category's hash in 0 .. g - 1, kept with p = E/(E+g-1).
 
     Here E = exp(epsilon) and g = round(E) + 1. Every other hash is sent with probability 1/(E+g-1). The hash
-    is XXH32 of the category's index (four little-endian bytes) under the report's seed, mod g.
+    is XXH32 of the category's index (four little-endian bytes by default) under the report's seed, mod g.
 
     With a family of seeds (``seeds: 1024``: clients draw one of 0 .. 1023) the statistic has the counts by
     seed and hash. It is sufficient, so EM on it is exact. Supports are corrected for the collisions that the
@@ -48,6 +48,8 @@ class LocalHashing(CategoricalMechanism):
     Attributes:
         seeds: the size of the family, or "any". 0 means the default: 1024, or 32 size / (g - 1) if that is
             more, or "any" if the limits do not allow enough seeds.
+        hashed: what of the category is hashed: "index", its index as four little-endian bytes, or "text", its
+            index in decimal digits, as the clients of pure-LDP, multi-freq-ldpy and LDP-EM-MR do.
 
     Raises:
         ValueError: if the family is larger than 2^16 seeds, 2^22 cells, or 2^27 hashes, or too small to tell
@@ -58,9 +60,12 @@ class LocalHashing(CategoricalMechanism):
     summary = "OLH: a random hash of the category; best for many categories"
 
     seeds: int | Literal["any"] = 0
+    hashed: Literal["index", "text"] = "index"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.hashed not in ("index", "text"):
+            raise ValueError(f"hashed must be index or text, found {self.hashed!r}")
         most = min(MOST_SEEDS, MOST_CELLS // self.hashes, MOST_HASHES // self.size)
         if self.seeds == 0 and not isinstance(self.seeds, bool):
             # The family is part of the channel, so its size must be known before reports are counted.
@@ -79,6 +84,15 @@ class LocalHashing(CategoricalMechanism):
     def __getstate__(self) -> dict[str, Any]:
         """The fields without the table, which another process makes faster than it receives it."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The name and every parameter; what is hashed only if it is the text."""
+        found = super().parameters
+        if self.hashed == "index":
+            # Statistics that were written before there was a choice keep their fingerprints.
+            del found["hashed"]
+        return found
 
     @property
     def composite(self) -> bool:  # type: ignore[override]
@@ -104,7 +118,8 @@ class LocalHashing(CategoricalMechanism):
 
     def hash(self, values: NDArray[Any], seeds: NDArray[Any]) -> NDArray[np.uint32]:
         """The hashes of category indexes under seeds; the arguments are broadcast."""
-        return reduced(xxh32(values.astype(np.uint32), seeds.astype(np.uint32)), self.hashes)
+        function = xxh32 if self.hashed == "index" else xxh32_of_text
+        return reduced(function(values.astype(np.uint32), seeds.astype(np.uint32)), self.hashes)
 
     @functools.cached_property
     def table(self) -> HashTable:
@@ -231,4 +246,5 @@ class LocalHashing(CategoricalMechanism):
     def output(self) -> str:
         """The ranges and the layout of seed and hash, in words."""
         seeds = "any 32-bit seed" if self.seeds == "any" else f"a seed below {self.seeds}"
-        return f"{seeds} and a hash below {self.hashes}, as eight bytes"
+        text = " of the index in decimal digits" if self.hashed == "text" else ""
+        return f"{seeds} and a hash{text} below {self.hashes}, as eight bytes"
