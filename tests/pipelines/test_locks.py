@@ -248,7 +248,7 @@ def test_a_folder_says_whether_its_run_is_complete(
     assert command(*given).code == 0
     assert '"complete": false' in seen[0]
     assert '"complete": true' in mark.read_text()
-    monkeypatch.setattr(estimate, "solve", lambda *_: 1 / 0)
+    monkeypatch.setattr(estimate, "compute_all", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         command(*given)
     assert '"complete": false' in mark.read_text()

@@ -62,7 +62,7 @@ def test_what_the_machine_refuses_is_one_line(
     if place == "worker":
         monkeypatch.setattr(snapshots, "write_snapshots", failing(error))
     else:
-        monkeypatch.setattr(estimate, "solve", failing(error))
+        monkeypatch.setattr(estimate, "compute_all", failing(error))
     found = command(*given)
     assert found.code == 2
     assert found.err.startswith(f"ldpbeam: {said}")
