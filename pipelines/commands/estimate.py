@@ -26,10 +26,10 @@ from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
     DEAD_LETTERS,
     STATISTICS,
-    claimed,
     sweep,
 )
-from ldpbeam.pipelines.runs.scheduled import Scheduled, claimed_shared, publish
+from ldpbeam.pipelines.runs.ownership import NOBODY, owned
+from ldpbeam.pipelines.runs.scheduled import Scheduled, owned_by_schedule, publish
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate
@@ -111,12 +111,12 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
         return DONE
     for sentence in slow_parts(study):
         print(f"ldpbeam: {sentence}", file=sys.stderr)
-    claim = (
-        claimed_shared(shared, options.overwrite)
+    holding = (
+        owned_by_schedule(shared, options.overwrite)
         if shared
-        else claimed(job, options.input, options.overwrite)
+        else owned(job, NOBODY, overwrite=options.overwrite, inputs=options.input)
     )
-    with claim as place:
+    with holding as place:
         stages.run_pipeline(pipeline, console, engine.here)
         found, estimates = _estimated(job, options, console)
         ledger = write_ledger(job)

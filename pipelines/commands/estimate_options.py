@@ -15,7 +15,8 @@ from ldpbeam.pipelines.commands.options import (
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates import stages
 from ldpbeam.pipelines.graphs.batch import BatchJob
-from ldpbeam.pipelines.runs.output import Output, check_output
+from ldpbeam.pipelines.runs.output import Output
+from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner
 from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.study import Study
 from ldpbeam.transforms.sources import files
@@ -133,10 +134,10 @@ def _place(
     if not _is_scheduled(options, study):
         name = stages.run_name(study, inputs, span.start, span.stop, *own)
         output = Output(study, options.output, name)
-        check_output(output, options.overwrite)
+        owner(output, NOBODY, options.overwrite)
         return output, None
     # Runs of one schedule differ in spans and mostly in inputs, so all take the name of the first run.
     first = Output(study, options.output, stages.run_name(study, inputs, "scheduled", *own))
-    name = check_output(first, options.overwrite, scheduled=True) or first.run
+    name = owner(first, SCHEDULED_RUNS, options.overwrite) or first.run
     shared = Scheduled(study, options.output, name, span, inputs)
     return shared.made, shared

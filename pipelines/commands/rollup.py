@@ -18,7 +18,8 @@ from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.rollup import read_all, rolled_up, write_all
 from ldpbeam.pipelines.estimates.stages import estimate_all, run_name, write_estimates
 from ldpbeam.pipelines.runs.costs import refuse_endless
-from ldpbeam.pipelines.runs.output import Output, check_output, claimed
+from ldpbeam.pipelines.runs.output import Output
+from ldpbeam.pipelines.runs.ownership import NOBODY, owned, owner
 from ldpbeam.pipelines.terminal import shown
 
 
@@ -53,8 +54,8 @@ def rollup_command(parser: Parser, arguments: list[str]) -> int:
         )
     found = rolled_up(study, given, window=window, total=options.total)
     console = Console()
-    check_output(output, options.overwrite)
-    with claimed(output, options.statistics, options.overwrite):
+    owner(output, NOBODY, options.overwrite)
+    with owned(output, NOBODY, overwrite=options.overwrite, inputs=options.statistics):
         write_all(output, found.snapshots)
         estimates = estimate_all(output, console, processes=options.processes)
         write_estimates(output, estimates)

@@ -25,11 +25,11 @@ from ldpbeam.pipelines.graphs.engines import add_engine_options, engine_of, reac
 from ldpbeam.pipelines.graphs.stream import StreamJob, build
 from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.output import DEAD_LETTERS, ESTIMATES, STATISTICS, named_in_errors, sweep
-from ldpbeam.pipelines.runs.scheduled_runs import (
-    claimed_for_stream,
-    go_on,
+from ldpbeam.pipelines.runs.stream_runs import (
     incomplete_windows,
+    owned_by_stream,
     read_run_accounting,
+    resume,
 )
 from ldpbeam.pipelines.runs.stream_watch import run_until_stopped, submit
 from ldpbeam.pipelines.terminal import shown
@@ -131,7 +131,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
         )
     name = options.resume or f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     if options.resume:
-        go_on(options.output, options.resume)
+        resume(options.output, options.resume)
     columns = wanted_columns(study, options.attribute, options.service)
     with _feed(options, columns, name) as feed:
         job = StreamJob(
@@ -156,7 +156,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
                 f"a dry run: the job was made and not submitted; nothing was read, {job.output} is as it was"
             )
             return DONE
-        with claimed_for_stream(job) as place:
+        with owned_by_stream(job) as place:
             if job.incomplete:
                 print(_about_incomplete(job))
             server = emulator() if isinstance(feed, PubSubFeed) else None

@@ -9,19 +9,17 @@ from dataclasses import replace
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.estimates.solve import Solver, sort_key
 from ldpbeam.pipelines.runs.output import ESTIMATES, STATISTICS, Output
 from ldpbeam.pipelines.terminal import shown
-from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields, write_json_lines
+from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import attribute_of
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.outputs.names import snapshot_name
+from ldpbeam.transforms.outputs.estimates import write_window_estimates
 from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.sources.journal import OpenWindow, stopped_at
-from ldpbeam.transforms.storage import make_folder, replacing
 from ldpbeam.transforms.windows.panes import EARLY
 
 #: The logger that gets one line per pane; a command prints it, an engine's worker logs it.
@@ -56,11 +54,8 @@ class WritePane(beam.DoFn):
         write_window(study, self.output.path(STATISTICS), run, snapshots, named_by_run=True)
         found = [solved for snapshot in snapshots for solved in self._solver.solve(snapshot)]
         found.sort(key=lambda solved: sort_key(study, solved))
-        folder = self.output.path(ESTIMATES)
-        make_folder(folder)
-        name = snapshot_name(study.name, attribute, snapshots[0].window, run).removesuffix(".avro")
-        with replacing(FileSystems.join(folder, f"{name}.jsonl")) as stream:
-            write_json_lines(stream, (estimate_fields(study, solved, run) for solved in found))
+        window, folder = snapshots[0].window, self.output.path(ESTIMATES)
+        write_window_estimates(study, folder, run, attribute, window, found, named_by_run=True)
         PANES.info(pane_line(snapshots, found))
         yield from found
 

@@ -1,25 +1,24 @@
-"""The output folder of a run: which run owns it, which files it holds, and which files a run may replace."""
+"""The output folder of a run: its files, and reading, replacing and deleting them."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs.locks import GoneError, Held, is_lock, locked
+from ldpbeam.pipelines.runs.locks import is_lock
 from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.outputs.snapshots import SNAPSHOTS, Snapshot, read_snapshots
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.names import snapshot_name, window_in
 from ldpbeam.transforms.sources.journal import RUNS
-from ldpbeam.transforms.storage import half_written, literal, open_raw, read_json, write_bytes
+from ldpbeam.transforms.storage import half_written, literal, open_raw, write_bytes
 
 ESTIMATES = "estimates"
 LEDGER = "ledger.json"
@@ -28,8 +27,6 @@ STATISTICS = "statistics"
 DEAD_LETTERS = "dead_letters"
 ACCOUNTING = "accounting.json"
 WORKER_ESTIMATES = ".estimates.from_workers.jsonl"
-#: The kind of a folder that scheduled runs share.
-SCHEDULED = "scheduled"
 
 
 @dataclass(frozen=True)
@@ -79,119 +76,6 @@ def files_in(folder: str, pattern: str) -> list[Any]:
 def write_json(path: str, found: object) -> None:
     """Write a value as JSON; the file appears whole or not at all."""
     write_bytes(path, json.dumps(found, indent=2).encode() + b"\n")
-
-
-def check_output(job: Output, overwrite: bool, scheduled: bool = False) -> str | None:
-    """Check that a run may write to its output folder.
-
-    Args:
-        job: the run.
-        overwrite: whether the run may replace outputs of other runs.
-        scheduled: whether the run shares the folder with other scheduled runs of the study.
-
-    Returns:
-        The name of the run that owns the folder; scheduled runs of a study share a name. None if no run
-        owns it yet, or if the outputs of another run are to be replaced.
-
-    Raises:
-        UserError: if the folder holds another run's outputs or files that no run wrote, or cannot be used.
-    """
-    place = f"--output {job.output or repr(job.output)}"
-    with named_in_errors(job.output):
-        entries = files_in(job.output, "*") if job.output else None
-        before = _mark(job)
-    if entries is None or ("://" not in job.output and Path(job.output).is_file()):
-        raise UserError(f"{place}: a folder is needed")
-    if before is not None and _belongs(before, job, scheduled):
-        return str(before["run"])
-    if overwrite:
-        return None
-    if before is not None:
-        raise UserError(
-            f"{place}: it holds {_holds(before, job, scheduled)}; name another folder, or replace them with "
-            "--overwrite"
-        )
-    # Ignored: locks, and the run.json that a run starting at the same moment is writing.
-    if any(not _name(entry).startswith(f".{RUN}.") and not is_lock(_name(entry)) for entry in entries):
-        raise UserError(
-            f"{place}: the folder is not empty, and not written by ldpbeam estimate; name another one, or "
-            "write beside what is there with --overwrite"
-        )
-    return None
-
-
-def _belongs(before: Mapping[str, Any], job: Output, scheduled: bool) -> bool:
-    same = "study_fingerprint" if scheduled else "run"
-    return (before.get("kind") == SCHEDULED) == scheduled and before.get(same) == job.about[same]
-
-
-def _holds(before: Mapping[str, Any], job: Output, scheduled: bool) -> str:
-    study = f"of study {before.get('study')!r}"
-    if before.get("kind") != SCHEDULED:
-        return f"the outputs of another run ({study})" + (
-            ", which was not a scheduled one" if scheduled else ""
-        )
-    if not scheduled:
-        return (
-            f"the scheduled runs {study}, and this run is not one of them: it has no windows, --from or --to"
-        )
-    changed = before.get("study") == job.study.name
-    return f"the scheduled runs {study}" + (" as it was before it was changed" if changed else "")
-
-
-def _mark(job: Output) -> dict[str, Any] | None:
-    """The ``run.json`` of the last run in the output folder; None if it is missing or malformed."""
-    if not FileSystems.exists(job.path(RUN)):
-        return None
-    with contextlib.suppress(ValueError):
-        found = read_json(job.path(RUN))
-        return found if isinstance(found, dict) else None
-    return None
-
-
-@contextlib.contextmanager
-def claimed(job: Output, inputs: Sequence[str], overwrite: bool) -> Iterator[Held]:
-    """Hold the output folder for one run alone.
-
-    The last run's outputs are deleted first. ``run.json`` identifies the run; its field ``complete`` is false
-    until the block ends without an error.
-
-    Raises:
-        UserError: if this run may not use the folder, another run writes there, or the folder was deleted
-            meanwhile.
-    """
-    with held(job.output, alone=True) as place:
-        check_output(job, overwrite)
-        about = {**job.about, "input": list(inputs)}
-        with named_in_errors(job.output):
-            clear(job)
-            # Runs that were killed leave half-written files; no other run writes here now.
-            sweep([job.output, *map(job.path, (STATISTICS, DEAD_LETTERS))])
-            write_json(job.path(RUN), {**about, "complete": False})
-        try:
-            yield place
-            place.check()
-        except BaseException as error:
-            # After Ctrl-C, or in a deleted folder, the files left would look like the outputs of a run.
-            if isinstance(error, KeyboardInterrupt | GoneError):
-                clear(job)
-            raise
-        write_json(job.path(RUN), {**about, "complete": True})
-
-
-@contextlib.contextmanager
-def held(folder: str, *, alone: bool) -> Iterator[Held]:
-    """Hold the lock of the output folder; the folder is created if it does not exist.
-
-    Raises:
-        UserError: if another run holds the lock, or the folder cannot be created or written to.
-    """
-    with contextlib.ExitStack() as stack:
-        with named_in_errors(folder):
-            if not folder:
-                raise ValueError("a folder is needed")
-            place = stack.enter_context(locked(folder, alone=alone))
-        yield place
 
 
 def clear(job: Output) -> None:

@@ -11,36 +11,32 @@ import itertools
 import shutil
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs.locks import Held, locked
+from ldpbeam.pipelines.runs.locks import Held
 from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
     DEAD_LETTERS,
     ESTIMATES,
     LEDGER,
     RUN,
-    SCHEDULED,
     STATISTICS,
     Output,
-    check_output,
-    clear,
     delete,
     files_in,
-    held,
-    named_in_errors,
     names_in,
     write_json,
 )
-from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields, write_json_lines
+from ldpbeam.pipelines.runs.ownership import SCHEDULED_RUNS, one_at_a_time, owned
+from ldpbeam.schemas.outputs.estimates import SolvedEstimate
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.outputs.names import span_name, window_in, window_name
+from ldpbeam.transforms.outputs.estimates import write_window_estimates
+from ldpbeam.transforms.outputs.names import span_name, window_in
 from ldpbeam.transforms.sources.journal import RUNS
-from ldpbeam.transforms.storage import make_folder, replacing
+from ldpbeam.transforms.storage import make_folder
 from ldpbeam.windows import EVERYTHING, Span
 
 
@@ -75,7 +71,7 @@ class Scheduled(Output):
 
 
 @contextmanager
-def claimed_shared(job: Scheduled, overwrite: bool) -> Iterator[Held]:
+def owned_by_schedule(job: Scheduled, overwrite: bool) -> Iterator[Held]:
     """Hold the output folder, shared with other scheduled runs, while a run writes and moves its files.
 
     The run's hidden folder is deleted at the end, after an error too.
@@ -83,10 +79,7 @@ def claimed_shared(job: Scheduled, overwrite: bool) -> Iterator[Held]:
     Raises:
         UserError: if this run may not use the folder, or a run of another kind writes there.
     """
-    replaces = overwrite and check_output(job, overwrite, scheduled=True) is None
-    with held(job.output, alone=replaces) as place:
-        with named_in_errors(job.output), _one_at_a_time(job):
-            _claim_shared(job, overwrite)
+    with owned(job, SCHEDULED_RUNS, overwrite=overwrite) as place:
         try:
             yield place
         finally:
@@ -94,27 +87,6 @@ def claimed_shared(job: Scheduled, overwrite: bool) -> Iterator[Held]:
                 delete([entry.path for entry in files_in(job.made.output, "**")])
             else:
                 shutil.rmtree(job.made.output, ignore_errors=True)
-
-
-def _claim_shared(job: Scheduled, overwrite: bool) -> None:
-    """Write the ``run.json`` that gives the folder to the study's scheduled runs, unless it is there already.
-
-    Raises:
-        UserError: if this run may not use the folder, or another run took it since it was checked.
-    """
-    belongs = check_output(job, overwrite, scheduled=True)
-    if belongs is not None and belongs != job.run:
-        raise UserError(
-            f"--output {job.output}: another scheduled run has just begun there for the first time, of other "
-            "input; start this one again"
-        )
-    if belongs is not None:
-        return
-    with named_in_errors(job.output):
-        if overwrite:
-            clear(job)
-        make_folder(job.output)
-        write_json(job.path(RUN), {"kind": SCHEDULED, **job.about})
 
 
 def publish(job: Scheduled, estimates: Sequence[SolvedEstimate]) -> None:
@@ -128,15 +100,8 @@ def publish(job: Scheduled, estimates: Sequence[SolvedEstimate]) -> None:
         estimates: its estimates, sorted by attribute and window.
     """
     _write_estimates(job.made, estimates)
-    with _one_at_a_time(job):
+    with one_at_a_time(job):
         _move_all(job)
-
-
-@contextmanager
-def _one_at_a_time(job: Scheduled) -> Iterator[None]:
-    """Hold the lock on the files that runs share; in an object store there is none to wait for."""
-    with nullcontext() if "://" in job.output else locked(job.path(RUNS), alone=True, wait=True):
-        yield
 
 
 def _move_all(job: Scheduled) -> None:
@@ -164,10 +129,7 @@ def _move_all(job: Scheduled) -> None:
 def _write_estimates(made: Output, estimates: Sequence[SolvedEstimate]) -> None:
     by_window = itertools.groupby(estimates, lambda solved: (solved.attribute, solved.window))
     for (attribute, window), own in by_window:
-        assert window is not None
-        name = f"{window_name(made.study.name, attribute, window)}.jsonl"
-        with replacing(made.path(ESTIMATES, name)) as stream:
-            write_json_lines(stream, (estimate_fields(made.study, solved, made.run) for solved in own))
+        write_window_estimates(made.study, made.path(ESTIMATES), made.run, attribute, window, own)
 
 
 def _is_inside(span: Span, name: str) -> bool:

@@ -8,20 +8,20 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
+from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs.locks import Held, is_lock
+from ldpbeam.pipelines.runs.locks import Held
 from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
     RUN,
     STATISTICS,
     delete,
     files_in,
-    held,
     named_in_errors,
-    names_in,
     snapshots_in,
     write_json,
 )
+from ldpbeam.pipelines.runs.ownership import STREAMS, held, owned
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.transforms.outputs.names import snapshot_name
 from ldpbeam.transforms.reports.counts import accounting
@@ -36,52 +36,31 @@ INCOMPLETE = "incomplete.json"
 
 
 @contextmanager
-def claimed_for_stream(job: StreamJob) -> Iterator[Held]:
+def owned_by_stream(job: StreamJob) -> Iterator[Held]:
     """Hold the output folder, shared with other streams of the study, while a run writes to it.
 
+    The run's own folder gets a ``run.json``, and the list of the windows that earlier runs left open.
+
     Raises:
-        UserError: if this run may not use the folder, a run of another kind writes there, or this run is
-            running already.
+        UserError: if this run may not use the folder, a run of another kind writes there, this run is running
+            already, or a file's name is too long.
     """
-    with held(job.output, alone=False) as place:
-        claim_for_stream(job)
+    longest = max(map(len, _file_names(job)))
+    if longest > MOST_CHARACTERS:
+        raise UserError(
+            f"--output {job.output}: the names of its files would have {longest} characters, more than file "
+            "systems take; give the study, its attributes or coordinates shorter names"
+        )
+    with owned(job, STREAMS) as place:
+        with named_in_errors(job.output):
+            make_folder(job.of_run(""))
+            about = {**STREAMS.mark_of(job), "run": job.run, "reads": job.feed.name}
+            write_json(job.of_run(RUN), about)
+            if job.incomplete:
+                left = [window._asdict() for window in sorted(job.incomplete)]
+                write_json(job.of_run(INCOMPLETE), {"windows": left})
         with held(job.of_run(""), alone=True):
             yield place
-
-
-def claim_for_stream(job: StreamJob) -> None:
-    """Check that the output folder is empty or holds streams of this study, and create the run's own folder.
-
-    Raises:
-        UserError: if the folder holds something else, cannot be written to, or a file's name is too long.
-    """
-    about = {"kind": "stream", "study": job.study.name, "study_fingerprint": job.study.fingerprint}
-    with named_in_errors(job.output):
-        if not job.output:
-            raise ValueError("a folder is needed")
-        longest = max(map(len, _file_names(job)))
-        if longest > MOST_CHARACTERS:
-            raise ValueError(
-                f"the names of its files would have {longest} characters, more than file systems take; give "
-                "the study, its attributes or coordinates shorter names"
-            )
-        before = read_json(job.path(RUN)) if FileSystems.exists(job.path(RUN)) else None
-        entries = [entry for entry in names_in(job.output, "*") if not is_lock(entry)]
-        if before is None and entries:
-            raise ValueError("the folder is not empty, and not written by ldpbeam stream")
-        if before is not None and before != about:
-            whose = before.get("study") if isinstance(before, dict) else None
-            raise ValueError(
-                f"it holds other outputs (of study {whose!r}, or another version of this one); name another "
-                "folder"
-            )
-        make_folder(job.path(RUNS))
-        make_folder(job.of_run(""))
-        write_json(job.path(RUN), about)
-        write_json(job.of_run(RUN), {**about, "run": job.run, "reads": job.feed.name})
-        if job.incomplete:
-            left = [window._asdict() for window in sorted(job.incomplete)]
-            write_json(job.of_run(INCOMPLETE), {"windows": left})
 
 
 def _file_names(job: StreamJob) -> list[str]:
@@ -90,7 +69,7 @@ def _file_names(job: StreamJob) -> list[str]:
     return [snapshot_name(job.study.name, name, window, job.run) for name in job.study.estimated]
 
 
-def go_on(output: str, run: str) -> None:
+def resume(output: str, run: str) -> None:
     """Check that a run can be resumed, and withdraw the request that stopped it.
 
     Raises:

@@ -21,7 +21,7 @@ from ldpbeam.pipelines.errors import INTERRUPTED, UserError, end_of, machine_pro
 from ldpbeam.pipelines.estimates.write_panes import PANES, pane_line
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.output import ESTIMATES, STATISTICS, files_in
-from ldpbeam.pipelines.runs.scheduled_runs import read_run_accounting
+from ldpbeam.pipelines.runs.stream_runs import read_run_accounting
 from ldpbeam.schemas.outputs.estimates import solved_estimate
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.times import rfc3339

@@ -14,11 +14,11 @@ from ldpbeam import tally
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.output import sweep
-from ldpbeam.pipelines.runs.scheduled_runs import (
-    claim_for_stream,
-    go_on,
+from ldpbeam.pipelines.runs.stream_runs import (
     incomplete_windows,
+    owned_by_stream,
     read_run_accounting,
+    resume,
 )
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.reports.columns import Columns
@@ -51,6 +51,11 @@ STUDY = parse_study(TEXT)
 def job(output: Path | str, run: str = "run-1", study: Study = STUDY, **others: Any) -> StreamJob:
     feed = FolderFeed(("in/*",), Columns(), "", ())
     return StreamJob(study=study, output=str(output), run=run, feed=feed, disorder=0, partitions=1, **others)
+
+
+def claim_for_stream(own: StreamJob) -> None:
+    with owned_by_stream(own):
+        pass
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -223,12 +228,12 @@ def test_windows_that_a_run_named_and_said_nothing_of_are_open(leave: Leave, tmp
 
 def test_a_run_is_gone_on_with_though_it_was_asked_to_stop(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"--output {tmp_path}: there is no run run-1 to resume"):
-        go_on(str(tmp_path), "run-1")
+        resume(str(tmp_path), "run-1")
     claim_for_stream(job(tmp_path))
     ask_to_stop(str(tmp_path), "run-1")
-    go_on(str(tmp_path), "run-1")
+    resume(str(tmp_path), "run-1")
     assert not asked_to_stop(str(tmp_path), "run-1")
-    go_on(str(tmp_path), "run-1")
+    resume(str(tmp_path), "run-1")
 
 
 def test_a_run_that_goes_on_holds_its_own(leave: Leave, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs.scheduled_runs import claim_for_stream
+from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -127,7 +127,7 @@ def test_a_stream_whose_files_would_have_too_long_names_does_not_start(tmp_path:
     feed = FolderFeed(("in/*",), Columns(), "", ())
     name = "20261122T000000Z-0123abcd"
     job = StreamJob(study=study, output=str(tmp_path / "out"), run=name, feed=feed, disorder=0, partitions=1)
-    with pytest.raises(Exception, match="shorter names") as found:
-        claim_for_stream(job)
+    with pytest.raises(Exception, match="shorter names") as found, owned_by_stream(job):
+        pass
     assert type(found.value).__name__ == "UserError"
     assert not (tmp_path / "out").exists()

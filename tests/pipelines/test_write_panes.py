@@ -16,7 +16,6 @@ import pytest
 
 from ldpbeam import tally
 from ldpbeam.estimators import Estimate
-from ldpbeam.pipelines.estimates import write_panes as stage
 from ldpbeam.pipelines.estimates.solve import solve, sort_key
 from ldpbeam.pipelines.estimates.write_panes import PANES, Publish, WritePane, estimate_id, pane_line
 from ldpbeam.pipelines.runs.output import Output
@@ -145,7 +144,7 @@ def test_what_cannot_be_written_is_not_handed_on(writing: Write, monkeypatch: py
         raise OSError("no space")
 
     own = writing()
-    monkeypatch.setattr(stage, "write_json_lines", full_disk)
+    monkeypatch.setattr("ldpbeam.transforms.outputs.estimates.write_json_lines", full_disk)
     given = own.function.process(("x", PANE))
     with pytest.raises(OSError, match="no space"):
         next(iter(given))

@@ -19,6 +19,11 @@ def snapshot_name(study: str, attribute: str, window: Bounds | None, run: str = 
     return f"{window_name(study, attribute, window)}{run and f'.{run}'}.avro"
 
 
+def estimates_name(study: str, attribute: str, window: Bounds | None, run: str = "") -> str:
+    """The name of the file of estimates of an attribute and window, with the name of the run if given."""
+    return f"{snapshot_name(study, attribute, window, run).removesuffix('.avro')}.jsonl"
+
+
 def span_name(start: int, stop: int) -> str:
     """Two times in epoch milliseconds, as file names spell them: 20261120T100000Z-20261120T110000Z."""
     return f"{_compact(start)}-{_compact(stop)}"

@@ -1,0 +1,227 @@
+"""Which run owns an output folder, and which other runs may write to it.
+
+The folder's ``run.json`` names its owner. Three kinds of runs write to folders, and :class:`Sharing` says how
+they differ: a run that shares its folder with nobody, scheduled runs of one study, and streams of one study.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.runs.locks import GoneError, Held, is_lock, locked
+from ldpbeam.pipelines.runs.output import (
+    DEAD_LETTERS,
+    RUN,
+    STATISTICS,
+    Output,
+    clear,
+    named_in_errors,
+    names_in,
+    sweep,
+    write_json,
+)
+from ldpbeam.transforms.sources.journal import RUNS
+from ldpbeam.transforms.storage import make_folder, read_json
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """The runs that may share an output folder.
+
+    Attributes:
+        kind: the field ``kind`` of their ``run.json``; None if it has none.
+        mark: the fields of ``run.json`` that identify the folder's owner.
+        same: those of them that are equal for all runs that may share the folder.
+        alone: whether a run keeps all others out while it writes.
+    """
+
+    kind: str | None
+    mark: tuple[str, ...]
+    same: tuple[str, ...]
+    alone: bool = False
+
+    def mark_of(self, job: Output) -> dict[str, Any]:
+        """The fields of ``run.json`` for a folder of this run."""
+        kind = {} if self.kind is None else {"kind": self.kind}
+        return kind | {field: job.about[field] for field in self.mark}
+
+    def includes(self, mark: Mapping[str, Any], job: Output) -> bool:
+        """Whether a run may write to a folder with this ``run.json``."""
+        wanted = self.mark_of(job)
+        return all(mark.get(field) == wanted.get(field) for field in ("kind", *self.same))
+
+
+#: A run that has the folder for itself; the same run may replace its own outputs.
+NOBODY = Sharing(None, ("run", "study", "study_fingerprint"), ("run",), alone=True)
+#: Scheduled runs of a study, each with a span of its own; all have the name of the first.
+SCHEDULED_RUNS = Sharing("scheduled", ("run", "study", "study_fingerprint"), ("study_fingerprint",))
+#: Streams of a study, each with a name of its own.
+STREAMS = Sharing("stream", ("study", "study_fingerprint"), ("study", "study_fingerprint"))
+
+
+def owner(job: Output, sharing: Sharing, overwrite: bool = False) -> str | None:
+    """Check that a run may write to its output folder.
+
+    Args:
+        job: the run.
+        sharing: the runs that it shares the folder with.
+        overwrite: whether the run may replace outputs of runs that it does not share the folder with.
+
+    Returns:
+        The name of the run that owns the folder, empty for streams. None if no run owns it yet, or if the
+        outputs of another run are to be replaced.
+
+    Raises:
+        UserError: if the folder holds another run's outputs or files that no run wrote, or cannot be used.
+    """
+    place = f"--output {job.output or repr(job.output)}"
+    if not job.output or ("://" not in job.output and Path(job.output).is_file()):
+        raise UserError(f"{place}: a folder is needed")
+    with named_in_errors(job.output):
+        names = names_in(job.output, "*")
+        mark = _mark(job)
+    if mark is not None and sharing.includes(mark, job):
+        return str(mark.get("run", ""))
+    if overwrite:
+        return None
+    if mark is not None:
+        raise UserError(f"{place}: it holds {_holds(mark, job, sharing)}")
+    # Ignored: locks, and the run.json that a run starting at the same moment is writing.
+    if any(not name.startswith(f".{RUN}.") and not is_lock(name) for name in names):
+        raise UserError(f"{place}: {_FOREIGN_STREAM if sharing is STREAMS else _FOREIGN}")
+    return None
+
+
+_FOREIGN = (
+    "the folder is not empty, and not written by ldpbeam estimate; name another one, or write beside what is "
+    "there with --overwrite"
+)
+_FOREIGN_STREAM = "the folder is not empty, and not written by ldpbeam stream"
+_OTHERWISE = "; name another folder, or replace them with --overwrite"
+
+
+def _holds(mark: Mapping[str, Any], job: Output, sharing: Sharing) -> str:
+    """What a folder with this ``run.json`` holds, and what the user can do about it."""
+    study = f"of study {mark.get('study')!r}"
+    if sharing is STREAMS:
+        return f"other outputs ({study}, or another version of this one); name another folder"
+    if mark.get("kind") != SCHEDULED_RUNS.kind:
+        unlike = ", which was not a scheduled one" if sharing is SCHEDULED_RUNS else ""
+        return f"the outputs of another run ({study}){unlike}{_OTHERWISE}"
+    if sharing is not SCHEDULED_RUNS:
+        unlike = ", and this run is not one of them: it has no windows, --from or --to"
+        return f"the scheduled runs {study}{unlike}{_OTHERWISE}"
+    changed = " as it was before it was changed" if mark.get("study") == job.study.name else ""
+    return f"the scheduled runs {study}{changed}{_OTHERWISE}"
+
+
+def _mark(job: Output) -> dict[str, Any] | None:
+    """The ``run.json`` of the output folder; None if it is missing or malformed."""
+    if not FileSystems.exists(job.path(RUN)):
+        return None
+    with contextlib.suppress(ValueError):
+        found = read_json(job.path(RUN))
+        return found if isinstance(found, dict) else None
+    return None
+
+
+@contextlib.contextmanager
+def owned(
+    job: Output, sharing: Sharing, *, overwrite: bool = False, inputs: Sequence[str] = ()
+) -> Iterator[Held]:
+    """Hold the output folder while a run writes to it, and name its owner in ``run.json``.
+
+    A run that shares the folder with nobody deletes the last run's outputs first. Its ``run.json`` has the
+    field ``complete``, which is false until the block ends without an error.
+
+    Args:
+        job: the run.
+        sharing: the runs that it shares the folder with.
+        overwrite: whether it may replace outputs of other runs; they are deleted first.
+        inputs: what the run reads, for the ``run.json`` of a run that shares the folder with nobody.
+
+    Raises:
+        UserError: if this run may not use the folder, a run that does not share it writes there, or the
+            folder was deleted meanwhile.
+    """
+    replaces = overwrite and not sharing.alone and owner(job, sharing, overwrite) is None
+    with held(job.output, alone=sharing.alone or replaces) as place:
+        if sharing.alone:
+            with _alone(job, overwrite, inputs, place):
+                yield place
+        else:
+            with named_in_errors(job.output), one_at_a_time(job):
+                _join(job, sharing, overwrite)
+            yield place
+
+
+@contextlib.contextmanager
+def _alone(job: Output, overwrite: bool, inputs: Sequence[str], place: Held) -> Iterator[None]:
+    """Replace the outputs in the folder; after Ctrl-C, or in a deleted folder, none are left."""
+    owner(job, NOBODY, overwrite)
+    about = {**NOBODY.mark_of(job), "input": list(inputs)}
+    with named_in_errors(job.output):
+        clear(job)
+        # Runs that were killed leave half-written files; no other run writes here now.
+        sweep([job.output, *map(job.path, (STATISTICS, DEAD_LETTERS))])
+        write_json(job.path(RUN), {**about, "complete": False})
+    try:
+        yield
+        place.check()
+    except BaseException as error:
+        # The files left would look like the outputs of a run.
+        if isinstance(error, KeyboardInterrupt | GoneError):
+            clear(job)
+        raise
+    write_json(job.path(RUN), {**about, "complete": True})
+
+
+def _join(job: Output, sharing: Sharing, overwrite: bool) -> None:
+    """Write the ``run.json`` that gives the folder to this run and others, unless it is there already.
+
+    Raises:
+        UserError: if this run may not use the folder, or another run took it since it was checked.
+    """
+    mark, before = sharing.mark_of(job), owner(job, sharing, overwrite)
+    if before is None:
+        if overwrite:
+            clear(job)
+        make_folder(job.output)
+        write_json(job.path(RUN), mark)
+    elif before != mark.get("run", ""):
+        raise UserError(
+            f"--output {job.output}: another scheduled run has just begun there for the first time, of other "
+            "input; start this one again"
+        )
+
+
+@contextlib.contextmanager
+def one_at_a_time(job: Output) -> Iterator[None]:
+    """Hold the lock on the files that runs share; in an object store there is none to wait for."""
+    if "://" in job.output:
+        yield
+        return
+    with locked(job.path(RUNS), alone=True, wait=True):
+        yield
+
+
+@contextlib.contextmanager
+def held(folder: str, *, alone: bool) -> Iterator[Held]:
+    """Hold the lock of a folder; the folder is created if it does not exist.
+
+    Raises:
+        UserError: if another run holds the lock, or the folder cannot be created or written to.
+    """
+    with contextlib.ExitStack() as stack:
+        with named_in_errors(folder):
+            if not folder:
+                raise ValueError("a folder is needed")
+            place = stack.enter_context(locked(folder, alone=alone))
+        yield place
