@@ -106,7 +106,7 @@ def fixed_point(
             break
         # A faint weight whose step is long may still become a large one.
         earlier, move = move, float(weights @ np.abs(np.expm1(np.minimum(step, LONGEST))))
-        rate = min(move / earlier, SLOWEST)
+        rate = min(move / earlier, SLOWEST) if earlier > 0.0 else 0.0
         missing = move * max(1.0, rate / (1.0 - rate))
         shorter = 0.5 ** max(0, (iteration - PATIENCE) // 5) if move > LONG else 1.0
         bounded = np.clip(step, shorter * LARGEST_FALL, shorter * LARGEST_RISE)
