@@ -135,7 +135,7 @@ def _categories() -> list[Case]:
         Case("oue", "oue", categories(9), variants=_sizes(10)),
         Case("sue", "sue", categories(9), variants=_sizes(10)),
         Case("olh", "olh", categories(5), {"seeds": 16}, _sizes(10, seeds=64), largest=6.0),
-        Case("olh of text", "olh", categories(12), {"seeds": 16, "hashed": "text"}, largest=5.0),
+        Case("olh of text", "olh", categories(12), {"seeds": 32, "hashed": "text"}, largest=5.0),
         Case("olh any", "olh", categories(9), {"seeds": "any"}),
     ]
 
