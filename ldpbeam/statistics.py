@@ -20,6 +20,9 @@ from ldpbeam.domains import Integers
 from ldpbeam.mechanisms import NumericMechanism
 from ldpbeam.resolution import ENOUGH
 
+#: A joint histogram has at most this many cells that are not empty: up to 800 MB with two words per cell. A
+#: message between Beam's workers cannot have more than 2 GB.
+MOST_ROWS = 2**25
 #: Solves over more joined services than this were never measured.
 MOST_MEASURED = 16
 
@@ -121,7 +124,7 @@ def _explain_joined(attribute: Attribute) -> str:
     return (
         f"{services}: a row for each user tells the report bucket at each service, of "
         f"{', '.join(str(size - 1) for size in shape)} buckets. Rows take {bytes_each} bytes per user, "
-        f"{bytes_each} MB per million users; snapshots hold them, and their owner alone may read these. "
+        f"{bytes_each} MB per million users, of at most {MOST_ROWS:,} in a window and group; snapshots hold them, and their owner alone may read these. "
         f"They keep at least {kept:.0%} of each service's information."
     )
 
@@ -245,6 +248,7 @@ def merge(statistics: Iterable[Statistic]) -> Statistic:
 
     Raises:
         ValueError: if there is no statistic, or the channels of two statistics differ.
+        MemoryError: if the joint histogram has more than :data:`MOST_ROWS` cells that are not empty.
     """
     parts = list(statistics)
     if not parts:
@@ -271,6 +275,11 @@ def merge(statistics: Iterable[Statistic]) -> Statistic:
         np.concatenate([part.joint_cells for part in joined]),
         np.concatenate([part.joint_counts for part in joined]),
     )
+    if len(cells) > MOST_ROWS:
+        raise MemoryError(
+            f"the joint histogram has rows of {len(cells):,} users, and at most {MOST_ROWS:,} are held: take "
+            "shorter windows, or a lower joint_buckets, which bounds it"
+        )
     return Statistic(
         fingerprint=first.fingerprint,
         reports=sum(part.reports for part in parts),

@@ -16,8 +16,8 @@ from ldpbeam.domains import Floats, Integers
 BLOCK_ENTRIES = 2**16
 #: A table of several services has at most this many entries, so that it stays there too (512 KB).
 TABLE_ENTRIES = 2**17
-#: This many entries are computed once and kept (512 MB); the others are computed in each product.
-KEPT_ENTRIES = 2**27
+#: This many entries are computed once and kept (256 MB); the others are computed in each product.
+KEPT_ENTRIES = 2**26
 #: Products whose logarithms have a wider range than this could underflow in single precision.
 SINGLE_RANGE = 80.0
 

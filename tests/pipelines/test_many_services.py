@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam import merge
+from ldpbeam import merge, statistics
 from ldpbeam.estimators.joint_likelihood import marginal
 from ldpbeam.pipelines.estimates.rollup import read_all
 from ldpbeam.schemas.outputs.snapshots import Snapshot
@@ -118,13 +118,29 @@ def test_a_snapshot_of_another_resolution_is_refused_with_what_would_read_it(
         assert ("give the attribute 'x' joint_buckets: 4 to read it" in rolled.err) == (code == 2)
 
 
+def test_more_rows_than_are_held_end_a_run_with_one_sentence(
+    run_estimate: Callable[..., Any],
+    simulate: Any,
+    write_reports: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(statistics, "MOST_ROWS", 100)
+    values = np.random.default_rng(1).beta(2, 5, 400)
+    sent = simulate(parse_study(TEXT), "x", values, seed=1, start=START, spread=HOUR)
+    found = run_estimate(tmp_path, TEXT, write_reports(tmp_path / "reports", sent))
+    assert found.code != 0
+    assert found.err.count("\n") == 1
+    assert re.search(r"rows of \d+ users, and at most 100 are held: take shorter windows", found.err)
+
+
 def test_explain_says_the_size_of_the_rows_before_a_run(command: Callable[..., Any], tmp_path: Path) -> None:
     study = tmp_path / "study.yaml"
     study.write_text(TEXT)
     said = command("explain", "--study", study).out.replace("\n", " ")
     assert "joined by user: a row for each user" in said
     assert "192, 192, 2, 192, 192, 2, 192, 192, 2 buckets" in said
-    assert "16 bytes per user, 16 MB per million users" in said
+    assert "16 bytes per user, 16 MB per million users, of at most 33,554,432 in a window and group" in said
     assert "at least 98% of each service's information" in said
     assert "too little" not in said
     more = ", ".join(f"t{n}: {{mechanism: square_wave, epsilon: 1}}" for n in range(10))
