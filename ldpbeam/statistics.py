@@ -124,7 +124,8 @@ def _explain_joined(attribute: Attribute) -> str:
     return (
         f"{services}: a row for each user tells the report bucket at each service, of "
         f"{', '.join(str(size - 1) for size in shape)} buckets. Rows take {bytes_each} bytes per user, "
-        f"{bytes_each} MB per million users, of at most {MOST_ROWS:,} in a window and group; snapshots hold them, and their owner alone may read these. "
+        f"{bytes_each} MB per million users, of at most {MOST_ROWS:,} in a window and group; snapshots hold "
+        "them, and their owner alone may read these. "
         f"They keep at least {kept:.0%} of each service's information."
     )
 

@@ -109,9 +109,9 @@ def section() -> str:
     took, base, ratio = medians(pairs(many, few))
     return "\n".join(
         [
-            f"PM, SW and SR in turn at epsilon {EPSILON}, Beta(2, 5), 20,000 users, 256 buckets, {len(SEEDS)}",
-            "seeds in pairs. W1 is from the users' own histogram. ems is over the stacked reports. The ratio is",
-            "the geometric mean, t the mean gain over its standard error.",
+            f"PM, SW and SR in turn at epsilon {EPSILON}, Beta(2, 5), 20,000 users, 256 buckets,",
+            f"{len(SEEDS)} seeds in pairs. W1 is from the users' own histogram, ems over stacked reports.",
+            "The ratio is the geometric mean, t the mean gain over its standard error.",
             "",
             *table(
                 ["services", "least information kept", "W1 of ule", "W1 of ems", "ratio", "t"],

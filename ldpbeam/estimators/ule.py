@@ -65,7 +65,7 @@ def resolution_warnings(attribute: Attribute, kept: Mapping[str, float]) -> tupl
     buckets = {v.label: attribute.joint_resolution(i) for i, v in enumerate(attribute.versions)}
     return tuple(
         f"the joint histogram keeps {share:.0%} of what {label} says: raise joint_buckets (now "
-        f"{buckets[label]})"
+        f"{buckets[label]}), or join fewer services in this attribute"
         for label, share in kept.items()
         if share < ENOUGH
     )
