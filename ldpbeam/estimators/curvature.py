@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ldpbeam.channels import BandChannel, Channel, StackedChannel
@@ -9,9 +11,9 @@ from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.fixed_point import Curvature
 from ldpbeam.estimators.linearised import block_starts
 
-#: From so many value buckets on there are more blocks: there is more to see then.
-MANY_BUCKETS = 4096
-BLOCKS, MORE_BLOCKS = 128, 256
+#: There are this many blocks times the square root of the value buckets, and at most so many: the details of
+#: an estimate grow with that root.
+BLOCKS_PER_ROOT, MOST_BLOCKS = 4, 512
 
 
 def curvature_of(channel: Channel, seen: Integers) -> Curvature:
@@ -21,7 +23,7 @@ def curvature_of(channel: Channel, seen: Integers) -> Curvature:
     changes little between neighbours. Other channels are multiplied with each block.
     """
     buckets = channel.shape[1]
-    blocks = max(1, min(MORE_BLOCKS if buckets >= MANY_BUCKETS else BLOCKS, buckets // 2))
+    blocks = max(1, min(MOST_BLOCKS, BLOCKS_PER_ROOT * math.isqrt(buckets), buckets // 2))
     likelihoods, groups = _by_block(channel, blocks)
     group_of, sizes = groups[seen], np.bincount(groups, minlength=len(likelihoods)).astype(np.float64)
 

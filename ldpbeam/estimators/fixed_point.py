@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.iteration import Fit, accelerate, smooth
@@ -26,6 +27,9 @@ LARGEST_MOVE = 3e-7
 SLOWEST, LONGEST = 0.99, 30.0
 #: Where weights that were held would grow, they get this share of all weight; so often at most.
 LIFT, MOST_LIFTS = 1e-3, 5
+#: A bucket is held near zero if all others as near as this part of the buckets are too: else the tail of a
+#: distribution would grow by one bucket per step.
+AROUND = 256
 #: Newton steps, before the solver continues with larger plain updates.
 MOST_STEPS = 100
 #: After so many steps, steps are cut shorter and shorter while they are still long.
@@ -94,7 +98,7 @@ def fixed_point(
             before, lifts, missing = before + LIFT * growing, lifts + 1, np.inf
             continue
         residual = np.log(weights * slopes / before)
-        held = (before <= 1.0001 * least) & (residual < 0.0)
+        held = _surrounded((before <= 1.0001 * least) & (residual < 0.0), max(1, buckets // AROUND))
         try:
             means = curvature(ratios / probabilities / total)
             step = Linearised(smoothing, before, weights, slopes, means, held).solve(
@@ -114,6 +118,15 @@ def fixed_point(
         before = before * np.exp(np.maximum(bounded, faintly))
         before = np.maximum(before / before.sum(), least)
     return _larger_updates(forward, backward, counts, weights, trace, max_iterations, progress)
+
+
+def _surrounded(held: NDArray[np.bool_], around: int) -> NDArray[np.bool_]:
+    """Which buckets are held together with all buckets so near; a bucket outside is held."""
+    free = np.concatenate(([0], np.cumsum(~held)))
+    place = np.arange(len(held))
+    last, first = np.minimum(place + around + 1, len(held)), np.maximum(place - around, 0)
+    surrounded: NDArray[np.bool_] = free[last] == free[first]
+    return surrounded
 
 
 def _larger_updates(
