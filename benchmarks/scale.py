@@ -44,7 +44,7 @@ from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, Statistic, tally
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.join import join
-from ldpbeam.transforms.joining.report_ids import without_repeats
+from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.outputs.dead_letters import DEAD_LETTER_SHARDS
 from ldpbeam.transforms.reports.batches import BatchCoder, tagged
 from ldpbeam.transforms.reports.validate import ValidateReports, wanted_columns
@@ -383,7 +383,7 @@ def measure_join(folder: Path) -> dict[str, Any]:
         joined(study, batches)
 
     def first(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
-        return without_repeats(study.attribute("minutes"), batches)[0]
+        return without_duplicate_ids(study.attribute("minutes"), batches)[0]
 
     join_one, join_piece = line(cost(join_them, 16_384), cost(join_them, 128))
     first_one, first_piece = line(cost(first, 16_384, True), cost(first, 128, True))
@@ -939,10 +939,10 @@ files, and gzipped JSON lines are not split.
 ## What grows with users, and what does not
 | stage | key | content of a key | with more users |
 | --- | --- | --- | --- |
-| `DropRepeats` | attribute, partition of ids | its reports that have ids, of all windows | more keys, to \
-{batch.MOST_PARTITIONS:,}; then more in each |
+| `DropDuplicateIds` | attribute, partition of ids | its reports that have ids, of all windows | more keys, \
+to {batch.MOST_PARTITIONS:,}; then more in each |
 | `GroupUsers` | attribute, partition of users, windows that start within one window size | its reports of \
-these windows | same as `DropRepeats` |
+these windows | same as `DropDuplicateIds` |
 | `Aggregate` | attribute, group, window | one statistic, merged from those of the bundles | more to merge, \
 like partitions |
 | `CapGroups` | attribute, window | one statistic per group, before the cap | the same; more with groups |

@@ -88,7 +88,7 @@ def check_names(names: tuple[str, ...], what: str) -> None:
         raise ValueError(f"the empty text is no name; in files it stands for no value ({what})")
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
-        raise ValueError(f"{what} stand twice in the domain: {', '.join(twice[:5])}")
+        raise ValueError(f"{what} are listed twice in the domain: {', '.join(twice[:5])}")
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ def attribute_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class Version:
-    """How reports of one version of a service are told from those of its other versions.
+    """How reports of one version of a service are recognised.
 
     Attributes:
         values: the values of the service's ``version_field`` that name this version; empty where versions
-            are told apart by time.
+            are recognised by time.
         span: the event times of this version.
     """
 
@@ -34,7 +34,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Service:
-    """How reports of a service's versions are told apart.
+    """How the version of a service's report is recognised.
 
     Attributes:
         versions: the versions by name; empty where the service has only one, which has no name.
@@ -50,16 +50,16 @@ class Service:
         """Whether a report's event time says which version it is of."""
         return bool(self.versions) and self.version_field is None
 
-    def told_apart(self, version: str) -> str:
-        """How reports of a version are told from those of others, in words; empty where there is only one."""
+    def recognised_by(self, version: str) -> str:
+        """How reports of a version are recognised, in words; empty if the service has only one version."""
         if not self.versions:
             return ""
         own = self.versions[version]
         if self.version_field:
-            return f"; told by {self.version_field!r} being {' or '.join(own.values)}"
+            return f"; recognised by {self.version_field!r} being {' or '.join(own.values)}"
         since = f" from {rfc3339(own.span.start)} on" if own.span.start > -FAR else ""
         until = f" before {rfc3339(own.span.stop)}" if own.span.stop < FAR else ""
-        return f"; told by an event time{since}{' and' if since and until else ''}{until}"
+        return f"; recognised by an event time{since}{' and' if since and until else ''}{until}"
 
 
 @dataclass(frozen=True)

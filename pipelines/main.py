@@ -34,15 +34,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "doctor": (_doctor, "what an engine needs, whether it is here, and how to get it"),
         "explain": (_explain, "what a study will do, in plain sentences"),
         "schema": (_schema, "the JSON Schema of study files"),
-        "mechanisms": (_mechanisms, "every mechanism, a line each"),
-        "estimators": (_estimators, "every estimator, a line each"),
+        "mechanisms": (_mechanisms, "all mechanisms, one per line"),
+        "estimators": (_estimators, "all estimators, one per line"),
     }
     if not given or given[0] in ("-h", "--help"):
         print("usage: ldpbeam COMMAND [options]\n\nEstimates from reports perturbed under local")
         print("differential privacy. Commands:\n")
         for name, (_, summary) in commands.items():
             print(f"  {name:<12}{summary}")
-        print("\nldpbeam COMMAND --help tells a command's options, ldpbeam --version the version.")
+        print("\nldpbeam COMMAND --help prints a command's options, ldpbeam --version the version.")
         return DONE if given else WRONG
     if given[0] == "--version":
         print(f"ldpbeam {metadata.version('ldpbeam')}")

@@ -18,7 +18,7 @@ def doctor_command(parser: Parser, arguments: list[str]) -> int:
     parser.add_argument("--runner", choices=engines, default=direct.NAME)
     parser.add_argument("--prism-location", help="the Prism to look at, by default the one that a run takes")
     parser.add_argument("--flink-master", metavar="HOST:PORT", help="the cluster, to see whether it answers")
-    parser.add_argument("--pool", metavar="HOST:PORT", help="a worker pool, likewise")
+    parser.add_argument("--pool", metavar="HOST:PORT", help="where a task manager finds its worker pool")
     options = parser.parse(arguments)
     only_for_flink(options, "flink_master", "pool")
     lacking = False

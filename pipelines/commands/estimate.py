@@ -133,10 +133,10 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
             for solved in estimates
         ]
     tables.print_estimates(console, study, estimates, errors)
-    over = sum(entry["users_over_cap"] for entry in ledger)
-    if over:
+    spenders = sum(entry["users_over_cap"] for entry in ledger)
+    if spenders:
         what = "user-windows" if study.windows else "users"
-        print(f"{over:,} {what} spent more than the study's epsilon_cap of {study.epsilon_cap:g}")
+        print(f"{spenders:,} {what} spent more than the study's epsilon_cap of {study.epsilon_cap:g}")
     print(tables.accounting_line(found))
     print(shown(_whereabouts(options.output, shared)))
     if found["dead_letters"]:

@@ -1,4 +1,4 @@
-"""``ldpbeam explain``: what will happen, in plain sentences; each part of a run says its own."""
+"""``ldpbeam explain``: describes a run in sentences, each of which belongs to the part that it describes."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def explain(study: Study) -> list[str]:
 def _collection(attribute: Attribute, described: StudyAttribute) -> Iterator[str]:
     yield f"{attribute.name!r} is {attribute.domain.explain(attribute.buckets)}."
     for version in attribute.versions:
-        told_apart = described.services[version.service].told_apart(version.version)
+        recognised = described.services[version.service].recognised_by(version.version)
         yield (
-            f"Service {version.label!r} of {attribute.name!r} runs {version.mechanism.explain()}{told_apart}."
+            f"Service {version.label!r} of {attribute.name!r} runs {version.mechanism.explain()}{recognised}."
         )
 
 

@@ -115,7 +115,7 @@ def duration_of(option: str, text: str) -> int:
 def add_people_options(parser: Parser) -> None:
     """Add the options that name the columns of a file of people."""
     parser.add_argument("--value-column", help="column of the true values; a vector's have its names")
-    parser.add_argument("--key-column", help="column of the keys of the values, several rows a user")
+    parser.add_argument("--key-column", help="column of the keys of the values, several rows per user")
     parser.add_argument("--user-column", help="column of the user ids; else each row is a new user")
     parser.add_argument("--time-column", help="column of the event times (RFC 3339 or epoch ms)")
     parser.add_argument("--weight-column", help="column that says how many people a row stands for")
@@ -143,7 +143,9 @@ def people_columns(options: argparse.Namespace, domain: Domain) -> PeopleColumns
     elif options.key_column is not None:
         raise UserError("--key-column: the attribute has no keys")
     if options.weight_column and options.user_column:
-        raise UserError("a weight makes several people of a row: leave out --user-column")
+        raise UserError(
+            "--weight-column makes a row several people, who have no user ids: leave out --user-column"
+        )
     return PeopleColumns(
         options.value_column, options.key_column, options.user_column, options.time_column,
         options.weight_column, options.group_column,

@@ -75,7 +75,9 @@ def stream_command(parser: Parser, arguments: list[str]) -> int:
         help="end when nothing has come for so long; all windows close",
     )
     parser.add_argument(
-        "--resume", metavar="RUN", help="Flink: go on as this run, from the --savepoint it was stopped with"
+        "--resume",
+        metavar="RUN",
+        help="Flink: continue this run from the --savepoint that it was stopped with",
     )
     parser.add_argument("--attribute", help="attribute of reports that do not name one")
     parser.add_argument("--service", help="service of reports that do not name one")
@@ -168,14 +170,14 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
                     print(f"the job is the template {dataflow.template_of(pipeline)}, and was not started")
                 else:
                     print(
-                        f"job {submitted} goes on without this command; `gcloud dataflow jobs drain "
+                        f"job {submitted} continues without this command; `gcloud dataflow jobs drain "
                         f"{submitted} --region={options.region}` ends it"
                     )
                 return DONE
             print(shown(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C"), flush=True)
             run_until_stopped(pipeline, job, engine.here)
             place.check()
-    return _said(job)
+    return _finished(job)
 
 
 @contextmanager
@@ -261,11 +263,11 @@ def _about_incomplete(job: StreamJob) -> str:
     last = max(window.end for window in job.incomplete)
     return (
         f"earlier runs ended with {len(job.incomplete):,} open windows, from {rfc3339(first)} to "
-        f"{rfc3339(last)}: what this run says of them is marked incomplete"
+        f"{rfc3339(last)}: this run marks their estimates as incomplete"
     )
 
 
-def _said(job: StreamJob) -> int:
+def _finished(job: StreamJob) -> int:
     """Print what a finished run wrote and counted, and return its exit code."""
     sweep([job.path(STATISTICS), job.path(ESTIMATES)], job.run)
     sweep([job.of_run(""), job.of_run(DEAD_LETTERS)])

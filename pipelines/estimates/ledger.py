@@ -54,7 +54,7 @@ def write_ledger(job: Output) -> list[dict[str, Any]]:
 
 
 def explain(study: Study) -> Iterator[str]:
-    """A sentence for each attribute on the budget that its reports spend, and what the ledger says of it."""
+    """One sentence per attribute: the epsilon that a user spends, and what the ledger counts."""
     for name in study.attributes:
         attribute = study.attribute(name)
         worst = {

@@ -81,7 +81,7 @@ def rolled_up(
         UserError: if a snapshot has other channels than the study, does not lie in one new window, or may
             have reports in common with another snapshot.
     """
-    standing: dict[Name, tuple[str, Snapshot]] = {}
+    newest: dict[Name, tuple[str, Snapshot]] = {}
     given = 0
     for path, snapshot in found:
         _check_channels(study, path, snapshot)
@@ -93,17 +93,17 @@ def rolled_up(
             snapshot.other_groups > 0,
             snapshot.window,
         )
-        before = standing.get(name)
+        before = newest.get(name)
         if before is None or before[1].pane_index < snapshot.pane_index:
-            standing[name] = (path, snapshot)
+            newest[name] = (path, snapshot)
         elif before[1].pane_index == snapshot.pane_index and before[1].statistic != snapshot.statistic:
             raise UserError(
                 f"{path} and {before[0]}: two different snapshots of one run, attribute, window and pane; "
                 "which of them is right cannot be known: leave one out"
             )
-    _check_apart(list(standing.values()))
+    _check_apart(list(newest.values()))
     parts: dict[tuple[str, tuple[int, int] | None, str | None, bool], list[tuple[str, Snapshot]]] = {}
-    for path, snapshot in standing.values():
+    for path, snapshot in newest.values():
         longer = _window_of(path, snapshot, window)
         group = None if total else snapshot.group
         rest = snapshot.other_groups > 0 and not total
@@ -115,12 +115,12 @@ def rolled_up(
             key=lambda part: (study.places[part[0][0]], part[0][1] or (0, 0), part[0][3], part[0][2] or ""),
         )
     ]
-    return RolledUp(tuple(merged), len(standing), given - len(standing))
+    return RolledUp(tuple(merged), len(newest), given - len(newest))
 
 
 def _check_channels(study: Study, path: str, snapshot: Snapshot) -> None:
     if snapshot.attribute not in study.places:
-        raise UserError(f"{path}: it is of attribute {snapshot.attribute!r}, which the study has not")
+        raise UserError(f"{path}: it is of attribute {snapshot.attribute!r}, which the study does not have")
     wanted = study.attribute(snapshot.attribute).fingerprint
     if snapshot.statistic.fingerprint != wanted:
         given = _joint_buckets_of(study.attribute(snapshot.attribute), snapshot)
@@ -152,7 +152,7 @@ def _joint_buckets_of(attribute: Attribute, snapshot: Snapshot) -> int | None:
     return None
 
 
-def _check_apart(standing: Sequence[tuple[str, Snapshot]]) -> None:
+def _check_apart(newest: Sequence[tuple[str, Snapshot]]) -> None:
     """Check that no two snapshots may have a report in common.
 
     Raises:
@@ -162,7 +162,7 @@ def _check_apart(standing: Sequence[tuple[str, Snapshot]]) -> None:
     holders: dict[str, str] = {}
     same_place: dict[tuple[object, ...], list[tuple[str, Snapshot]]] = {}
     same_run: dict[tuple[object, ...], list[tuple[str, Snapshot]]] = {}
-    for path, snapshot in standing:
+    for path, snapshot in newest:
         for name in snapshot.names:
             if name in holders:
                 raise UserError(f"{holders[name]} and {path}: {name} is in both, and would be counted twice")
@@ -174,8 +174,8 @@ def _check_apart(standing: Sequence[tuple[str, Snapshot]]) -> None:
         for (one_path, one), (other_path, other) in itertools.combinations(own, 2):
             if one.statistic == other.statistic and one.statistic.reports >= FEW_REPORTS:
                 raise UserError(
-                    f"{one_path} and {other_path}: equal to the last count, though of two runs: the same "
-                    "reports twice; leave one out"
+                    f"{one_path} and {other_path}: all their counts are equal although they are of two "
+                    "runs, so they count the same reports; leave one out"
                 )
     for own in same_run.values():
         ordered = sorted(own, key=lambda entry: entry[1].window or (0, 0))
@@ -183,7 +183,7 @@ def _check_apart(standing: Sequence[tuple[str, Snapshot]]) -> None:
             if one.window and other.window and other.window[0] < one.window[1]:
                 starts = f"{rfc3339(one.window[0])} and {rfc3339(other.window[0])}"
                 raise UserError(
-                    f"{one_path} and {other_path}: the windows from {starts} overlap, so reports stand in "
+                    f"{one_path} and {other_path}: the windows from {starts} overlap, so reports count in "
                     "both; roll up windows that do not slide"
                 )
 

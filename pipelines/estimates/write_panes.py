@@ -82,11 +82,14 @@ def pane_line(snapshots: Sequence[Snapshot], estimates: Sequence[SolvedEstimate]
     users = [snapshot.statistic.users for snapshot in snapshots if snapshot.statistic.users is not None]
     counted = f"{reports:,} reports" + (f" of {sum(users):,} users" if users else "")
     pane = first.pane_timing.replace("_", " ") + (f" {first.pane_index}" if first.pane_index else "")
-    alone = [own for own in estimates if own.group is None]
-    means = [f"{own.name} {own.answer.mean:.6g}" for own in alone if own.answer.mean is not None]
-    told = f": {', '.join(means)}" if means else ""
+    means = [
+        f"{solved.name} {solved.answer.mean:.6g}"
+        for solved in estimates
+        if solved.group is None and solved.answer.mean is not None
+    ]
+    of_means = f": {', '.join(means)}" if means else ""
     mark = " (incomplete)" if first.pane_timing != EARLY and not first.complete else ""
-    return shown(f"{first.attribute} {start} to {end} {pane}{mark}: {counted}{told}")
+    return shown(f"{first.attribute} {start} to {end} {pane}{mark}: {counted}{of_means}")
 
 
 def estimate_id(record: Mapping[str, Any]) -> str:

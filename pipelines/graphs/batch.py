@@ -13,7 +13,7 @@ from ldpbeam.pipelines.runs.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, 
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields, write_json_lines
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.report_ids import DropRepeats
+from ldpbeam.transforms.joining.report_ids import DropDuplicateIds
 from ldpbeam.transforms.outputs.accounting import WriteAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteDeadLetters
 from ldpbeam.transforms.outputs.snapshots import WriteSnapshots
@@ -82,7 +82,7 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
     counts = [read[COUNTS], validated[COUNTS]]
     reports = validated.reports
     if study.duplicates == "drop":
-        reports, repeats = reports | "DropRepeats" >> DropRepeats(study, job.user_partitions)
+        reports, repeats = reports | "DropDuplicateIds" >> DropDuplicateIds(study, job.user_partitions)
         counts.append(repeats)
         # A report outside the span can make one inside a duplicate, so it is dropped after duplicates are.
         if job.span.bounded:

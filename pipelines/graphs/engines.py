@@ -61,10 +61,10 @@ def add_engine_options(parser: Parser) -> None:
     parser.add_argument(
         "--allow-open-ports",
         action="store_true",
-        help="go on where an engine listens beyond this machine (docs/security.md)",
+        help="continue although other machines can reach the engine's ports (docs/security.md)",
     )
     parser.add_argument("--flink-master", metavar="HOST:PORT", help="the cluster, or [local] (the default)")
-    parser.add_argument("--parallelism", type=int, help="Flink: subtasks a stage; by default all slots")
+    parser.add_argument("--parallelism", type=int, help="Flink: subtasks per stage; by default all slots")
     parser.add_argument(
         "--workers",
         choices=flink.WORKERS,
@@ -75,7 +75,7 @@ def add_engine_options(parser: Parser) -> None:
         "--pool", metavar="HOST:PORT", help="Flink: where a task manager finds its worker pool"
     )
     parser.add_argument(
-        "--savepoint", metavar="PATH", help="Flink: what a stream goes on from; with --resume"
+        "--savepoint", metavar="PATH", help="Flink: the savepoint that a stream continues from; with --resume"
     )
     parser.add_argument("--project", help="Dataflow: the Google Cloud project")
     parser.add_argument("--region", help="Dataflow: as in europe-west1")
@@ -149,7 +149,7 @@ def only_with_open_ports_allowed(options: argparse.Namespace, problem: str) -> N
 
     Args:
         options: the options of :func:`add_engine_options`.
-        problem: a clause that says what listens where, and who could do what.
+        problem: a clause that names what listens, on which interface, and what others could do.
 
     Raises:
         UserError: if ``--allow-open-ports`` is not given.
@@ -237,7 +237,7 @@ def _named(options: argparse.Namespace, streaming: bool, given: Sequence[str]) -
         # Beam imports the name and calls it, whatever it is.
         raise ValueError(str(error)) from None
     if not isinstance(runner, PipelineRunner):
-        raise ValueError("this is no runner")
+        raise ValueError("this is not a Beam runner")
     if _opens_ports(runner, given):
         only_with_open_ports_allowed(
             options,

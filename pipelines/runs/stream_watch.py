@@ -81,11 +81,13 @@ def run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> No
         else:
             raise KeyboardInterrupt
 
-    teller = threading.Thread(target=_tell_here if here else _tell_elsewhere, args=(job, done), daemon=True)
+    printer = threading.Thread(
+        target=_print_rate_here if here else _print_rate_elsewhere, args=(job, done), daemon=True
+    )
     _keep_quiet_after(done)
     with _panes_shown(), _stopped_by(ask, _LOST_HERE if here else _LOST_ELSEWHERE):
         result = pipeline.run()
-        teller.start()
+        printer.start()
         try:
             result.wait_until_finish()
         except (RuntimeError, RpcError) as error:
@@ -95,21 +97,21 @@ def run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> No
             ) from None
         finally:
             done.set()
-            teller.join()
+            printer.join()
 
 
 @contextlib.contextmanager
 def _panes_shown() -> Iterator[None]:
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(logging.Formatter("%(message)s"))
-    said = logging.getLogger("ldpbeam")
-    said.addHandler(handler)
-    said.setLevel(logging.INFO)
-    said.propagate = False
+    logger = logging.getLogger("ldpbeam")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
     try:
         yield
     finally:
-        said.removeHandler(handler)
+        logger.removeHandler(handler)
 
 
 @contextlib.contextmanager
@@ -145,7 +147,7 @@ def _keep_quiet_after(done: threading.Event) -> None:
     threading.excepthook = say
 
 
-def _tell_here(job: StreamJob, done: threading.Event) -> None:
+def _print_rate_here(job: StreamJob, done: threading.Event) -> None:
     """Print the rate, the lag and the watermark every 10 seconds in which reports were read."""
     last, at = counts.read_here, time.monotonic()
     while not done.wait(RATE_SECONDS):
@@ -159,29 +161,29 @@ def _tell_here(job: StreamJob, done: threading.Event) -> None:
         last, at = reports, now
 
 
-def _tell_elsewhere(job: StreamJob, done: threading.Event) -> None:
+def _print_rate_elsewhere(job: StreamJob, done: threading.Event) -> None:
     """Print panes and the rate every 10 seconds, from the files in the output folder."""
     last, at = 0, time.monotonic()
-    told: dict[str, float] = {}
+    printed: dict[str, float] = {}
     while not done.wait(RATE_SECONDS):
         # Files that cannot be read now are read next time.
         with contextlib.suppress(BeamIOError, OSError, ValueError):
-            _tell_panes(job, told)
+            _print_panes(job, printed)
             now, reports = time.monotonic(), read_run_accounting(job)["in"]
             if reports != last:
                 print(f"{(reports - last) / (now - at):,.0f} reports/s", flush=True)
             last, at = reports, now
     with contextlib.suppress(BeamIOError, OSError, ValueError):
-        _tell_panes(job, told)
+        _print_panes(job, printed)
 
 
-def _tell_panes(job: StreamJob, told: dict[str, float]) -> None:
-    """Print one line for each new or changed file of estimates; ``told`` holds the times of those printed."""
+def _print_panes(job: StreamJob, printed: dict[str, float]) -> None:
+    """Print one line for each new or changed file of estimates; ``printed`` holds the time of each file."""
     for entry in files_in(job.path(ESTIMATES), f"*.{job.run}.jsonl"):
         written = entry.last_updated_in_seconds or 0.0
-        if told.get(entry.path) != written:
+        if printed.get(entry.path) != written:
             estimates = [solved_estimate(record) for record in read_json_lines(entry.path)]
             name = FileSystems.split(entry.path)[1].removesuffix(".jsonl")
             with open_raw(job.path(STATISTICS, f"{name}.avro")) as stream:
                 PANES.info(pane_line(list(read_snapshots(stream)), estimates))
-            told[entry.path] = written
+            printed[entry.path] = written

@@ -140,7 +140,7 @@ class _Measured:
     def _of_record(self, kind: Any) -> Shape:
         names = Counter(field["name"] for field in kind["fields"])
         if twice := sorted(name for name, number in names.items() if number > 1):
-            raise ValueError(f"fields stand twice in the schema: {', '.join(twice)}")
+            raise ValueError(f"duplicate fields in the schema: {', '.join(twice)}")
         fields = [self.shape(field["type"]) for field in kind["fields"]]
         found = Shape(
             sum(field.least for field in fields),

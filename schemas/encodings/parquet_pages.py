@@ -196,7 +196,7 @@ def read_pages(stream: IO[bytes], chunk: Chunk, leaf: Leaf) -> Pages:
         at += length + packed
         if kind == DICTIONARY:
             if not first:
-                raise ValueError("a dictionary stands behind other pages")
+                raise ValueError("a dictionary page follows other pages")
             distinct = field(field(header, 7, STRUCT) or {}, 1, I32) or 0
             if not 0 <= distinct <= MOST_ROWS:
                 raise ValueError(f"a dictionary would have {distinct:,} values")

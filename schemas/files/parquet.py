@@ -121,7 +121,7 @@ def _read_columns(
     # Arrow treats a name with a dot as a column nested in another one.
     alike = [leaf.name for leaf in footer.leaves if leaf.name.split(".")[0] in names]
     if len(alike) > len(set(names)):
-        raise ValueError(f"columns stand twice: {', '.join(sorted(alike))}")
+        raise ValueError(f"duplicate columns: {', '.join(sorted(alike))}")
     found = {
         footer.leaves[at].name: (
             footer.leaves[at],

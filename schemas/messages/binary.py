@@ -164,7 +164,7 @@ def decode_stream(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | Bad
     except Exception as error:  # damage can raise any of Arrow's errors, or a name is not UTF-8
         raise ValueError(f"no Arrow stream: {error}") from None
     if len(set(names)) < len(names):
-        raise ValueError(f"columns stand twice: {', '.join(sorted(names))}")
+        raise ValueError(f"duplicate columns: {', '.join(sorted(names))}")
     metadata = {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in entries}
     row, start, claimed, expanded = 0, source.tell(), 1, 0
     try:

@@ -181,7 +181,7 @@ def _check_nodes(loader: _Loader, node: yaml.Node, name: str, above: tuple[int, 
             _check_nodes(loader, key, name, above)
             if key.value in seen:
                 raise StudyError(
-                    f"{name}:{place}: {key.value!r} stands twice (first on line {seen[key.value]})"
+                    f"{name}:{place}: {key.value!r} is given twice (first on line {seen[key.value]})"
                 )
             seen[key.value] = place
             _check_nodes(loader, value, name, above)

@@ -176,7 +176,9 @@ def check_submission(google: GoogleServer, ran: Any, *packages: str) -> dict[str
     assert job.problem is None
     assert job.state == "JOB_STATE_DONE"
     assert job.looks >= 2
-    assert {"Read", "Validate", "DropRepeats", "GroupUsers", "Aggregate", "WriteAccounting"} <= set(job.steps)
+    assert {"Read", "Validate", "DropDuplicateIds", "GroupUsers", "Aggregate", "WriteAccounting"} <= set(
+        job.steps
+    )
     environment = job.environment
     assert environment["version"]["job_type"] == "FNAPI_BATCH"
     assert environment["userAgent"]["name"].startswith("Apache Beam Python")
@@ -220,7 +222,7 @@ def test_the_steps_of_a_job_have_our_names_and_combiners_are_whole(
     components = jobs_proto(put_reports, study, tmp_path).components
     steps = {step.unique_name: step for step in components.transforms.values()}
     assert {name for name in steps if "/" not in name and not name.startswith(("Unwindow", "ref_"))} == {
-        *("Read", "Validate", "DropRepeats", "GroupUsers", "Aggregate", "WriteStatistics"),
+        *("Read", "Validate", "DropDuplicateIds", "GroupUsers", "Aggregate", "WriteStatistics"),
         *("DeadLetters", "WriteDeadLetters", "Counts", "WriteAccounting"),
     }
     # Dataflow lifts those, and a grouping with a sum after it is none to it.
@@ -242,7 +244,7 @@ def test_the_steps_of_a_job_have_our_names_and_combiners_are_whole(
         for name, step in steps.items()
         if step.spec.urn == "beam:transform:group_by_key:v1" and name.rpartition("/")[0] not in combiners
     } == {
-        *("Read/SpreadRanges/ReshufflePerKey/GroupByKey", "DropRepeats/GroupReportIds"),
+        *("Read/SpreadRanges/ReshufflePerKey/GroupByKey", "DropDuplicateIds/GroupReportIds"),
         *("GroupUsers/GroupPartitions", "Aggregate/GroupsOfWindow"),
         *("WriteDeadLetters/GroupShards", "WriteAccounting/Together"),
     }
@@ -471,7 +473,8 @@ def test_a_stream_is_submitted_and_goes_on_by_itself(google: GoogleServer, strea
     ran, names = stream()
     assert (ran.code, ran.err) == (0, "")
     assert (
-        "job 0 goes on without this command; `gcloud dataflow jobs drain 0 --region=europe-west1`" in ran.out
+        "job 0 continues without this command; `gcloud dataflow jobs drain 0 --region=europe-west1`"
+        in ran.out
     )
     (job,) = google.jobs
     assert job.streams

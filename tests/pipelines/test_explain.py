@@ -85,7 +85,7 @@ def test_the_reports_a_service_sends_are_those_it_would_send(
             "{mechanism: square_wave, epsilon: 1.0}",
             "{mechanism: square_wave, version_field: app, versions: "
             "{old: {epsilon: 1.0, values: ['1', '2']}, new: {epsilon: 2.0}}}",
-            ["'maps@old'", "told by 'app' being 1 or 2", "'maps@new'", "told by 'app' being new"],
+            ["'maps@old'", "recognised by 'app' being 1 or 2", "'maps@new'", "recognised by 'app' being new"],
         ),
         (
             "{mechanism: square_wave, epsilon: 1.0}",

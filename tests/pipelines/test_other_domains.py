@@ -338,7 +338,7 @@ def test_a_person_has_several_rows_and_sends_one_report(sent: Callable[..., Any]
         (PAIRS, KEYS[2:], "--value-column is missing"),
         (PAIRS, (*KEYS[:3], "keys", *KEYS[4:]), "its first line is: user,key,value"),
         ([("ann", "tea", 1, 2)], (*KEYS, "--weight-column", "weight"),
-         "a weight makes several people of a row"),
+         "--weight-column makes a row several people"),
         ([("ann", "beer", 1)], KEYS, "no row has a key of the study, such as 'milk', and a number"),
         ([*PAIRS, ("", "tea", 3)], KEYS, "column 'user' is empty in 1 rows"),
     ],

@@ -346,7 +346,7 @@ BAD_MESSAGES = {
     "columns twice": (
         arrow(pa.RecordBatch.from_arrays([pa.array(["a"])] * 2, names=["user_id", "user_id"])),
         ARROW,
-        "columns stand twice: user_id",
+        "duplicate columns: user_id",
     ),
 }
 

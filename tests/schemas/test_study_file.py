@@ -87,7 +87,7 @@ BY_APP = "version_field: app, "
         (DOMAIN, "{numeric: [0, .inf]}", AT_DOMAIN, "needs low < high"),
         (DOMAIN, "{numeric: [0]}", f"{AT_DOMAIN}.numeric.1", "Field required"),
         (DOMAIN, "{numeric: [0, 1, 2]}", f"{AT_DOMAIN}.numeric", "at most 2 items"),
-        (DOMAIN, "{categories: [car, bus, car]}", AT_DOMAIN, "categories stand twice in the domain: car"),
+        (DOMAIN, "{categories: [car, bus, car]}", AT_DOMAIN, "are listed twice in the domain: car"),
         (DOMAIN, "{categories: [car]}", AT_DOMAIN, "two categories or more, found 1"),
         (DOMAIN, "{categories: 1}", f"{AT_DOMAIN}.categories", "greater than or equal to 2, found 1"),
         (DOMAIN, "{categories: [yes, car]}", f"{AT_DOMAIN}.categories.0", "valid string, found True"),
@@ -166,9 +166,9 @@ def test_versions_that_cannot_be_told_apart_are_refused(
 
 def test_a_key_that_stands_twice_is_refused_with_both_lines(commute_text: str) -> None:
     text = commute_text.replace(TAXI, "\n        epsilon: 1\n        epsilom: 2\n        epsilon: 3")
-    assert problem(text) == "commute.yaml:11: 'epsilon' stands twice (first on line 9)"
+    assert problem(text) == "commute.yaml:11: 'epsilon' is given twice (first on line 9)"
     text = commute_text.replace("study: commute", "study: commute\nlist:\n- {a: 1, a: 2}")
-    assert problem(text) == "commute.yaml:3: 'a' stands twice (first on line 3)"
+    assert problem(text) == "commute.yaml:3: 'a' is given twice (first on line 3)"
 
 
 @pytest.mark.parametrize(

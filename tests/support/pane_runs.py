@@ -27,7 +27,7 @@ from ldpbeam.statistics import Statistic, merge, tally
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.coordinates import by_coordinate
 from ldpbeam.transforms.joining.join import UserReports, join, without_join
-from ldpbeam.transforms.joining.report_ids import DropRepeats, without_repeats
+from ldpbeam.transforms.joining.report_ids import DropDuplicateIds, without_duplicate_ids
 from ldpbeam.transforms.reports.batches import WATERMARK, BatchCoder, attribute_name
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
 from ldpbeam.transforms.windows.coders import Statistics
@@ -141,7 +141,7 @@ def in_batch(study: Study, batches: Sequence[pa.RecordBatch], partitions: int = 
         reports = pipeline | beam.Create(list(batches))
         counts = []
         if study.duplicates == "drop":
-            reports, repeats = reports | DropRepeats(study, partitions)
+            reports, repeats = reports | DropDuplicateIds(study, partitions)
             counts.append(repeats)
         statistics, folded = reports | FoldBatch(study, partitions)
         _ = statistics | Aggregate(study) | "GivePanes" >> beam.Map(_give, run, "panes")
@@ -184,7 +184,7 @@ def _rows_of_users(
     study: Study, attribute: Attribute, batches: Sequence[pa.RecordBatch]
 ) -> Iterable[UserReports]:
     if study.duplicates == "drop":
-        batches, _ = without_repeats(attribute, batches)
+        batches, _ = without_duplicate_ids(attribute, batches)
     if study.group_users:
         return join(attribute, batches).users
     return [users for batch in batches for users in without_join(batch, attribute)]

@@ -191,9 +191,7 @@ def test_dictionaries_as_large_as_a_page_may_be_are_read(tmp_path: Path) -> None
 def test_a_dictionary_behind_other_pages_is_damage(store_schema: bool, tmp_path: Path) -> None:
     code = bytes([1]) + varint(2_000_000 << 1) + b"\0"
     pages = page(texts(b"ann"), 1) + dictionary(texts(bytes(2**16)), 1) + page(code, 2_000_000, CODES)
-    refused(
-        file_of([Column("user_id", pages)], 2_000_001), tmp_path, "a dictionary stands behind other pages"
-    )
+    refused(file_of([Column("user_id", pages)], 2_000_001), tmp_path, "a dictionary page follows other pages")
     pages = dictionary(texts(bytes(2**16)), 1) + page(texts(b"ann"), 1) + page(code, 2_000_000, CODES)
     refused(file_of([Column("user_id", pages)], 2_000_001), tmp_path, "behind one that does not")
 

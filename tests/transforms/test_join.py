@@ -18,7 +18,7 @@ from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import tally
 from ldpbeam.transforms.joining.join import UserReports, join, without_join
-from ldpbeam.transforms.joining.report_ids import without_repeats
+from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.reports.partitions import partition
 
@@ -301,7 +301,7 @@ IDENTIFIED = reports().filter(lambda r: r.report_id is not None)
 
 def kept_of(some: list[Report], size: int) -> tuple[Counter[Any], int]:
     """(user, version, time, payload, group) of what is kept of reports with ids; how many were duplicates."""
-    kept, duplicates = without_repeats(X, batches_of(some, size))
+    kept, duplicates = without_duplicate_ids(X, batches_of(some, size))
     names = ("user", "event_time", "payload")
     return Counter(
         (user, int(batch.schema.metadata[b"version"]), time, payload, group)
@@ -436,7 +436,7 @@ def test_the_payloads_that_stand_are_on_average_those_that_were_sent(name: str, 
     batch = sent_by(name, keys, payloads.ravel(), by_id)
     attribute = KINDS.attribute(name)
     if by_id:
-        kept, repeats = without_repeats(attribute, [batch])
+        kept, repeats = without_duplicate_ids(attribute, [batch])
         assert repeats == USERS * (EACH - 1)
     else:
         kept = [batch]
@@ -472,7 +472,7 @@ def test_a_payload_sent_several_times_of_five_stands_as_often(
     keys = [b"user %d" % i for i in range(USERS) for _ in range(EACH)]
     batch = sent_by(name, keys, np.tile(five, USERS), by_id)
     attribute = KINDS.attribute(name)
-    kept = without_repeats(attribute, [batch])[0] if by_id else [batch]
+    kept = without_duplicate_ids(attribute, [batch])[0] if by_id else [batch]
     chosen = join(attribute, kept)[0][0].answers[0].payloads
     share = often / EACH
     assert len(chosen) == USERS

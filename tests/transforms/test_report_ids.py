@@ -14,7 +14,7 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from ldpbeam.runners import direct
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.transforms.joining.report_ids import DropRepeats
+from ldpbeam.transforms.joining.report_ids import DropDuplicateIds
 from ldpbeam.transforms.reports.batches import tagged
 
 STUDY = parse_study(
@@ -79,7 +79,9 @@ def rows(batch: pa.RecordBatch) -> list[Sent]:
 def check(batches: list[list[Sent]], stand: list[Sent], duplicates: int, partitions: int = 3) -> None:
     """Run the transform; see who stands and what is counted."""
     with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
-        kept, counts = pipeline | beam.Create(list(map(batch_of, batches))) | DropRepeats(STUDY, partitions)
+        kept, counts = (
+            pipeline | beam.Create(list(map(batch_of, batches))) | DropDuplicateIds(STUDY, partitions)
+        )
         total = counts | beam.CombinePerKey(sum)
         assert_that(kept | beam.FlatMap(rows), equal_to(stand), "stand")
         assert_that(total, equal_to([("duplicates", duplicates)] if duplicates else []), "counts")

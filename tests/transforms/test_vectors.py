@@ -25,7 +25,7 @@ from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Statistic
 from ldpbeam.transforms.joining.coordinates import by_coordinate
 from ldpbeam.transforms.joining.join import UserReports, join, without_join
-from ldpbeam.transforms.joining.report_ids import without_repeats
+from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
 from ldpbeam.transforms.windows.groups import CombineGroups, tallied
@@ -293,7 +293,7 @@ def test_the_same_report_id_on_another_coordinate_is_a_repeat() -> None:
     one = Report(b"u1", 2, 1, b"r", 1, 0.5, None)
     other = Report(b"u2", 2, 0, b"r", 2, 1.0, None)
     for order in ([one, other], [other, one]):
-        kept, repeats = without_repeats(V, batches_of(order, 1))
+        kept, repeats = without_duplicate_ids(V, batches_of(order, 1))
         assert repeats == 1
         assert [batch.column("payload").to_pylist() for batch in kept] == [[other.payload]]
 

@@ -111,7 +111,7 @@ def per_service(attribute: Attribute, reports: Reports, codes: NDArray[np.int64]
 
 
 def kept(reports: Reports, same: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which reports are kept, shape (n,): of those with the same number, the first.
+    """Which reports are kept, shape (n,): the first report of each number.
 
     The order is by event time, then report id (none first), then a tie-break: a hash of the whole report. So
     the order of arrival never matters, and the choice reveals nothing about payloads. Keeping the smallest

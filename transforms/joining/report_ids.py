@@ -1,7 +1,7 @@
 """Duplicates by report id: of the reports of an attribute and service with the same id, one is kept.
 
-A batch run compares the ids of all reports (:class:`DropRepeats`), whatever their users and windows. A stream
-compares those of one partition of users and one window, when it folds them.
+A batch run compares the ids of all reports (:class:`DropDuplicateIds`), whatever their users and windows. A
+stream compares the ids within one partition of users and one window, when it folds the partition.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def by_report_id(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]
     return batch.filter(ids.is_valid()), batch.filter(ids.is_null())
 
 
-def without_repeats(
+def without_duplicate_ids(
     attribute: Attribute, batches: Sequence[pa.RecordBatch]
 ) -> tuple[list[pa.RecordBatch], int]:
     """(batches without duplicates by report id within a service, how many reports were dropped).
@@ -70,7 +70,7 @@ def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return map(pa.concat_batches, alike.values())
 
 
-class DropRepeats(beam.PTransform):
+class DropDuplicateIds(beam.PTransform):
     """Drop duplicates by report id from batches of a channel, over all users and windows.
 
     Reports without an id are not shuffled. Reports with one are shuffled by partition of their ids.
@@ -86,11 +86,11 @@ class DropRepeats(beam.PTransform):
     def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
         """Part reports with and without an id, and bring equal ids together to keep one of each."""
         # plain, identified : RecordBatch of one channel
-        sorted_out = reports | "ByReportId" >> beam.FlatMap(_sort_out).with_outputs(
+        parted = reports | "ByReportId" >> beam.FlatMap(_by_having_an_id).with_outputs(
             _IDENTIFIED, main="plain"
         ).with_output_types(pa.RecordBatch)
         # pieces : (PieceKey, RecordBatch)
-        pieces, _ = sorted_out[_IDENTIFIED] | "SplitByReportId" >> Cut(
+        pieces, _ = parted[_IDENTIFIED] | "SplitByReportId" >> Cut(
             Split(None, self.partitions, together, column="report_id")
         )
         # first : RecordBatch of one channel
@@ -102,10 +102,11 @@ class DropRepeats(beam.PTransform):
             .with_outputs(COUNTS, main="first")
             .with_output_types(pa.RecordBatch)
         )
-        return (sorted_out.plain, first.first) | "Unrepeated" >> beam.Flatten(), first[COUNTS]
+        return (parted.plain, first.first) | "WithoutDuplicateIds" >> beam.Flatten(), first[COUNTS]
 
 
-def _sort_out(batch: pa.RecordBatch) -> Iterable[Any]:
+def _by_having_an_id(batch: pa.RecordBatch) -> Iterable[Any]:
+    """Emit the reports with an id to the output ``identified``, and the others to the main output."""
     identified, plain = by_report_id(batch)
     if identified.num_rows:
         yield beam.pvalue.TaggedOutput(_IDENTIFIED, identified)
@@ -119,7 +120,7 @@ class _FirstOfReportIds(beam.DoFn):
 
     def process(self, element: tuple[PieceKey, Iterable[pa.RecordBatch]]) -> Iterable[Any]:
         key, batches = element
-        first, duplicates = without_repeats(self.study.attribute(key.attribute), list(batches))
+        first, duplicates = without_duplicate_ids(self.study.attribute(key.attribute), list(batches))
         yield from first
         if duplicates:
             yield count(DUPLICATES, duplicates)

@@ -26,7 +26,7 @@ def event_times(arrived: FeedBatch) -> tuple[int | None, int | None]:
 def opened_windows(
     arrived: FeedBatch, attributes: Collection[str], windows: Windows, now: int
 ) -> Iterator[OpenWindow]:
-    """The windows that hold reports of the attributes; a window may come more than once.
+    """The windows that hold reports of the attributes. A window may be yielded more than once.
 
     Args:
         arrived: decoded batches, before validation.

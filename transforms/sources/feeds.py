@@ -37,7 +37,7 @@ class OpenFeed(ABC):
 
     @abstractmethod
     def take(self) -> FeedBatch | None:
-        """The next batch of what has arrived; None if there is none now. It never waits.
+        """The next batch of messages that have arrived, or None. It never waits for more.
 
         Raises:
             OSError: if the feed failed for good, so that nothing can arrive any more.

@@ -24,7 +24,7 @@ from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.journal import asked_to_stop
 from ldpbeam.transforms.sources.place import Pending, Place
 from ldpbeam.transforms.sources.reading import Reading
-from ldpbeam.transforms.sources.watermark import OVER, timestamp
+from ldpbeam.transforms.sources.watermark import FINISHED, timestamp
 
 #: Seconds between two checks whether the run has been asked to stop.
 LOOKING_SECONDS = 1.0
@@ -172,9 +172,9 @@ class Reader(UnboundedReader):
         return timestamp(places.now() if reached is None else reached)
 
     def get_watermark(self) -> Timestamp:
-        """The watermark; once this reader takes no more, the end of time, or :data:`OVER` if readers stay."""
+        """The watermark: the end of time for a finished reader, or :data:`FINISHED` if readers stay."""
         if self.reading.stays and self.place.finished:
-            return OVER
+            return FINISHED
         if self.ended:
             return MAX_TIMESTAMP
         reached = self._watermark()

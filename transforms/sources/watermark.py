@@ -7,9 +7,9 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 
 #: The watermark of a finished stream whose readers stay: past every window and past :data:`LAST`, but before
 #: the end of Beam's global window, where engines clear state.
-OVER = GlobalWindow().max_timestamp() - Duration(60)
+FINISHED = GlobalWindow().max_timestamp() - Duration(60)
 #: The time of timers that fire when a stream has finished.
-LAST = OVER - Duration(60)
+LAST = FINISHED - Duration(60)
 
 
 def timestamp(milliseconds: int) -> Timestamp:
@@ -22,8 +22,8 @@ class Watermark:
 
     It is the latest event time seen, or the oldest that is not acknowledged yet if that is earlier, minus the
     disorder. While nothing arrives it advances at the pace of the clock, so that windows close. It does not
-    jump to the clock, since a backlog of last week may go on after a pause. A report from the future does not
-    move it beyond the clock. It never goes back.
+    jump to the clock, since more of a backlog may arrive after a pause. A report from the future does not
+    move it beyond the clock. It never decreases.
 
     Args:
         disorder: how many milliseconds out of order reports arrive at most, as the user declared.

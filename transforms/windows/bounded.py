@@ -65,7 +65,7 @@ class _FoldPartition(beam.DoFn):
         key, batches = element
         started = time.monotonic()
         for window, folded in self.fold.fold(key, list(batches)):
-            yield from self.fold.told(window, folded)
+            yield from self.fold.outputs(window, folded)
         self._milliseconds.update(int(1000 * (time.monotonic() - started)))
 
 

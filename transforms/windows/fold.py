@@ -18,7 +18,7 @@ import pyarrow as pa
 from ldpbeam.attributes import Attribute
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.join import join, without_join
-from ldpbeam.transforms.joining.report_ids import without_repeats
+from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.counts import DUPLICATES, IN_WINDOWS, USED, count
 from ldpbeam.transforms.windows.coders import Statistics
 from ldpbeam.transforms.windows.cut import windows_in
@@ -99,7 +99,7 @@ class Fold:
         """Fold all reports of a partition of users in one window, and no others."""
         here = counted(self.study.windows, batches, window, self.span)
         if self.report_ids:
-            batches, _ = without_repeats(attribute, batches)
+            batches, _ = without_duplicate_ids(attribute, batches)
         if self.study.group_users:
             until = counted_until(self.study.windows, window, self.span)
             rows, used, _ = join(attribute, batches, until)
@@ -115,7 +115,7 @@ class Fold:
         assert self.study.windows is not None
         return [window for window in windows_in(self.study.windows, key.run) if self.span.holds(window)]
 
-    def told(self, window: Bounds | None, folded: Folded) -> Iterator[Any]:
+    def outputs(self, window: Bounds | None, folded: Folded) -> Iterator[Any]:
         """The outputs of a DoFn: (:class:`WindowKey`, statistics of its groups), and counts."""
         yield from by_window(folded.statistics, window)
         if folded.used:
@@ -147,7 +147,7 @@ class FoldEach(beam.DoFn):
         """Emit the statistics of a piece for each window of its run, and counts."""
         key, batch = element
         for window, folded in self.fold.fold(key, [batch]):
-            yield from self.fold.told(window, folded)
+            yield from self.fold.outputs(window, folded)
 
 
 def _by_window(

@@ -24,7 +24,7 @@ def explain(groups: Groups) -> str:
     """A sentence on groups and their cap."""
     return (
         f"Estimates are made for each value of the field {groups.field!r}, a user's reports "
-        f"joined within it; the {groups.at_most} with the most reports stand alone, the rest "
+        f"joined within it; the {groups.at_most} with the most reports have estimates of their own, the rest "
         "are added up."
     )
 

@@ -164,7 +164,7 @@ class FoldWindow(beam.DoFn):
         if not before.waiting:
             return
         for window, folded in self.fold.fold(key, list(reports.read())):
-            yield from self.fold.told(
+            yield from self.fold.outputs(
                 window,
                 Folded(
                     gains(self.fold.study, folded.statistics, emitted.read() or Statistics()),
