@@ -4,6 +4,8 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 
+# BLAS has one thread in each process: more of them would wait for each other.
+export OPENBLAS_NUM_THREADS := 1
 # Three processes for two cores, as tests of engines often wait; a file of tests each at a time (tests/conftest.py
 # says more): what starts an engine or a server keeps it for itself.
 PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
@@ -73,16 +75,19 @@ SEED    ?= 0
 fuzz: install
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED) $(if $(TARGET),--target $(TARGET))
 
-# Each Python that is found, with the lowest versions that setup.py promises and with the newest.
+# Each Python that is found, with the lowest versions that setup.py promises and with the newest. A version of these
+# that has no wheel for a Python is older than that Python, and some no longer build.
+WHEELS := $(addprefix --only-binary ,apache-beam cramjam fastavro numpy pyarrow pydantic pydantic-core PyYAML scipy)
+PYTHONS ?= 3.11 3.12 3.13
 test-versions: install
-	@for version in 3.11 3.12 3.13; do \
+	@for version in $(PYTHONS); do \
 		command -v python$$version > /dev/null && python$$version --version > /dev/null 2>&1 \
 			|| { echo "python$$version is not here: not tested"; continue; }; \
 		for resolution in lowest-direct highest; do \
 			echo "Python $$version, $$resolution:"; \
 			place=build/versions/$$version-$$resolution; \
 			$(BIN)/uv venv --quiet --clear --python python$$version $$place \
-			&& $(BIN)/uv pip install --quiet --python $$place --resolution $$resolution --editable . \
+			&& $(BIN)/uv pip install --quiet --python $$place --resolution $$resolution $(WHEELS) --editable . \
 			&& $(BIN)/uv pip install --quiet --python $$place hypothesis pytest setuptools xxhash \
 			&& $$place/bin/python -m pytest -m "not slow" tests/mechanisms tests/estimators tests/schemas \
 				tests/transforms/test_validate.py tests/pipelines/test_estimate_command.py \

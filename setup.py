@@ -67,7 +67,7 @@ setup(
         "pydantic>=2.7",
         "PyYAML>=6",
         "rich>=13",
-        "scipy>=1.13",
+        "scipy>=1.15",
         "threadpoolctl>=3.1",
     ],
     extras_require={
