@@ -106,7 +106,7 @@ def test_rollup(command: Any, study: Path, reports: Path, tmp_path: Path) -> Non
 IN_PROCESSES = """
 import sys
 from ldpbeam.pipelines.estimates import processes
-processes.START_SECONDS = 0.0
+processes.START_SECONDS = processes.MESSAGE_SECONDS = 0.0
 from ldpbeam.pipelines.main import main
 sys.exit(main(sys.argv[1:]))
 """

@@ -433,7 +433,7 @@ MISTAKES = [
      "attributes.colour.services.bits", "mechanism 'privkv' is for keys with values"),
     ("seeds: any}", "seeds: 3000000}", "attributes.colour.services.any", "seeds must be 'any', or from "),
     ("seeds: any}", "sedes: any}", "attributes.colour.services.any",
-     "has no option 'sedes'; it takes seeds"),
+     "has no option 'sedes'; it takes hashed, seeds"),
     ("{estimator: ule, services: [hashed, bits, sign]}", "{estimator: ule}", "attributes.colour",
      "olh with any seed cannot be joined by user; give a family"),
     ("{estimator: ems}", "{estimator: mle}", "attributes.v.estimates.shape",
