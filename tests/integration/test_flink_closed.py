@@ -78,13 +78,17 @@ def tried(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield _try_everything(folder, listening, private)
     finally:
         (began / "stop").touch()
+        if cluster is not None:
+            # A batch job that is cancelled while its worker is busy may leave the worker behind.
+            jobs.wait_for(lambda: _ended(cluster), "the job to end")
         with contextlib.suppress(Exception):  # however it ends: it is ours no more
             result.cancel()
         if cluster is not None:
-            for job in cluster.rest.jobs():
-                if job["state"] not in ("CANCELED", "FINISHED", "FAILED"):
-                    cluster.rest.cancel(job["jid"])
             jobs.wait_for(lambda: not jobs.workers(cluster), "the workers to end")
+
+
+def _ended(cluster: Cluster) -> bool:
+    return all(job["state"] in ("CANCELED", "FINISHED", "FAILED") for job in cluster.rest.jobs())
 
 
 def _work(folder: str) -> None:
