@@ -16,7 +16,7 @@ from ldpbeam.estimators.conjugate import is_nearly_orthogonal, most_likely
 from ldpbeam.estimators.curvature import curvature_of
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.fixed_point import LARGEST_CHANGE, fixed_point
-from ldpbeam.estimators.iteration import Fit, accelerate, maximise
+from ldpbeam.estimators.iteration import LEAST_SMOOTHED, Fit, accelerate, maximise
 from ldpbeam.estimators.options import AboveZero, Iterations
 from ldpbeam.estimators.question import Progress, Question
 from ldpbeam.estimators.sparse_likelihood import is_of_bands, sparsest
@@ -26,12 +26,8 @@ from ldpbeam.mechanisms import DiscreteSquareWave, GeneralWave, SquareWave
 #: the several NumPy calls of a structured product.
 DENSE_ENTRIES = 2**17
 
-
 #: If all weights differ from the uniform ones by less than this, relatively, EM has hardly left its start.
 NEARLY = 0.05
-
-#: Fewer buckets than this are not smoothed.
-LEAST_SMOOTHED = 3
 
 #: The least weight of a warm start, relative to the uniform weight: a weight near zero increases slowly, and
 #: a weight of zero never does.

@@ -11,6 +11,9 @@ import numpy as np
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.question import Progress
 
+#: Fewer buckets than this are not smoothed.
+LEAST_SMOOTHED = 3
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -32,7 +35,7 @@ def smooth(weights: Floats) -> Floats:
 
     The source is Li et al., SIGMOD 2020, section 5.5; widely copied code does not smooth the last bucket.
     """
-    if len(weights) < 3:
+    if len(weights) < LEAST_SMOOTHED:
         return weights
     smoothed = np.empty_like(weights)
     smoothed[1:-1] = 0.25 * (weights[:-2] + weights[2:]) + 0.5 * weights[1:-1]

@@ -21,7 +21,7 @@ from scipy.linalg import cholesky, solve, solve_triangular
 from scipy.optimize import nnls
 
 from ldpbeam.domains import Floats, Integers
-from ldpbeam.estimators.iteration import Fit
+from ldpbeam.estimators.iteration import LEAST_SMOOTHED, Fit
 from ldpbeam.estimators.joint_likelihood import Products
 from ldpbeam.estimators.question import Progress
 
@@ -180,7 +180,7 @@ def _smoothed(
 
 def _smoothing_matrix(buckets: int) -> Floats:
     """The matrix of :func:`~ldpbeam.estimators.iteration.smooth`, without the scaling to sum 1."""
-    if buckets < 3:
+    if buckets < LEAST_SMOOTHED:
         return np.eye(buckets)
     matrix = np.diag(np.full(buckets, 0.5))
     matrix += np.diag(np.full(buckets - 1, 0.25), 1) + np.diag(np.full(buckets - 1, 0.25), -1)

@@ -58,7 +58,7 @@ def sparsest(
     """
     total = float(counts.sum())
     support = np.unique(np.linspace(0, buckets - 1, min(buckets, FIRST_SUPPORT)).astype(np.int64))
-    columns = _columns(forward, support, buckets)
+    columns = _columns(forward, support, (len(counts), buckets))
     weights = np.full(len(support), 1.0 / len(support))
     trace: list[float] = []
     converged, stuck = False, 0
@@ -75,7 +75,7 @@ def sparsest(
             break
         new = np.setdiff1d(_peaks(slopes), support)
         support = np.concatenate((support, new))
-        columns = np.hstack((columns, _columns(forward, new, buckets)))
+        columns = np.hstack((columns, _columns(forward, new, (len(counts), buckets))))
         weights = np.concatenate((weights, np.zeros(len(new))))
         stuck = stuck + 1 if len(trace) > 1 and trace[-1] <= trace[-2] else 0
         moved = _step(columns, weights, counts, probabilities, trace[-1]) if stuck < MOST_STUCK else None
@@ -99,14 +99,15 @@ def is_of_bands(channel: Channel) -> bool:
     return isinstance(channel, BandChannel)
 
 
-def _columns(forward: Callable[[Floats], Floats], chosen: Integers, buckets: int) -> Floats:
-    """The likelihoods of some buckets, shape (kinds, chosen)."""
-    parts = []
-    for bucket in chosen:
+def _columns(forward: Callable[[Floats], Floats], chosen: Integers, shape: tuple[int, int]) -> Floats:
+    """The likelihoods of some buckets, shape (kinds, chosen), of a channel of shape (kinds, buckets)."""
+    kinds, buckets = shape
+    found = np.empty((kinds, len(chosen)))
+    for column, bucket in enumerate(chosen):
         weights = np.zeros(buckets)
         weights[bucket] = 1.0
-        parts.append(forward(weights))
-    return np.stack(parts, axis=1) if parts else np.empty((len(forward(np.zeros(buckets))), 0))
+        found[:, column] = forward(weights)
+    return found
 
 
 def _peaks(slopes: Floats) -> Integers:

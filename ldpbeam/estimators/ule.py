@@ -11,7 +11,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, KeyValues, Numeric
 from ldpbeam.estimators.em import convergence_warnings
 from ldpbeam.estimators.estimate import Estimate
-from ldpbeam.estimators.iteration import maximise
+from ldpbeam.estimators.iteration import LEAST_SMOOTHED, maximise
 from ldpbeam.estimators.joint_fixed_point import fixed_point
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.estimators.options import AboveZero, Iterations
@@ -111,8 +111,7 @@ def ule(
             products,
             counts,
             buckets,
-            # Two buckets are not smoothed.
-            smoothing=smoothing and buckets > 2,
+            smoothing=smoothing and buckets >= LEAST_SMOOTHED,
             max_iterations=max_iterations,
             progress=question.progress,
         )
