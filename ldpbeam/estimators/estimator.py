@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Domain
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.options import Option, options_of
+from ldpbeam.mechanisms import Mechanism
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,9 @@ class Estimator:
         check: raises a ValueError with the reason if the estimator cannot answer for an attribute and
             services.
         joins: whether it needs the joint histogram of users' services.
+        joins_where: for an estimator that uses a joint histogram and does not need it: a function of the
+            domain and the mechanisms of two or more services that tells whether it asks for one; None if it
+            never does.
         fixed_point: a function of the options that tells whether the answer is the same from every start, so
             that ``function`` takes a ``start``; None if it never is.
 
@@ -36,6 +41,7 @@ class Estimator:
     function: Callable[..., Estimate]
     check: Callable[[Attribute, Sequence[str]], None]
     joins: bool = False
+    joins_where: Callable[[Domain, Sequence[Mechanism]], bool] | None = None
     fixed_point: Callable[[Mapping[str, Any]], bool] | None = None
 
     def __post_init__(self) -> None:
@@ -50,6 +56,18 @@ class Estimator:
         """The method, the services and the options, in words."""
         given = "".join(f", {key} {value}" for key, value in options.items())
         return f"{self.name} ({self.summary}) from {', '.join(services)}{given}"
+
+    def asks_to_join(self, domain: Domain, services: Sequence[str], mechanisms: Sequence[Mechanism]) -> bool:
+        """Whether the reports of these services are to be joined by user for this estimator.
+
+        Args:
+            domain: the attribute's domain.
+            services: the services of the estimate.
+            mechanisms: the mechanisms of the services, one or more for each.
+        """
+        if self.joins or self.joins_where is None or len(services) < 2:
+            return self.joins
+        return self.joins_where(domain, mechanisms)
 
     def check_options(self, given: Mapping[str, Any]) -> None:
         """Check that every option is known and has an allowed value.

@@ -7,6 +7,7 @@ import functools
 from importlib.metadata import entry_points
 
 from ldpbeam.estimators.admm import admm, check_hierarchy
+from ldpbeam.estimators.auto import auto, auto_joins, check_auto
 from ldpbeam.estimators.em import check_em, check_ems, em, ems, ems_is_fixed_point
 from ldpbeam.estimators.estimator import Estimator
 from ldpbeam.estimators.frequencies import (
@@ -40,6 +41,7 @@ from ldpbeam.plugins import load_plugins
 ENTRY_POINTS = "ldpbeam.estimators"
 
 _OURS = (
+    Estimator("auto", "chooses the method by the data", auto, check_auto, joins_where=auto_joins),
     Estimator("em", "EM: maximum likelihood, stopped early", em, check_em),
     Estimator("ems", "EMS: EM with smoothing, for numbers", ems, check_ems, fixed_point=ems_is_fixed_point),
     Estimator(

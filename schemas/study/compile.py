@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ldpbeam.attributes import Attribute, ServiceVersion
@@ -134,13 +134,15 @@ def _compiled(name: str, model: AttributeModel, group_users: bool) -> Iterator[A
             mechanism = _mechanism(place, described, own, domain, model.buckets)
             versions.append(ServiceVersion(service, version, mechanism))
     if not isinstance(domain, Vector):
-        yield _attribute(name, model, domain, tuple(versions), _joined(model, group_users), group_users)
+        joined = _joined(model, domain, versions, group_users)
+        yield _attribute(name, model, domain, tuple(versions), joined, group_users)
         return
     yield _attribute(name, model, domain, tuple(versions), (), group_users)
-    joined, alone = _joined(model, group_users), []
+    alone = []
     for whole in versions:
         assert isinstance(whole.mechanism, SampledCoordinate)
         alone.append(ServiceVersion(whole.service, whole.version, whole.mechanism.inner))
+    joined = _joined(model, domain.values, alone, group_users)
     for coordinate in domain.coordinates:
         own_name = f"{name}.{coordinate}"
         yield _attribute(own_name, model, domain.values, tuple(alone), joined, group_users)
@@ -168,13 +170,17 @@ def _attribute(
         raise ValueError(f"attributes.{attribute_of(name)}: {error}") from None
 
 
-def _joined(model: AttributeModel, group_users: bool) -> tuple[str, ...]:
+def _joined(
+    model: AttributeModel, domain: Domain, versions: Sequence[ServiceVersion], group_users: bool
+) -> tuple[str, ...]:
     """The services whose reports some estimator wants joined by user, in the study's order."""
     joined: dict[str, None] = {}
-    for wanted in model.estimates.values():
+    for wanted in model.estimates.values() if group_users else ():
         estimator = registered_estimators().get(wanted.estimator)
-        if estimator is not None and estimator.joins and group_users:
-            joined.update(dict.fromkeys(wanted.services or model.services))
+        services = wanted.services or list(model.services)
+        mechanisms = [version.mechanism for version in versions if version.service in services]
+        if estimator is not None and estimator.asks_to_join(domain, services, mechanisms):
+            joined.update(dict.fromkeys(services))
     return tuple(service for service in model.services if service in joined)
 
 

@@ -188,7 +188,7 @@ class EstimateModel(_Model):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    estimator: str
+    estimator: str = Field("auto", description="the method; auto chooses it by the data")
     services: Annotated[list[str] | None, AfterValidator(_each_once)] = Field(
         None, description="whose reports to use; by default all"
     )
@@ -210,7 +210,11 @@ class AttributeModel(_Model):
         "power of two, at most buckets, whose table has at most 2^20 cells",
     )  # fmt: skip
     services: dict[Name, ServiceModel] = Field(min_length=1)
-    estimates: dict[Name, EstimateModel] = Field(min_length=1)
+    estimates: dict[Name, EstimateModel] = Field(
+        default_factory=lambda: {"auto": EstimateModel()}, min_length=1,
+        description="what to solve for, by name; by default one estimate by auto, from all services",
+        json_schema_extra={"default": {"auto": {"estimator": "auto"}}},
+    )  # fmt: skip
     quantiles: Quantiles = [0.05, 0.25, 0.5, 0.75, 0.95]
     ranges: list[Annotated[tuple[Number, Number], AfterValidator(_low_high)]] = Field(
         [], description="ranges [low, high] of a number whose shares are wanted"

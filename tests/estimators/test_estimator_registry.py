@@ -62,7 +62,7 @@ def shipped(registry: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callable[[
 
 def test_our_estimators_are_registered_under_their_own_names() -> None:
     known = registered_estimators()
-    assert list(known)[:4] == ["em", "ems", "ule", "mr"]
+    assert list(known)[:5] == ["auto", "em", "ems", "ule", "mr"]
     for name, estimator in known.items():
         assert estimator.name == name
         assert estimator.summary

@@ -70,7 +70,7 @@ BY_APP = "version_field: app, "
         ("epsilon: 0.5", "epsilon: yes", f"{AT_TAXI}.epsilon", "found True"),
         # estimators
         ("estimator: ems", "estimator: emz", AT_EMS, "unknown estimator 'emz'"),
-        (ULE, "{services: [maps]}", f"{AT_ULE}.estimator", "Field required"),
+        (ULE, "{services: [mops]}", AT_ULE, "unknown service 'mops'; there are: maps,"),
         ("[maps]", "[mops]", AT_EMS, "unknown service 'mops'; there are: maps,"),
         ("[maps]", "[maps, maps]", f"{AT_EMS}.services", "found ['maps', 'maps']"),
         ("[maps]", "[]", f"{AT_EMS}.services", "found []"),
