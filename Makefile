@@ -11,7 +11,7 @@ export OPENBLAS_NUM_THREADS := 1
 PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install constraints demo demo-stream test test-versions fast durations fuzz test-busy lint format benchmarks bench-solvers prism-wheel flink-up flink-down clean
+.PHONY: help install constraints demo demo-stream test test-versions fast durations fuzz test-busy lint format benchmarks bench-solvers grid prism-wheel flink-up flink-down clean
 
 help:
 	@echo "make demo        simulate people at three services, run the pipeline, compare with the truth"
@@ -26,6 +26,7 @@ help:
 	@echo "make constraints renew constraints.txt, the versions that make install takes"
 	@echo "make benchmarks  throughput, beside a per-record pipeline and a bare script"
 	@echo "make bench-solvers  evaluations, time and memory of solves: ONLY=products for one section"
+	@echo "make grid        auto beside every fixed method, about three hours; goes on where it stopped"
 	@echo "make prism-wheel the local engine of streams, built with Go, as a wheel for machines without Go"
 	@echo "make flink-up    a Flink cluster on this machine (Java, Maven; make flink-down ends it)"
 
@@ -117,6 +118,10 @@ benchmarks: install
 
 bench-solvers: install
 	$(BIN)/python -m benchmarks.solvers --write docs/benchmarks.md $(if $(ONLY),--only $(ONLY))
+
+# Results are kept in build/grid.jsonl; ARGUMENTS="--half tuning --n 1000" for a part.
+grid: install
+	$(BIN)/python -m benchmarks.grid --write docs/grid.md $(ARGUMENTS)
 
 clean:
 	rm -rf build $(VENV) demo

@@ -1,10 +1,19 @@
 """The grid of benchmarks: its populations and its fixed methods."""
 
+import json
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
-from benchmarks.grid.methods import FIXED, MECHANISMS, OF_NUMBERS, Ours, asked
+from benchmarks.grid import released
+from benchmarks.grid.__main__ import left, read
+from benchmarks.grid.cells import Cell, Result, cells, methods, results
+from benchmarks.grid.compare import compared
+from benchmarks.grid.methods import AUTO, FIXED, MECHANISMS, OF_NUMBERS, RELEASED_BUCKETS, Ours, asked
+from benchmarks.grid.page import page
 from benchmarks.grid.populations import CATEGORIES, NUMBERS, is_here
+from ldpbeam import Answers, tally
 from ldpbeam.estimators import check
 
 
@@ -61,3 +70,217 @@ def test_every_fixed_method_of_ours_fits_the_mechanism(mechanism):
     assert len(set(names)) == len(names)
     assert not any(method.estimator == "auto" for method in ours)
     assert (attribute.value_buckets == 256) == (mechanism in OF_NUMBERS)
+
+
+def dense_smoothing(buckets, kernel):
+    matrix = np.zeros((buckets, buckets))
+    a, b = kernel
+    for i in range(1, buckets - 1):
+        matrix[i, i - 1 : i + 2] = (a, b, a)
+    matrix[0, :2] = (b, a)
+    matrix[-1, -1] = 1.0
+    return matrix / matrix.sum(axis=1, keepdims=True)
+
+
+def dense_em(matrix, counts, kernel, tolerance, most=10_000, least_gain=None):
+    """The table's rules, as plainly as they can be written: (weights, steps)."""
+    n, buckets = counts.sum(), matrix.shape[1]
+    smoothing = None if kernel is None else dense_smoothing(buckets, kernel)
+    weights, likelihood, gain, steps = np.ones(buckets) / buckets, 0.0, 100.0, 0
+    while True:
+        old = weights
+        weights = old * (matrix.T @ (counts / (matrix @ old)))
+        weights = weights / weights.sum()
+        if smoothing is not None and (least_gain is None or gain > least_gain):
+            weights = smoothing @ weights
+            weights = weights / weights.sum()
+        now = counts @ np.log(matrix @ weights)
+        gain, likelihood = now - likelihood, now
+        steps += 1
+        if (steps > 2 and abs(gain) < tolerance) or np.abs(weights - old).sum() <= 1 / n or steps == most:
+            return weights, steps
+
+
+def one_service(mechanism, epsilon, people, buckets=48):
+    rng = np.random.default_rng(11)
+    attribute = asked(mechanism, epsilon, 0, buckets)
+    values = rng.beta(2.0, 4.0, people)
+    answers = [
+        Answers(place, np.arange(people), version.mechanism.perturb(values, rng))
+        for place, version in enumerate(attribute.versions)
+    ]
+    return attribute, tally(attribute, people, answers)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@pytest.mark.parametrize(
+    ("mechanism", "function", "rules"),
+    [
+        ("SW", released.sw_em, lambda growth: {"kernel": None, "tolerance": 1e-3}),
+        ("SW", released.sw_ems, lambda growth: {"kernel": (1, 2), "tolerance": 1e-3}),
+        (
+            "SW",
+            released.sw_ems_fading,
+            lambda growth: {"kernel": (1, 4), "tolerance": 1e-3 * growth, "least_gain": 0.003},
+        ),
+        ("PM", released.pm_ems, lambda growth: {"kernel": (1, 2), "tolerance": 1e-3 * growth, "most": 5000}),
+    ],
+)
+def test_released_numbers_are_those_of_dense_loops(mechanism, function, rules, epsilon):
+    attribute, statistic = one_service(mechanism, epsilon, 3_000)
+    matrix, counts = attribute.channel(0).dense(), statistic.histograms[0]
+    expected, steps = dense_em(matrix[counts > 0], counts[counts > 0], **rules(np.exp(epsilon)))
+    assert 3 < steps < 5000
+    assert function(attribute, statistic) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+def test_pm_ems_is_finer_from_100_000_reports_on():
+    attribute, statistic = one_service("PM", 1.0, 100_000)
+    matrix, counts = attribute.channel(0).dense(), statistic.histograms[0]
+    fine, coarse = (dense_em(matrix, counts, (1, 2), share * np.e, 5000) for share in (1e-4, 1e-3))
+    assert fine[1] > coarse[1]
+    assert released.pm_ems(attribute, statistic) == pytest.approx(fine[0], rel=1e-6)
+
+
+def test_released_ule_is_that_of_a_loop_over_users():
+    people, buckets, epsilon = 300, 32, 1.0
+    rng = np.random.default_rng(5)
+    attribute = asked("ULE", epsilon, 0, buckets)
+    values = rng.beta(2.0, 4.0, people)
+    reports = [version.mechanism.perturb(values, rng) for version in attribute.versions]
+    answers = [Answers(place, np.arange(people), payloads) for place, payloads in enumerate(reports)]
+    statistic = tally(attribute, people, answers)
+    rows = np.ones((people, buckets))
+    for place, (version, payloads) in enumerate(zip(attribute.versions, reports, strict=True)):
+        resolution = attribute.joint_resolution(place)
+        matrix = version.mechanism.channel(buckets, resolution).dense()
+        rows *= matrix[version.mechanism.bucketise(payloads, resolution)]
+    expected, steps = dense_em(rows, np.ones(people), (1, 2), 1e-3)
+    assert steps > 3
+    assert released.ule(attribute, statistic) == pytest.approx(expected, rel=1e-6)
+
+
+def grr(categories, epsilon, people):
+    rng = np.random.default_rng(2)
+    attribute = asked("GRR", epsilon, categories)
+    shares = np.arange(1, categories + 1) ** -1.2
+    values = rng.choice(categories, people, p=shares / shares.sum())
+    answers = [Answers(0, np.arange(people), attribute.versions[0].mechanism.perturb(values, rng))]
+    return attribute, tally(attribute, people, answers)
+
+
+def test_released_grr_em_is_1_400_dense_steps():
+    attribute, statistic = grr(20, 1.0, 5_000)
+    matrix, counts = attribute.channel(0).dense(), statistic.histograms[0]
+    weights, likelihood, steps = np.ones(20) / 20, -np.inf, 0
+    for _ in range(1_400):
+        weights = weights * (matrix.T @ (counts / (matrix @ weights)))
+        weights = weights / weights.sum()
+        now = counts @ np.log(matrix @ weights)
+        steps += 1
+        if now - likelihood < 1e-6:
+            break
+        likelihood = now
+    assert steps > 10
+    assert released.grr_em(attribute, statistic) == pytest.approx(weights, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize(("epsilon", "people"), [(1.0, 4_100), (2.5, 3_000), (1.0, 400_000)])
+def test_released_grr_mr_is_that_of_merged_reports(epsilon, people):
+    """In the program's own way: the reports of merged labels are one report, with a row of the matrix."""
+    categories, growth = 40, np.exp(epsilon)
+    attribute, statistic = grr(categories, epsilon, people)
+    counts = statistic.histograms[0]
+    p, q = growth / (growth + categories - 1), 1 / (growth + categories - 1)
+    kept = set(np.random.default_rng(0).permutation(categories)[:10].tolist())
+    tau = (1 if epsilon < np.log(5) else 2) * np.sqrt((categories - 2 + growth) / people) / (growth - 1)
+    components = [[k] for k in range(categories)]
+    weights, likelihood = [1 / categories] * categories, -np.inf
+    for stage in (1, 2, 3):
+        size = len(components)
+        matrix = np.empty((size, size))
+        for i, reported in enumerate(components):
+            for j, held in enumerate(components):
+                # Of a component's categories, each has the same share.
+                matrix[i, j] = np.mean([sum(p if r == h else q for r in reported) for h in held])
+        merged_counts = np.array([sum(counts[r] for r in reported) for reported in components])
+        current = np.array(weights)
+        # A merged row is likelier by the number of its labels, which moves all likelihoods of a stage alike.
+        shift = sum(c * np.log(len(own)) for c, own in zip(merged_counts, components, strict=True))
+        for _ in range(1_000 + 10 * categories if stage < 3 else 1_000):
+            current = current * (matrix.T @ (merged_counts / (matrix @ current)))
+            current = current / current.sum()
+            now = merged_counts @ np.log(matrix @ current) - shift
+            if 0 < now - likelihood < 1e-3 * growth:
+                break
+            likelihood = now
+        weights = current.tolist()
+        singles = [i for i, own in enumerate(components) if len(own) == 1 and i < categories]
+        below = sorted((weights[i], i) for i in singles if weights[i] < tau)[: categories // 4]
+        chosen = [i for _, i in below if components[i][0] not in kept]
+        if stage == 3 or not chosen:
+            break
+        pooled = [components[i][0] for i in chosen]
+        components = [own for i, own in enumerate(components) if i not in chosen] + [pooled]
+        weights = [w for i, w in enumerate(weights) if i not in chosen] + [1 / categories]
+    expected = np.zeros(categories)
+    for own, weight in zip(components, weights, strict=True):
+        expected[own] = weight / len(own)
+    assert len(components) < categories
+    assert released.grr_mr(attribute, statistic) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+def test_the_last_bucket_is_not_smoothed():
+    assert released.smoothed(np.array([0.0, 0.0, 0.0, 1.0]), 1.0, 2.0) == pytest.approx([0, 0, 0.2, 0.8])
+    assert released.smoothed(np.array([0.5, 0.0, 0.0, 0.5]), 1.0, 4.0) == pytest.approx(
+        np.array([0.4, 1 / 12, 1 / 12, 0.5]) / (0.4 + 1 / 6 + 0.5)
+    )
+
+
+def result(cell, seed, method, loss):
+    return Result(cell.mechanism, cell.population, cell.epsilon, cell.people, seed, method, "v", loss, 0.1)
+
+
+def test_losses_are_relative_to_the_least_mean_of_a_fixed_method_on_common_seeds():
+    cell = Cell("SW", NUMBERS[0].name, 1.0, 1_000)
+    losses = {"auto": [1.0, 1.2, 7.0], "em": [1.0, 3.0, 0.1], "ems": [1.1, 0.9]}
+    found = compared(
+        [result(cell, seed, name, loss) for name, own in losses.items() for seed, loss in enumerate(own)],
+        {cell: ("auto", "em", "ems")},
+    )
+    (one,) = found
+    assert one.best == "ems"
+    assert one.relative("auto") == pytest.approx(1.1)
+    apart = np.array([1.0 - 1.1 * 1.1, 1.2 - 1.1 * 0.9])
+    assert one.error("auto") == pytest.approx(apart.std(ddof=1) / np.sqrt(2))
+    assert one.relative("ems") == 1.0
+
+
+def test_one_seed_of_a_cell_has_results_of_every_method_and_is_resumed(tmp_path):
+    cell = Cell("GRR", "skewed: Beta(7, 1.2), 60", 1.0, 1_000)
+    assert cell in set(cells(["reporting"]))
+    tasks = left([cell], 1, None, [])
+    assert [(one, seed, chosen) for one, seed, chosen in tasks] == [(cell, 0, methods("GRR"))]
+    fixed = tuple(method for method in methods("GRR") if method != AUTO)
+    found = results(cell, 0, fixed)
+    assert [one.method for one in found] == [method.name for method in fixed]
+    again = {one.method: one.loss for one in results(cell, 0, fixed[:3])}
+    assert all(again[one.method] == one.loss for one in found[:3])
+    path = tmp_path / "grid.jsonl"
+    path.write_text("".join(json.dumps(asdict(one)) + "\n" for one in found) + '{"mechanism": "GR')
+    assert read(path) == found
+    assert all(chosen == (AUTO,) for _, _, chosen in left([cell], 1, None, read(path)))
+    lines = list(page(compared(found, {cell: tuple(method.name for method in fixed)}), []))
+    assert any("norm_sub" in line for line in lines)
+
+
+def test_costly_mechanisms_have_two_populations_of_a_million_in_each_half():
+    for half in ("tuning", "reporting"):
+        for mechanism in ("OLH", "ULE"):
+            assert len({cell.population for cell in cells([half], [mechanism], [1_000_000])}) == 2
+
+
+def test_what_resolution_the_released_ule_has_costs_little_of_the_information():
+    for epsilon in (0.3, 1.0, 3.0):
+        kept = asked("ULE", epsilon, 0, RELEASED_BUCKETS).least_information
+        assert min(kept.values()) > 0.986

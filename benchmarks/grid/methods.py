@@ -32,6 +32,8 @@ SERVICES: Mapping[Mechanism, tuple[str, ...]] = {
 }
 #: The buckets of the project's estimators, and of the released ones.
 BUCKETS, RELEASED_BUCKETS = 256, 1_024
+#: Report cells of each service for the released ULE (:mod:`benchmarks.grid.released` says why not 1,024).
+RELEASED_JOINT = 256
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,8 @@ def asked(mechanism: Mechanism, epsilon: float, categories: int, buckets: int = 
     versions = tuple(ServiceVersion(name, "", build_mechanism(name, domain, epsilon)) for name in services)
     if len(services) == 1:
         return Attribute("value", domain, buckets, versions)
+    if buckets == RELEASED_BUCKETS:
+        return Attribute("value", domain, buckets, versions, services, RELEASED_JOINT)
     # The resolution that a study without joint_buckets has.
     chosen = tuple(enough_buckets(version.mechanism, buckets) for version in versions)
     return Attribute("value", domain, buckets, versions, services, chosen)

@@ -1,0 +1,142 @@
+"""The grid: `auto` beside every fixed method on the same reports.
+
+    python -m benchmarks.grid [--half reporting] [--mechanism SW ..] [--n 1000 ..] [--seeds 8]
+        [--method auto ..] [--processes 2] [--results build/grid.jsonl] [--write docs/grid.md]
+
+A cell is a mechanism, a population, an epsilon and a number of people. Every method of a cell and seed gets
+the same reports. The loss is W1 for numbers (domain of width 1, 1,024 buckets) and the mean absolute error
+of shares for categories, against the people who were drawn. Losses are relative to the best fixed method of
+the cell, which is chosen with the truth, by the mean loss over seeds. `auto` is tuned on one half of the
+populations, and the page tells of the other (`benchmarks/grid/populations.py`).
+
+Results are appended to a file as they come; what is there already is not computed again. Those of `auto`
+are of one version of the estimators' code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.grid.cells import COSTLY, PEOPLE, SEEDS, Cell, Result, cells, methods, results, version
+from benchmarks.grid.compare import compared
+from benchmarks.grid.methods import AUTO, MECHANISMS, Method
+from benchmarks.grid.page import page
+from benchmarks.grid.populations import CATEGORIES, HALVES, NUMBERS, is_here
+from benchmarks.pages import show
+
+Task = tuple[Cell, int, tuple[Method, ...]]
+
+
+def read(path: Path) -> list[Result]:
+    """The results of a file; none if there is no file. A line that was cut off is left out."""
+    found = []
+    for line in path.read_text("utf-8").splitlines() if path.exists() else []:
+        try:
+            found.append(Result(**json.loads(line)))
+        except json.JSONDecodeError:
+            print(f"left out a line that was cut off: {line[:60]}")
+    return found
+
+
+def left(chosen: list[Cell], seeds: int, names: list[str] | None, known: list[Result]) -> list[Task]:
+    """The cells and seeds that lack results, with the methods that they lack."""
+    have = {(result.cell, result.seed, result.method, result.version) for result in known}
+    tasks = []
+    for cell in chosen:
+        asked = [method for method in methods(cell.mechanism) if names is None or method.name in names]
+        for seed in range(min(seeds, cell.seeds)):
+            lacking = tuple(m for m in asked if (cell, seed, m.name, version(m)) not in have)
+            if lacking:
+                tasks.append((cell, seed, lacking))
+    return tasks
+
+
+def run(tasks: list[Task], processes: int, path: Path) -> Iterator[list[Result]]:
+    """Compute tasks in several processes, and append their results to a file as they come."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    start, ended = time.monotonic(), 0
+    with (
+        path.open("a", encoding="utf-8") as file,
+        ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool,
+    ):
+        waiting: list[Future[list[Result]]] = [pool.submit(results, *task) for task in tasks]
+        try:
+            for future in as_completed(waiting):
+                found = future.result()
+                file.writelines(f"{json.dumps(asdict(result))}\n" for result in found)
+                file.flush()
+                ended += 1
+                took = time.monotonic() - start
+                if ended % 20 == 0 or ended == len(tasks):
+                    ahead = took / ended * (len(tasks) - ended)
+                    print(
+                        f"{ended:,} of {len(tasks):,} in {_told(took)}, about {_told(ahead)} left", flush=True
+                    )
+                yield found
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _told(seconds: float) -> str:
+    return f"{seconds / 60:.1f} min" if seconds > 90 else f"{seconds:.0f} s"
+
+
+def main() -> None:
+    """Compute what is missing, and print the page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--half", nargs="+", choices=HALVES, default=["reporting"])
+    parser.add_argument("--mechanism", nargs="+", choices=MECHANISMS, default=list(MECHANISMS))
+    parser.add_argument("--n", nargs="+", type=int, choices=PEOPLE, default=list(PEOPLE))
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="at most so many; 5 for 1,000,000 people")
+    parser.add_argument("--method", nargs="+", help="compute these only; the page needs all")
+    parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--results", type=Path, default=Path("build/grid.jsonl"))
+    parser.add_argument("--write", type=Path)
+    options = parser.parse_args()
+    # Processes that start from here have one thread of BLAS each.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+    missing = sorted({p.file for p in (*NUMBERS, *CATEGORIES) if not is_here(p)})
+    chosen = list(cells(options.half, options.mechanism, options.n))
+    known = read(options.results)
+    tasks = left(chosen, options.seeds, options.method, known)
+    # In a random order of seeds and cells, what is left takes as long each as what is done.
+    random.Random(0).shuffle(tasks)
+    for found in run(tasks, options.processes, options.results):
+        known += found
+
+    now = {cell: methods(cell.mechanism) for cell in chosen}
+    current = {(cell, m.name, version(m)) for cell, own in now.items() for m in own}
+    known = [one for one in known if (one.cell, one.method, one.version) in current]
+    named = {cell: tuple(m.name for m in own) for cell, own in now.items()}
+    lines = page(compared(known, named), [one for one in known if one.method == AUTO.name])
+    show(_titled(lines, options, missing), options.write)
+
+
+def _titled(lines: Iterator[str], options: argparse.Namespace, missing: list[str]) -> Iterator[str]:
+    yield "# The grid"
+    yield ""
+    yield "Made by `make grid`."
+    yield from (__doc__ or "").split("\n\n", 2)[2].strip().splitlines()
+    yield ""
+    people = ", ".join(f"{n:,}" for n in options.n)
+    yield f"Half: {', '.join(options.half)}. Mechanisms: {', '.join(options.mechanism)}. People: {people};"
+    yield f"{' and '.join(COSTLY)} have 1,000,000 people of two populations of each half only."
+    if missing:
+        yield f"Without the populations of {', '.join(missing)}, which are not beside the project."
+    yield ""
+    yield from lines
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""The page of the grid: what is told of results."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+from benchmarks.accuracy.trials import header, row
+from benchmarks.grid.cells import Result
+from benchmarks.grid.compare import BEYOND, Compared, geometric_mean
+from benchmarks.grid.methods import AUTO, MECHANISMS
+
+#: The largest loss of `auto` in any cell, relative to the best fixed method's.
+LIMIT = 1.20
+WORST = 15
+
+
+def page(found: Sequence[Compared], results: Sequence[Result]) -> Iterator[str]:
+    """The tables, line by line.
+
+    Args:
+        found: the cells to tell of.
+        results: those of ``auto``, for its seconds.
+    """
+    relative = [one for one in found if not one.cell.drawn_from.apart]
+    with_auto = [one for one in relative if AUTO.name in one.losses]
+    told = f"{len(relative)} of them with relative losses"
+    yield f"{len(found)} cells have results of all their methods, {told}."
+    yield ""
+    if with_auto:
+        yield from _means(with_auto)
+        yield from _worst(with_auto)
+        yield from _fixed(with_auto, AUTO.name)
+        yield from _seconds(results)
+    yield from _fixed(relative, "")
+    yield from _apart([one for one in found if one.cell.drawn_from.apart])
+
+
+def _means(found: Sequence[Compared]) -> Iterator[str]:
+    yield "## `auto`, relative to the best fixed method of each cell"
+    yield ""
+    names = ["", "cells", "geometric mean", "median", f"cells above {LIMIT:.2f}", "beyond noise"]
+    yield from header(names)
+    groups = [("all", list(found))]
+    groups += [(name, [one for one in found if one.cell.mechanism == name]) for name in MECHANISMS]
+    for number in sorted({one.cell.people for one in found}):
+        groups.append((f"n = {number:,}", [one for one in found if one.cell.people == number]))
+    for epsilon in sorted({one.cell.epsilon for one in found}):
+        groups.append((f"epsilon {epsilon:g}", [one for one in found if one.cell.epsilon == epsilon]))
+    shapes = dict.fromkeys(one.cell.population.partition(":")[0] for one in found)
+    for shape in shapes:
+        groups.append((shape, [one for one in found if one.cell.population.startswith(f"{shape}:")]))
+    for name, chosen in groups:
+        if not chosen:
+            continue
+        ratios = [one.relative(AUTO.name) for one in chosen]
+        beyond = [one for one in chosen if one.relative(AUTO.name) - BEYOND * one.error(AUTO.name) > LIMIT]
+        above = sum(ratio > LIMIT for ratio in ratios)
+        median = statistics.median(ratios)
+        yield row([name, len(chosen), f"{geometric_mean(ratios):.3f}", f"{median:.3f}", above, len(beyond)])
+    yield ""
+
+
+def _worst(found: Sequence[Compared]) -> Iterator[str]:
+    yield f"## The {WORST} worst cells of `auto`"
+    yield ""
+    yield "Relative loss with its standard error over seeds, in pairs with the best fixed method."
+    yield ""
+    yield from header(
+        ["mechanism", "population", "epsilon", "n", "relative loss", "loss", "best fixed method"]
+    )
+    for one in sorted(found, key=lambda one: -one.relative(AUTO.name))[:WORST]:
+        cell = one.cell
+        told = f"{one.relative(AUTO.name):.2f} ± {one.error(AUTO.name):.2f}"
+        loss = f"{one.losses[AUTO.name].mean():.3g}"
+        yield row([cell.mechanism, cell.population, cell.epsilon, f"{cell.people:,}", told, loss, one.best])
+    yield ""
+
+
+def _fixed(found: Sequence[Compared], base: str) -> Iterator[str]:
+    """Fixed methods relative to ``base``, or to each cell's best one if ``base`` is empty."""
+    told = f"`{base}`" if base else "the best fixed method of each cell"
+    yield f"## Fixed methods, relative to {told}"
+    yield ""
+    yield "Geometric means over the cells that a method has."
+    yield ""
+    yield from header(["method", "all its cells", *MECHANISMS])
+    names = list(dict.fromkeys(name for one in found for name in one.losses if name != AUTO.name))
+    rows = []
+    for name in names:
+        ratios = {
+            mechanism: [
+                one.relative(name) / (one.relative(base) if base else 1.0)
+                for one in found
+                if name in one.losses and one.cell.mechanism == mechanism
+            ]
+            for mechanism in MECHANISMS
+        }
+        whole = geometric_mean(ratio for own in ratios.values() for ratio in own)
+        each = [f"{geometric_mean(own):.3f}" if own else "" for own in ratios.values()]
+        rows.append((whole, row([name, f"{whole:.3f}", *each])))
+    yield from (line for _, line in sorted(rows))
+    yield ""
+
+
+def _seconds(results: Sequence[Result]) -> Iterator[str]:
+    yield "## Seconds of CPU of `auto`"
+    yield ""
+    yield from header(["mechanism", "median", "largest"])
+    for name in ("all", *MECHANISMS):
+        took = [result.seconds for result in results if name in ("all", result.mechanism)]
+        if took:
+            yield row([name, f"{statistics.median(took):.3f}", f"{max(took):.2f}"])
+    yield ""
+
+
+def _apart(found: Sequence[Compared]) -> Iterator[str]:
+    yield "## Uniform populations and point masses: losses as they are"
+    yield ""
+    yield from header(
+        ["mechanism", "population", "epsilon", "n", "`auto`", "least of a fixed method", "which"]
+    )
+    for one in found:
+        cell = one.cell
+        own = f"{one.losses[AUTO.name].mean():.3g}" if AUTO.name in one.losses else ""
+        least = f"{one.losses[one.best].mean():.3g}"
+        yield row([cell.mechanism, cell.population, cell.epsilon, f"{cell.people:,}", own, least, one.best])
+    yield ""
