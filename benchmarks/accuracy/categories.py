@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from benchmarks.accuracy.trials import asked, collected, header, row, summary
-from ldpbeam import Attribute, Categories, Statistic, estimate, metrics
+from ldpbeam import Attribute, Categories, Statistic, metrics
 from ldpbeam.domains import Floats, Integers
+from ldpbeam.estimators import estimate
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "irs-income-2013-by-zip.csv"
 PEOPLE, FEW = 333_426, 20_000

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.accuracy.trials import asked, collected, header, row, summary
-from ldpbeam import Numeric, estimate, metrics
+from ldpbeam import Numeric, metrics
 from ldpbeam.domains import Floats
+from ldpbeam.estimators import estimate
 from ldpbeam.estimators.question import distribution_moments
 from ldpbeam.populations import beta, spiky
 

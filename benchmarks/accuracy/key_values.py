@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from benchmarks.accuracy.trials import asked, collected, header, row, summary
-from ldpbeam import Answers, Attribute, Estimate, Statistic, estimate, tally
+from ldpbeam import Answers, Attribute, Estimate, Statistic, tally
 from ldpbeam.domains import Floats, KeyValuePairs, KeyValues, Numeric
+from ldpbeam.estimators import estimate
 from ldpbeam.mechanisms.key_values.privkv import PrivKVM
 from ldpbeam.populations import gaussian_keys, linear_keys, people_of, power_law_keys
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.accuracy.trials import asked, collected, header, row, summary
-from ldpbeam import Numeric, estimate, metrics
+from ldpbeam import Numeric, metrics
 from ldpbeam.domains import Floats
+from ldpbeam.estimators import estimate
 from ldpbeam.populations import two_normals
 
 DOMAIN, BUCKETS = Numeric(-1.0, 1.0), 1024

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from benchmarks.accuracy.trials import summary
-from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, Statistic, estimate, metrics, tally
+from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, Statistic, metrics, tally
 from ldpbeam.domains import Floats
+from ldpbeam.estimators import estimate
 from ldpbeam.mechanisms import Laplace, NumericMechanism, Piecewise, SquareWave, StochasticRounding
 
 #: What the released code reaches, as measured for this project: (sqrt-JS, W1) by epsilons and row.

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from benchmarks.solvers.measure import medians, pairs, table
-from ldpbeam import Attribute, Numeric, ServiceVersion, estimate
+from ldpbeam import Attribute, Numeric, ServiceVersion
 from ldpbeam.domains import Floats
-from ldpbeam.estimators import Question
+from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.iteration import smooth
 from ldpbeam.estimators.joint_fixed_point import SETTLED, fixed_point
 from ldpbeam.estimators.joint_likelihood import JointLikelihood

@@ -13,8 +13,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from ldpbeam import Attribute, Categories, Numeric, ServiceVersion, estimate, registered_estimators
+from ldpbeam import Attribute, Categories, Numeric, ServiceVersion, registered_estimators
 from ldpbeam.channels import Channel, StackedChannel
+from ldpbeam.estimators import estimate
 from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.iteration import maximise, smooth
 from ldpbeam.estimators.question import distribution_moments

@@ -9,8 +9,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from ldpbeam import Answers, Attribute, Categories, ServiceVersion, estimate, registered_estimators, tally
-from ldpbeam.estimators import Estimate, Estimator, Question, Share, check, register
+from ldpbeam import Answers, Attribute, Categories, ServiceVersion, registered_estimators, tally
+from ldpbeam.estimators import Estimate, Estimator, Question, Share, check, estimate, register
 from ldpbeam.estimators.em import check_em
 from ldpbeam.mechanisms import RandomisedResponse
 from ldpbeam.runners.wheels import PLUGIN_GROUPS

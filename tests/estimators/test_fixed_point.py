@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam import Attribute, Numeric, ServiceVersion, build_mechanism, estimate, tally
+from ldpbeam import Attribute, Numeric, ServiceVersion, build_mechanism, tally
 from ldpbeam.channels import Channel, StackedChannel
 from ldpbeam.domains import Floats
+from ldpbeam.estimators import estimate
 from ldpbeam.estimators import fixed_point as solver
 from ldpbeam.estimators.curvature import curvature_of
 from ldpbeam.estimators.em import fit_fixed_point, products

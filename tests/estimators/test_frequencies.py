@@ -11,8 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ldpbeam import Attribute, Categories, Numeric, ServiceVersion, estimate
+from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
 from ldpbeam.channels import DiagonalChannel
+from ldpbeam.estimators import estimate
 from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.frequencies import maximum_likelihood, norm_sub
 from ldpbeam.mechanisms import Piecewise, RandomisedResponse

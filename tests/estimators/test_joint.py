@@ -12,8 +12,8 @@ from scipy import special
 from support.joint_forms import FORMS, take_form
 from support.joint_users import ask, brute_force, iterate
 
-from ldpbeam import Attribute, Categories, Numeric, ServiceVersion, estimate
-from ldpbeam.estimators import Question
+from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
+from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.estimators.ule import information_kept
 from ldpbeam.mechanisms import (

@@ -12,8 +12,8 @@ import xxhash
 from numpy.typing import NDArray
 from support.joint_forms import FORMS, take_form
 
-from ldpbeam import Attribute, Categories, Estimate, ServiceVersion, estimate
-from ldpbeam.estimators import Question
+from ldpbeam import Attribute, Categories, Estimate, ServiceVersion
+from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.estimators.ule import ule
 from ldpbeam.mechanisms import (

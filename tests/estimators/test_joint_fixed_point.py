@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from support.joint_forms import FORMS, take_form
 from support.joint_users import ask
 
-from ldpbeam import Attribute, Categories, Numeric, ServiceVersion, estimate
-from ldpbeam.estimators import Question, joint_fixed_point
+from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
+from ldpbeam.estimators import Question, estimate, joint_fixed_point
 from ldpbeam.estimators.iteration import smooth
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.mechanisms import (

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from support.joint_users import ask, brute_force, iterate
 
-from ldpbeam import Attribute, Numeric, ServiceVersion, estimate
+from ldpbeam import Attribute, Numeric, ServiceVersion
+from ldpbeam.estimators import estimate
 from ldpbeam.estimators.joint_likelihood import JointLikelihood, marginal
 from ldpbeam.estimators.question import Question
 from ldpbeam.joint_cells import words

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from ldpbeam import Attribute, Categories, Numeric, ServiceVersion, estimate
-from ldpbeam.estimators import Question
+from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
+from ldpbeam.estimators import Question, estimate
 from ldpbeam.mechanisms import (
     Laplace,
     NumericMechanism,

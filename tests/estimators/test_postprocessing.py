@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
-from ldpbeam import Attribute, Categories, Numeric, ServiceVersion, build_mechanism, estimate
+from ldpbeam import Attribute, Categories, Numeric, ServiceVersion, build_mechanism
 from ldpbeam.channels import DenseChannel
-from ldpbeam.estimators import Question
+from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.conjugate import most_likely
 from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.frequencies import norm_cut, norm_mul, norm_sub

@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from ldpbeam import Attribute, Numeric, ServiceVersion, build_mechanism, estimate, tally
+from ldpbeam import Attribute, Numeric, ServiceVersion, build_mechanism, tally
 from ldpbeam.channels import Channel, StackedChannel
 from ldpbeam.domains import Floats
+from ldpbeam.estimators import estimate
 from ldpbeam.estimators.em import fit_channel, products
 from ldpbeam.estimators.iteration import Fit
 from ldpbeam.estimators.sparse_likelihood import is_of_bands, sparsest

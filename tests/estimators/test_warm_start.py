@@ -17,13 +17,12 @@ from ldpbeam import (
     Numeric,
     ServiceVersion,
     Statistic,
-    estimate,
     merge,
     registered_estimators,
     tally,
 )
 from ldpbeam.domains import bucket_midpoints
-from ldpbeam.estimators import check, starts_warm
+from ldpbeam.estimators import check, estimate, starts_warm
 from ldpbeam.estimators.em import above_zero, fit_channel
 from ldpbeam.estimators.iteration import accelerate, maximise, smooth
 from ldpbeam.mechanisms import RandomisedResponse, build_mechanism

@@ -12,8 +12,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
-from ldpbeam import Answers, Attribute, Categories, ServiceVersion, build_mechanism, estimate, tally
+from ldpbeam import Answers, Attribute, Categories, ServiceVersion, build_mechanism, tally
 from ldpbeam.domains import Floats
+from ldpbeam.estimators import estimate
 from ldpbeam.mechanisms import (
     BlockHadamardResponse,
     CategoricalMechanism,

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from ldpbeam import Answers, Attribute, Categories, Numeric, ServiceVersion, build_mechanism, estimate, tally
+from ldpbeam import Answers, Attribute, Categories, Numeric, ServiceVersion, build_mechanism, tally
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Vector
+from ldpbeam.estimators import estimate
 from ldpbeam.mechanisms import (
     CategoricalMechanism,
     HadamardResponse,

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import integrate, stats
 
-from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, build_mechanism, estimate, tally
+from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, build_mechanism, tally
 from ldpbeam.channels import BandChannel, Channel, DenseChannel, MixtureChannel
+from ldpbeam.estimators import estimate
 from ldpbeam.mechanisms import (
     Mechanism,
     NumericMechanism,

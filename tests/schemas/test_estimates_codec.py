@@ -26,8 +26,8 @@ from ldpbeam import (
     empty,
     tally,
 )
-from ldpbeam import estimate as solve
 from ldpbeam.domains import KeyValues
+from ldpbeam.estimators import estimate as solve
 from ldpbeam.mechanisms import PrivKV
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.outputs.estimates import (
