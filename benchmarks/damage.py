@@ -23,7 +23,8 @@ from ldpbeam.pipelines.estimates.rollup import read_all
 from ldpbeam.schemas.messages.decode import ARROW, BadMessage, Message, decode_messages
 from ldpbeam.transforms.reports.dead_letters import DEAD as DEAD_TAG
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
-from ldpbeam.transforms.reports.validate import ValidateReports, wanted_columns
+from ldpbeam.transforms.reports.validate import ValidateReports
+from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.files import BadFile, sniff
 from ldpbeam.transforms.sources.read import DAMAGE, read_range, split_or_keep
 

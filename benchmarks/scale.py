@@ -46,18 +46,22 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.joining.join import join
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.outputs.dead_letters import DEAD_LETTER_SHARDS
-from ldpbeam.transforms.reports.batches import BatchCoder, tagged
-from ldpbeam.transforms.reports.validate import ValidateReports, wanted_columns
+from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.reports.batches import tagged
+from ldpbeam.transforms.reports.validate import ValidateReports
+from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources import native_pubsub
 from ldpbeam.transforms.sources.files import RANGE_BYTES, ReportFile, split
 from ldpbeam.transforms.sources.message_batches import batch_of
 from ldpbeam.transforms.sources.pubsub import BATCH_MESSAGES, MOST_MESSAGES
 from ldpbeam.transforms.sources.read import read_range
 from ldpbeam.transforms.sources.source import BUNDLE_SECONDS
-from ldpbeam.transforms.windows.coders import AccumulatorCoder, Statistics
-from ldpbeam.transforms.windows.cut import GATHERED_REPORTS, Split, each_window, within_size
-from ldpbeam.transforms.windows.groups import CombineGroups
-from ldpbeam.transforms.windows.keys import GroupKey, KeyCoder, PieceKey
+from ldpbeam.transforms.windows.coders import AccumulatorCoder, KeyCoder
+from ldpbeam.transforms.windows.combine import CombineGroups
+from ldpbeam.transforms.windows.cut import each_window, within_size
+from ldpbeam.transforms.windows.keys import GroupKey, PieceKey
+from ldpbeam.transforms.windows.split import GATHERED_REPORTS, Split
+from ldpbeam.transforms.windows.statistics import Statistics
 from ldpbeam.windows import REMEMBERED_WINDOWS
 
 # Dollars, us-central1, of cloud.google.com/dataflow/pricing, as Beam 2.77 has them for its own benchmarks

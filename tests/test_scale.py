@@ -13,9 +13,11 @@ from apache_beam.testing.load_tests import dataflow_cost_consts as prices
 
 from benchmarks import scale
 from ldpbeam.pipelines.graphs import batch
-from ldpbeam.transforms.reports.batches import BatchCoder
-from ldpbeam.transforms.windows.cut import Split, within_size
-from ldpbeam.transforms.windows.keys import KeyCoder, PieceKey
+from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.windows.coders import KeyCoder
+from ldpbeam.transforms.windows.cut import within_size
+from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.split import Split
 
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
 TEXT = PAGE.read_text(encoding="utf-8")

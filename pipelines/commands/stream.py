@@ -36,7 +36,7 @@ from ldpbeam.pipelines.terminal import shown
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.reports.validate import wanted_columns
+from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.decoding import left_on_record
 from ldpbeam.transforms.sources.feeds import Feed
 from ldpbeam.transforms.sources.files import pattern_of

@@ -43,7 +43,7 @@ from ldpbeam.schemas.outputs.estimates import (
 )
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import write_accounting
-from ldpbeam.transforms.reports import counts
+from ldpbeam.transforms.reports import emitted
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.storage import literal, read_json, read_json_lines, replacing
@@ -139,12 +139,12 @@ def _reading_progress(console: Console) -> Iterator[None]:
     if not console.is_terminal:
         yield
         return
-    before, done = counts.read_here, threading.Event()
+    before, done = emitted.read_here, threading.Event()
     with console.status("reading reports") as status:
 
         def show() -> None:
             while not done.wait(0.5):
-                status.update(f"{counts.read_here - before:,} reports read")
+                status.update(f"{emitted.read_here - before:,} reports read")
 
         thread = threading.Thread(target=show, daemon=True)
         thread.start()

@@ -13,13 +13,14 @@ from ldpbeam.pipelines.runs.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, 
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields, write_json_lines
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.report_ids import DropDuplicateIds
+from ldpbeam.transforms.joining.drop_report_ids import DropDuplicateIds
 from ldpbeam.transforms.outputs.accounting import WriteAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteDeadLetters
 from ldpbeam.transforms.outputs.snapshots import WriteSnapshots
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
-from ldpbeam.transforms.reports.validate import ValidateReports, wanted_columns
+from ldpbeam.transforms.reports.validate import ValidateReports
+from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.files import BadFile, ReportFile
 from ldpbeam.transforms.sources.read import ReadReports
 from ldpbeam.transforms.storage import write_bytes

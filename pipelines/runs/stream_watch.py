@@ -25,7 +25,7 @@ from ldpbeam.pipelines.runs.stream_runs import read_run_accounting
 from ldpbeam.schemas.outputs.estimates import solved_estimate
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.reports import counts
+from ldpbeam.transforms.reports import emitted
 from ldpbeam.transforms.sources import reader
 from ldpbeam.transforms.sources.journal import ask_to_stop
 from ldpbeam.transforms.storage import open_raw, read_json_lines
@@ -149,9 +149,9 @@ def _keep_quiet_after(done: threading.Event) -> None:
 
 def _print_rate_here(job: StreamJob, done: threading.Event) -> None:
     """Print the rate, the lag and the watermark every 10 seconds in which reports were read."""
-    last, at = counts.read_here, time.monotonic()
+    last, at = emitted.read_here, time.monotonic()
     while not done.wait(RATE_SECONDS):
-        now, reports = time.monotonic(), counts.read_here
+        now, reports = time.monotonic(), emitted.read_here
         if reports == last:
             continue
         found = reader.progress(job.run)

@@ -20,8 +20,10 @@ from ldpbeam.pipelines.estimates.rollup import read_all, rolled_up
 from ldpbeam.pipelines.estimates.solve import solve
 from ldpbeam.schemas.messages.decode import BadMessage, Message, decode_messages
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study, read_study
-from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, emit
-from ldpbeam.transforms.reports.validate import ValidateReports, wanted_columns
+from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure
+from ldpbeam.transforms.reports.emitted import emit
+from ldpbeam.transforms.reports.validate import ValidateReports
+from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.files import BadFile, sniff
 from ldpbeam.transforms.sources.read import read_range, split_or_keep
 

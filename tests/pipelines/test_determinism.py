@@ -19,7 +19,7 @@ from ldpbeam.schemas.encodings import avro_records, avro_rows
 from ldpbeam.schemas.files import json_lines, parquet
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.sources import files
-from ldpbeam.transforms.windows import cut as windows
+from ldpbeam.transforms.windows import split as windows
 
 HOUR = 3_600_000
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z

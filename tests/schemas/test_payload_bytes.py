@@ -24,7 +24,7 @@ from ldpbeam.schemas.files.json_lines import BadLine, decode_lines
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.reports.payloads import bytes_in, payload_column, payloads_in
 from ldpbeam.schemas.reports.records import by_payload
-from ldpbeam.transforms.reports.batches import BatchCoder
+from ldpbeam.transforms.reports.batch_coder import BatchCoder
 
 reproducibly = settings(derandomize=True, deadline=None, max_examples=100)
 WIDTH = 3

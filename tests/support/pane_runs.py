@@ -26,14 +26,16 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Statistic, merge, tally
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.coordinates import by_coordinate
+from ldpbeam.transforms.joining.drop_report_ids import DropDuplicateIds
 from ldpbeam.transforms.joining.join import UserReports, join, without_join
-from ldpbeam.transforms.joining.report_ids import DropDuplicateIds, without_duplicate_ids
-from ldpbeam.transforms.reports.batches import WATERMARK, BatchCoder, attribute_name
+from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
+from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.reports.batches import WATERMARK, attribute_name
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
-from ldpbeam.transforms.windows.coders import Statistics
 from ldpbeam.transforms.windows.groups import snapshots
 from ldpbeam.transforms.windows.keys import GroupKey, WindowKey
 from ldpbeam.transforms.windows.panes import Panes
+from ldpbeam.transforms.windows.statistics import Statistics
 from ldpbeam.transforms.windows.unbounded import FoldStream
 from support.pane_reports import times_of
 from support.pane_scripts import SECOND, Scenario, Step

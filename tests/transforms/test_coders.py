@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, Statistic, difference, empty, merge, tally
 from ldpbeam.transforms.windows import keys
-from ldpbeam.transforms.windows.coders import Statistics, StatisticsCoder
+from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.keys import GroupKey
+from ldpbeam.transforms.windows.statistics import Statistics
 
 STUDY = parse_study(
     """
@@ -100,7 +101,7 @@ def test_a_key_comes_back_as_it_was_and_no_other_has_its_bytes(
     key: keys.PieceKey, other: keys.PieceKey
 ) -> None:
     coder = beam.coders.registry.get_coder(type(key))
-    assert isinstance(coder, keys.KeyCoder)
+    assert isinstance(coder, KeyCoder)
     assert coder.is_deterministic()
     back = coder.decode(coder.encode(key))
     assert (back, type(back)) == (key, type(key))
@@ -111,5 +112,5 @@ def test_a_key_comes_back_as_it_was_and_no_other_has_its_bytes(
 @pytest.mark.parametrize("kind", [keys.PieceKey, keys.GroupKey, keys.WindowKey, keys.WindowGroupKey])
 def test_a_pair_with_a_key_is_encoded_with_the_keys_coder(kind: Any) -> None:
     pair = beam.coders.registry.get_coder(typehints.Tuple[kind, Statistics])
-    assert pair.key_coder() == keys.KeyCoder(kind)
+    assert pair.key_coder() == KeyCoder(kind)
     assert isinstance(pair.value_coder(), StatisticsCoder)

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from ldpbeam.transforms.reports.batches import attribute_name, tagged, version_index
 from ldpbeam.transforms.reports.partitions import partition
 from ldpbeam.transforms.windows import cut as stage
-from ldpbeam.transforms.windows.cut import Runs, Split, each_window, together, windows_in, within_size
+from ldpbeam.transforms.windows import split as split_stage
+from ldpbeam.transforms.windows.cut import Runs, each_window, together, windows_in, within_size
 from ldpbeam.transforms.windows.keys import PieceKey
-from ldpbeam.windows import EVERYTHING, Bounds, Span, Windows
+from ldpbeam.transforms.windows.split import Split
+from ldpbeam.windows import EVERYTHING, FUTURE, Bounds, Span, Windows
 
 YEAR_2020 = 1_577_836_800_000
 
@@ -208,8 +210,8 @@ def test_without_a_watermark_nothing_is_late() -> None:
 
 def test_reports_from_a_day_ahead_of_the_clock_are_out_of_range(monkeypatch: pytest.MonkeyPatch) -> None:
     # Their windows would stay open until then. What is both late and from the future is out of range.
-    monkeypatch.setattr(stage, "time", SimpleNamespace(time_ns=lambda: YEAR_2020 * 1_000_000 + 999_999))
-    function, day = streamed(windows(10, 5), 1), stage.FUTURE
+    monkeypatch.setattr(split_stage, "time", SimpleNamespace(time_ns=lambda: YEAR_2020 * 1_000_000 + 999_999))
+    function, day = streamed(windows(10, 5), 1), FUTURE
     times = [YEAR_2020, YEAR_2020 + day - 1, YEAR_2020 + day, YEAR_2020 + 9 * day]
     reports = [Sent(b"u%d" % place, time) for place, time in enumerate(times)]
     _, last, counts = split(function, [batch_of(reports), batch_of(reports[2:], 2**45)])
@@ -239,7 +241,7 @@ def test_batches_of_a_bundle_are_gathered_where_channel_and_columns_are_the_same
 
 
 def test_a_bundle_hands_on_its_pieces_when_it_has_gathered_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage, "GATHERED_REPORTS", 10)
+    monkeypatch.setattr(split_stage, "GATHERED_REPORTS", 10)
     function = streamed(windows(10, 5), 1)
     # Three reports a batch, each in two windows: six are gathered of a batch, so two batches reach ten.
     batches = [batch_of([Sent(b"u%d" % (3 * n + k), k) for k in range(3)]) for n in range(5)]

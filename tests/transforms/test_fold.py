@@ -29,11 +29,12 @@ from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import empty, merge
 from ldpbeam.study import Study
 from ldpbeam.transforms.windows import groups
-from ldpbeam.transforms.windows.coders import Statistics, added_up
-from ldpbeam.transforms.windows.cut import Split, together, within_size
+from ldpbeam.transforms.windows.cut import together, within_size
 from ldpbeam.transforms.windows.fold import Fold, Folded
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.panes import _Window
+from ldpbeam.transforms.windows.split import Split
+from ldpbeam.transforms.windows.statistics import Statistics, added_up
 from ldpbeam.transforms.windows.unbounded import FoldStream, FoldWindow
 from ldpbeam.windows import EVERYTHING, REMEMBERED_WINDOWS, Span
 

@@ -22,8 +22,9 @@ from ldpbeam.transforms.joining.join import UserReports
 from ldpbeam.transforms.reports.batches import attribute_name, tagged, version_index
 from ldpbeam.transforms.windows import groups as stage
 from ldpbeam.transforms.windows.bounded import Aggregate
-from ldpbeam.transforms.windows.coders import Accumulator, Statistics
+from ldpbeam.transforms.windows.combine import SIDE_BY_SIDE, CombineGroups
 from ldpbeam.transforms.windows.keys import GroupKey, WindowKey
+from ldpbeam.transforms.windows.statistics import Accumulator, Statistics
 
 TEXT = """
 study: aggregate
@@ -85,7 +86,7 @@ def test_any_tree_of_merges_is_one_tally(sizes: list[int], seed: int) -> None:
     # Up to 40 batches, so that accumulators are also merged on the way (16 side by side).
     batches = [people(users, seed + place) for place, users in enumerate(sizes)]
     rng = random.Random(seed)
-    combine = stage.CombineGroups()
+    combine = CombineGroups()
     coder = combine.get_accumulator_coder()
     leaves: list[Accumulator] = [combine.create_accumulator() for _ in range(rng.randint(1, 4))]
     for batch in rng.sample(batches, len(batches)):
@@ -102,17 +103,17 @@ def test_any_tree_of_merges_is_one_tally(sizes: list[int], seed: int) -> None:
 
 
 def test_no_batch_is_lost_where_more_come_than_are_kept_side_by_side() -> None:
-    batches = [people(3, seed) for seed in range(2 * stage.SIDE_BY_SIDE + 1)]
-    combine = stage.CombineGroups()
+    batches = [people(3, seed) for seed in range(2 * SIDE_BY_SIDE + 1)]
+    combine = CombineGroups()
     accumulator = combine.create_accumulator()
     for batch in batches:
         accumulator = combine.add_input(accumulator, tallied(batch))
-        assert len(accumulator) <= stage.SIDE_BY_SIDE
+        assert len(accumulator) <= SIDE_BY_SIDE
     assert combine.extract_output(accumulator) == {KEY: together(batches)}
 
 
 def test_an_accumulator_crosses_the_wire_merged_and_nothing_is_nothing() -> None:
-    combine = stage.CombineGroups()
+    combine = CombineGroups()
     coder = combine.get_accumulator_coder()
     assert coder.decode(coder.encode(combine.create_accumulator())) == []
     batches = [people(20, seed) for seed in range(3)]
@@ -137,7 +138,7 @@ def test_equal_statistics_have_equal_bytes() -> None:
 
 def test_statistics_of_different_channels_refuse_to_merge() -> None:
     other = parse_study(TEXT.replace("epsilon: 0.1", "epsilon: 0.2")).attribute("x")
-    combine = stage.CombineGroups()
+    combine = CombineGroups()
     with pytest.raises(ValueError, match="different channels"):
         combine.merge_accumulators([[Statistics({KEY: empty(X)})], [Statistics({KEY: empty(other)})]])
 

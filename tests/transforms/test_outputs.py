@@ -23,7 +23,8 @@ from ldpbeam.transforms.outputs.accounting import WriteAccounting
 from ldpbeam.transforms.outputs.dead_letters import DEAD_LETTER_SHARDS, WriteDeadLetters, write_letters
 from ldpbeam.transforms.outputs.names import snapshot_name, window_in
 from ldpbeam.transforms.outputs.snapshots import WriteSnapshots, write_window
-from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, emit
+from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure
+from ldpbeam.transforms.reports.emitted import emit
 
 STUDY = parse_study(
     """

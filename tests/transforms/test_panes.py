@@ -17,11 +17,12 @@ from support.pane_scripts import Step, in_time, reports_in
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
-from ldpbeam.transforms.windows.coders import Statistics
+from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.fold import Fold
-from ldpbeam.transforms.windows.groups import CombineGroups, gains
+from ldpbeam.transforms.windows.groups import gains
 from ldpbeam.transforms.windows.keys import WindowKey
 from ldpbeam.transforms.windows.panes import _Window
+from ldpbeam.transforms.windows.statistics import Statistics
 from ldpbeam.windows import REMEMBERED_WINDOWS
 
 WINDOW = (0, 10_000)

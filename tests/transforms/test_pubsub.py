@@ -23,7 +23,8 @@ from google.pubsub_v1 import PublisherClient  # noqa: E402
 from ldpbeam.schemas.messages.decode import Message  # noqa: E402
 from ldpbeam.schemas.reports.columns import Columns  # noqa: E402
 from ldpbeam.transforms.reports.counts import COUNTS, DEAD_LETTERS  # noqa: E402
-from ldpbeam.transforms.reports.dead_letters import Disclosure, emit  # noqa: E402
+from ldpbeam.transforms.reports.dead_letters import Disclosure  # noqa: E402
+from ldpbeam.transforms.reports.emitted import emit  # noqa: E402
 from ldpbeam.transforms.sources import pubsub  # noqa: E402
 from ldpbeam.transforms.sources.feeds import FeedBatch  # noqa: E402
 from ldpbeam.transforms.sources.message_batches import batch_of  # noqa: E402

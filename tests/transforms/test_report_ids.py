@@ -14,7 +14,7 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from ldpbeam.runners import direct
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.transforms.joining.report_ids import DropDuplicateIds
+from ldpbeam.transforms.joining.drop_report_ids import DropDuplicateIds
 from ldpbeam.transforms.reports.batches import tagged
 
 STUDY = parse_study(

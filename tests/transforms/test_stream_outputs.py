@@ -22,8 +22,9 @@ from apache_beam.transforms.window import TimestampedValue
 from ldpbeam.transforms.outputs import accounting, dead_letters
 from ldpbeam.transforms.outputs.accounting import WriteRunningAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
-from ldpbeam.transforms.reports.batches import BatchCoder
-from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, emit
+from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure
+from ldpbeam.transforms.reports.emitted import emit
 from ldpbeam.transforms.sources.watermark import LAST
 
 #: Counts as stages give them: a late report that takes another's place makes one used report a duplicate.

@@ -25,7 +25,8 @@ from ldpbeam.transforms.joining.join import join
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
 from ldpbeam.transforms.reports.reasons import REASONS
-from ldpbeam.transforms.reports.validate import ValidateReports, wanted_columns
+from ldpbeam.transforms.reports.validate import ValidateReports
+from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.windows import Span
 
 STUDY = parse_study(

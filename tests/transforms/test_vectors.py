@@ -28,7 +28,8 @@ from ldpbeam.transforms.joining.join import UserReports, join, without_join
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
-from ldpbeam.transforms.windows.groups import CombineGroups, tallied
+from ldpbeam.transforms.windows.combine import CombineGroups
+from ldpbeam.transforms.windows.groups import tallied
 
 TEXT = """
 study: vectors

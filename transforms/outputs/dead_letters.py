@@ -22,7 +22,7 @@ from apache_beam.transforms.userstate import (
 from apache_beam.utils.timestamp import Duration, Timestamp
 
 from ldpbeam.schemas.encodings.avro import schema
-from ldpbeam.transforms.reports.batches import BatchCoder
+from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.storage import make_folder, replacing
 
 #: A batch run gathers dead letters into at most this many files.

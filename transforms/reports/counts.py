@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-import apache_beam as beam
-from apache_beam.metrics import Metrics
-
 #: The tag of every stage's counts.
 COUNTS = "counts"
 
@@ -23,26 +20,7 @@ IN_WINDOWS = "used_in_windows"
 LATE_IN_WINDOWS = "late_in_windows"
 REASON = "dead_letters_by_reason/"
 #: The start of a count's name; the rest is the path of a damaged file, so that each file counts once.
-_DAMAGED = "damaged_file/"
-
-#: Reports read so far by workers in this process. Some engines report no counters until they end, and then
-#: progress lines have no other source.
-read_here = 0
-
-
-def count(name: str, reports: int) -> beam.pvalue.TaggedOutput:
-    """A count for a DoFn to emit; it also adds the reports to Beam's counter of that name."""
-    global read_here
-    Metrics.counter("ldpbeam", name.rpartition("/")[2] or name).inc(reports)
-    if name == IN:
-        read_here += reports
-    return beam.pvalue.TaggedOutput(COUNTS, (name, reports))
-
-
-def damaged_file(path: str) -> beam.pvalue.TaggedOutput:
-    """A count for a DoFn to emit when it finds damage in a file; repeated counts of a file do no harm."""
-    Metrics.counter("ldpbeam", "damaged_places").inc()
-    return beam.pvalue.TaggedOutput(COUNTS, (_DAMAGED + path, 1))
+DAMAGED = "damaged_file/"
 
 
 def accounting(counts: Iterable[tuple[str, int]]) -> dict[str, object]:
@@ -53,7 +31,7 @@ def accounting(counts: Iterable[tuple[str, int]]) -> dict[str, object]:
     reasons = {k.removeprefix(REASON): n for k, n in sorted(total.items()) if k.startswith(REASON)}
     names = (IN, USED, DUPLICATES, LATE, OUT_OF_RANGE, DEAD_LETTERS)
     found: dict[str, object] = {name: total[name] for name in names}
-    found["damaged_files"] = sum(name.startswith(_DAMAGED) for name in total)
+    found["damaged_files"] = sum(name.startswith(DAMAGED) for name in total)
     for name in (IN_WINDOWS, LATE_IN_WINDOWS):
         if name in total:
             found[name] = total[name]

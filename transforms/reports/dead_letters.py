@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import apache_beam as beam
 import pyarrow as pa
 
-from ldpbeam.transforms.reports.counts import DEAD_LETTERS, REASON, count
+from ldpbeam.transforms.reports.counts import DEAD_LETTERS, REASON
 
 #: The tag of every stage's dead letters.
 DEAD = "dead_letters"
@@ -21,7 +20,8 @@ DEAD = "dead_letters"
 #: derived key is never the HMAC of a user id.
 _PURPOSE = b"ldpbeam dead letters".ljust(512, b".")
 
-_SCHEMA = pa.schema(
+#: The columns of a batch of dead letters.
+SCHEMA = pa.schema(
     [
         ("file", pa.string()),
         ("position", pa.int64()),
@@ -94,20 +94,25 @@ def _jsonable(value: object) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
-def emit(letters: Sequence[DeadLetter], disclosure: Disclosure) -> Iterator[beam.pvalue.TaggedOutput]:
-    """The outputs of a DoFn for dead letters: one batch (``DEAD``), and counts by reason (``COUNTS``)."""
-    if not letters:
-        return
-    columns: dict[str, Any] = dict(zip(DeadLetter._fields, zip(*letters, strict=True), strict=True))
+def as_batch(letters: Sequence[DeadLetter], disclosure: Disclosure) -> pa.RecordBatch:
+    """Dead letters as a batch of the schema ``dead_letter.avsc``, which tells no more than is disclosed."""
+    columns: dict[str, Any] = {
+        name: [getattr(letter, name) for letter in letters] for name in DeadLetter._fields
+    }
     columns["sha256"] = disclosure.hashes(columns["record"])
     columns["detail"] = disclosure.details(columns["detail"])
     if not disclosure.records:
         columns["record"] = [None] * len(letters)
-    arrays = [pa.array(columns[field.name], type=field.type) for field in _SCHEMA]
-    yield beam.pvalue.TaggedOutput(DEAD, pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA))
+    arrays = [pa.array(columns[field.name], type=field.type) for field in SCHEMA]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def counts_of(letters: Sequence[DeadLetter]) -> Iterator[tuple[str, int]]:
+    """The counts of dead letters by reason and in all; none if there are no letters."""
     reasons: Counter[str] = Counter()
     for letter in letters:
         reasons[letter.reason] += letter.reports
     for reason, reports in reasons.items():
-        yield count(REASON + reason, reports)
-    yield count(DEAD_LETTERS, reasons.total())
+        yield REASON + reason, reports
+    if reasons:
+        yield DEAD_LETTERS, reasons.total()

@@ -14,8 +14,9 @@ from ldpbeam.schemas.files import json_lines, parquet
 from ldpbeam.schemas.files.avro_blocks import Block, read_blocks
 from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.reports.counts import COUNTS, IN, count, damaged_file
-from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure, emit
+from ldpbeam.transforms.reports.counts import COUNTS, IN
+from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure
+from ldpbeam.transforms.reports.emitted import count, damaged_file, emit
 from ldpbeam.transforms.sources.files import BadFile, FileRange, ReportFile, see_size, split
 from ldpbeam.transforms.storage import open_raw
 

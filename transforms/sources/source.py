@@ -19,8 +19,9 @@ from apache_beam.io.unbounded_source import (
 )
 
 from ldpbeam.transforms.reports.batches import WATERMARK
-from ldpbeam.transforms.reports.counts import COUNTS, IN, count, damaged_file
-from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure, emit
+from ldpbeam.transforms.reports.counts import COUNTS, IN
+from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
+from ldpbeam.transforms.reports.emitted import count, damaged_file, emit
 from ldpbeam.transforms.sources.reader import Taken, reader_in
 from ldpbeam.transforms.sources.reading import Reading
 

@@ -12,11 +12,14 @@ import pyarrow as pa
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import COUNTS
-from ldpbeam.transforms.windows.coders import Statistics, added_up
-from ldpbeam.transforms.windows.cut import Cut, Split, together, within_size
-from ldpbeam.transforms.windows.fold import Fold, FoldEach
-from ldpbeam.transforms.windows.groups import CombineGroups, snapshots
+from ldpbeam.transforms.windows.combine import CombineGroups
+from ldpbeam.transforms.windows.cut import together, within_size
+from ldpbeam.transforms.windows.fold import Fold
+from ldpbeam.transforms.windows.fold_each import FoldEach, outputs
+from ldpbeam.transforms.windows.groups import snapshots
 from ldpbeam.transforms.windows.keys import PieceKey, WindowGroupKey, WindowKey
+from ldpbeam.transforms.windows.split import Cut, Split
+from ldpbeam.transforms.windows.statistics import Statistics, added_up
 from ldpbeam.windows import EVERYTHING, Span
 
 
@@ -65,7 +68,7 @@ class _FoldPartition(beam.DoFn):
         key, batches = element
         started = time.monotonic()
         for window, folded in self.fold.fold(key, list(batches)):
-            yield from self.fold.outputs(window, folded)
+            yield from outputs(self.fold.study, window, folded)
         self._milliseconds.update(int(1000 * (time.monotonic() - started)))
 
 

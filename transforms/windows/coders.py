@@ -1,4 +1,4 @@
-"""Coders that encode statistics as Avro; by default Beam would pickle them."""
+"""Coders of keys and statistics; by default Beam would pickle them."""
 
 from __future__ import annotations
 
@@ -7,27 +7,60 @@ from typing import Any
 
 import apache_beam as beam
 import fastavro
+from apache_beam.coders import NullableCoder, StrUtf8Coder, TupleCoder, VarIntCoder, registry
 
 from ldpbeam.schemas.outputs.snapshots import decode_statistic, encode_statistic
-from ldpbeam.statistics import Statistic, merge
-from ldpbeam.transforms.windows.keys import GroupKey
+from ldpbeam.transforms.windows.keys import GroupKey, PieceKey, WindowGroupKey, WindowKey
+from ldpbeam.transforms.windows.statistics import Statistics, added_up
+
+_TEXT, _NUMBER = StrUtf8Coder(), VarIntCoder()
+_PAIR = NullableCoder(TupleCoder([_NUMBER, _NUMBER]))
+_FIELDS: dict[type, TupleCoder] = {
+    PieceKey: TupleCoder([_TEXT, _NUMBER, _PAIR]),
+    GroupKey: TupleCoder([_TEXT, NullableCoder(_TEXT)]),
+    WindowKey: TupleCoder([_TEXT, _PAIR]),
+    WindowGroupKey: TupleCoder([_TEXT, _PAIR, NullableCoder(_TEXT)]),
+}
 
 
-class Statistics(dict[GroupKey, Statistic]):
-    """Statistics by attribute and group; it is a class of its own so that Beam finds its coder."""
+class KeyCoder(beam.coders.Coder):
+    """Encodes a key as its fields, one after the other; None and the empty text have different bytes."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+        self.fields = _FIELDS[kind]
+
+    @classmethod
+    def from_type_hint(cls, typehint: Any, _: Any) -> KeyCoder:
+        """The coder of a class of keys; Beam calls this."""
+        return cls(typehint)
+
+    def encode(self, value: Any) -> bytes:
+        """The bytes of the fields."""
+        encoded: bytes = self.fields.encode(value)
+        return encoded
+
+    def decode(self, encoded: bytes) -> Any:
+        """The key in these bytes."""
+        return self.kind(*self.fields.decode(encoded))
+
+    def is_deterministic(self) -> bool:
+        """True: equal keys have equal bytes."""
+        return True
+
+    def to_type_hint(self) -> Any:
+        """The class of the keys."""
+        return self.kind
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeyCoder) and self.kind is other.kind
+
+    def __hash__(self) -> int:
+        return hash((KeyCoder, self.kind))
 
 
-#: Partial statistics that are not merged yet.
-Accumulator = list[Statistics]
-
-
-def added_up(parts: Accumulator) -> Statistics:
-    """Merge partial statistics by attribute and group."""
-    by_key: dict[GroupKey, list[Statistic]] = {}
-    for statistics in parts:
-        for key, statistic in statistics.items():
-            by_key.setdefault(key, []).append(statistic)
-    return Statistics({key: merge(own) for key, own in by_key.items()})
+for _kind in _FIELDS:
+    registry.register_coder(_kind, KeyCoder)
 
 
 class StatisticsCoder(beam.coders.Coder):
@@ -70,7 +103,7 @@ class StatisticsCoder(beam.coders.Coder):
         return False
 
 
-beam.coders.registry.register_coder(Statistics, StatisticsCoder)
+registry.register_coder(Statistics, StatisticsCoder)
 
 
 class AccumulatorCoder(StatisticsCoder):

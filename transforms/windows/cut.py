@@ -16,29 +16,20 @@ global window no engine drops anything.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from apache_beam.transforms import window
-from apache_beam.utils.timestamp import Timestamp
-from apache_beam.utils.windowed_value import WindowedValue
 from numpy.typing import NDArray
 
 from ldpbeam.times import format_duration
 from ldpbeam.transforms.reports.batches import WATERMARK, attribute_name, version_index
-from ldpbeam.transforms.reports.counts import COUNTS, LATE, LATE_IN_WINDOWS, OUT_OF_RANGE, count
+from ldpbeam.transforms.reports.counts import LATE, LATE_IN_WINDOWS
 from ldpbeam.transforms.reports.partitions import partition, split_by
-from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows.keys import PieceKey, Run
-from ldpbeam.windows import EVERYTHING, FUTURE, Bounds, Span, Windows
+from ldpbeam.windows import EVERYTHING, Bounds, Span, Windows
 
-#: Pieces are emitted when a bundle has gathered this many reports, and at its end.
-GATHERED_REPORTS = 2**20
 #: The most windows that may hold the same report if users are joined, since each of them joins it again.
 MOST_OVERLAP = 60
 
@@ -101,28 +92,8 @@ def check_overlap(windows: Windows | None) -> None:
         )
 
 
-class Cut(beam.PTransform):
-    """Cut batches of a channel into (:class:`PieceKey`, batch); count reports that are late or out of range.
-
-    Args:
-        function: cuts the batches of a bundle.
-    """
-
-    def __init__(self, function: Split) -> None:
-        super().__init__()
-        self.function = function
-
-    def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
-        """Cut the batches of each bundle; give the pieces, and counts."""
-        # pieces : (PieceKey, RecordBatch)
-        split = reports | "Split" >> beam.ParDo(self.function).with_output_types(
-            tuple[PieceKey, pa.RecordBatch]
-        ).with_outputs(COUNTS, main="pieces")
-        return split.pieces, split[COUNTS]
-
-
-class Split(beam.DoFn):
-    """How batches of a channel are cut, by window and by the partition of a column.
+class Pieces:
+    """Gathers the pieces of batches of a channel by key.
 
     A report is late if the source's watermark had passed the end of all its windows by the allowed lateness
     when it arrived. A batch carries that watermark; in a batch without one, no report is late.
@@ -133,7 +104,6 @@ class Split(beam.DoFn):
         runs: gives the runs of the windows that hold a report; see above.
         column: the column whose partition is in the key: ``user`` or ``report_id``.
         span: windows that do not lie inside the span are left out.
-        clock: whether reports dated a day or more ahead of this machine's clock are out of range.
     """
 
     def __init__(
@@ -144,50 +114,28 @@ class Split(beam.DoFn):
         *,
         column: str = "user",
         span: Span = EVERYTHING,
-        clock: bool = False,
     ) -> None:
         self.windows = windows
         self.partitions = partitions
         self.runs = runs
         self.column = column
         self.span = span
-        self.clock = clock
-        self._gathered: defaultdict[tuple[PieceKey, int, pa.Schema], list[pa.RecordBatch]]
+        self.reports = 0
+        self._gathered: defaultdict[tuple[PieceKey, int, pa.Schema], list[pa.RecordBatch]] = defaultdict(list)
 
-    def start_bundle(self) -> None:
-        """Start with no gathered pieces."""
-        self._clear()
-
-    def _clear(self) -> None:
-        self._gathered = defaultdict(list)
-        self._reports = 0
-
-    def process(self, batch: pa.RecordBatch) -> Iterable[Any]:
-        """Gather the pieces of a batch; emit all when there are :data:`GATHERED_REPORTS` reports."""
+    def gather(self, batch: pa.RecordBatch) -> Iterator[tuple[str, int]]:
+        """Gather the pieces of a batch; give the counts of its late reports."""
         metadata = dict(batch.schema.metadata)
         watermark = int(metadata.pop(WATERMARK, -(2**62)))
         batch = batch.replace_schema_metadata(metadata)
-        if self.clock:
-            future = batch.column("event_time").to_numpy() >= time.time_ns() // 1_000_000 + FUTURE
-            if future.any():
-                yield count(OUT_OF_RANGE, int(future.sum()))
-                batch = batch.filter(pa.array(~future))
         if not batch.num_rows:
             return
         if self.windows is None:
             self._gather(batch, [None])
         else:
             yield from self._by_runs(self.windows, batch, watermark)
-        if self._reports >= GATHERED_REPORTS:
-            for at, key, piece in self._pieces():
-                yield window.TimestampedValue((key, piece), at)
 
-    def finish_bundle(self) -> Iterator[WindowedValue]:
-        """Emit the pieces that are left."""
-        for at, key, piece in self._pieces():
-            yield WindowedValue((key, piece), at, [window.GlobalWindow()])
-
-    def _by_runs(self, windows: Windows, batch: pa.RecordBatch, watermark: int) -> Iterator[Any]:
+    def _by_runs(self, windows: Windows, batch: pa.RecordBatch, watermark: int) -> Iterator[tuple[str, int]]:
         """Gather the reports that go to the same runs; emit counts of late reports."""
         places: dict[tuple[Run, ...], int] = {}
         late = late_in_windows = 0
@@ -203,9 +151,9 @@ class Split(beam.DoFn):
         for code, piece in split_by(batch, codes[inverse]):
             self._gather(piece, lists[code])
         if late:
-            yield count(LATE, late)
+            yield LATE, late
         if windows.slides and late_in_windows:
-            yield count(LATE_IN_WINDOWS, late_in_windows)
+            yield LATE_IN_WINDOWS, late_in_windows
 
     def _gather(self, batch: pa.RecordBatch, runs: Sequence[Run | None]) -> None:
         if not runs:
@@ -214,16 +162,13 @@ class Split(beam.DoFn):
         for part, piece in split_by(batch, partition(batch.column(self.column), self.partitions)):
             for run in runs:
                 self._gathered[PieceKey(attribute, part, run), version, piece.schema].append(piece)
-                self._reports += piece.num_rows
+                self.reports += piece.num_rows
 
-    def _pieces(self) -> Iterator[tuple[Timestamp, PieceKey, pa.RecordBatch]]:
-        for (key, _, _), parts in self._gathered.items():
-            piece = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
-            # The timestamp is the earliest event time: it holds the watermark, so that no window of the piece
-            # closes before the piece is processed. Without windows event times are not checked.
-            earliest = 0 if self.windows is None else int(piece.column("event_time").to_numpy().min())
-            yield timestamp(earliest), key, piece
-        self._clear()
+    def taken(self) -> Iterator[tuple[PieceKey, list[pa.RecordBatch]]]:
+        """(key, batches of one channel and schema) for everything gathered so far, which is forgotten."""
+        gathered, self._gathered, self.reports = self._gathered, defaultdict(list), 0
+        for (key, _, _), parts in gathered.items():
+            yield key, parts
 
 
 def _distinct(numbers: NDArray[np.int64]) -> tuple[list[int], NDArray[np.int64], list[int]]:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
@@ -19,11 +18,11 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.join import join, without_join
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
-from ldpbeam.transforms.reports.counts import DUPLICATES, IN_WINDOWS, USED, count
-from ldpbeam.transforms.windows.coders import Statistics
+from ldpbeam.transforms.reports.counts import DUPLICATES, IN_WINDOWS, USED
 from ldpbeam.transforms.windows.cut import windows_in
-from ldpbeam.transforms.windows.groups import by_window, tallied
+from ldpbeam.transforms.windows.groups import tallied
 from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.statistics import Statistics
 from ldpbeam.windows import EVERYTHING, Bounds, Span, Windows, counted_until
 
 
@@ -43,6 +42,15 @@ class Folded(NamedTuple):
     used: int
     duplicates: int
     in_window: int
+
+    def counts(self, study: Study) -> Iterator[tuple[str, int]]:
+        """The counts that are not zero, by name."""
+        if self.used:
+            yield USED, self.used
+        if self.duplicates:
+            yield DUPLICATES, self.duplicates
+        if study.windows and study.windows.slides and self.in_window:
+            yield IN_WINDOWS, self.in_window
 
 
 @dataclass(frozen=True)
@@ -115,16 +123,6 @@ class Fold:
         assert self.study.windows is not None
         return [window for window in windows_in(self.study.windows, key.run) if self.span.holds(window)]
 
-    def outputs(self, window: Bounds | None, folded: Folded) -> Iterator[Any]:
-        """The outputs of a DoFn: (:class:`WindowKey`, statistics of its groups), and counts."""
-        yield from by_window(folded.statistics, window)
-        if folded.used:
-            yield count(USED, folded.used)
-        if folded.duplicates:
-            yield count(DUPLICATES, folded.duplicates)
-        if self.study.windows and self.study.windows.slides and folded.in_window:
-            yield count(IN_WINDOWS, folded.in_window)
-
 
 def counted(
     windows: Windows | None,
@@ -135,19 +133,6 @@ def counted(
     """How many of the reports of a window are counted in it, and not in a later window."""
     until = counted_until(windows, window, span)
     return sum(int((batch.column("event_time").to_numpy() < until).sum()) for batch in batches)
-
-
-class FoldEach(beam.DoFn):
-    """Folds every piece by itself, for studies that compare no report with another."""
-
-    def __init__(self, fold: Fold) -> None:
-        self.fold = fold
-
-    def process(self, element: tuple[PieceKey, pa.RecordBatch]) -> Iterable[Any]:
-        """Emit the statistics of a piece for each window of its run, and counts."""
-        key, batch = element
-        for window, folded in self.fold.fold(key, [batch]):
-            yield from self.fold.outputs(window, folded)
 
 
 def _by_window(

@@ -1,11 +1,8 @@
-"""The keys under which reports are folded and statistics are added up: named tuples, each with a coder."""
+"""The keys under which reports are folded and statistics are added up: named tuples."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-import apache_beam as beam
-from apache_beam.coders import NullableCoder, StrUtf8Coder, TupleCoder, VarIntCoder, registry
+from typing import NamedTuple
 
 from ldpbeam.windows import Bounds
 
@@ -50,53 +47,3 @@ class WindowGroupKey(NamedTuple):
     attribute: str
     window: Bounds | None
     group: str | None
-
-
-_TEXT, _NUMBER = StrUtf8Coder(), VarIntCoder()
-_PAIR = NullableCoder(TupleCoder([_NUMBER, _NUMBER]))
-_FIELDS: dict[type, TupleCoder] = {
-    PieceKey: TupleCoder([_TEXT, _NUMBER, _PAIR]),
-    GroupKey: TupleCoder([_TEXT, NullableCoder(_TEXT)]),
-    WindowKey: TupleCoder([_TEXT, _PAIR]),
-    WindowGroupKey: TupleCoder([_TEXT, _PAIR, NullableCoder(_TEXT)]),
-}
-
-
-class KeyCoder(beam.coders.Coder):
-    """Encodes a key as its fields, one after the other; None and the empty text have different bytes."""
-
-    def __init__(self, kind: Any) -> None:
-        self.kind = kind
-        self.fields = _FIELDS[kind]
-
-    @classmethod
-    def from_type_hint(cls, typehint: Any, _: Any) -> KeyCoder:
-        """The coder of a class of keys; Beam calls this."""
-        return cls(typehint)
-
-    def encode(self, value: Any) -> bytes:
-        """The bytes of the fields."""
-        encoded: bytes = self.fields.encode(value)
-        return encoded
-
-    def decode(self, encoded: bytes) -> Any:
-        """The key in these bytes."""
-        return self.kind(*self.fields.decode(encoded))
-
-    def is_deterministic(self) -> bool:
-        """True: equal keys have equal bytes."""
-        return True
-
-    def to_type_hint(self) -> Any:
-        """The class of the keys."""
-        return self.kind
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, KeyCoder) and self.kind is other.kind
-
-    def __hash__(self) -> int:
-        return hash((KeyCoder, self.kind))
-
-
-for _kind in _FIELDS:
-    registry.register_coder(_kind, KeyCoder)

@@ -25,9 +25,11 @@ from apache_beam.utils.timestamp import Timestamp
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.sources.watermark import timestamp
-from ldpbeam.transforms.windows.coders import AccumulatorCoder, Statistics
-from ldpbeam.transforms.windows.groups import CombineGroups, snapshots
+from ldpbeam.transforms.windows.coders import AccumulatorCoder
+from ldpbeam.transforms.windows.combine import CombineGroups
+from ldpbeam.transforms.windows.groups import snapshots
 from ldpbeam.transforms.windows.keys import WindowKey
+from ldpbeam.transforms.windows.statistics import Statistics
 
 EARLY, ON_TIME, LATE = "early", "on_time", "late"
 

@@ -12,7 +12,8 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 
-from ldpbeam.transforms.reports.counts import COUNTS, OUT_OF_RANGE, count
+from ldpbeam.transforms.reports.counts import COUNTS, OUT_OF_RANGE
+from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.windows import Span
 
 

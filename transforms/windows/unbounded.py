@@ -23,14 +23,18 @@ from apache_beam.transforms.userstate import (
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.study import Study
-from ldpbeam.transforms.reports.batches import BatchCoder
-from ldpbeam.transforms.reports.counts import COUNTS, LATE, LATE_IN_WINDOWS, count
+from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.reports.counts import COUNTS, LATE, LATE_IN_WINDOWS
+from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.sources.watermark import timestamp
-from ldpbeam.transforms.windows.coders import Statistics, StatisticsCoder
-from ldpbeam.transforms.windows.cut import Cut, Split, each_window, together
-from ldpbeam.transforms.windows.fold import Fold, FoldEach, Folded, counted
+from ldpbeam.transforms.windows.coders import StatisticsCoder
+from ldpbeam.transforms.windows.cut import each_window, together
+from ldpbeam.transforms.windows.fold import Fold, Folded, counted
+from ldpbeam.transforms.windows.fold_each import FoldEach, outputs
 from ldpbeam.transforms.windows.groups import gains
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
+from ldpbeam.transforms.windows.split import Cut, Split
+from ldpbeam.transforms.windows.statistics import Statistics
 from ldpbeam.windows import Bounds
 
 
@@ -164,7 +168,8 @@ class FoldWindow(beam.DoFn):
         if not before.waiting:
             return
         for window, folded in self.fold.fold(key, list(reports.read())):
-            yield from self.fold.outputs(
+            yield from outputs(
+                self.fold.study,
                 window,
                 Folded(
                     gains(self.fold.study, folded.statistics, emitted.read() or Statistics()),

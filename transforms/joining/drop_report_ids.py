@@ -1,0 +1,75 @@
+"""Dropping of duplicates by report id as a Beam transform of a batch run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+
+from ldpbeam.study import Study
+from ldpbeam.transforms.joining.report_ids import by_report_id, without_duplicate_ids
+from ldpbeam.transforms.reports.counts import COUNTS, DUPLICATES
+from ldpbeam.transforms.reports.emitted import count
+from ldpbeam.transforms.windows.cut import together
+from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.split import Cut, Split
+
+_IDENTIFIED = "identified"
+
+
+class DropDuplicateIds(beam.PTransform):
+    """Drop duplicates by report id from batches of a channel, over all users and windows.
+
+    Reports without an id are not shuffled. Reports with one are shuffled by partition of their ids.
+
+    Gives batches, and counts of the duplicates.
+    """
+
+    def __init__(self, study: Study, partitions: int) -> None:
+        super().__init__()
+        self.study = study
+        self.partitions = partitions
+
+    def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+        """Part reports with and without an id, and bring equal ids together to keep one of each."""
+        # plain, identified : RecordBatch of one channel
+        parted = reports | "ByReportId" >> beam.FlatMap(_by_having_an_id).with_outputs(
+            _IDENTIFIED, main="plain"
+        ).with_output_types(pa.RecordBatch)
+        # pieces : (PieceKey, RecordBatch)
+        pieces, _ = parted[_IDENTIFIED] | "SplitByReportId" >> Cut(
+            Split(None, self.partitions, together, column="report_id")
+        )
+        # first : RecordBatch of one channel
+        first = (
+            pieces
+            | "GroupReportIds" >> beam.GroupByKey()
+            | "FirstOfReportIds"
+            >> beam.ParDo(_FirstOfReportIds(self.study))
+            .with_outputs(COUNTS, main="first")
+            .with_output_types(pa.RecordBatch)
+        )
+        return (parted.plain, first.first) | "WithoutDuplicateIds" >> beam.Flatten(), first[COUNTS]
+
+
+def _by_having_an_id(batch: pa.RecordBatch) -> Iterable[Any]:
+    """Emit the reports with an id to the output ``identified``, and the others to the main output."""
+    identified, plain = by_report_id(batch)
+    if identified.num_rows:
+        yield beam.pvalue.TaggedOutput(_IDENTIFIED, identified)
+    if plain.num_rows:
+        yield plain
+
+
+class _FirstOfReportIds(beam.DoFn):
+    def __init__(self, study: Study) -> None:
+        self.study = study
+
+    def process(self, element: tuple[PieceKey, Iterable[pa.RecordBatch]]) -> Iterable[Any]:
+        key, batches = element
+        first, duplicates = without_duplicate_ids(self.study.attribute(key.attribute), list(batches))
+        yield from first
+        if duplicates:
+            yield count(DUPLICATES, duplicates)

@@ -1,0 +1,38 @@
+"""What DoFns emit beside their main output: counts and dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+
+from ldpbeam.transforms.reports.counts import COUNTS, DAMAGED, IN
+from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure, as_batch, counts_of
+
+#: Reports read so far by workers in this process. Some engines report no counters until they end, and then
+#: progress lines have no other source.
+read_here = 0
+
+
+def count(name: str, reports: int) -> beam.pvalue.TaggedOutput:
+    """A count for a DoFn to emit; it also adds the reports to Beam's counter of that name."""
+    global read_here
+    Metrics.counter("ldpbeam", name.rpartition("/")[2] or name).inc(reports)
+    if name == IN:
+        read_here += reports
+    return beam.pvalue.TaggedOutput(COUNTS, (name, reports))
+
+
+def damaged_file(path: str) -> beam.pvalue.TaggedOutput:
+    """A count for a DoFn to emit when it finds damage in a file; repeated counts of a file do no harm."""
+    Metrics.counter("ldpbeam", "damaged_places").inc()
+    return beam.pvalue.TaggedOutput(COUNTS, (DAMAGED + path, 1))
+
+
+def emit(letters: Sequence[DeadLetter], disclosure: Disclosure) -> Iterator[beam.pvalue.TaggedOutput]:
+    """The outputs of a DoFn for dead letters: one batch (``DEAD``), and counts by reason (``COUNTS``)."""
+    if letters:
+        yield beam.pvalue.TaggedOutput(DEAD, as_batch(letters, disclosure))
+        for name, reports in counts_of(letters):
+            yield count(name, reports)

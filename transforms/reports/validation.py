@@ -1,0 +1,236 @@
+"""Validation: decoded batches become batches of one channel, and invalid reports become dead letters.
+
+Pure functions over batches; :mod:`ldpbeam.transforms.reports.validate` is the Beam transform.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.schemas.reports import event_times
+from ldpbeam.schemas.reports.columns import Columns, binary_of_width
+from ldpbeam.schemas.reports.payloads import payload_column
+from ldpbeam.study import Service, Study
+from ldpbeam.transforms.reports.batches import WATERMARK, is_null, tagged
+from ldpbeam.transforms.reports.dead_letters import PLAIN, DeadLetter, Disclosure, record_bytes
+from ldpbeam.transforms.reports.payloads import checked_payloads
+from ldpbeam.transforms.reports.reasons import CODE, DETAILS, REASONS
+from ldpbeam.windows import EVERYTHING, FAR, Span
+
+#: The most bytes of a user id: one id of a megabyte would make every row of its batch as wide.
+LONGEST_USER_ID = 256
+
+_RowsBy = dict[str | None, NDArray[np.bool_]]
+
+
+def wanted_columns(study: Study, attribute: str | None, service: str | None) -> Columns:
+    """The columns that a study needs; attribute and service are those of reports that do not name one."""
+    fields = [study.groups.field] if study.groups else []
+    for model in study.attributes.values():
+        fields += [own.version_field for own in model.services.values() if own.version_field]
+    return Columns(attribute, service, tuple(dict.fromkeys(fields)))
+
+
+class Validated(NamedTuple):
+    """The result of the validation of a decoded batch.
+
+    Attributes:
+        reports: batches of one channel, with the valid reports.
+        letters: a dead letter for each report that is not valid.
+        out_of_range: how many valid reports were dropped because they lie outside the span.
+    """
+
+    reports: list[pa.RecordBatch]
+    letters: list[DeadLetter]
+    out_of_range: int
+
+
+class Validation:
+    """Checks decoded batches of a study.
+
+    Reports outside the span are dropped. If the study compares report ids, reports with an id pass: one may
+    make a report inside the span a duplicate, and they are dropped after duplicates are.
+    """
+
+    def __init__(self, study: Study, span: Span = EVERYTHING, disclosure: Disclosure = PLAIN) -> None:
+        self.study = study
+        self.span = span
+        self.key = disclosure.user_id_key
+        self.services = sorted({s for model in study.attributes.values() for s in model.services})
+        by_time = any(
+            service.by_time for model in study.attributes.values() for service in model.services.values()
+        )
+        self.needs_time = bool(study.windows) or by_time or span.bounded
+        self.old_times = -FAR < span.start < event_times.YEAR_1990
+
+    def validate(self, batch: pa.RecordBatch) -> Validated:
+        """Sort the reports of a decoded batch into batches of one channel, and dead letters."""
+        found: list[pa.RecordBatch] = []
+        by_attribute = _rows_by(batch, "attribute", list(self.study.attributes))
+        by_service = _rows_by(batch, "service", self.services)
+        reasons = self._common_reasons(batch, by_attribute, by_service)
+        out_of_range = 0
+        for name, in_attribute in by_attribute.items():
+            if name is None or name not in self.study.attributes:
+                continue
+            attribute = self.study.attribute(name)
+            for service, in_service in by_service.items():
+                model = self.study.attributes[name].services.get(service or "")
+                if service is None or model is None:
+                    continue
+                unclaimed = in_attribute & in_service & (reasons == 0)
+                for index, rows in _by_version(attribute, service, model, batch, unclaimed):
+                    unclaimed[rows] = False
+                    mechanism = attribute.versions[index].mechanism
+                    payloads, problems = checked_payloads(mechanism, batch, rows)
+                    reasons[rows] = problems
+                    good = problems == 0
+                    kept = good & ~self._left_out(batch, rows)
+                    out_of_range += int(good.sum() - kept.sum())
+                    if kept.any():
+                        reports = self._reports(batch, rows[kept], payloads[kept])
+                        watermark = (batch.schema.metadata or {}).get(WATERMARK)
+                        found.append(tagged(reports, name, index, watermark))
+                reasons[unclaimed] = CODE["unknown_version"]
+        return Validated(found, _dead_letters(batch, reasons), out_of_range)
+
+    def _common_reasons(
+        self, batch: pa.RecordBatch, by_attribute: _RowsBy, by_service: _RowsBy
+    ) -> NDArray[np.int8]:
+        """The code of each row's reason before its payload is checked, shape (rows,); 0 if there is none."""
+        reasons = np.zeros(batch.num_rows, dtype=np.int8)
+
+        def refuse(rows: NDArray[np.bool_], reason: str) -> None:
+            reasons[rows & (reasons == 0)] = CODE[reason]
+
+        users = batch.column("user_id")
+        refuse(is_null(users), "no_user_id")
+        lengths = pc.fill_null(pc.binary_length(users), 0).to_numpy(zero_copy_only=False)
+        refuse(lengths > LONGEST_USER_ID, "user_id_too_long")
+        for name, in_attribute in by_attribute.items():
+            model = self.study.attributes.get(name) if name is not None else None
+            if model is None:
+                refuse(in_attribute, "no_attribute" if name is None else "unknown_attribute")
+                continue
+            for service, in_service in by_service.items():
+                if service is None or service not in model.services:
+                    reason = "no_service" if service is None else "unknown_service"
+                    refuse(in_attribute & in_service, reason)
+        if self.needs_time:
+            refuse(is_null(batch.column("event_time")), "no_event_time")
+            times = pc.fill_null(batch.column("event_time"), 0).to_numpy()
+            problems = event_times.problems(times, old=self.old_times)
+            for code in np.unique(problems[problems > 0]):
+                refuse(problems == code, event_times.PROBLEMS[code - 1][0])
+        return reasons
+
+    def _left_out(self, batch: pa.RecordBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which valid rows lie outside the span and are not needed to find duplicates, shape (rows,)."""
+        if not self.span.bounded:
+            return np.zeros(len(rows), dtype=np.bool_)
+        outside = self.span.outside(batch.column("event_time").to_numpy(zero_copy_only=False)[rows])
+        if self.study.duplicates == "drop" and "report_id" in batch.schema.names:
+            outside &= is_null(batch.column("report_id"))[rows]
+        return outside
+
+    def _reports(
+        self, batch: pa.RecordBatch, rows: NDArray[np.int64], payloads: NDArray[Any]
+    ) -> pa.RecordBatch:
+        every = len(rows) == batch.num_rows
+        chosen = pa.array(rows)
+
+        def column(name: str) -> pa.Array:
+            return batch.column(name) if every else batch.column(name).take(chosen)
+
+        users = column("user_id")
+        columns = {
+            "user": users if self.key is None else _keyed(users, self.key),
+            "event_time": pc.fill_null(column("event_time"), 0),
+            "payload": payload_column(payloads),
+        }
+        if "report_id" in batch.schema.names:
+            ids = column("report_id")
+            if ids.null_count < len(ids):
+                columns["report_id"] = ids
+        if self.study.groups and self.study.groups.field in batch.schema.names:
+            columns["group"] = column(self.study.groups.field)
+        return pa.RecordBatch.from_pydict(columns)
+
+
+def _dead_letters(batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> list[DeadLetter]:
+    bad = np.flatnonzero(reasons)
+    if not len(bad):
+        return []
+    metadata = batch.schema.metadata or {}
+    constants = {key.decode(): text.decode() for key, text in metadata.items() if key != WATERMARK}
+    file = constants.pop("file", "")
+    letters = []
+    for record, code in zip(batch.take(pa.array(bad)).to_pylist(), reasons[bad], strict=True):
+        position, row = record.pop("position"), record.pop("row")
+        reason = REASONS[code]
+        text = record_bytes({**constants, **record})
+        letters.append(DeadLetter(file, position, row, reason, DETAILS.get(reason, ""), 1, text))
+    return letters
+
+
+def _rows_by(batch: pa.RecordBatch, name: str, known: Sequence[str]) -> _RowsBy:
+    """A mask of rows for each known value of a column, or of the constant that replaces the column.
+
+    Rows without a value are under None. Rows with an unknown value are under the empty text, which is no
+    name: so the number of masks does not grow with the values that a broken client sends.
+    """
+    if name not in batch.schema.names:
+        constant = (batch.schema.metadata or {}).get(name.encode(), b"").decode() or None
+        every = np.ones(batch.num_rows, dtype=np.bool_)
+        return {constant if constant is None or constant in known else "": every}
+    column = batch.column(name)
+    places = pc.fill_null(pc.index_in(column, value_set=pa.array(known, pa.string())), -1).to_numpy()
+    found: _RowsBy = {value: places == place for place, value in enumerate(known)}
+    missing = is_null(column)
+    found |= {"": (places < 0) & ~missing, None: missing}
+    return {value: rows for value, rows in found.items() if rows.any()}
+
+
+def _by_version(
+    attribute: Attribute,
+    service: str,
+    model: Service,
+    batch: pa.RecordBatch,
+    chosen: NDArray[np.bool_],
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """(index of a version, the chosen rows that belong to it) for each version of a service."""
+    indexes = attribute.versions_of([service])
+    if not model.versions:
+        yield indexes[0], np.flatnonzero(chosen)
+        return
+    for index in indexes:
+        version = model.versions[attribute.versions[index].version]
+        if model.version_field:
+            own = _is_in(batch, model.version_field, version.values)
+        else:
+            own = ~version.span.outside(batch.column("event_time").to_numpy(zero_copy_only=False))
+        yield index, np.flatnonzero(chosen & own)
+
+
+def _is_in(batch: pa.RecordBatch, field: str, names: Sequence[str]) -> NDArray[np.bool_]:
+    if field not in batch.schema.names:
+        return np.zeros(batch.num_rows, dtype=np.bool_)
+    found = pc.is_in(batch.column(field), value_set=pa.array(names))
+    result: NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
+    return result
+
+
+def _keyed(users: pa.Array, key: bytes) -> pa.Array:
+    """Replace each user key by the first 128 bits of its HMAC-SHA-256."""
+    encoded = users.dictionary_encode()
+    digests = [hmac.digest(key, user, "sha256")[:16] for user in encoded.dictionary.to_pylist()]
+    table = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, 16)
+    return binary_of_width(table[encoded.indices.to_numpy()])

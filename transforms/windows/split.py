@@ -1,0 +1,106 @@
+"""Cutting batches by window and partition as a Beam transform."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.transforms import window
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
+from ldpbeam.transforms.reports.counts import COUNTS, OUT_OF_RANGE
+from ldpbeam.transforms.reports.emitted import count
+from ldpbeam.transforms.sources.watermark import timestamp
+from ldpbeam.transforms.windows import coders  # noqa: F401 - registers the coders of keys
+from ldpbeam.transforms.windows.cut import Pieces, Runs
+from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.windows import EVERYTHING, FUTURE, Span, Windows
+
+#: Pieces are emitted when a bundle has gathered this many reports, and at its end.
+GATHERED_REPORTS = 2**20
+
+
+class Cut(beam.PTransform):
+    """Cut batches of a channel into (:class:`PieceKey`, batch); count reports that are late or out of range.
+
+    Args:
+        function: cuts the batches of a bundle.
+    """
+
+    def __init__(self, function: Split) -> None:
+        super().__init__()
+        self.function = function
+
+    def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+        """Cut the batches of each bundle; give the pieces, and counts."""
+        # pieces : (PieceKey, RecordBatch)
+        split = reports | "Split" >> beam.ParDo(self.function).with_output_types(
+            tuple[PieceKey, pa.RecordBatch]
+        ).with_outputs(COUNTS, main="pieces")
+        return split.pieces, split[COUNTS]
+
+
+class Split(beam.DoFn):
+    """How batches of a channel are cut, by window and by the partition of a column.
+
+    Args:
+        windows: as of :class:`~ldpbeam.transforms.windows.cut.Pieces`, like the next four.
+        partitions: see there.
+        runs: see there.
+        column: see there.
+        span: see there.
+        clock: whether reports dated a day or more ahead of this machine's clock are out of range.
+    """
+
+    def __init__(
+        self,
+        windows: Windows | None,
+        partitions: int,
+        runs: Runs,
+        *,
+        column: str = "user",
+        span: Span = EVERYTHING,
+        clock: bool = False,
+    ) -> None:
+        self.windows = windows
+        self.partitions = partitions
+        self.runs = runs
+        self.column = column
+        self.span = span
+        self.clock = clock
+        self._pieces: Pieces
+
+    def start_bundle(self) -> None:
+        """Start with no gathered pieces."""
+        self._pieces = Pieces(self.windows, self.partitions, self.runs, column=self.column, span=self.span)
+
+    def process(self, batch: pa.RecordBatch) -> Iterable[Any]:
+        """Gather the pieces of a batch; emit all when there are :data:`GATHERED_REPORTS` reports."""
+        if self.clock:
+            future = batch.column("event_time").to_numpy() >= time.time_ns() // 1_000_000 + FUTURE
+            if future.any():
+                yield count(OUT_OF_RANGE, int(future.sum()))
+                batch = batch.filter(pa.array(~future))
+        for name, reports in self._pieces.gather(batch):
+            yield count(name, reports)
+        if self._pieces.reports >= GATHERED_REPORTS:
+            for at, key, piece in self._taken():
+                yield window.TimestampedValue((key, piece), at)
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        """Emit the pieces that are left."""
+        for at, key, piece in self._taken():
+            yield WindowedValue((key, piece), at, [window.GlobalWindow()])
+
+    def _taken(self) -> Iterator[tuple[Timestamp, PieceKey, pa.RecordBatch]]:
+        for key, parts in self._pieces.taken():
+            piece = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+            # The timestamp is the earliest event time: it holds the watermark, so that no window of the piece
+            # closes before the piece is processed. Without windows event times are not checked.
+            earliest = 0 if self.windows is None else int(piece.column("event_time").to_numpy().min())
+            yield timestamp(earliest), key, piece
