@@ -1,10 +1,14 @@
-"""Synthetic populations of papers' experiments, as far as the papers specify them."""
+"""Synthetic populations: those of papers' experiments, as far as the papers specify them, and a few more."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from ldpbeam.domains import Floats, KeyValuePairs
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbeam.domains import Categories, Domain, Floats, Integers, KeyValuePairs, KeyValues, Vector
 
 
 def gaussian_keys(keys: int) -> tuple[Floats, Floats]:
@@ -88,3 +92,82 @@ def spiky(people: int, rng: np.random.Generator) -> Floats:
     steps = rng.choice([16.0, 32.0, 64.0], people)
     told_round = rng.random(people) < 0.6
     return np.where(told_round, np.rint(values * steps) / steps, values)
+
+
+def even(people: int, rng: np.random.Generator) -> Floats:
+    """Values spread evenly over [0, 1], shape (people,)."""
+    return rng.random(people)
+
+
+def skewed(people: int, rng: np.random.Generator) -> Floats:
+    """Values of Beta(2, 5) on [0, 1], shape (people,)."""
+    return beta(2.0, 5.0, people, rng)
+
+
+def even_categories(categories: int, people: int, rng: np.random.Generator) -> Integers:
+    """Category indexes, each equally likely, shape (people,)."""
+    return rng.integers(0, categories, people)
+
+
+def long_tail(categories: int, people: int, rng: np.random.Generator) -> Integers:
+    """Category indexes, shape (people,): the share of category k (from 0) is in proportion to 1 / (k + 1)."""
+    cumulative = np.cumsum(1.0 / np.arange(1, categories + 1))
+    draws = rng.random(people) * cumulative[-1]
+    found: Integers = np.searchsorted(cumulative, draws, side="right")
+    return found
+
+
+#: Populations of numbers on [0, 1], by name.
+NUMBERS: Mapping[str, Callable[[int, np.random.Generator], Floats]] = {
+    "even": even,
+    "skewed": skewed,
+    "two_humps": two_normals,
+    "spiky": spiky,
+}
+#: Populations of categories, by name.
+CATEGORIES: Mapping[str, Callable[[int, int, np.random.Generator], Integers]] = {
+    "long_tail": long_tail,
+    "even": even_categories,
+}
+#: The frequencies of keys, and their means on [-1, 1], by name.
+KEYS: Mapping[str, Callable[[int], tuple[Floats, Floats]]] = {
+    "gaussian": gaussian_keys,
+    "power_law": power_law_keys,
+    "linear": linear_keys,
+}
+
+
+def names_for(domain: Domain) -> tuple[str, ...]:
+    """The names of the populations that a domain can have."""
+    if isinstance(domain, Categories):
+        return tuple(CATEGORIES)
+    return tuple(KEYS if isinstance(domain, KeyValues) else NUMBERS)
+
+
+def drawn(name: str, domain: Domain, people: int, rng: np.random.Generator) -> NDArray[Any] | KeyValuePairs:
+    """The values of people of a named population, on the mechanisms' scale.
+
+    The coordinates of a vector are drawn independently of each other.
+
+    Args:
+        name: one of :func:`names_for` the domain.
+        domain: the domain of the values.
+        people: how many people to draw.
+        rng: the source of randomness.
+
+    Returns:
+        Numbers in [0, 1], shape (people,); category indexes, shape (people,); the people's keys and values;
+        or coordinates in [0, 1], shape (people, coordinates).
+
+    Raises:
+        ValueError: if the domain has no population of this name.
+    """
+    if name not in names_for(domain):
+        raise ValueError(f"no population is called {name!r}; there are: {', '.join(names_for(domain))}")
+    if isinstance(domain, Categories):
+        return CATEGORIES[name](domain.size, people, rng)
+    if isinstance(domain, KeyValues):
+        return people_of(*KEYS[name](domain.size), people, rng)
+    if isinstance(domain, Vector):
+        return np.column_stack([NUMBERS[name](people, rng) for _ in domain.coordinates])
+    return NUMBERS[name](people, rng)

@@ -32,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "stream": (_stream, "reports as they arrive on Pub/Sub to estimates as windows close"),
         "rollup": (_rollup, "statistics of many windows or runs to estimates of them together"),
         "doctor": (_doctor, "what an engine needs, whether it is here, and how to get it"),
+        "plan": (_plan, "how precise a study's estimates will be, before any report is collected"),
         "explain": (_explain, "what a study will do, in plain sentences"),
         "schema": (_schema, "the JSON Schema of study files"),
         "mechanisms": (_mechanisms, "all mechanisms, one per line"),
@@ -126,6 +127,12 @@ def _explain(parser: Parser, arguments: list[str]) -> int:
     for place, sentence in enumerate(explain(study_of(parser.parse(arguments).study)), 1):
         print(f"{place}. {shown(sentence)}")
     return DONE
+
+
+def _plan(parser: Parser, arguments: list[str]) -> int:
+    from ldpbeam.pipelines.commands.plan import plan_command
+
+    return plan_command(parser, arguments)
 
 
 def _schema(parser: Parser, arguments: list[str]) -> int:

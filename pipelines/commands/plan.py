@@ -1,0 +1,149 @@
+"""``ldpbeam plan``: how precise a study's estimates will be, before any report is collected."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ldpbeam.pipelines.commands.arguments import Parser
+from ldpbeam.pipelines.commands.options import study_of
+from ldpbeam.pipelines.errors import DONE, UserError
+from ldpbeam.pipelines.terminal import shown
+from ldpbeam.pipelines.trials.planned import FIRST, MOST_SIMULATED, Planned, computed, simulated
+from ldpbeam.pipelines.trials.trial import untried
+from ldpbeam.populations import names_for
+from ldpbeam.study import Study
+
+
+def plan_command(parser: Parser, arguments: list[str]) -> int:
+    """Run ``ldpbeam plan`` and return its exit code.
+
+    Raises:
+        UserError: if an option or the study cannot be used.
+    """
+    parser.add_argument("--study", required=True, help="the study file")
+    parser.add_argument("--users", type=int, required=True, help="how many people will report")
+    parser.add_argument(
+        "--error",
+        type=float,
+        help="also say how many people an error of at most this needs, in the unit of the estimate",
+    )
+    parser.add_argument("--attribute", help="only this attribute")
+    parser.add_argument(
+        "--simulate",
+        nargs="*",
+        metavar="POPULATION",
+        help="also simulate people of these named populations (default: the first that the domain has)",
+    )
+    parser.add_argument("--trials", type=int, default=5, help="simulations of each (default: 5)")
+    parser.add_argument("--seed", type=int, default=0, help="the seed of simulations (default: 0)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    options = parser.parse(arguments)
+    study = study_of(options.study, options.attribute)
+    if not 1 <= options.users <= 10**12:
+        raise UserError(f"--users {options.users}: from 1 to 1,000,000,000,000")
+    if options.error is not None and not 0.0 < options.error < math.inf:
+        raise UserError(f"--error {options.error:g}: a number above 0")
+    if not 2 <= options.trials <= 10_000:
+        raise UserError(f"--trials {options.trials}: from 2 to 10,000")
+    if options.seed < 0:
+        raise UserError(f"--seed {options.seed}: 0 or above")
+    if options.simulate is not None and options.users > MOST_SIMULATED:
+        raise UserError(f"--users {options.users:,}: at most {MOST_SIMULATED:,} people are simulated")
+    wanted = {options.attribute} if options.attribute else set(study.attributes)
+    planned = list(computed(study, wanted, options.users, options.error))
+    if options.simulate is not None:
+        for name in _tried(study, wanted):
+            for population in _populations(study, name, options.simulate):
+                planned += simulated(
+                    study,
+                    name,
+                    population,
+                    options.users,
+                    options.error,
+                    range(options.seed, options.seed + options.trials),
+                )
+    if options.json:
+        print(json.dumps([asdict(line) for line in planned], indent=2))
+        return DONE
+    if planned:
+        _print(planned, options.error)
+    for sentence in _notes(study, wanted, planned, options):
+        print(shown(sentence))
+    return DONE
+
+
+def _tried(study: Study, wanted: set[str]) -> list[str]:
+    return [n for n in study.attributes if n in wanted and untried(study.attribute(n)) is None]
+
+
+def _populations(study: Study, name: str, asked: list[str]) -> list[str]:
+    known = names_for(study.attribute(name).domain)
+    unknown = [population for population in asked if population not in known]
+    if unknown:
+        raise UserError(f"--simulate {unknown[0]}: {name!r} can have {', '.join(known)}")
+    return asked or [known[0]]
+
+
+def _notes(
+    study: Study, wanted: set[str], planned: list[Planned], options: argparse.Namespace
+) -> Iterator[str]:
+    """What the table's numbers mean, and what has none."""
+    if any(line.least_error is not None for line in planned):
+        yield (
+            "Everybody reports to every service. An error for any people is the standard error that the "
+            "perturbation adds,"
+        )
+        yield "with the least and the greatest of a few populations, relative to the people who report."
+    if options.simulate is None:
+        yield "--simulate adds the errors of distributions and of keys, for one population."
+        return
+    yield f"Errors of a population are means of {options.trials} simulations, with their standard errors."
+    for name in study.attributes:
+        reason = untried(study.attribute(name))
+        if name in wanted and reason is not None:
+            yield f"{name!r} is not simulated: {reason}."
+
+
+def _print(planned: list[Planned], wanted: float | None) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("attribute", "estimate", "estimator", "error of", "people"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("error", *([f"people for {wanted:g}"] if wanted is not None else [])):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for line in planned:
+        texts = [line.attribute, line.estimate, line.estimator, line.quantity, line.population, _error(line)]
+        if wanted is not None:
+            texts.append(_people(line))
+        # Text, since names from studies may look like markup.
+        table.add_row(*(Text(shown(text)) for text in texts))
+    console = Console()
+    # As wide as the table needs: a terminal folds long lines, and no number is cut.
+    Console(width=10_000, force_terminal=console.is_terminal).print(table)
+
+
+def _error(line: Planned) -> str:
+    if line.uncertainty is not None:
+        return f"{_number(line.error)} ± {_number(line.uncertainty)}"
+    assert line.least_error is not None
+    least, most = _number(line.least_error), _number(line.error)
+    return most if least == most else f"{least} to {most}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
+
+
+def _people(line: Planned) -> str:
+    if line.users_for_error is None:
+        return "more than 4,096,000"
+    if line.uncertainty is not None and line.users_for_error == FIRST:
+        return f"{FIRST:,} or fewer"
+    return f"{line.users_for_error:,}"

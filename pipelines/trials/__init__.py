@@ -1,0 +1,1 @@
+"""Trials of a study on populations: what its estimates would be, compared with the truth."""

@@ -1,0 +1,153 @@
+"""Plans: the errors that estimates of a study will have, by formula or by simulation."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldpbeam.domains import Floats
+from ldpbeam.pipelines.trials.trial import trial
+from ldpbeam.precision import precision
+from ldpbeam.study import Study, attribute_of
+
+#: Simulations of more people take minutes.
+MOST_SIMULATED = 10_000_000
+#: The search for a number of people starts here, and goes on in steps of this factor.
+FIRST, FACTOR = 1_000, 4
+
+
+#: What each error of a simulation is of.
+SIMULATED = {
+    "wasserstein": "W1",
+    "mean": "mean",
+    "mean_absolute_error": "shares",
+    "key_mean_error": "key means",
+}
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One line of a plan: the error of one quantity of one estimate.
+
+    Attributes:
+        attribute: the attribute, or ``attribute.coordinate`` of a vector.
+        estimate: the estimate's name in the study.
+        estimator: its estimator.
+        quantity: what the error is of.
+        population: the population of a simulation; ``any`` for a formula.
+        users: how many people report.
+        error: the error with these people: a standard error, or the mean of simulated errors.
+        least_error: the same for the most favourable population; None for simulated errors.
+        uncertainty: the standard error of ``error``; None where it is computed.
+        users_for_error: how many people the wanted error needs; None if none is wanted, or if
+            more than 10,000,000 people had to be simulated.
+        source: how the error was found.
+    """
+
+    attribute: str
+    estimate: str
+    estimator: str
+    quantity: str
+    population: str
+    users: int
+    error: float
+    least_error: float | None
+    uncertainty: float | None
+    users_for_error: int | None
+    source: str
+
+
+def computed(study: Study, wanted: set[str], users: int, error: float | None) -> Iterator[Planned]:
+    """The errors that have a formula.
+
+    Args:
+        study: the study.
+        wanted: the attributes to plan for.
+        users: how many people report.
+        error: also say how many people this error needs; None for not.
+    """
+    for name in study.estimated:
+        if attribute_of(name) not in wanted:
+            continue
+        for estimate, asked in study.described(name).estimates.items():
+            found = precision(study.attribute(name), asked.estimator, asked.services)
+            if found is not None:
+                least, most = found.error(users)
+                enough = None if error is None else found.users_for(error)
+                yield Planned(
+                    name, estimate, asked.estimator, found.quantity, "any", users, most, least, None, enough,
+                    found.source,
+                )  # fmt: skip
+
+
+def simulated(
+    study: Study, name: str, population: str, users: int, error: float | None, seeds: range
+) -> Iterator[Planned]:
+    """The mean errors of trials, one per seed.
+
+    Args:
+        study: the study.
+        name: an attribute that can be tried.
+        population: the name of a population that the attribute's domain can have.
+        users: how many people report.
+        error: also say how many people this error needs; None for not.
+        seeds: the seeds of the trials, two or more.
+    """
+
+    @functools.cache
+    def errors(people: int) -> dict[tuple[str, str], Floats]:
+        """The absolute errors of every trial, shape (trials,), by estimate and kind of error."""
+        trials = [trial(study, name, population, people, seed) for seed in seeds]
+        return {
+            (estimate, kind): np.abs([found[estimate][kind] for found in trials])
+            for estimate, kinds in trials[0].items()
+            for kind in kinds
+            if kind in SIMULATED and all(kind in found[estimate] for found in trials)
+        }
+
+    for shown_error, found in errors(users).items():
+        estimate, kind = shown_error
+        enough = None
+        if error is not None:
+            enough = _enough(functools.partial(_mean_error, errors, shown_error), error)
+        yield Planned(
+            attribute=name,
+            estimate=estimate,
+            estimator=study.attributes[name].estimates[estimate].estimator,
+            quantity=SIMULATED[kind],
+            population=population,
+            users=users,
+            error=float(found.mean()),
+            least_error=None,
+            uncertainty=float(found.std(ddof=1) / math.sqrt(len(found))),
+            users_for_error=enough,
+            source=f"{len(seeds)} simulations",
+        )
+
+
+def _mean_error(
+    errors: Callable[[int], Mapping[tuple[str, str], Floats]], of: tuple[str, str], users: int
+) -> float:
+    return float(errors(users)[of].mean())
+
+
+def _enough(error: Callable[[int], float], wanted: float) -> int | None:
+    """The people that an error of ``wanted`` needs, between two simulated numbers of people on a power law.
+
+    None if 4,096,000 people, the last that are simulated, have a larger error.
+    """
+    users, before = FIRST, error(FIRST)
+    if before <= wanted:
+        return FIRST
+    while users * FACTOR <= MOST_SIMULATED:
+        now = error(users * FACTOR)
+        if now <= wanted:
+            share = math.log(before / wanted) / math.log(before / now)
+            enough: float = users * FACTOR**share
+            return math.ceil(enough)
+        users, before = users * FACTOR, now
+    return None

@@ -1,0 +1,89 @@
+"""One trial: people of a named population report to all services, and estimates are compared with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import KeyValuePairs, Numeric, Vector
+from ldpbeam.mechanisms.key_values.privkv import PrivKVM
+from ldpbeam.pipelines.clients.people import People
+from ldpbeam.pipelines.estimates.compare import errors_of
+from ldpbeam.pipelines.estimates.solve import solve
+from ldpbeam.populations import drawn
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.statistics import Answers, Statistic, merge, tally
+from ldpbeam.study import Study
+
+#: So many people report at once, so that the memory of a trial does not grow with the people.
+AT_ONCE = 250_000
+
+
+def untried(attribute: Attribute) -> str | None:
+    """Why an attribute cannot be tried, in words; None if it can."""
+    if isinstance(attribute.domain, Vector):
+        return "vectors are not simulated"
+    if any(isinstance(v.mechanism, PrivKVM) and v.mechanism.round > 1 for v in attribute.versions):
+        return "a later round of privkvm needs the means of the round before"
+    return None
+
+
+def trial(study: Study, name: str, population: str, users: int, seed: int) -> dict[str, dict[str, float]]:
+    """The errors of each estimate of an attribute, by the estimate's name.
+
+    Everybody reports to every service, to the last of its versions.
+
+    Args:
+        study: the study.
+        name: an attribute for which :func:`untried` is None.
+        population: one of :func:`ldpbeam.populations.names_for` its domain.
+        users: the number of people, one or more.
+        seed: the seed of people and reports.
+
+    Returns:
+        Errors as of :func:`~ldpbeam.pipelines.estimates.compare.errors_of`.
+    """
+    attribute = study.attribute(name)
+    rng = np.random.default_rng(seed)
+    parts = list(_parts(attribute, population, users, rng))
+    statistic = merge([part for _, part in parts])
+    people = _people([values for values, _ in parts], attribute)
+    solved = solve(study, Snapshot(name, None, None, 0, statistic))
+    return {each.name: errors_of(each, study, people) for each in solved}
+
+
+def _parts(
+    attribute: Attribute, population: str, users: int, rng: np.random.Generator
+) -> Iterator[tuple[NDArray[Any] | KeyValuePairs, Statistic]]:
+    newest = [attribute.versions_of([service])[-1] for service in attribute.services]
+    for first in range(0, users, AT_ONCE):
+        people = min(AT_ONCE, users - first)
+        values = drawn(population, attribute.domain, people, rng)
+        answers = [
+            Answers(index, np.arange(people), attribute.versions[index].mechanism.perturb(values, rng))
+            for index in newest
+        ]
+        yield values, tally(attribute, people, answers)
+
+
+def _people(parts: list[NDArray[Any] | KeyValuePairs], attribute: Attribute) -> People:
+    """The people of all parts, with values in the attribute's unit."""
+    values: NDArray[Any] | KeyValuePairs
+    pairs = [part for part in parts if isinstance(part, KeyValuePairs)]
+    if pairs:
+        rows = np.cumsum([0, *(len(part.keys) for part in pairs)])
+        starts = [part.starts[:-1] + row for part, row in zip(pairs, rows, strict=False)]
+        values = KeyValuePairs(
+            np.concatenate([*starts, rows[-1:]]),
+            np.concatenate([part.keys for part in pairs]),
+            np.concatenate([part.values for part in pairs]),
+        )
+    else:
+        values = np.concatenate([part for part in parts if not isinstance(part, KeyValuePairs)])
+        if isinstance(attribute.domain, Numeric):
+            values = attribute.domain.from_unit(values)
+    return People(values, None, None, None, 0, 0)

@@ -1,0 +1,114 @@
+"""``ldpbeam plan``: errors before any report, by formula and by simulation."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldpbeam.pipelines.trials.planned import _enough
+
+STUDY = """\
+study: plan
+attributes:
+  minutes:
+    domain: {numeric: [0, 100]}
+    buckets: 64
+    services: {a: {mechanism: piecewise, epsilon: 2.0}}
+    estimates: {mean: {estimator: ivw}, shape: {estimator: ems}}
+  app:
+    domain: {categories: [mail, maps, chat]}
+    services: {a: {mechanism: grr, epsilon: 1.0}}
+    estimates: {shares: {estimator: norm_sub}}
+  pulse:
+    domain: {coordinates: [morning, evening], values: [0, 1]}
+    buckets: 16
+    services: {a: {mechanism: piecewise, epsilon: 1.0}}
+    estimates: {mean: {estimator: ivw}}
+  apps:
+    domain: {keys: [mail, maps], values: [0, 1]}
+    services: {a: {mechanism: pckv_ue, epsilon: 2.0, padding: 1}}
+    estimates: {keys: {estimator: pckv_em}}
+"""
+
+
+@pytest.fixture
+def plan(command: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
+    """Runs ``ldpbeam plan`` on the study."""
+    (tmp_path / "study.yaml").write_text(STUDY)
+    return lambda *options: command("plan", "--study", tmp_path / "study.yaml", *options)
+
+
+def test_errors_fall_with_the_root_of_the_people(plan: Callable[..., Any]) -> None:
+    few, many = (json.loads(plan("--users", n, "--json").out) for n in (1_000, 100_000))
+    assert [line["attribute"] for line in few] == [
+        "minutes", "minutes", "app", "pulse.morning", "pulse.evening",
+    ]  # fmt: skip
+    for one, other in zip(few, many, strict=True):
+        assert other["error"] == pytest.approx(one["error"] / 10)
+        assert other["least_error"] == pytest.approx(one["least_error"] / 10)
+
+
+def test_a_simulated_mean_is_as_far_off_as_the_formula_says(plan: Callable[..., Any]) -> None:
+    ran = plan("--users", 500, "--attribute", "minutes", "--simulate", "even", "--trials", 60, "--json")
+    lines = {(line["estimate"], line["quantity"], line["population"]): line for line in json.loads(ran.out)}
+    formula, simulated = lines["mean", "mean", "any"], lines["mean", "mean", "even"]
+    # The mean of |z| of a normal z is sqrt(2 / pi).
+    scale = math.sqrt(2.0 / math.pi)
+    slack = 4.0 * simulated["uncertainty"]
+    assert formula["least_error"] * scale - slack <= simulated["error"] <= formula["error"] * scale + slack
+    assert lines["shape", "W1", "even"]["users_for_error"] is None
+
+
+def test_every_kind_of_attribute_is_simulated_or_named(plan: Callable[..., Any]) -> None:
+    ran = plan("--users", 300, "--simulate", "--trials", 2)
+    assert (ran.code, ran.err) == (0, "")
+    for attribute, quantity, population in [
+        ("minutes", "W1", "even"), ("app", "shares", "long_tail"), ("apps", "key means", "gaussian"),
+    ]:  # fmt: skip
+        assert any(
+            line.split()[0] == attribute and quantity in line and population in line
+            for line in ran.out.splitlines()
+        )
+    assert "'pulse' is not simulated: vectors are not simulated." in ran.out
+
+
+def test_a_table_says_how_many_people_an_error_needs(plan: Callable[..., Any]) -> None:
+    ran = plan("--users", 1_000, "--error", 0.5, "--attribute", "minutes")
+    [enough] = [
+        line["users_for_error"]
+        for line in json.loads(plan("--users", 1_000, "--error", 0.5, "--attribute", "minutes", "--json").out)
+        if line["estimate"] == "mean"
+    ]
+    assert f"{enough:,}" in ran.out
+    assert "people for 0.5" in ran.out
+
+
+def test_people_between_two_simulations_follow_a_power_law() -> None:
+    assert _enough(lambda users: users**-0.5, 0.01) == pytest.approx(10_000, abs=1)
+    assert _enough(lambda users: users**-0.3, 0.02) == math.ceil(0.02 ** (-1 / 0.3))
+    assert _enough(lambda users: 0.001, 0.01) == 1_000
+    assert _enough(lambda users: 1.0, 0.01) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--users", "0"], "--users 0: from 1 to"),
+        (["--users", "10", "--error", "0"], "--error 0: a number above 0"),
+        (["--users", "10", "--simulate", "round"], "--simulate round: 'minutes' can have even, skewed"),
+        (["--users", "10", "--simulate", "--trials", "1"], "--trials 1: from 2"),
+        (["--users", "20000000", "--simulate"], "at most 10,000,000 people are simulated"),
+        (["--users", "10", "--attribute", "minuets"], "--attribute minuets: the study has"),
+        (["--users", "10", "--seed", "-1"], "--seed -1: 0 or above"),
+    ],
+)
+def test_a_mistake_is_one_sentence(plan: Callable[..., Any], options: list[str], told: str) -> None:
+    ran = plan(*options)
+    assert ran.code == 2
+    assert told in ran.err
+    assert "Traceback" not in ran.err
