@@ -13,13 +13,14 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.accuracy import categories, hierarchies, key_values, reduction, services
+from benchmarks.accuracy import categories, hierarchies, key_values, merging, reduction, services
 from benchmarks.pages import show
 
 SECTIONS = {
     "services": services.tables,
     "hierarchies": hierarchies.tables,
     "categories": categories.tables,
+    "merging": merging.tables,
     "reduction": reduction.tables,
     "key_values": key_values.tables,
 }

@@ -7,6 +7,7 @@ import importlib
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -428,6 +429,7 @@ def test_structured_products_give_the_dense_estimate(kind: str, monkeypatch: pyt
 @pytest.mark.parametrize("kind", ["categories", "numbers"])
 def test_the_estimate_is_a_distribution_of_at_least_a_quarter_of_the_components(kind: str) -> None:
     seen: list[int] = []
+    published: Any = {"strategy": "halving"} if kind == "categories" else {}
     for seed in range(4):
         if kind == "categories":
             size = 30  # a quarter is 7.5
@@ -437,7 +439,8 @@ def test_the_estimate_is_a_distribution_of_at_least_a_quarter_of_the_components(
             size = 50
             rng = np.random.default_rng(seed)
             question = answered(asked(UNIT, size, Piecewise(0.5)), rng.beta(2, 8, 1_000), rng)
-        found = mr(dataclasses.replace(question, progress=lambda iteration, _: seen.append(iteration)))
+        watched = dataclasses.replace(question, progress=lambda iteration, _: seen.append(iteration))
+        found = mr(watched, **published)
         weights = distribution(found)
         assert weights.min() >= 0.0
         assert weights.sum() == pytest.approx(1.0, abs=1e-12)
@@ -446,7 +449,7 @@ def test_the_estimate_is_a_distribution_of_at_least_a_quarter_of_the_components(
         assert all(before > after for before, after in itertools.pairwise(components))
         assert components[-1] >= size / 4
         assert len(np.unique(weights)) <= components[-2 if found.details["undone"] else -1]
-        again = mr(question)
+        again = mr(question, **published)
         np.testing.assert_array_equal(distribution(again), weights)
         # Iterations are counted, and told, over all stages; plain EM never loses within one.
         stages = found.details["stage_iterations"]
@@ -461,11 +464,34 @@ def test_the_estimate_is_a_distribution_of_at_least_a_quarter_of_the_components(
 
 def test_a_smaller_least_share_merges_on() -> None:
     question = of_categories(np.full(40, 1 / 40), RandomisedResponse(0.5, size=40), 3_000, 0)
-    assert mr(question).details["components"][-1] == 10
+    assert mr(question, strategy="halving").details["components"][-1] == 10
     assert mr(question, strategy="pool", keep=0.1).details["components"][-1] == 4
     assert mr(question, keep=1.0).details["components"] == [40]
     with pytest.raises(ValueError, match="strategy is one of halving, greedy, pool, found 'binary'"):
         mr(question, strategy="binary")
+
+
+MERGING: list[tuple[dict[str, Any], str, float]] = [
+    ({}, "pool", 0.01),
+    ({"tolerance": 1e-3, "max_iterations": 5_000, "accelerated": False}, "pool", 0.01),
+    ({"strategy": "pool"}, "pool", 0.25),
+    ({"strategy": "greedy"}, "greedy", 0.25),
+    ({"keep": 0.1}, "halving", 0.1),
+    ({"deviations": 2.0}, "halving", 0.25),
+    ({"pre_merge": True}, "halving", 0.25),
+]
+
+
+@pytest.mark.parametrize(("given", "strategy", "keep"), MERGING)
+def test_an_option_of_merging_makes_the_others_as_published(
+    given: dict[str, Any], strategy: str, keep: float
+) -> None:
+    question = of_categories(TRUTH, RandomisedResponse(1.0, size=12), 3_000, 4)
+    found = mr(question, **given)
+    assert (found.details["strategy"], found.details["keep"]) == (strategy, keep)
+    explicit = mr(question, **{**given, "strategy": strategy, "keep": keep})
+    np.testing.assert_array_equal(distribution(found), distribution(explicit))
+    assert found.details == explicit.details
 
 
 def test_without_merges_it_is_em_and_ems() -> None:
@@ -483,7 +509,7 @@ def test_merging_equal_rare_categories_gains_on_em() -> None:
     errors = []
     for seed in range(24):
         question = of_categories(truth, mechanism, 50_000, seed)
-        found = distribution(mr(question, strategy="pool", keep=0.05)), distribution(em(question))
+        found = distribution(mr(question)), distribution(em(question))
         errors.append([mean_absolute_error(estimate, truth) for estimate in found])
     merged, plain = np.array(errors).T
     # In pairs: under half of EM's error, by three standard errors.
@@ -556,11 +582,12 @@ def test_services_are_stacked_and_called_a_composite_likelihood() -> None:
         (HadamardResponse(2.0, size=12), False),
     ],
 )
-def test_of_unary_encodings_it_says_to_use_em(mechanism: Mechanism, composite: bool) -> None:
+def test_merging_unary_encodings_as_published_says_to_use_em(mechanism: Mechanism, composite: bool) -> None:
     question = of_categories(TRUTH, mechanism, 5_000, 0)
+    told = "for unary encodings em is more accurate than this merging: use em, or strategy: pool"
+    assert mr(question, strategy="halving").warnings == ((told,) if composite else ())
     found = mr(question)
-    told = "for unary encodings em is more accurate than merging: use em"
-    assert found.warnings == ((told,) if composite else ())
+    assert found.warnings == ()
     assert ("composite" in found.details) == composite
     assert "likelihood" not in found.details
     # Categories are stopped as em stops them; accelerated unasked where the counts of a report are many.

@@ -104,7 +104,7 @@ def test_the_options_of_our_estimators() -> None:
         "ems": iteration,
         "ule": {"smooth": True, "tolerance": 1e-3, "max_iterations": 10_000, "accelerated": False},
         "mr": {
-            "strategy": "halving", "pre_merge": False, "keep": 0.25, "deviations": None, **iteration,
+            "strategy": None, "pre_merge": False, "keep": None, "deviations": None, **iteration,
         },
         "iiw": {"correction": True},
         "admm": {"penalty": 1.0, "tolerance": 1e-8, "max_iterations": 10_000},
