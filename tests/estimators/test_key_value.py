@@ -252,6 +252,61 @@ def test_em_and_mixture_reduction_of_pckv_pm_recover_what_people_have() -> None:
     assert all(stages[0] == 8 and len(stages) > 1 for stages in reduced.details["components"])
 
 
+def several_pairs_each(people: int, seed: int) -> KeyValuePairs:
+    """People of one to three of four keys, and their values."""
+    rng = np.random.default_rng(seed)
+    many = rng.integers(1, 4, people)
+    order = np.argsort(rng.random((people, 4)) - [0.4, 0.2, 0.1, 0.0], axis=1)
+    person, place = np.nonzero(np.arange(4) < many[:, None])
+    keys = order[person, place]
+    sort = np.lexsort((keys, person))
+    values = np.clip(rng.normal(np.array([0.8, 0.5, 0.2, 0.65])[keys], 0.1), 0.0, 1.0)
+    return KeyValuePairs(np.concatenate(([0], np.cumsum(many))), keys[sort], values[sort])
+
+
+def test_frequencies_of_pckv_pm_are_unbiased_where_people_have_several_keys() -> None:
+    """One likelihood of key step and values overstates them: noise of a histogram looks like its values."""
+    mechanism = PCKVPM(4.0, 4, padding=3)
+    a, b = mechanism.constants
+    people, seeds = 4_000, range(12)
+    off = []
+    for seed in seeds:
+        population = several_pairs_each(people, seed)
+        truth = np.bincount(population.keys, minlength=4) / people
+        assert truth.min() > 0.25
+        question = reported(asked(mechanism, buckets=32, domain=FOUR), population, 100 + seed)
+        off.append(np.mean(pckv_em(question).frequencies - truth))
+    # Slots are nearly independent, so that a mean over the keys has half the deviation of a frequency.
+    deviation = 3 * math.sqrt(0.25 / people) / (a - b) / 2
+    assert np.std(off, ddof=1) < 2 * deviation
+    assert abs(np.mean(off)) < 3 * deviation / math.sqrt(len(off))
+
+
+def test_values_of_pckv_pm_are_those_of_em_with_the_shares_of_the_key_step() -> None:
+    """Each key's values, by loops: EM over its reports, whose other part is uniform."""
+    mechanism = PCKVPM(2.0, 3, padding=2)
+    question = reported(asked(mechanism, buckets=6), one_pair_each(3_000, 3), 5)
+    found = pckv_em(question, tolerance=1e-9, max_iterations=100_000)
+    counts = question.statistic.histograms[0].reshape(3, -1)
+    (a, b), matrix = mechanism.constants, mechanism.piecewise.channel(6, 6).dense()
+    for key in range(3):
+        drawn = (counts[key, 1:].sum() / 3_000 - b) / (a - b)
+        assert found.frequencies[key] == pytest.approx(2 * drawn, abs=1e-6)
+        weights = [1 / 6] * 6
+        for _ in range(20_000):
+            updated = [0.0] * 6
+            for cell in range(6):
+                other = b * (1 - drawn) / 6
+                joint = [a * drawn * weights[v] * matrix[cell, v] for v in range(6)]
+                every = [part + other * weights[v] for v, part in enumerate(joint)]
+                for v in range(6):
+                    updated[v] += counts[key, 1 + cell] * every[v] / sum(every)
+            total = sum(updated)
+            weights = [part / total for part in updated]
+        mean = sum(weight * (v + 0.5) / 6 for v, weight in enumerate(weights))
+        assert found.key_means[key] == pytest.approx(20 * mean - 10, abs=1e-3)
+
+
 ESTIMATORS: list[tuple[KeyValueMechanism, Callable[..., Estimate]]] = [
     (PCKVGRR(2.0, 3), key_value),
     (PCKVGRR(2.0, 3), pckv_em),

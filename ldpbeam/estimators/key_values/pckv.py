@@ -1,16 +1,19 @@
-"""PCKV: EM over the pairs that people drew, and mixture reduction of each key's values."""
+"""PCKV: EM over the pairs that people drew, and mixture reduction of each key's values.
+
+For PCKV-PM both take the frequencies from the key step alone, and then each key's values.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.channels import DenseChannel
+from ldpbeam.channels import DenseChannel, StackedChannel
 from ldpbeam.domains import bucket_midpoints
 from ldpbeam.estimators.em import convergence_warnings, fit_channel
 from ldpbeam.estimators.estimate import Estimate
@@ -21,6 +24,7 @@ from ldpbeam.estimators.options import AboveZero, Iterations, Share
 from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms.key_values.pckv import PaddedKeyValueMechanism
 from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM
+from ldpbeam.mechanisms.key_values.pckv_slots import SlotChannel
 
 
 def pckv_em(
@@ -29,9 +33,12 @@ def pckv_em(
     """EM over the pairs that people drew: a key with a sign (PCKV-PM: with a value bucket), or no key.
 
     The likelihood of PCKV-GRR is that of whole reports. The likelihood of PCKV-UE and PCKV-PM is a composite
-    one, that of single slots, because their counts do not record which slots came in one report. For PCKV-PM
-    it covers the key counts and the values of each key, whose histogram is a mixture of piecewise reports and
-    uniform draws (mixture-reduction paper, section V-C).
+    one, that of single slots, because their counts do not record which slots came in one report.
+
+    For PCKV-PM there are two steps. The frequencies come from the key step: EM over which slots are present.
+    Then each key's values come from EM over its reports, a mixture of piecewise reports and uniform draws in
+    the share that the frequency implies (mixture-reduction paper, section V-C). One likelihood of both steps
+    would count noise in a key's histogram as people with the key, and so overstate frequencies.
 
     EM continues to its fixed point with larger steps: if it were stopped early at a small epsilon, the
     frequencies would still be near the uniform start.
@@ -43,6 +50,8 @@ def pckv_em(
     """
     attribute, versions = question.attribute, question.versions
     mechanism = mechanism_of(question, versions[0])
+    if isinstance(mechanism, PCKVPM):
+        return _by_steps(question, tolerance, max_iterations)
     fit = fit_channel(
         attribute.stacked_channel(versions),
         np.concatenate([question.statistic.histograms[index] for index in versions]),
@@ -68,6 +77,65 @@ def pckv_em(
         log_likelihoods=fit.log_likelihoods,
         warnings=convergence_warnings(fit, tolerance),
         details=details,
+    )
+
+
+def _by_steps(question: Question, tolerance: float, max_iterations: int) -> Estimate:
+    """EM for PCKV-PM: of the key step, and then of each key's values."""
+    attribute = question.attribute
+    mechanisms = [cast(PCKVPM, mechanism_of(question, index)) for index in question.versions]
+    size = mechanisms[0].size
+    histograms = [question.statistic.histograms[index].reshape(size, -1) for index in question.versions]
+    # The key step: each slot is absent or present, as if a key had one value.
+    slots = []
+    for mechanism in mechanisms:
+        a, b = mechanism.constants
+        slots.append(SlotChannel(size, np.array([[1.0 - a], [a]]), np.array([1.0 - b, b])))
+    present = [np.column_stack((counts[:, 0], counts[:, 1:].sum(axis=1))) for counts in histograms]
+    limits: dict[str, Any] = {"smoothing": False, "tolerance": tolerance, "max_iterations": max_iterations}
+    fit = fit_channel(
+        slots[0] if len(slots) == 1 else StackedChannel(slots),
+        np.concatenate([counts.ravel() for counts in present]),
+        accelerated=True,
+        progress=question.progress,
+        **limits,
+    )
+    drawn = fit.weights[:-1]
+    frequencies, _ = mechanisms[0].key_values_of(fit.weights)
+    buckets = attribute.value_buckets
+    values = [mechanism.piecewise.channel(buckets, attribute.buckets).dense() for mechanism in mechanisms]
+    means, iterations, unfinished = np.full(size, 0.5), len(fit.log_likelihoods), 0
+    for key in range(size):
+        counts = np.concatenate([histogram[key, 1:] for histogram in histograms])
+        if not counts.any():
+            continue
+        # Uniform draws of other people's slots are the rest of a key's reports.
+        shares = [mechanism.real_share(float(drawn[key])) for mechanism in mechanisms]
+        mixed = np.vstack(
+            [real * own + (1.0 - real) / len(own) for real, own in zip(shares, values, strict=True)]
+        )
+        own_fit = fit_channel(DenseChannel(mixed), counts, accelerated=True, **limits)
+        means[key] = own_fit.weights @ bucket_midpoints(buckets)
+        iterations += len(own_fit.log_likelihoods)
+        unfinished += not own_fit.converged
+    warnings = convergence_warnings(fit, tolerance)
+    if unfinished:
+        warnings += (f"the values of {unfinished} keys have not converged: raise max_iterations",)
+    return answer_keys(
+        question,
+        "pckv_em",
+        frequencies,
+        means,
+        converged=fit.converged and not unfinished,
+        n_iterations=iterations,
+        log_likelihoods=fit.log_likelihoods,
+        warnings=warnings,
+        details={
+            "tolerance": tolerance,
+            "tolerance_per_report": tolerance / question.reports,
+            "no_key": float(fit.weights[-1]),
+            "likelihood": "composite: the slots of one report as independent; that of the key step",
+        },
     )
 
 
@@ -98,8 +166,7 @@ def pckv_mr(
     mechanism = cast(PCKVPM, mechanism_of(question, index))
     histogram = question.statistic.histograms[index]
     frequencies, means = mechanism.key_values(histogram, question.reports)
-    (a, b), drawn = mechanism.constants, frequencies / mechanism.padding
-    real = a * drawn / (a * drawn + b * (1.0 - drawn))
+    real = mechanism.real_share(frequencies / mechanism.padding)
     buckets = attribute.value_buckets
     values = mechanism.piecewise.channel(buckets, attribute.buckets).dense()
     components, iterations, converged = [], 0, True

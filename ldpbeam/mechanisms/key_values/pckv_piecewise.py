@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.domains import Floats, Integers, bucket_midpoints
 from ldpbeam.mechanisms.key_values.pckv_slots import ABSENT, SlotsKeyValueMechanism
@@ -148,6 +148,18 @@ class PCKVPM(SlotsKeyValueMechanism):
         sums = counts @ self.piecewise.representatives(counts.shape[1])
         means = self.padding * sums / (reports * a * frequencies)
         return frequencies, np.clip((1.0 + means) / 2.0, 0.0, 1.0)
+
+    def real_share(self, drawn: ArrayLike) -> Floats:
+        """The share of a key's reports that are piecewise reports of real values: a g/(a g + b (1 - g)).
+
+        The others are uniform draws.
+
+        Args:
+            drawn: the share g of the people who drew the key, in [0, 1], of any shape.
+        """
+        (a, b), share = self.constants, np.asarray(drawn, dtype=np.float64)
+        real: Floats = a * share / (a * share + b * (1.0 - share))
+        return real
 
     def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
         """The weights for piecewise values; other slots are uniform on [-C, C], with mean square C^2/3."""
