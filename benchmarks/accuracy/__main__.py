@@ -13,11 +13,12 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.accuracy import categories, hierarchies, key_values, merging, reduction, services
+from benchmarks.accuracy import categories, hierarchies, key_values, means, merging, reduction, services
 from benchmarks.pages import show
 
 SECTIONS = {
     "services": services.tables,
+    "means": means.tables,
     "hierarchies": hierarchies.tables,
     "categories": categories.tables,
     "merging": merging.tables,

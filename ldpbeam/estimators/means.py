@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -36,8 +37,13 @@ def _unbiased_sum(question: Question, mask: int, index: int) -> float:
 
 
 def _variances(question: Question, index: int) -> tuple[float, float]:
-    """A channel's mean noise variance under the distribution that EMS estimates, and that distribution's."""
-    attribute = question.attribute
+    """A channel's mean noise variance under the distribution that EMS estimates, and that distribution's.
+
+    The noise variance is at most the sample variance of the unbiased reports, which has the variance of
+    people's values too, and at least the mechanism's least variance. EMS smooths, so it would find noise that
+    is not there in the reports of people who are all at one end.
+    """
+    attribute, mechanism = question.attribute, _mechanism(question, index)
     fit = fit_channel(
         attribute.channel(index),
         question.statistic.histograms[index],
@@ -46,8 +52,23 @@ def _variances(question: Question, index: int) -> tuple[float, float]:
         max_iterations=10_000,
     )
     x = bucket_midpoints(attribute.value_buckets)
-    noise = fit.weights @ _mechanism(question, index).variance(x)
-    return float(noise), float(fit.weights @ (x - fit.weights @ x) ** 2)
+    noise = float(fit.weights @ mechanism.variance(x))
+    spread = float(fit.weights @ (x - fit.weights @ x) ** 2)
+    return max(min(noise, _sample_variance(question, index)), mechanism.least_variance), spread
+
+
+def _sample_variance(question: Question, index: int) -> float:
+    """The sample variance of a channel's unbiased reports; infinite for one report."""
+    reports = question.reports_of(index)
+    if reports < 2:
+        return math.inf
+    moments = [m for mask, m in question.statistic.moments.items() if mask >> index & 1]
+    total = sum(m.sums[index] for m in moments)
+    # Exact whole numbers: the difference of two large numbers has no rounding error.
+    squares = reports * sum(m.squares[index] for m in moments) - total**2
+    mechanism = _mechanism(question, index)
+    step = mechanism.unbiased_map[0] * mechanism.fixed_point_step
+    return step**2 * (squares / (reports * (reports - 1)))
 
 
 def _answer(question: Question, name: str, mean: float, variance: float, **details: object) -> Estimate:
@@ -85,26 +106,45 @@ def ivw(question: Question) -> Estimate:
     ``question.apart``, because few people represent all less well. Reports are weighted, so a user who
     answered twice counts twice. The mean is as accurate as UWA where UWA is good, and does not have its bias
     (docs/formulas.md).
+
+    The standard error is of the difference to the mean of the people who reported, each counted once. It has
+    the noise of the reports, and the sampling variance that comes from weights that differ among people: if W
+    is the sum of all reports' weights, a user whose reports' weights add up to w counts w/W instead of 1/n.
     """
-    total, weight, variance = 0.0, 0.0, 0.0
+    total, weight, variance, spread = 0.0, 0.0, 0.0, 0.0
     weights = {}
     for index in question.versions:
-        noise, spread = _variances(question, index)
-        own = 1.0 / (noise + question.apart * spread)
+        noise, values = _variances(question, index)
+        own = 1.0 / (noise + question.apart * values)
         reports = question.reports_of(index)
         masks = [m for m in sorted(question.statistic.moments) if m >> index & 1]
         total += own * sum(_unbiased_sum(question, mask, index) for mask in masks)
         weight += own * reports
         variance += own**2 * reports * noise
-        weights[question.attribute.versions[index].label] = own
+        spread += own * reports * values
+        weights[index] = own
+    variance += _unevenness(question, weights) * spread / weight
     scale = sum(weights.values())
+    labels = {index: question.attribute.versions[index].label for index in weights}
     return _answer(
         question,
         "ivw",
         total / weight,
         variance / weight**2,
-        weights={label: own / scale for label, own in weights.items()},
+        weights={labels[index]: own / scale for index, own in weights.items()},
     )
+
+
+def _unevenness(question: Question, weights: Mapping[int, float]) -> float:
+    """The sum over users of (w - mean w)^2, where w is the sum of the weights of a user's reports."""
+    users, sums = [], []
+    for mask, moments in sorted(question.statistic.moments.items()):
+        answered = [weights[index] for index in weights if mask >> index & 1]
+        if answered:
+            users.append(moments.users)
+            sums.append(sum(answered))
+    apart = np.array(sums) - np.average(sums, weights=users)
+    return float(np.array(users) @ apart**2)
 
 
 def uwa(question: Question) -> Estimate:

@@ -191,6 +191,13 @@ class NumericMechanism(Mechanism):
         c0, c1, c2 = self.variance_polynomial
         return c0 + values * (c1 + values * c2)
 
+    @property
+    def least_variance(self) -> float:
+        """The least of :meth:`variance` over all values in [0, 1]: at an end, or where its slope is zero."""
+        _, c1, c2 = self.variance_polynomial
+        turning = float(np.clip(-c1 / (2.0 * c2), 0.0, 1.0)) if c2 else 0.0
+        return float(self.variance([0.0, turning, 1.0]).min())
+
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         """Which payloads lie in the report range, within :data:`SLACK` of its length."""
         low, high = self.report_range

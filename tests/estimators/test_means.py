@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
+from ldpbeam import Attribute, Categories, Estimate, Numeric, ServiceVersion
 from ldpbeam.estimators import Question, estimate
 from ldpbeam.mechanisms import (
     Laplace,
@@ -79,7 +79,7 @@ def by_user(answers: Sequence[Answers], users: int, versions: Sequence[int]) -> 
 
 
 def noise_variances(attribute: Attribute, answers: Sequence[Answers]) -> dict[int, float]:
-    """Each channel's variance averaged over the EMS distribution of its own reports."""
+    """Each channel's variance averaged over the EMS distribution of its own reports, within its bounds."""
     return {index: noise for index, (noise, _) in noise_and_spread(attribute, answers).items()}
 
 
@@ -99,6 +99,8 @@ def noise_and_spread(attribute: Attribute, answers: Sequence[Answers]) -> dict[i
         )
         mean = sum(share * x for x, share in zip(midpoints, found.tolist(), strict=True))
         spread = sum(share * (x - mean) ** 2 for x, share in zip(midpoints, found.tolist(), strict=True))
+        noise = min(noise, float(mechanism.unbiased(answer.payloads).var(ddof=1)))
+        noise = max(noise, float(mechanism.variance(np.linspace(0.0, 1.0, 10_001)).min()))
         variances[answer.version] = noise, spread
     return variances
 
@@ -126,7 +128,7 @@ def test_ua_averages_a_users_answers_then_users(services: tuple[str, ...]) -> No
     assert users < 300
     assert found.users == users
     assert found.mean == pytest.approx(-10 + 40 * total / users, abs=GRID_ERROR)
-    assert found.standard_error == pytest.approx(40 * math.sqrt(variance) / users, rel=1e-9)
+    assert found.standard_error == pytest.approx(40 * math.sqrt(variance) / users, rel=1e-7)
 
 
 @pytest.mark.parametrize("answering", [1.0, 0.5])
@@ -147,16 +149,20 @@ def test_ivw_weighs_every_report_by_its_channels_variance(
         assert apart == 1.0 if services == ("sw",) else 0.05 < apart < 0.6
     variances = noise_and_spread(PARTIAL, answers)
     weights = {i: 1 / (variances[i][0] + apart * variances[i][1]) for i in versions}
-    total, weight, variance = 0.0, 0.0, 0.0
+    total, weight, variance, spread = 0.0, 0.0, 0.0, 0.0
     for own in sent:
         for index, report in own.items():
             total += float(mechanism_of(PARTIAL, index).unbiased(report)) * weights[index]
             weight += weights[index]
             variance += weights[index] ** 2 * variances[index][0]
+            spread += weights[index] * variances[index][1]
+    # How far the mean of the people who reported may be, each of whom counts once.
+    counts = [sum(weights[index] for index in own) / weight for own in sent if own]
+    uneven = sum((count - 1 / len(counts)) ** 2 for count in counts)
+    error = math.sqrt(variance / weight**2 + uneven * spread / weight)
     found = estimate("ivw", PARTIAL, tally(PARTIAL, 300, answers), services)
     assert found.mean == pytest.approx(-10 + 40 * total / weight, abs=GRID_ERROR)
-    # Of the perturbation alone: how far the mean of the people who reported may be.
-    assert found.standard_error == pytest.approx(40 * math.sqrt(variance) / weight, rel=1e-9)
+    assert found.standard_error == pytest.approx(40 * error, rel=1e-7)
     expected = {PARTIAL.versions[i].label: own / sum(weights.values()) for i, own in weights.items()}
     assert found.details["weights"] == pytest.approx(expected)
 
@@ -227,33 +233,92 @@ def test_uwa_weighs_each_users_answers_by_their_own_posterior(services: tuple[st
 
 @pytest.mark.parametrize("answering", [1.0, 0.5])
 def test_the_standard_error_is_honest(answering: float) -> None:
-    # How far the estimate lies from the mean of those very people, in standard errors: over 100
-    # seeds the sum of squares is chi-square with 100 degrees of freedom (1 in 10,000 either way).
+    # How far the estimate lies from the mean of those very people, each counted once, in standard errors:
+    # over 100 seeds the sum of squares is chi-square with 100 degrees of freedom (1 in 10,000 either way).
     attribute = four_services((0.5, 1.0, 0.7, 1.2), buckets=16)
     scores: dict[str, list[float]] = {"ua": [], "ivw": []}
     for seed in range(100):
         x = np.random.default_rng(seed).beta(2, 5, 400)
         answers = ask(attribute, x, 1000 + seed, answering)
         statistic = tally(attribute, 400, answers)
+        answered = np.unique(np.concatenate([answer.rows for answer in answers]))
         for name, own in scores.items():
-            found = estimate(name, attribute, statistic)
-            # Each person counts as the estimator counts them: ua once, ivw by its reports' weights.
-            share = np.zeros(400)
-            for answer in answers:
-                label = attribute.versions[answer.version].label
-                weight = 1.0 if name == "ua" else found.details["weights"][label]
-                share[answer.rows] += weight
-            if name == "ua":
-                share = (share > 0).astype(float)
-            assert found.mean is not None
-            assert found.standard_error is not None
-            people = -10 + 40 * float(share @ x) / share.sum()
-            own.append((found.mean - people) / found.standard_error)
-    low, high = stats.chi2(100).ppf([1e-4, 1 - 1e-4])
+            own.append(standardised(estimate(name, attribute, statistic), x[answered]))
     for name, own in scores.items():
-        assert low < float(np.square(own).sum()) < high, name
-        # No bias: the mean of 100 standard normals within 4 of its standard errors.
-        assert abs(np.mean(own)) < 4 / math.sqrt(100), name
+        assert_standard_normal(own, name)
+
+
+def standardised(found: Estimate, x: Floats) -> float:
+    """How many standard errors the estimate is above the mean of x."""
+    assert found.mean is not None
+    assert found.standard_error is not None
+    return (found.mean - (-10 + 40 * float(x.mean()))) / found.standard_error
+
+
+def assert_standard_normal(scores: Sequence[float], name: str) -> None:
+    """The sum of squares is within all but 1 in 5,000 of chi-squares, the mean within 4 standard errors."""
+    low, high = stats.chi2(len(scores)).ppf([1e-4, 1 - 1e-4])
+    assert low < float(np.square(scores).sum()) < high, name
+    assert abs(np.mean(scores)) < 4 / math.sqrt(len(scores)), name
+
+
+def test_services_that_asked_different_people_have_honest_standard_errors() -> None:
+    # 400 people at epsilon 6 and 4,000 others at epsilon 0.7 get weights that are far from their numbers.
+    versions = tuple(ServiceVersion(name, "", Piecewise(e)) for name, e in (("few", 6.0), ("many", 0.7)))
+    attribute = Attribute("x", DOMAIN, 16, versions)
+    scores, noise_only = [], []
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        x = rng.beta(0.5, 0.5, 4_400)
+        parts = np.split(np.arange(4_400), [400])
+        answers = [
+            Answers(index, rows, mechanism_of(attribute, index).perturb(x[rows], rng))
+            for index, rows in enumerate(parts)
+        ]
+        found = estimate("ivw", attribute, tally(attribute, 4_400, answers))
+        scores.append(standardised(found, x))
+        weights = np.array([found.details["weights"][name] for name in ("few", "many")]) * [400, 4_000]
+        noise = [
+            mechanism_of(attribute, i).variance(x[rows]).mean() / len(rows) for i, rows in enumerate(parts)
+        ]
+        alone = 40 * math.sqrt(float((weights / weights.sum()) ** 2 @ noise))
+        noise_only.append(scores[-1] * found.standard_error / alone)
+    assert_standard_normal(scores, "ivw")
+    # Without the sampling spread that the weights bring in, errors look about twice as large as they should.
+    assert np.square(noise_only).mean() > 3.0
+
+
+@pytest.mark.parametrize("estimator", ["ivw", "ua"])
+@pytest.mark.parametrize("end", [0.0, 1.0])
+def test_people_who_are_all_at_one_end_have_honest_standard_errors(estimator: str, end: float) -> None:
+    attribute = Attribute("x", DOMAIN, 256, (ServiceVersion("sr", "", StochasticRounding(6.0)),))
+    scores = []
+    for seed in range(100):
+        reports = mechanism_of(attribute, 0).perturb(np.full(4_000, end), np.random.default_rng(seed))
+        found = estimate(
+            estimator, attribute, tally(attribute, 4_000, [Answers(0, np.arange(4_000), reports)])
+        )
+        scores.append(standardised(found, np.full(1, end)))
+    # Ten of 4,000 reports are on the other side, in the mean: squares are near those of a normal.
+    assert 0.5 < np.square(scores).mean() < 2.0
+
+
+def test_reports_that_are_all_alike_leave_the_least_noise_of_the_mechanism() -> None:
+    attribute = Attribute("x", DOMAIN, 256, (ServiceVersion("sr", "", StochasticRounding(6.0)),))
+    reports = np.full(20, StochasticRounding(6.0).report_range[1])
+    found = estimate("ivw", attribute, tally(attribute, 20, [Answers(0, np.arange(20), reports)]))
+    growth = math.exp(6.0)
+    bound = (growth + 1) / (growth - 1)
+    assert found.standard_error == pytest.approx(20 * math.sqrt((bound**2 - 1) / 20), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [Piecewise(1.0), SquareWave(2.0), StochasticRounding(1.0), Laplace(1.0)]
+)
+def test_the_least_variance_is_that_of_the_best_value(mechanism: NumericMechanism) -> None:
+    assert mechanism.least_variance == pytest.approx(
+        mechanism.variance(np.linspace(0.0, 1.0, 100_001)).min(), rel=1e-8
+    )
 
 
 def test_ivw_beats_ua_at_unequal_budgets() -> None:
