@@ -33,8 +33,9 @@ from benchmarks.grid.methods import (
 )
 from benchmarks.grid.populations import CATEGORIES, NUMBERS, Half, Numbers, Population, is_here
 from benchmarks.grid.released import RELEASED
-from ldpbeam import Answers, Attribute, Statistic, estimate, metrics, tally
+from ldpbeam import Answers, Attribute, Statistic, metrics, tally
 from ldpbeam.domains import Floats
+from ldpbeam.estimators import estimate
 from ldpbeam.estimators.registry import registered_estimators
 
 EPSILONS = (0.3, 1.0, 3.0)
