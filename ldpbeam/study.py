@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Vector
+from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.times import rfc3339
 from ldpbeam.windows import EVERYTHING, FAR, Span, Windows
 
@@ -70,11 +71,13 @@ class WantedEstimate:
         estimator: the estimator's name.
         services: whose reports to use, one or more.
         options: the estimator's own options.
+        intervals: the confidence intervals that the estimate is to have; None for none.
     """
 
     estimator: str
     services: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
+    intervals: WantedIntervals | None = None
 
 
 @dataclass(frozen=True)

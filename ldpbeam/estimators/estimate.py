@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.domains import Floats
+from ldpbeam.intervals.answer import Intervals
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Estimate:
         log_likelihoods: the log-likelihood at each iteration, summed over reports or users.
         warnings: plain sentences that say what the user should change.
         details: further results of the estimator, by name.
+        intervals: the confidence intervals of the fields above; None if they were not asked for.
     """
 
     estimator: str
@@ -50,3 +52,4 @@ class Estimate:
     log_likelihoods: Floats = field(default_factory=lambda: np.zeros(0))
     warnings: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    intervals: Intervals | None = None

@@ -10,11 +10,12 @@ import threading
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats
 from ldpbeam.estimators import Estimate, Progress, estimate, registered_estimators
+from ldpbeam.intervals.computing import intervals
 from ldpbeam.pipelines.estimates.blas import limit_blas
 from ldpbeam.plugins import BrokenPlugin
 from ldpbeam.statistics import Statistic
@@ -50,17 +51,20 @@ def compute(
     progress: Progress | None = None,
     start: Floats | None = None,
 ) -> Estimate:
-    """Compute one estimate, with the same bits in every process.
+    """Compute one estimate with its intervals, with the same bits in every process.
 
     Args:
         attribute: the attribute of the statistic.
         statistic: what the estimate is computed from.
-        wanted: the estimator, its services and its options.
+        wanted: the estimator, its services, its options and its intervals.
         progress: called after every iteration.
         start: the shares that a warm start begins from, shape (value buckets,).
     """
     limit_blas()
-    return estimate(wanted.estimator, attribute, statistic, wanted.services, wanted.options, progress, start)
+    found = estimate(wanted.estimator, attribute, statistic, wanted.services, wanted.options, progress, start)
+    if wanted.intervals is None:
+        return found
+    return replace(found, intervals=intervals(attribute, statistic, found, wanted.intervals))
 
 
 def begin(attributes: Mapping[str, Attribute], parent: int) -> None:

@@ -55,7 +55,7 @@ def print_estimates(
 
 _COLUMNS = (
     "attribute", "window", "group", "estimate", "estimator", "reports", "users", "mean", "± se",
-    "5%", "median", "95%", "most frequent", *_ERRORS.values(), "iterations", "notes",
+    "interval of mean", "5%", "median", "95%", "most frequent", *_ERRORS.values(), "iterations", "notes",
 )  # fmt: skip
 
 
@@ -75,6 +75,9 @@ def _row(record: Mapping[str, Any]) -> dict[str, str]:
         row["mean"] = f"{record['mean']:.6g}"
     if record.get("standard_error") is not None:
         row["± se"] = f"{record['standard_error']:.2g}"
+    intervals = record.get("intervals") or {}
+    if "mean" in intervals:
+        row["interval of mean"] = "{low:.5g} to {high:.5g}".format(**intervals["mean"])
     quantiles = record.get("quantiles") or {}
     for level, name in (("0.05", "5%"), ("0.5", "median"), ("0.95", "95%")):
         if level in quantiles:

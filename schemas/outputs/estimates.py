@@ -13,6 +13,7 @@ import numpy as np
 from ldpbeam import metrics
 from ldpbeam.domains import Categories, Domain, Floats, KeyValues, Numeric
 from ldpbeam.estimators import Estimate
+from ldpbeam.intervals.answer import Intervals
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study, Summary
@@ -105,6 +106,8 @@ def estimate_fields(study: Study, solved: SolvedEstimate, run: str | None = None
         value = getattr(estimate, key)
         if value is not None:
             record[key] = value
+    if estimate.intervals is not None:
+        record["intervals"] = _intervals(estimate.intervals, summary, "categories" in record)
     if estimate.warnings:
         record["warnings"] = list(estimate.warnings)
     if estimate.details:
@@ -137,6 +140,7 @@ def solved_estimate(record: Mapping[str, Any]) -> SolvedEstimate:
         log_likelihoods=np.array([record["log_likelihood"]] if "log_likelihood" in record else []),
         warnings=tuple(record.get("warnings", ())),
         details=record.get("details", {}),
+        intervals=_found_intervals(record["intervals"], of_categories) if "intervals" in record else None,
     )
     return SolvedEstimate(
         record["attribute"],
@@ -149,6 +153,51 @@ def solved_estimate(record: Mapping[str, Any]) -> SolvedEstimate:
         record["complete"],
         answer,
     )
+
+
+#: The parts of intervals that are one pair of ends, and those that are one pair for each of many numbers.
+_ONE, _MANY = ("mean", "variance"), ("ranges", "distribution", "frequencies", "key_means")
+
+
+def _intervals(found: Intervals, summary: Summary, of_categories: bool) -> dict[str, Any]:
+    """The record of intervals; the shares of categories are called frequencies, as in the estimate."""
+    record: dict[str, Any] = {"level": found.level, "simultaneous": found.simultaneous}
+    for name in _ONE:
+        ends = getattr(found, name)
+        if ends is not None:
+            record[name] = {"low": float(ends[0]), "high": float(ends[1])}
+    if found.quantiles is not None:
+        record["quantiles"] = {
+            f"{level:g}": {"low": float(low), "high": float(high)}
+            for level, (low, high) in zip(summary.quantiles, found.quantiles, strict=True)
+        }
+    for name in _MANY:
+        ends = getattr(found, name)
+        if ends is not None:
+            record[_called(name, of_categories)] = {"low": _listed(ends[:, 0]), "high": _listed(ends[:, 1])}
+    record["methods"] = {_called(name, of_categories): text for name, text in found.methods.items()}
+    record["flags"] = {_called(name, of_categories): text for name, text in found.flags.items()}
+    return record
+
+
+def _called(name: str, of_categories: bool) -> str:
+    return "frequencies" if of_categories and name == "distribution" else name
+
+
+def _found_intervals(record: Mapping[str, Any], of_categories: bool) -> Intervals:
+    """The inverse of :func:`_intervals`."""
+    parts: dict[str, Any] = {"quantiles": None}
+    names = {_called(name, of_categories): name for name in ("frequencies", *_ONE, *_MANY)}
+    for told, name in names.items():
+        if told in record:
+            ends = record[told]
+            one = name in _ONE
+            parts[name] = (ends["low"], ends["high"]) if one else np.column_stack((ends["low"], ends["high"]))
+    if "quantiles" in record:
+        parts["quantiles"] = np.array([[own["low"], own["high"]] for own in record["quantiles"].values()])
+    for part in ("methods", "flags"):
+        parts[part] = {names.get(told, told): text for told, text in record[part].items()}
+    return Intervals(record["level"], record["simultaneous"], **parts)
 
 
 def _array(values: Sequence[float] | None) -> Floats | None:

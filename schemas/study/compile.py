@@ -10,11 +10,13 @@ from typing import Any
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
 from ldpbeam.estimators import check, registered_estimators
+from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.mechanisms import Mechanism, SampledCoordinate, build_mechanism
 from ldpbeam.resolution import ENOUGH, enough_buckets, least_kept
 from ldpbeam.schemas.study.models import (
     AttributeModel,
     GroupsModel,
+    IntervalsModel,
     ServiceModel,
     StudyModel,
     VersionModel,
@@ -49,13 +51,13 @@ def compile_study(model: StudyModel) -> Study:
     group_users = model.duplicates == "drop" and model.repeats == "first"
     study = Study(
         name=model.study,
-        attributes={name: _described(own) for name, own in model.attributes.items()},
+        attributes={name: _described(own, model.intervals) for name, own in model.attributes.items()},
         compiled={
             attribute.name: attribute
             for name, own in model.attributes.items()
             for attribute in _compiled(name, own, group_users)
         },
-        fingerprint=hashlib.sha256(model.model_dump_json().encode()).hexdigest()[:32],
+        fingerprint=_fingerprint(model),
         windows=_windows(model.windows),
         groups=_groups(model.groups),
         duplicates=model.duplicates,
@@ -65,6 +67,12 @@ def compile_study(model: StudyModel) -> Study:
     for name in study.estimated:
         _check_estimates(study.attribute(name), study.described(name))
     return study
+
+
+def _fingerprint(model: StudyModel) -> str:
+    """A hash of all that the study says; the default intervals change nothing of it."""
+    unsaid = {"intervals"} if model.intervals == IntervalsModel() else None
+    return hashlib.sha256(model.model_dump_json(exclude=unsaid).encode()).hexdigest()[:32]
 
 
 def _windows(model: WindowsModel | None) -> Windows | None:
@@ -77,11 +85,21 @@ def _groups(model: GroupsModel | None) -> Groups | None:
     return None if model is None else Groups(model.field, model.at_most)
 
 
-def _described(model: AttributeModel) -> StudyAttribute:
+def _described(model: AttributeModel, intervals: IntervalsModel | None) -> StudyAttribute:
+    wanted_intervals = None
+    if intervals is not None:
+        wanted_intervals = WantedIntervals(
+            intervals.level, intervals.simultaneous, tuple(model.quantiles), tuple(model.ranges)
+        )
     return StudyAttribute(
         services={name: _service(own) for name, own in model.services.items()},
         estimates={
-            name: WantedEstimate(wanted.estimator, tuple(wanted.services or model.services), wanted.options)
+            name: WantedEstimate(
+                wanted.estimator,
+                tuple(wanted.services or model.services),
+                wanted.options,
+                wanted_intervals,
+            )
             for name, wanted in model.estimates.items()
         },
         summary=Summary(tuple(model.quantiles), tuple(model.ranges), model.top),

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     model_validator,
@@ -257,6 +258,27 @@ class GroupsModel(_Model):
     )  # fmt: skip
 
 
+def _false_for_none(given: object) -> object:
+    """The word false of a study file as None."""
+    return None if given is False else given
+
+
+def _or_false(schema: dict[str, Any]) -> None:
+    """Say in a JSON Schema that the word false takes the place of null."""
+    schema["anyOf"] = [{"const": False} if own == {"type": "null"} else own for own in schema["anyOf"]]
+
+
+class IntervalsModel(_Model):
+    """The confidence intervals of every estimate."""
+
+    level: Number = Field(
+        0.95, gt=0.5, lt=1, description="the share of all samples in which an interval holds the truth"
+    )
+    simultaneous: bool = Field(
+        False, description="whether all shares of an estimate are to lie in their intervals at once"
+    )
+
+
 class StudyModel(_Model):
     """What is being estimated and how."""
 
@@ -271,6 +293,11 @@ class StudyModel(_Model):
     )
     repeats: Literal["first", "all"] = Field(
         "first", description="whether a user's later reports in a window count too"
+    )
+    intervals: Annotated[IntervalsModel | None, BeforeValidator(_false_for_none)] = Field(
+        IntervalsModel(level=0.95, simultaneous=False),
+        description="confidence intervals of every estimate; false for none",
+        json_schema_extra=_or_false,
     )
     epsilon_cap: Number | None = Field(
         None,

@@ -18,6 +18,7 @@ from ldpbeam.schemas.study.models import (
     DomainModel,
     EstimateModel,
     GroupsModel,
+    IntervalsModel,
     ServiceModel,
     StudyModel,
     VersionModel,
@@ -32,6 +33,7 @@ _MODELS = (
     ServiceModel,
     VersionModel,
     EstimateModel,
+    IntervalsModel,
     WindowsModel,
     GroupsModel,
 )

@@ -28,6 +28,7 @@ from ldpbeam import (
 )
 from ldpbeam.domains import KeyValues
 from ldpbeam.estimators import estimate as solve
+from ldpbeam.intervals import Intervals
 from ldpbeam.mechanisms import PrivKV
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.outputs.estimates import (
@@ -72,9 +73,31 @@ DISTRIBUTION = Estimate(
     log_likelihoods=np.array([-9.5, -8.25]),
     warnings=("raise max_iterations", "few reports"),
     details={"joint_buckets": 8, "information_kept": {"s": 0.5}},
+    intervals=Intervals(
+        0.9,
+        mean=(2.0, 3.5),
+        variance=(1.25, 2.0),
+        quantiles=np.array([[0.5, 1.5], [1.75, 2.25]]),
+        ranges=np.array([[0.25, 0.5]]),
+        distribution=np.array([[0.25, 0.75], [0.0, 0.5], [0.125, 0.375], [0.0, 0.25]]),
+        methods={"mean": "sums"},
+        flags={"distribution": "smooth"},
+    ),
 )
 MEAN = Estimate("ivw", ("s",), 10, None, mean=2.5, standard_error=0.125)
-FREQUENCIES = Estimate("inversion", ("s",), 10, 10, distribution=np.array([0.75, 0.5, -0.25]))
+FREQUENCIES = Estimate(
+    "inversion",
+    ("s",),
+    10,
+    10,
+    distribution=np.array([0.75, 0.5, -0.25]),
+    intervals=Intervals(
+        0.95,
+        simultaneous=True,
+        distribution=np.array([[0.5, 1.0], [0.25, 0.75], [0.0, 0.25]]),
+        methods={"distribution": "shares"},
+    ),
+)
 
 
 KEYS = Attribute(
@@ -84,7 +107,18 @@ KEYS = Attribute(
     (ServiceVersion("s", "", PrivKV(1.0, size=2)),),
 )
 KEY_MEANS = Estimate(
-    "privkv_mle", ("s",), 10, 9, frequencies=np.array([0.75, 0.1]), key_means=np.array([2.5, 7.5])
+    "privkv_mle",
+    ("s",),
+    10,
+    9,
+    frequencies=np.array([0.75, 0.1]),
+    key_means=np.array([2.5, 7.5]),
+    intervals=Intervals(
+        0.95,
+        frequencies=np.array([[0.5, 1.0], [0.0, 0.25]]),
+        key_means=np.array([[2.0, 3.0], [0.0, 10.0]]),
+        flags={"key_means": "few"},
+    ),
 )
 
 
@@ -172,6 +206,17 @@ def test_a_distribution_of_numbers_comes_with_its_edges_quantiles_and_moments() 
         "variance": 1.5,
         "warnings": ["raise max_iterations", "few reports"],
         "details": {"joint_buckets": 8, "information_kept": {"s": 0.5}},
+        "intervals": {
+            "level": 0.9,
+            "simultaneous": False,
+            "mean": {"low": 2.0, "high": 3.5},
+            "variance": {"low": 1.25, "high": 2.0},
+            "quantiles": {"0.25": {"low": 0.5, "high": 1.5}, "0.5": {"low": 1.75, "high": 2.25}},
+            "ranges": {"low": [0.25], "high": [0.5]},
+            "distribution": {"low": [0.25, 0.0, 0.125, 0.0], "high": [0.75, 0.5, 0.375, 0.25]},
+            "methods": {"mean": "sums"},
+            "flags": {"distribution": "smooth"},
+        },
     }
 
 
@@ -191,6 +236,13 @@ def test_categories_come_with_their_frequencies_even_negative_ones() -> None:
     assert record["frequencies"] == [0.75, 0.5, -0.25]
     assert record["pane_timing"] == "late"
     assert not {"distribution", "bucket_edges", "quantiles", "mean"} & set(record)
+    assert record["intervals"] == {
+        "level": 0.95,
+        "simultaneous": True,
+        "frequencies": {"low": [0.5, 0.25, 0.0], "high": [1.0, 0.75, 0.25]},
+        "methods": {"frequencies": "shares"},
+        "flags": {},
+    }
 
 
 def test_keys_come_with_their_frequencies_and_means() -> None:
@@ -214,7 +266,7 @@ def test_what_a_worker_wrote_is_the_estimate_that_it_made() -> None:
             np.testing.assert_array_equal(getattr(read.answer, name), getattr(solved.answer, name))
         assert read.answer.log_likelihoods.tolist() == solved.answer.log_likelihoods[-1:].tolist()
         arrays: dict[str, Any] = dict.fromkeys(
-            ("distribution", "frequencies", "key_means", "log_likelihoods")
+            ("distribution", "frequencies", "key_means", "log_likelihoods", "intervals")
         )
         assert replace(read, answer=replace(read.answer, **arrays)) == replace(
             solved, answer=replace(solved.answer, **arrays)
@@ -226,6 +278,13 @@ def test_avro_and_json_carry_the_same_values() -> None:
     defaults = {field["name"]: field.get("default") for field in schema("estimate")["fields"]}
     lines = [json.loads(line) for line in lines_of(RECORDS)]
     assert lines == RECORDS
+    (of_intervals,) = [
+        f["type"][1]["fields"] for f in schema("estimate")["fields"] if f["name"] == "intervals"
+    ]
+    without = {field["name"]: field.get("default") for field in of_intervals}
+    for line in lines:
+        if "intervals" in line:
+            line["intervals"] = without | line["intervals"]
     found = read_avro(avro_of(RECORDS))
     assert [{**record, "details": json.loads(record["details"])} for record in found] == [
         {**defaults, "details": {}, **line} for line in lines

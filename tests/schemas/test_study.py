@@ -19,7 +19,7 @@ from ldpbeam.schemas.study import models
 from ldpbeam.schemas.study.compile import compile_study
 from ldpbeam.schemas.study.models import StudyModel
 from ldpbeam.schemas.study.times import Duration, Time
-from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
 from ldpbeam.study import Study
 from ldpbeam.times import format_duration
 
@@ -256,7 +256,7 @@ def test_the_json_schema_names_every_key() -> None:
     named = {
         m.__name__: set(m.model_fields) for m in ours if m.__module__ == models.__name__ and m.model_fields
     }
-    assert len(named) == 8
+    assert len(named) == 9
     assert {name: set(found[name]["properties"]) for name in named} == named
 
 
@@ -265,3 +265,34 @@ def test_the_json_schema_takes_the_commute_study_and_refuses_what_it_does_not_na
     assert accepts(schema, yaml.safe_load(commute_text), schema)
     for old, new in [("buckets", "bucket"), ("size: 1h", "size: 1"), ("study:", "name:"), ("256", "1")]:
         assert not accepts(schema, yaml.safe_load(commute_text.replace(old, new)), schema)
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ("", (0.95, False)),
+        ("intervals: {}", (0.95, False)),
+        ("intervals: {level: 0.9, simultaneous: true}", (0.9, True)),
+        ("intervals: false", None),
+    ],
+)
+def test_every_estimate_has_intervals_unless_the_study_says_otherwise(
+    commute_text: str, told: str, found: tuple[float, bool] | None
+) -> None:
+    study = parse_study(f"{commute_text}\n{told}\n")
+    wanted = [one.intervals for own in study.attributes.values() for one in own.estimates.values()]
+    assert {one and (one.level, one.simultaneous) for one in wanted} == {found}
+    schema = StudyModel.model_json_schema()["properties"]["intervals"]["anyOf"]
+    assert {"const": False} in schema and {"type": "null"} not in schema
+
+
+def test_the_default_intervals_change_no_fingerprint_and_others_do(commute_text: str) -> None:
+    told = ["", "intervals: {level: 0.95}", "intervals: false"]
+    plain, same, none = (parse_study(f"{commute_text}\n{text}\n").fingerprint for text in told)
+    assert plain == same != none
+
+
+@pytest.mark.parametrize("told", ["true", "{level: 1}", "{level: 95}", "{width: 3}", "0.95"])
+def test_intervals_that_cannot_be_are_refused_with_their_place(commute_text: str, told: str) -> None:
+    with pytest.raises(StudyError, match="intervals"):
+        parse_study(f"{commute_text}\nintervals: {told}\n")

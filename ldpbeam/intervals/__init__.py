@@ -1,0 +1,5 @@
+"""Confidence intervals of estimates; :mod:`ldpbeam.intervals.computing` defines what they are for."""
+
+from ldpbeam.intervals.answer import Intervals, WantedIntervals
+
+__all__ = ["Intervals", "WantedIntervals"]

@@ -1,0 +1,76 @@
+"""The intervals of an estimate, from the statistic that it was computed from.
+
+An interval is for the mean, the shares and so on *of the people whose reports were used*. It covers the noise
+of the perturbation, of sampled keys and of hash functions, and not the spread of a larger population that
+these people may have been drawn from. If services asked different people, it is for all of them together.
+
+An interval is of the number that is estimated, and not of the estimator: every estimator of one statistic has
+the same intervals. A flag says where an estimate lies outside; the bias of its estimator is then larger than
+the noise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Categories, Floats
+from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.estimators.question import Question
+from ldpbeam.intervals.answer import Intervals, WantedIntervals
+from ldpbeam.intervals.means import has_sums, mean_interval
+from ldpbeam.intervals.shares import shares_interval
+from ldpbeam.statistics import Statistic
+
+#: How the intervals are computed, in words.
+UNBIASED_SHARES = "unbiased shares and their variance, within [0, 1]"
+UNBIASED_SUMS = "unbiased reports and their variance, within the domain"
+
+#: More than this share of the estimates outside of their intervals is flagged, of many shares.
+MOST_OUTSIDE = 0.2
+
+
+def intervals(
+    attribute: Attribute, statistic: Statistic, estimate: Estimate, wanted: WantedIntervals
+) -> Intervals:
+    """The intervals of what an estimate holds.
+
+    Args:
+        attribute: the attribute of the statistic.
+        statistic: the statistic that the estimate was computed from.
+        estimate: the estimate.
+        wanted: which intervals to compute.
+    """
+    question = Question(attribute, statistic, estimate.services)
+    if not question.versions:
+        return Intervals(wanted.level, wanted.simultaneous)
+    found: dict[str, object] = {}
+    methods: dict[str, str] = {}
+    if isinstance(attribute.domain, Categories):
+        found["distribution"] = shares_interval(question, wanted.level, wanted.simultaneous)
+        methods["distribution"] = UNBIASED_SHARES
+    elif has_sums(question) and estimate.mean is not None:
+        found["mean"] = mean_interval(question, wanted.level)
+        methods["mean"] = UNBIASED_SUMS
+    made = Intervals(wanted.level, wanted.simultaneous, methods=methods, **found)  # type: ignore[arg-type]
+    return Intervals(**{**vars(made), "flags": {**made.flags, **_outside(estimate, made)}})
+
+
+def _outside(estimate: Estimate, found: Intervals) -> dict[str, str]:
+    """Flags for estimates that lie outside of their intervals."""
+    flags = {}
+    for name in ("mean", "variance", "distribution", "frequencies", "key_means"):
+        ends, value = getattr(found, name), getattr(estimate, name)
+        if ends is not None and value is not None:
+            share = _share_outside(value, ends)
+            if share > (0.0 if np.ndim(value) == 0 else MOST_OUTSIDE):
+                told = "the estimate lies" if np.ndim(value) == 0 else f"{share:.0%} of the estimates lie"
+                flags[name] = f"{told} outside: the bias of {estimate.estimator} is larger than the noise"
+    return flags
+
+
+def _share_outside(values: ArrayLike, ends: ArrayLike) -> float:
+    low, high = np.asarray(ends, dtype=np.float64).reshape(-1, 2).T
+    told: Floats = np.asarray(values, dtype=np.float64).ravel()
+    return float(np.mean((told < low - 1e-9) | (told > high + 1e-9)))
