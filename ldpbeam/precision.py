@@ -14,7 +14,7 @@ import numpy as np
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Floats, Numeric, bucket_midpoints
-from ldpbeam.mechanisms import FrequencyMechanism, NumericMechanism
+from ldpbeam.mechanisms import FrequencyMechanism, UnbiasedMechanism
 from ldpbeam.resolution import populations
 
 #: Matrices of Fisher information have at most so many rows; more value buckets hardly change a mean's error.
@@ -66,7 +66,7 @@ def precision(attribute: Attribute, estimator: str, services: Sequence[str]) -> 
     if not isinstance(attribute.domain, Numeric):
         return None
     mechanisms = [attribute.versions[index].mechanism for index in newest]
-    unbiased = [mechanism for mechanism in mechanisms if isinstance(mechanism, NumericMechanism)]
+    unbiased = [mechanism for mechanism in mechanisms if isinstance(mechanism, UnbiasedMechanism)]
     if estimator in OF_UNBIASED_REPORTS and len(unbiased) == len(mechanisms):
         variances = [_of_unbiased(unbiased, estimator, weights) for weights in populations(MOST_BUCKETS)]
         source = "variance of unbiased reports"
@@ -96,7 +96,7 @@ def _of_shares(attribute: Attribute, versions: Sequence[int]) -> Precision | Non
     return Precision("rare share", error, error, "variance of unbiased shares")
 
 
-def _of_unbiased(mechanisms: Sequence[NumericMechanism], estimator: str, weights: Floats) -> float:
+def _of_unbiased(mechanisms: Sequence[UnbiasedMechanism], estimator: str, weights: Floats) -> float:
     """The variance of the mean of everybody's unbiased reports, times people, on [0, 1]."""
     x = bucket_midpoints(len(weights))
     noise = np.array([weights @ mechanism.variance(x) for mechanism in mechanisms])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ldpbeam import joint_cells
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
-from ldpbeam.mechanisms import NumericMechanism
+from ldpbeam.mechanisms import UnbiasedMechanism
 from ldpbeam.resolution import ENOUGH
 
 #: A joint histogram has at most this many cells that are not empty: up to 800 MB with two words per cell. A
@@ -234,7 +234,7 @@ def _moments_of(
     sums, squares = [0] * width, [0] * width
     for index, reports in payloads.items():
         mechanism = attribute.versions[index].mechanism
-        if isinstance(mechanism, NumericMechanism):
+        if isinstance(mechanism, UnbiasedMechanism):
             grid = mechanism.fixed_point(reports)
             square = (grid * grid).astype(np.uint64)
             # A square has up to 60 bits, so a sum of a few overflows 64 bits: the halves are summed instead.

@@ -21,11 +21,11 @@ from ldpbeam.estimators.ule import (
     resolution_warnings,
     told_buckets,
 )
-from ldpbeam.mechanisms import NumericMechanism
+from ldpbeam.mechanisms import UnbiasedMechanism
 
 
-def _mechanism(question: Question, index: int) -> NumericMechanism:
-    return cast(NumericMechanism, question.attribute.versions[index].mechanism)
+def _mechanism(question: Question, index: int) -> UnbiasedMechanism:
+    return cast(UnbiasedMechanism, question.attribute.versions[index].mechanism)
 
 
 def _unbiased_sum(question: Question, mask: int, index: int) -> float:
@@ -184,7 +184,7 @@ def _axis(attribute: Attribute, service: str) -> tuple[Floats, Floats]:
     """The unbiased report and the variance polynomial of each cell of an axis; the first is "no report"."""
     reports, polynomials = [np.zeros(1)], [np.array([[np.inf, 0.0, 0.0]])]
     for index in attribute.versions_of([service]):
-        mechanism = cast(NumericMechanism, attribute.versions[index].mechanism)
+        mechanism = cast(UnbiasedMechanism, attribute.versions[index].mechanism)
         own = mechanism.unbiased(mechanism.representatives(attribute.joint_resolution(index)))
         reports.append(own)
         polynomials.append(np.tile(mechanism.variance_polynomial, (len(own), 1)))
@@ -201,7 +201,7 @@ def check_mean(attribute: Attribute, services: Sequence[str]) -> None:
         raise ValueError("it estimates the mean of numbers; for categories use mle, norm_sub or em")
     for index in attribute.versions_of(services):
         version = attribute.versions[index]
-        if not isinstance(version.mechanism, NumericMechanism):
+        if not isinstance(version.mechanism, UnbiasedMechanism):
             raise ValueError(f"service {version.label} has no unbiased numbers; use em or ule")
 
 

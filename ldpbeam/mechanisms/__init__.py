@@ -23,6 +23,7 @@ from ldpbeam.mechanisms.mechanism import (
     FrequencyMechanism,
     Mechanism,
     NumericMechanism,
+    UnbiasedMechanism,
     Uniforms,
 )
 from ldpbeam.mechanisms.numbers.discrete_square_wave import DiscreteSquareWave
@@ -71,6 +72,7 @@ __all__ = [
     "StochasticRounding",
     "SymmetricUnaryEncoding",
     "UnaryEncoding",
+    "UnbiasedMechanism",
     "Uniforms",
     "build_mechanism",
     "register",

@@ -148,11 +148,11 @@ class Mechanism(ABC):
 
 
 @dataclasses.dataclass(frozen=True)
-class NumericMechanism(Mechanism):
+class UnbiasedMechanism(Mechanism):
     """A mechanism for values x in [0, 1] whose reports are numbers, unbiased after an affine map.
 
-    Estimators of the mean use three properties: ``slope * payload + intercept`` is an unbiased estimate of x,
-    its variance given x is a quadratic polynomial in x, and reports lie in ``report_range``.
+    Estimators of the mean use that ``slope * payload + intercept`` is an unbiased estimate of x, whose
+    variance given x is a quadratic polynomial in x, and exact sums of reports.
     """
 
     domain_type = Numeric
@@ -164,21 +164,26 @@ class NumericMechanism(Mechanism):
 
     @property
     @abstractmethod
-    def report_range(self) -> tuple[float, float]:
-        """The smallest and the largest report."""
-
-    @property
     def unbiased_map(self) -> tuple[float, float]:
-        """(slope, intercept) such that E[slope * report + intercept | x] = x.
-
-        The reports of most mechanisms are unbiased for v = 2x - 1, so x' = (report + 1) / 2.
-        """
-        return 0.5, 0.5
+        """(slope, intercept) such that E[slope * report + intercept | x] = x."""
 
     @property
     @abstractmethod
     def variance_polynomial(self) -> tuple[float, float, float]:
         """(c0, c1, c2): the unbiased report's variance given x is c0 + c1 x + c2 x^2."""
+
+    @abstractmethod
+    def representatives(self, resolution: int) -> Floats:
+        """The report that represents each report bucket, shape (``cells(resolution)``,)."""
+
+    @property
+    @abstractmethod
+    def fixed_point_step(self) -> float:
+        """The step of the grid on which reports are summed exactly."""
+
+    @abstractmethod
+    def fixed_point(self, payloads: NDArray[Any]) -> Integers:
+        """Reports as integers, in steps of the grid, within +-2^30."""
 
     def unbiased(self, payloads: ArrayLike) -> Floats:
         """An unbiased estimate of x from each report, shape (n,)."""
@@ -197,6 +202,24 @@ class NumericMechanism(Mechanism):
         _, c1, c2 = self.variance_polynomial
         turning = float(np.clip(-c1 / (2.0 * c2), 0.0, 1.0)) if c2 else 0.0
         return float(self.variance([0.0, turning, 1.0]).min())
+
+
+@dataclasses.dataclass(frozen=True)
+class NumericMechanism(UnbiasedMechanism):
+    """An unbiased mechanism whose reports are any numbers in ``report_range``."""
+
+    @property
+    @abstractmethod
+    def report_range(self) -> tuple[float, float]:
+        """The smallest and the largest report."""
+
+    @property
+    def unbiased_map(self) -> tuple[float, float]:
+        """(slope, intercept) such that E[slope * report + intercept | x] = x.
+
+        The reports of most mechanisms are unbiased for v = 2x - 1, so x' = (report + 1) / 2.
+        """
+        return 0.5, 0.5
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         """Which payloads lie in the report range, within :data:`SLACK` of its length."""

@@ -411,6 +411,47 @@ def test_without_width_discrete_square_wave_is_randomised_response() -> None:
     np.testing.assert_allclose(mechanism.channel(8, 8).dense(), expected, rtol=1e-14)
 
 
+@pytest.mark.parametrize(("epsilon", "bins"), [(0.05, 12), (1.0, 64), (1.0, 7), (4.0, 8), (15.0, 2)])
+def test_outputs_of_discrete_square_wave_are_unbiased_for_the_midpoint(epsilon: float, bins: int) -> None:
+    mechanism = discrete(epsilon, bins)
+    outputs = np.arange(mechanism.outputs)
+    assert mechanism.representatives(9).tolist() == outputs.tolist()
+    # The column of each bin is the distribution of its outputs.
+    chances, unbiased = mechanism.channel(bins, 9).dense(), mechanism.unbiased(outputs)
+    midpoints = (np.arange(bins) + 0.5) / bins
+    np.testing.assert_allclose(unbiased @ chances, midpoints, rtol=0.0, atol=1e-12 * np.abs(unbiased).max())
+    squares = (unbiased[:, None] - midpoints) ** 2
+    np.testing.assert_allclose(mechanism.variance(midpoints), (squares * chances).sum(axis=0), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["ivw", "ua", "uwa"])
+def test_means_of_discrete_square_wave_are_those_of_its_outputs(name: str) -> None:
+    mechanism, users = discrete(1.0, 32), 20_000
+    versions = (ServiceVersion("s", "", mechanism),)
+    attribute = Attribute("x", Numeric(-3.0, 7.0), 64, versions, joint_services=("s",))
+    rng = np.random.default_rng(3)
+    values = rng.beta(2, 5, users)
+    reports = mechanism.perturb(values, rng)
+    statistic = tally(attribute, users, [Answers(0, np.arange(users), reports)])
+    (moments,) = statistic.moments.values()
+    assert moments.sums == (int(reports.astype(np.int64).sum()),)
+    assert moments.squares == (int((reports.astype(np.int64) ** 2).sum()),)
+    found = estimate(name, attribute, statistic)
+    assert found.mean is not None
+    assert found.standard_error is not None
+    assert found.mean == pytest.approx(-3.0 + 10.0 * float(mechanism.unbiased(reports).mean()), rel=1e-9)
+    midpoints = (np.floor(32 * values) + 0.5) / 32
+    assert abs(found.mean - (-3.0 + 10.0 * midpoints.mean())) < 4.0 * found.standard_error
+    noise = float(mechanism.variance(midpoints).mean())
+    if name != "uwa":
+        # EMS knows the midpoints' variance from the reports alone.
+        assert found.standard_error == pytest.approx(10.0 * math.sqrt(noise / users), rel=0.02)
+
+
+def test_statistics_without_sums_of_outputs_are_of_another_mechanism() -> None:
+    assert discrete(1.0, 64).parameters["sums"] == "outputs"
+
+
 def test_what_no_client_of_discrete_square_wave_can_send_is_refused() -> None:
     mechanism = discrete(1.0, 64)  # b = floor(64 x 0.256) = 16, so 96 outputs
     assert mechanism.output() == "the index of an output, 0 to 95"

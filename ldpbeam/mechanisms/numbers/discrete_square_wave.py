@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import BinnedChannel, Channel
-from ldpbeam.domains import Domain, Floats, Integers, Numeric
-from ldpbeam.mechanisms.mechanism import Mechanism, Uniforms
+from ldpbeam.domains import Floats, Integers
+from ldpbeam.mechanisms.mechanism import UnbiasedMechanism, Uniforms
 from ldpbeam.mechanisms.numbers.square_wave import SquareWave
 from ldpbeam.mechanisms.registry import register
 
@@ -54,12 +54,17 @@ class DiscreteBandChannel(Channel):
 
 @register
 @dataclasses.dataclass(frozen=True)
-class DiscreteSquareWave(Mechanism):
+class DiscreteSquareWave(UnbiasedMechanism):
     """An output j in 0 .. d + 2b - 1 for bin k = floor(dx), with probability p if |j - b - k| <= b, else q.
 
     With E = exp(epsilon) and d bins, b = floor(d times SW's half width), p = E/((2b+1)E + d - 1) and q = p/E.
     Every client of a study must use the same number of bins. If b is 0 the mechanism is GRR; with fewer bins
     that happens at a smaller epsilon.
+
+    The mean output is affine in the bin: E[j] - c = g d (x - 1/2), where c = (d + 2b - 1)/2 is the middle
+    output, x the *midpoint of the bin* and g = (2b + 1)(p - q). So 1/2 + (j - c)/(g d) is unbiased for this
+    midpoint, which is at most 1/(2d) from the value. Its variance is V + (1/g - 1)(x - 1/2)^2 with
+    V (g d)^2 = q D(D^2 - 1)/12 + (p - q) b(b + 1)(2b + 1)/3 and D = d + 2b.
 
     Attributes:
         bins: d, the number of equal bins of the domain, 2 to 2^20; it must divide the buckets of the
@@ -68,8 +73,6 @@ class DiscreteSquareWave(Mechanism):
 
     name = "discrete_square_wave"
     summary = "discrete SW: a bin near the value's is likelier; short reports"
-    domain_type = Numeric
-
     bins: int = 64
 
     def __post_init__(self) -> None:
@@ -77,10 +80,10 @@ class DiscreteSquareWave(Mechanism):
         if type(self.bins) is not int or not 2 <= self.bins <= 2**20:
             raise ValueError(f"bins must be a whole number from 2 to 2^20, found {self.bins!r}")
 
-    @classmethod
-    def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
-        """The mechanism; it does not depend on the domain, because values are scaled to [0, 1]."""
-        return cls(epsilon=epsilon, **options)
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Also that outputs are summed: statistics of before, which have no sums of them, are others."""
+        return {**super().parameters, "sums": "outputs"}
 
     @property
     def payload_dtype(self) -> np.dtype[Any]:
@@ -108,6 +111,38 @@ class DiscreteSquareWave(Mechanism):
         growth = math.exp(self.epsilon)
         other = 1.0 / ((2 * self.half_width + 1) * growth + self.bins - 1.0)
         return growth * other, other
+
+    @property
+    def _gain(self) -> float:
+        """The value g = (2b + 1)(p - q), with p - q = q (E - 1)."""
+        return (2 * self.half_width + 1) * self.probabilities[1] * math.expm1(self.epsilon)
+
+    @property
+    def unbiased_map(self) -> tuple[float, float]:
+        """The map x' = 1/2 + (j - c)/(g d), for the midpoint x of the value's bin."""
+        slope = 1.0 / (self._gain * self.bins)
+        return slope, 0.5 - slope * (self.outputs - 1) / 2.0
+
+    @property
+    def variance_polynomial(self) -> tuple[float, float, float]:
+        """The coefficients of V + (1/g - 1)(x - 1/2)^2 in powers of x, the midpoint of a bin."""
+        b, (_, other), wide = self.half_width, self.probabilities, 1.0 / self._gain - 1.0
+        even = other * self.outputs * (self.outputs**2 - 1) / 12.0
+        band = other * math.expm1(self.epsilon) * b * (b + 1) * (2 * b + 1) / 3.0
+        return (even + band) / (self._gain * self.bins) ** 2 + wide / 4.0, -wide, wide
+
+    @property
+    def fixed_point_step(self) -> float:
+        """Outputs are whole numbers, so their sums are exact."""
+        return 1.0
+
+    def fixed_point(self, payloads: NDArray[Any]) -> Integers:
+        """The outputs."""
+        return payloads.astype(np.int64)
+
+    def representatives(self, resolution: int) -> Floats:
+        """Each output, shape (outputs,)."""
+        return np.arange(self.outputs, dtype=np.float64)
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per value in [0, 1], shape (n,); values outside are taken for its ends."""
