@@ -73,7 +73,10 @@ setup(
     extras_require={
         "gcp": ["apache-beam[gcp]>=2.76"],
         "pubsub": ["google-cloud-pubsub>=2.18"],
+        # Charts, and charts as files.
+        "report": ["altair>=5.5", "vl-convert-python>=1.7"],
         "test": [
+            "altair>=5.5",
             "build>=1.2",
             "check-wheel-contents>=0.6",
             # What of apache-beam[gcp], which is large, a job for Dataflow is submitted with.
@@ -96,6 +99,7 @@ setup(
             "twine>=6.1",
             "types-PyYAML",
             "uv>=0.5",
+            "vl-convert-python>=1.7",
             "xxhash",
             "zstandard",
         ],

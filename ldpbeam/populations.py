@@ -104,6 +104,11 @@ def skewed(people: int, rng: np.random.Generator) -> Floats:
     return beta(2.0, 5.0, people, rng)
 
 
+def left_skewed(people: int, rng: np.random.Generator) -> Floats:
+    """Values of Beta(5, 2) on [0, 1], shape (people,), as in the square-wave paper."""
+    return beta(5.0, 2.0, people, rng)
+
+
 def even_categories(categories: int, people: int, rng: np.random.Generator) -> Integers:
     """Category indexes, each equally likely, shape (people,)."""
     return rng.integers(0, categories, people)
@@ -121,6 +126,7 @@ def long_tail(categories: int, people: int, rng: np.random.Generator) -> Integer
 NUMBERS: Mapping[str, Callable[[int, np.random.Generator], Floats]] = {
     "even": even,
     "skewed": skewed,
+    "left_skewed": left_skewed,
     "two_humps": two_normals,
     "spiky": spiky,
 }

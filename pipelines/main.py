@@ -33,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "rollup": (_rollup, "statistics of many windows or runs to estimates of them together"),
         "doctor": (_doctor, "what an engine needs, whether it is here, and how to get it"),
         "plan": (_plan, "how precise a study's estimates will be, before any report is collected"),
+        "evaluate": (_evaluate, "estimators on populations or on data, over epsilons and sizes"),
         "explain": (_explain, "what a study will do, in plain sentences"),
         "schema": (_schema, "the JSON Schema of study files"),
         "mechanisms": (_mechanisms, "all mechanisms, one per line"),
@@ -133,6 +134,12 @@ def _plan(parser: Parser, arguments: list[str]) -> int:
     from ldpbeam.pipelines.commands.plan import plan_command
 
     return plan_command(parser, arguments)
+
+
+def _evaluate(parser: Parser, arguments: list[str]) -> int:
+    from ldpbeam.pipelines.commands.evaluate import evaluate_command
+
+    return evaluate_command(parser, arguments)
 
 
 def _schema(parser: Parser, arguments: list[str]) -> int:

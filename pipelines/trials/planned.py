@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbeam.domains import Floats
-from ldpbeam.pipelines.trials.trial import trial
+from ldpbeam.pipelines.trials.trial import of_population, trial
 from ldpbeam.precision import precision
 from ldpbeam.study import Study, attribute_of
 
@@ -97,11 +97,12 @@ def simulated(
         error: also say how many people this error needs; None for not.
         seeds: the seeds of the trials, two or more.
     """
+    draw = of_population(study, name, population)
 
     @functools.cache
     def errors(people: int) -> dict[tuple[str, str], Floats]:
         """The absolute errors of every trial, shape (trials,), by estimate and kind of error."""
-        trials = [trial(study, name, population, people, seed) for seed in seeds]
+        trials = [trial(study, name, draw, people, seed) for seed in seeds]
         return {
             (estimate, kind): np.abs([found[estimate][kind] for found in trials])
             for estimate, kinds in trials[0].items()

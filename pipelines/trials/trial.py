@@ -1,8 +1,9 @@
-"""One trial: people of a named population report to all services, and estimates are compared with them."""
+"""One trial: people report to all services, and the estimates are compared with their values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ldpbeam.mechanisms.key_values.privkv import PrivKVM
 from ldpbeam.pipelines.clients.people import People
 from ldpbeam.pipelines.estimates.compare import errors_of
 from ldpbeam.pipelines.estimates.solve import solve
+from ldpbeam.pipelines.trials.errors import errors_of_papers
 from ldpbeam.populations import drawn
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Answers, Statistic, merge, tally
@@ -32,7 +34,16 @@ def untried(attribute: Attribute) -> str | None:
     return None
 
 
-def trial(study: Study, name: str, population: str, users: int, seed: int) -> dict[str, dict[str, float]]:
+#: Draws the values of so many people, on the mechanisms' scale.
+Draw = Callable[[int, np.random.Generator], NDArray[Any] | KeyValuePairs]
+
+
+def of_population(study: Study, name: str, population: str) -> Draw:
+    """Draws from a named population (:func:`ldpbeam.populations.drawn`)."""
+    return functools.partial(drawn, population, study.attribute(name).domain)
+
+
+def trial(study: Study, name: str, draw: Draw, users: int, seed: int) -> dict[str, dict[str, float]]:
     """The errors of each estimate of an attribute, by the estimate's name.
 
     Everybody reports to every service, to the last of its versions.
@@ -40,29 +51,35 @@ def trial(study: Study, name: str, population: str, users: int, seed: int) -> di
     Args:
         study: the study.
         name: an attribute for which :func:`untried` is None.
-        population: one of :func:`ldpbeam.populations.names_for` its domain.
+        draw: draws the people.
         users: the number of people, one or more.
         seed: the seed of people and reports.
 
     Returns:
-        Errors as of :func:`~ldpbeam.pipelines.estimates.compare.errors_of`.
+        Errors as of :func:`~ldpbeam.pipelines.estimates.compare.errors_of` and
+        :func:`~ldpbeam.pipelines.trials.errors.errors_of_papers`.
     """
     attribute = study.attribute(name)
     rng = np.random.default_rng(seed)
-    parts = list(_parts(attribute, population, users, rng))
+    parts = list(_parts(attribute, draw, users, rng))
     statistic = merge([part for _, part in parts])
     people = _people([values for values, _ in parts], attribute)
     solved = solve(study, Snapshot(name, None, None, 0, statistic))
-    return {each.name: errors_of(each, study, people) for each in solved}
+    summary = study.described(name).summary
+    return {
+        each.name: errors_of(each, study, people)
+        | errors_of_papers(each.answer, attribute, summary, people.values)
+        for each in solved
+    }
 
 
 def _parts(
-    attribute: Attribute, population: str, users: int, rng: np.random.Generator
+    attribute: Attribute, draw: Draw, users: int, rng: np.random.Generator
 ) -> Iterator[tuple[NDArray[Any] | KeyValuePairs, Statistic]]:
     newest = [attribute.versions_of([service])[-1] for service in attribute.services]
     for first in range(0, users, AT_ONCE):
         people = min(AT_ONCE, users - first)
-        values = drawn(population, attribute.domain, people, rng)
+        values = draw(people, rng)
         answers = [
             Answers(index, np.arange(people), attribute.versions[index].mechanism.perturb(values, rng))
             for index in newest

@@ -1,0 +1,180 @@
+"""``ldpbeam evaluate``: a study or a paper's experiment on populations, as a table and figures."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from ldpbeam.estimators.solving import check
+from ldpbeam.pipelines.clients.people import People, read_people
+from ldpbeam.pipelines.commands.arguments import Parser
+from ldpbeam.pipelines.commands.options import (
+    add_people_options,
+    add_processes_option,
+    check_processes,
+    people_columns,
+)
+from ldpbeam.pipelines.errors import DONE, UserError
+from ldpbeam.pipelines.estimates.processes import cores
+from ldpbeam.pipelines.terminal import shown
+from ldpbeam.pipelines.trials.evaluation import evaluation, run, summarised, with_estimators
+from ldpbeam.pipelines.trials.figures import check_figures, draw_figures
+from ldpbeam.pipelines.trials.papers import PAPERS
+from ldpbeam.pipelines.trials.planned import MOST_SIMULATED
+from ldpbeam.pipelines.trials.trial import untried
+from ldpbeam.populations import names_for
+from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
+from ldpbeam.study import Study
+
+
+def evaluate_command(parser: Parser, arguments: list[str]) -> int:
+    """Run ``ldpbeam evaluate`` and return its exit code.
+
+    Raises:
+        UserError: if an option, the study or the file of people cannot be used.
+    """
+    parser.add_argument("--study", help="the study file")
+    parser.add_argument("--paper", choices=tuple(PAPERS), help="a paper's experiment instead of a study")
+    parser.add_argument("--attribute", help="which attribute; needed if the study has several")
+    parser.add_argument("--output", required=True, help="folder for trials, table and figures")
+    parser.add_argument("--population", nargs="+", default=[], help="named populations to draw people from")
+    parser.add_argument("--data", help="CSV file of people to draw from, with a header line")
+    add_people_options(parser)
+    parser.add_argument(
+        "--epsilon", nargs="+", type=float, help="each is the epsilon of all services in turn"
+    )
+    parser.add_argument("--users", nargs="+", type=int, help="numbers of people (default: 10000)")
+    parser.add_argument("--estimators", nargs="+", help="these estimators instead of the study's estimates")
+    parser.add_argument("--trials", type=int, help="how often each is repeated (default: 5)")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed (default: 0)")
+    parser.add_argument("--no-figures", action="store_true", help="write the table only")
+    add_processes_option(parser)
+    options = parser.parse(arguments)
+    if (options.study is None) == (options.paper is None):
+        raise UserError("give --study FILE, or --paper NAME")
+    paper = PAPERS.get(options.paper or "")
+    text = paper.study if paper else _text(options.study)
+    study = parse_study(text, options.study or options.paper)
+    name = _attribute(study, options.attribute)
+    if options.estimators:
+        for estimator in options.estimators:
+            try:
+                check(estimator, study.attribute(name), study.attribute(name).services, {})
+            except ValueError as error:
+                raise UserError(f"--estimators {estimator}: {error}") from None
+        text = with_estimators(text, name, options.estimators)
+        study = parse_study(text)
+    epsilons = options.epsilon or (paper.epsilons if paper else ())
+    users = options.users or (paper.users if paper else (10_000,))
+    trials = (paper.trials if paper else 5) if options.trials is None else options.trials
+    _check_numbers(epsilons, users, trials, options.seed)
+    check_processes(options.processes)
+    people = None
+    if options.data is not None:
+        people = read_people(options.data, people_columns(options, study.attribute(name).domain),
+                             study.attribute(name).domain)  # fmt: skip
+    populations = _populations(study, name, options.population, people, paper.populations if paper else ())
+    if not options.no_figures:
+        check_figures()
+    wanted = evaluation(
+        text, name, populations, people, epsilons, users, range(options.seed, options.seed + trials)
+    )
+    folder = Path(options.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    console = Console()
+    with Progress(
+        TextColumn("trials"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=console, transient=True, disable=not console.is_terminal,
+    ) as progress:  # fmt: skip
+        task = progress.add_task("trials", total=None)
+
+        def done(now: int, left: int) -> None:
+            progress.update(task, completed=now, total=now + left)
+
+        results = run(wanted, folder / "trials.jsonl", options.processes or cores(), done)
+    rows = summarised(wanted, results)
+    _write_table(folder / "table.csv", rows)
+    figures = [] if options.no_figures else draw_figures(rows, folder)
+    _print(rows)
+    if paper:
+        print(f"After {paper.source}; {paper.left_out}.")
+    written = ["trials.jsonl", "table.csv", *(path.name for path in figures)]
+    print(f"{len(wanted.cases):,} trials; {', '.join(written)} are in {shown(options.output)}")
+    return DONE
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"{path}: cannot be read: {error}") from None
+
+
+def _attribute(study: Study, asked: str | None) -> str:
+    names = ", ".join(study.attributes)
+    if asked is None and len(study.attributes) > 1:
+        raise UserError(f"--attribute is missing: the study has {names}")
+    if asked is not None and asked not in study.attributes:
+        raise UserError(f"--attribute {asked}: the study has {names}")
+    name = asked or next(iter(study.attributes))
+    reason = untried(study.attribute(name))
+    if reason is not None:
+        raise UserError(f"{name!r} cannot be evaluated: {reason}")
+    return name
+
+
+def _check_numbers(epsilons: Sequence[float], users: Sequence[int], trials: int, seed: int) -> None:
+    for epsilon in epsilons:
+        if not 0.0 < epsilon < math.inf:
+            raise UserError(f"--epsilon {epsilon:g}: a number above 0")
+    for count in users:
+        if not 1 <= count <= MOST_SIMULATED:
+            raise UserError(f"--users {count}: from 1 to {MOST_SIMULATED:,}")
+    if not 1 <= trials <= 100_000:
+        raise UserError(f"--trials {trials}: from 1 to 100,000")
+    if seed < 0:
+        raise UserError(f"--seed {seed}: 0 or above")
+
+
+def _populations(
+    study: Study, name: str, asked: list[str], people: People | None, of_paper: tuple[str, ...]
+) -> list[str]:
+    known = names_for(study.attribute(name).domain)
+    for population in asked:
+        if population not in known:
+            raise UserError(f"--population {population}: {name!r} can have {', '.join(known)}")
+    if asked or people is not None:
+        return asked
+    return list(of_paper) or list(known)
+
+
+def _write_table(path: Path, rows: list[dict[str, Any]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    """A row for each case and estimate, a column for each kind of error."""
+    kinds = list(dict.fromkeys(row["error"] for row in rows))
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("population", "epsilon", "people", "estimate", *kinds):
+        table.add_column(heading, justify="left" if heading in ("population", "estimate") else "right")
+    lines: dict[tuple[Any, ...], dict[str, str]] = {}
+    for row in rows:
+        epsilon = "" if row["epsilon"] is None else f"{row['epsilon']:g}"
+        line = lines.setdefault((row["population"], epsilon, f"{row['users']:,}", row["estimate"]), {})
+        line[row["error"]] = f"{row['mean']:.3g}"
+    for of, line in lines.items():
+        # Text, since names from studies may look like markup.
+        table.add_row(*(Text(shown(text)) for text in (*of, *(line.get(kind, "") for kind in kinds))))
+    Console(width=10_000, force_terminal=Console().is_terminal).print(table)

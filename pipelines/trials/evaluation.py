@@ -1,0 +1,264 @@
+"""Evaluations: many trials over populations, epsilons and numbers of people, on all cores, resumable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from ldpbeam.domains import KeyValuePairs, Numeric
+from ldpbeam.pipelines.clients.people import People
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.estimates.blas import limit_blas
+from ldpbeam.pipelines.trials.trial import Draw, of_population, trial
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.study import Study
+
+#: The name of people from a file, where populations have their own names.
+DATA = "data"
+
+
+class Case(NamedTuple):
+    """One trial of an evaluation.
+
+    Attributes:
+        population: the name of a population, or :data:`DATA`.
+        epsilon: the epsilon of every service; None for the study's own.
+        users: how many people report.
+        seed: the seed of people and reports.
+    """
+
+    population: str
+    epsilon: float | None
+    users: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What is evaluated.
+
+    Attributes:
+        attribute: the attribute's name.
+        studies: the study of each epsilon; the key None is for the study's own epsilons.
+        draws: how to draw people, by the population's name.
+        cases: all trials, in the order of the table.
+    """
+
+    attribute: str
+    studies: Mapping[float | None, Study]
+    draws: Mapping[str, Draw]
+    cases: Sequence[Case]
+
+    def key(self, case: Case) -> str:
+        """The text under which the result of a trial is kept: equal texts have equal results."""
+        study = self.studies[case.epsilon].fingerprint
+        return json.dumps({"study": study, "attribute": self.attribute, **case._asdict()})
+
+
+class Result(NamedTuple):
+    """The errors of one trial: by the estimate's name, then by the kind of error."""
+
+    case: Case
+    errors: Mapping[str, Mapping[str, float]]
+
+
+class Resampled:
+    """Draws people of a file with replacement."""
+
+    def __init__(self, people: People, study: Study, attribute: str) -> None:
+        domain, values = study.attribute(attribute).domain, people.values
+        if isinstance(domain, Numeric) and not isinstance(values, KeyValuePairs):
+            values = domain.to_unit(values)
+        self.values = values
+
+    def __call__(self, people: int, rng: np.random.Generator) -> NDArray[Any] | KeyValuePairs:
+        """The values of so many people, on the mechanisms' scale."""
+        if isinstance(self.values, KeyValuePairs):
+            return self.values.chosen(rng.integers(0, self.values.people, people))
+        return np.asarray(self.values[rng.integers(0, len(self.values), people)])
+
+
+def with_epsilon(text: str, attribute: str, epsilon: float) -> str:
+    """The text of a study in which every service and version of an attribute has another epsilon."""
+    data = yaml.safe_load(text)
+    for service in data["attributes"][attribute]["services"].values():
+        service["epsilon"] = epsilon
+        for version in (service.get("versions") or {}).values():
+            if version and "epsilon" in version:
+                version["epsilon"] = epsilon
+    return yaml.safe_dump(data, sort_keys=False)
+
+
+def with_estimators(text: str, attribute: str, estimators: Sequence[str]) -> str:
+    """The text of a study in which an attribute has one estimate by each of these estimators."""
+    data = yaml.safe_load(text)
+    data["attributes"][attribute]["estimates"] = {name: {"estimator": name} for name in estimators}
+    return yaml.safe_dump(data, sort_keys=False)
+
+
+def evaluation(
+    text: str,
+    attribute: str,
+    populations: Sequence[str],
+    people: People | None,
+    epsilons: Sequence[float],
+    users: Sequence[int],
+    seeds: range,
+) -> Evaluation:
+    """An evaluation of a study's attribute.
+
+    Args:
+        text: the study, YAML.
+        attribute: the attribute's name.
+        populations: names of populations.
+        people: people to draw from beside the populations; None for none.
+        epsilons: each is the epsilon of all services in turn; empty for the study's own.
+        users: numbers of people.
+        seeds: the seeds of the trials.
+
+    Raises:
+        StudyError: if the study does not allow one of the epsilons.
+    """
+    own = parse_study(text)
+    studies: dict[float | None, Study] = {
+        epsilon: parse_study(with_epsilon(text, attribute, epsilon), f"study with epsilon {epsilon:g}")
+        for epsilon in epsilons
+    } or {None: own}
+    draws: dict[str, Draw] = {name: of_population(own, attribute, name) for name in populations}
+    if people is not None:
+        draws[DATA] = Resampled(people, own, attribute)
+    cases = [
+        Case(population, epsilon, count, seed)
+        for population in draws
+        for epsilon in studies
+        for count in users
+        for seed in seeds
+    ]
+    return Evaluation(attribute, studies, draws, cases)
+
+
+def run(wanted: Evaluation, kept: Path, processes: int, done: Callable[[int, int], None]) -> list[Result]:
+    """The results of all trials, in the order of the cases.
+
+    Results are written to a file as they come, and those that are in the file are not computed again.
+
+    Args:
+        wanted: the evaluation.
+        kept: the file of results, JSON lines; it need not exist.
+        processes: how many processes compute, one or more.
+        done: called after each trial with the number of trials done now and of those left.
+
+    Raises:
+        UserError: if a process was killed.
+    """
+    found = _read(kept)
+    missing = [case for case in wanted.cases if wanted.key(case) not in found]
+    with kept.open("a", encoding="utf-8") as stream:
+        for place, (case, errors) in enumerate(_computed(wanted, missing, processes), 1):
+            key = wanted.key(case)
+            found[key] = errors
+            stream.write(json.dumps({"key": key, "errors": errors}) + "\n")
+            stream.flush()
+            done(place, len(missing) - place)
+    return [Result(case, found[wanted.key(case)]) for case in wanted.cases]
+
+
+def _read(kept: Path) -> dict[str, dict[str, dict[str, float]]]:
+    """The results in a file, by key; a last line that was not written to its end is cut off."""
+    if not kept.exists():
+        return {}
+    text = kept.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        kept.write_text(whole, encoding="utf-8")
+    try:
+        lines = [json.loads(line) for line in whole.splitlines()]
+        return {line["key"]: line["errors"] for line in lines}
+    except (ValueError, KeyError, TypeError):
+        raise UserError(f"{kept}: this is no file of trials; take another --output") from None
+
+
+_given: Evaluation
+
+
+def _begin(given: Evaluation) -> None:
+    global _given
+    _given = given
+    limit_blas()
+
+
+def _one(case: Case) -> dict[str, dict[str, float]]:
+    study = _given.studies[case.epsilon]
+    return trial(study, _given.attribute, _given.draws[case.population], case.users, case.seed)
+
+
+def _computed(
+    wanted: Evaluation, cases: Sequence[Case], processes: int
+) -> Iterator[tuple[Case, dict[str, dict[str, float]]]]:
+    """Each case and its errors, as they are ready."""
+    if processes == 1 or len(cases) < 2:
+        _begin(wanted)
+        for case in cases:
+            yield case, _one(case)
+        return
+    from concurrent.futures import as_completed
+
+    from loky import ProcessPoolExecutor
+    from loky.process_executor import TerminatedWorkerError
+
+    executor = ProcessPoolExecutor(min(processes, len(cases)), initializer=_begin, initargs=(wanted,))
+    try:
+        # The largest first, so that no process is left with one at the end.
+        largest = sorted(cases, key=lambda case: -case.users)
+        futures = {executor.submit(_one, case): case for case in largest}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    except TerminatedWorkerError:
+        raise UserError(
+            "a process was killed, as happens when memory runs out; the same command goes on where it was, "
+            "with fewer --processes"
+        ) from None
+    finally:
+        executor.shutdown(kill_workers=True)
+
+
+def summarised(wanted: Evaluation, results: Iterable[Result]) -> list[dict[str, Any]]:
+    """The rows of the table: the mean of each kind of absolute error over the seeds, and its standard error.
+
+    Returns:
+        Dictionaries with population, epsilon, users, estimate, estimator, services, error (its kind), mean,
+        standard_error and trials.
+    """
+    values: dict[tuple[str, float | None, int, str, str], list[float]] = {}
+    for case, by_estimate in results:
+        of = case.population, case.epsilon, case.users
+        for estimate, errors in by_estimate.items():
+            for kind, value in errors.items():
+                values.setdefault((*of, estimate, kind), []).append(value)
+    rows = []
+    for (population, epsilon, users, estimate, kind), found in values.items():
+        how = wanted.studies[epsilon].attributes[wanted.attribute].estimates[estimate]
+        sizes = np.abs(found)
+        spread = float(sizes.std(ddof=1) / np.sqrt(len(sizes))) if len(sizes) > 1 else None
+        rows.append(
+            {
+                "population": population,
+                "epsilon": epsilon,
+                "users": users,
+                "estimate": estimate,
+                "estimator": how.estimator,
+                "services": " ".join(how.services),
+                "error": kind,
+                "mean": float(sizes.mean()),
+                "standard_error": spread,
+                "trials": len(sizes),
+            }
+        )
+    return rows
