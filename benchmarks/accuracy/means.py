@@ -56,6 +56,13 @@ SETTINGS = (
         _beta(2, 5),
     ),
     Setting(
+        "PM 6 and PM 0.7, others, Beta(.5, .5)",
+        (Piecewise(6.0), Piecewise(0.7)),
+        (400, 10_000),
+        True,
+        _beta(0.5, 0.5),
+    ),
+    Setting(
         "SR 5 and SW 1, others, Beta(.5, .5)",
         (StochasticRounding(5.0), SquareWave(1.0)),
         (1_000, 5_000),

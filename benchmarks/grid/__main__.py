@@ -1,7 +1,7 @@
 """The grid: `auto` beside every fixed method on the same reports.
 
-    python -m benchmarks.grid [--half reporting] [--mechanism SW ..] [--n 1000 ..] [--seeds 8]
-        [--method auto ..] [--processes 2] [--results build/grid.jsonl] [--write docs/grid.md]
+    python -m benchmarks.grid [--half reporting] [--mechanism SW ..] [--n 1000 ..] [--population skewed ..]
+        [--seeds 8] [--method auto ..] [--processes 2] [--results build/grid.jsonl] [--write docs/grid.md]
 
 A cell is a mechanism, a population, an epsilon and a number of people. Every method of a cell and seed gets
 the same reports. The loss is W1 for numbers (domain of width 1, 1,024 buckets) and the mean absolute error
@@ -97,6 +97,7 @@ def main() -> None:
     parser.add_argument("--half", nargs="+", choices=HALVES, default=["reporting"])
     parser.add_argument("--mechanism", nargs="+", choices=MECHANISMS, default=list(MECHANISMS))
     parser.add_argument("--n", nargs="+", type=int, choices=PEOPLE, default=list(PEOPLE))
+    parser.add_argument("--population", nargs="+", default=[""], help="only those whose names begin so")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="at most so many; 5 for 1,000,000 people")
     parser.add_argument("--method", nargs="+", help="compute these only; the page needs all")
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
@@ -107,11 +108,14 @@ def main() -> None:
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
     missing = sorted({p.file for p in (*NUMBERS, *CATEGORIES) if not is_here(p)})
-    chosen = list(cells(options.half, options.mechanism, options.n))
+    every = cells(options.half, options.mechanism, options.n)
+    chosen = [cell for cell in every if cell.population.startswith(tuple(options.population))]
     known = read(options.results)
     tasks = left(chosen, options.seeds, options.method, known)
-    # In a random order of seeds and cells, what is left takes as long each as what is done.
+    # All cells of a seed before the next seed, so that what is there when a run is stopped is of all cells.
+    # Cells in a random order: then the part of them that is left takes its part of the time.
     random.Random(0).shuffle(tasks)
+    tasks.sort(key=lambda task: task[1])
     for found in run(tasks, options.processes, options.results):
         known += found
 
