@@ -1,23 +1,46 @@
 """Estimates from reports perturbed under local differential privacy.
 
-The modules of this package compute the statistics, with numpy and scipy only. ``ldpbeam.schemas``,
-``ldpbeam.transforms``, ``ldpbeam.pipelines`` and ``ldpbeam.runners`` are the Beam pipelines that use them.
+A program of your own needs three names: :class:`Study`, what is asked; :class:`Client`, which perturbs; and
+:func:`estimate`, which estimates from a table of reports::
+
+    import ldpbeam as ldp
+
+    study = ldp.Study.from_yaml("study.yaml")
+    print(ldp.estimate(study, reports).summary())
+
+Every name is imported when it is first used, so that ``import ldpbeam`` costs nothing. The modules of this
+package compute the statistics, with numpy and scipy only. ``ldpbeam.schemas``, ``ldpbeam.transforms``,
+``ldpbeam.pipelines`` and ``ldpbeam.runners`` are the Beam pipelines that use them, and ``ldpbeam.library`` is
+behind the three names.
 """
 
-from ldpbeam.attributes import Attribute, ServiceVersion
-from ldpbeam.domains import Categories, Numeric
-from ldpbeam.estimators import Estimate, estimate, registered_estimators
-from ldpbeam.mechanisms import build_mechanism, registered_mechanisms
-from ldpbeam.statistics import Answers, Statistic, empty, merge, tally
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ldpbeam.attributes import Attribute, ServiceVersion
+    from ldpbeam.domains import Categories, Numeric
+    from ldpbeam.estimators import Estimate, registered_estimators
+    from ldpbeam.library.client import Client
+    from ldpbeam.library.estimate import estimate
+    from ldpbeam.library.result import Estimates
+    from ldpbeam.mechanisms import build_mechanism, registered_mechanisms
+    from ldpbeam.schemas.study.yaml_file import StudyError
+    from ldpbeam.statistics import Answers, Statistic, empty, merge, tally
+    from ldpbeam.study import Study
 
 __all__ = [
     "Answers",
     "Attribute",
     "Categories",
+    "Client",
     "Estimate",
+    "Estimates",
     "Numeric",
     "ServiceVersion",
     "Statistic",
+    "Study",
+    "StudyError",
     "build_mechanism",
     "empty",
     "estimate",
@@ -26,3 +49,38 @@ __all__ = [
     "registered_mechanisms",
     "tally",
 ]
+
+#: The module of each name.
+_MODULES = {
+    "Answers": "ldpbeam.statistics",
+    "Attribute": "ldpbeam.attributes",
+    "Categories": "ldpbeam.domains",
+    "Client": "ldpbeam.library.client",
+    "Estimate": "ldpbeam.estimators",
+    "Estimates": "ldpbeam.library.result",
+    "Numeric": "ldpbeam.domains",
+    "ServiceVersion": "ldpbeam.attributes",
+    "Statistic": "ldpbeam.statistics",
+    "Study": "ldpbeam.study",
+    "StudyError": "ldpbeam.schemas.study.yaml_file",
+    "build_mechanism": "ldpbeam.mechanisms",
+    "empty": "ldpbeam.statistics",
+    "estimate": "ldpbeam.library.estimate",
+    "merge": "ldpbeam.statistics",
+    "registered_estimators": "ldpbeam.estimators",
+    "registered_mechanisms": "ldpbeam.mechanisms",
+    "tally": "ldpbeam.statistics",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used (PEP 562)."""
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module 'ldpbeam' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(module), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -151,14 +151,24 @@ def empty(attribute: Attribute) -> Statistic:
     )
 
 
-def tally(attribute: Attribute, users: int, answers: Sequence[Answers]) -> Statistic:
+def tally(
+    attribute: Attribute, users: int, answers: Sequence[Answers], *, checked: bool = False
+) -> Statistic:
     """The statistic of a batch of users' reports.
 
     Args:
         attribute: the attribute of the reports.
         users: the number of users in the batch; ignored if reports are not grouped by user.
         answers: the users' reports: at most one entry per channel, at most one report per user and service.
+        checked: whether validation and the join have made sure of that, and of every report being possible.
+
+    Raises:
+        ValueError: if a report is impossible for its mechanism, a user or a channel does not exist, or a user
+            has two reports of a channel.
     """
+    if not checked:
+        for answer in answers:
+            _check(attribute, users, answer)
     histograms = list(empty(attribute).histograms)
     for answer in answers:
         mechanism = attribute.versions[answer.version].mechanism
@@ -173,6 +183,40 @@ def tally(attribute: Attribute, users: int, answers: Sequence[Answers]) -> Stati
         joint_cells=joint_cells,
         joint_counts=joint_counts,
     )
+
+
+def _check(attribute: Attribute, users: int, answer: Answers) -> None:
+    """See that the reports of a channel are possible, and each of another user.
+
+    Raises:
+        ValueError: if they are not.
+    """
+    if not 0 <= answer.version < len(attribute.versions):
+        raise ValueError(
+            f"there is no channel {answer.version}; {attribute.name!r} has {len(attribute.versions)}"
+        )
+    version = attribute.versions[answer.version]
+    mechanism, payloads, rows = version.mechanism, answer.payloads, answer.rows
+    if (payloads.dtype.kind == "V") != (mechanism.payload_dtype.kind == "V"):
+        raise ValueError(
+            f"the reports of {version.label} are of type {payloads.dtype}, and {mechanism.name} sends "
+            f"{mechanism.output()} (of type {mechanism.payload_dtype})"
+        )
+    possible = mechanism.is_report(payloads)
+    if not possible.all():
+        place = int(np.argmin(possible))
+        raise ValueError(
+            f"report {place} of {version.label} is {payloads[place]}, which {mechanism.name} never sends: a "
+            f"report is {mechanism.output()}"
+        )
+    if not attribute.group_users:
+        return
+    if len(rows) != len(payloads) or len(np.unique(rows)) != len(rows):
+        raise ValueError(f"the reports of {version.label} need one user each, and each another one")
+    if len(rows) and not 0 <= rows.min() <= rows.max() < users:
+        raise ValueError(
+            f"the reports of {version.label} are of users {rows.min()} to {rows.max()}, of {users}"
+        )
 
 
 def _joint_histogram(

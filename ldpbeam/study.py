@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -149,6 +150,37 @@ class Study:
     duplicates: Literal["drop", "keep"] = "drop"
     repeats: Literal["first", "all"] = "first"
     epsilon_cap: float | None = None
+
+    @staticmethod
+    def from_yaml(source: str | os.PathLike[str]) -> Study:
+        """The study in a YAML file, or in a YAML text.
+
+        Args:
+            source: a path, or the text itself, which has a line break.
+
+        Raises:
+            ldpbeam.StudyError: if the file cannot be read, or is no valid study; the text names the line.
+        """
+        from ldpbeam.schemas.study.yaml_file import parse_study, read_study
+
+        if isinstance(source, str) and "\n" in source:
+            return parse_study(source)
+        return read_study(os.fspath(source))
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any] | None = None, /, **keys: Any) -> Study:
+        """The study in Python values that are nested as in a study file, given as ``dict`` takes them.
+
+        Args:
+            values: the study's keys: ``study``, ``attributes``, ``windows``, ...
+            keys: the same keys; they replace those of ``values``.
+
+        Raises:
+            ldpbeam.StudyError: if it is no valid study; the text names the place.
+        """
+        from ldpbeam.schemas.study.yaml_file import study_of
+
+        return study_of({**(values or {}), **keys})
 
     @property
     def group_users(self) -> bool:

@@ -8,6 +8,8 @@ processes that compute estimates side by side do not compete for them.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import scipy.linalg  # noqa: F401 - loads SciPy's own BLAS, so that the controller finds it
@@ -21,6 +23,13 @@ def limit_blas() -> None:
     computing.
     """
     _controller().limit(limits=1, user_api="blas")
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread during the block, for a program that computes more than estimates."""
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,12 +34,30 @@ def print_estimates(
     estimates: Sequence[SolvedEstimate],
     errors: Sequence[Mapping[str, float]] | None,
 ) -> None:
-    """One row per estimate; columns that no row fills are left out."""
+    """Print the table, as wide as it needs: a terminal folds long lines, and no number is cut."""
+    Console(width=10_000, force_terminal=console.is_terminal).print(estimates_table(study, estimates, errors))
+
+
+def estimate_rows(
+    study: Study,
+    estimates: Sequence[SolvedEstimate],
+    errors: Sequence[Mapping[str, float]] | None = None,
+) -> tuple[list[str], list[dict[str, str]]]:
+    """(the columns that some row fills, the texts of one row per estimate)."""
     rows = [_row(estimate_fields(study, solved)) for solved in estimates]
     if errors is not None:
         for row, found in zip(rows, errors, strict=True):
             row |= {_ERRORS[name]: f"{value:.4g}" for name, value in found.items()}
-    names = [name for name in _COLUMNS if any(row.get(name) for row in rows)]
+    return [name for name in _COLUMNS if any(row.get(name) for row in rows)], rows
+
+
+def estimates_table(
+    study: Study,
+    estimates: Sequence[SolvedEstimate],
+    errors: Sequence[Mapping[str, float]] | None = None,
+) -> Table:
+    """One row per estimate; columns that no row fills are left out."""
+    names, rows = estimate_rows(study, estimates, errors)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in names:
         right = name not in ("attribute", "window", "group", "estimate", "estimator", "notes")
@@ -49,8 +68,21 @@ def print_estimates(
             table.add_row(*("..." for _ in names))
         # Text, since names from reports may look like markup.
         table.add_row(*(Text(shown(row.get(name, ""))) for name in names))
-    # As wide as the table needs: a terminal folds long lines, and no number is cut.
-    Console(width=10_000, force_terminal=console.is_terminal).print(table)
+    return table
+
+
+def summary_text(study: Study, estimates: Sequence[SolvedEstimate], found: Mapping[str, Any]) -> str:
+    """What a run prints: the table of estimates, the accounting, and the reasons of dead letters."""
+    console = Console(width=10_000, file=io.StringIO(), color_system=None)
+    with console.capture() as captured:
+        if estimates:
+            console.print(estimates_table(study, estimates))
+        else:
+            console.print("no estimates: no report could be used")
+        console.print(accounting_line(found), highlight=False)
+        if found["dead_letters_by_reason"]:
+            print_reasons(console, found)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
 _COLUMNS = (

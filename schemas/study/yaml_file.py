@@ -1,15 +1,18 @@
-"""Reading a study file: every mistake becomes one message with its place."""
+"""Reading a study, from a file or from Python values: every mistake becomes one message with its place."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 from pydantic import ValidationError
+from yaml.representer import SafeRepresenter
 
 from ldpbeam.schemas.files.local_files import refuse_special
 from ldpbeam.schemas.study.compile import compile_study
@@ -76,6 +79,51 @@ def parse_study(text: str, name: str = "study") -> Study:
         line = f":{mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
         raise StudyError(f"{name}{line}: this is not YAML: {problem}") from None
+    return _study(data, node, name)
+
+
+def study_of(values: Mapping[str, Any], name: str = "study") -> Study:
+    """The study in Python values: mappings, sequences, texts and numbers, as its YAML would have them.
+
+    Durations may be timedeltas, and times datetimes with a zone.
+
+    Raises:
+        StudyError: if it is no valid study.
+    """
+    data = _plain(values, name)
+    # Nodes that have no lines: the places of a message are looked up in them.
+    return _study(data, SafeRepresenter().represent_data(data), name)
+
+
+def _plain(value: Any, name: str, levels: int = 0) -> Any:
+    """A Python value as YAML would have loaded it.
+
+    Raises:
+        StudyError: if it is nested too deeply, or has a value of a type that a study has not.
+    """
+    if levels > MOST_LEVELS:
+        raise StudyError(f"{name}: nested more than {MOST_LEVELS} levels deep")
+    if isinstance(value, Mapping):
+        return {str(key): _plain(own, name, levels + 1) for key, own in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_plain(own, name, levels + 1) for own in value]
+    if isinstance(value, timedelta):
+        return f"{value // timedelta(milliseconds=1)}ms"
+    if value is None or isinstance(value, str | int | float | datetime):
+        return value
+    raise StudyError(
+        f"{name}: {value!r} is of type {type(value).__name__}; a study has mappings, lists, texts and numbers"
+    )
+
+
+def _study(data: Any, node: yaml.Node, name: str) -> Study:
+    """The study in a YAML document.
+
+    Raises:
+        StudyError: if it is no valid study.
+    """
     try:
         model = StudyModel.model_validate(data)
     except ValidationError as error:
@@ -249,11 +297,13 @@ def _message(problem: Any, root: yaml.Node, name: str) -> str:
     if not isinstance(found, dict) and problem["type"] != "missing":
         shown = f", found {found!r}"
     where = ".".join(map(str, place))
-    return f"{name}:{_line(root, place)}: {where or 'study'}: {text}{shown}"
+    return f"{_at(root, place, name)}: {where or 'study'}: {text}{shown}"
 
 
-def _line(node: yaml.Node, place: list[Any]) -> int:
-    """The line of the deepest part of a place that the file has."""
+def _at(node: yaml.Node, place: list[Any], name: str) -> str:
+    """The name and the line of the deepest part of a place that the file has; Python has no lines."""
+    if node.start_mark is None:
+        return name
     line = node.start_mark.line + 1
     for part in place:
         found = None
@@ -264,4 +314,4 @@ def _line(node: yaml.Node, place: list[Any]) -> int:
         if found is None:
             break
         line, node = found[0].start_mark.line + 1, found[1]
-    return line
+    return f"{name}:{line}"

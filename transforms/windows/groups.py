@@ -33,7 +33,7 @@ def tallied(study: Study, attribute: Attribute, rows: Iterable[UserReports]) -> 
 
 
 def _tally(study: Study, users: UserReports) -> Statistic:
-    return tally(study.attribute(users.attribute), users.users, users.answers)
+    return tally(study.attribute(users.attribute), users.users, users.answers, checked=True)
 
 
 def gains(study: Study, after: Statistics, before: Statistics) -> Statistics:

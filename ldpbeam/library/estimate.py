@@ -1,0 +1,96 @@
+"""``ldpbeam.estimate``: from a table of reports to estimates, in this process."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from ldpbeam.library.result import Estimates
+from ldpbeam.library.tables import decoded_batches
+from ldpbeam.library.tally import tally_of
+from ldpbeam.library.times import milliseconds_of
+from ldpbeam.pipelines.estimates.blas import one_blas_thread
+from ldpbeam.pipelines.estimates.solve import solve, sort_key
+from ldpbeam.study import Study
+from ldpbeam.transforms.reports.validation import wanted_columns
+from ldpbeam.windows import FAR, Span, whole_windows
+
+
+def estimate(
+    study: Study,
+    reports: Any,
+    *,
+    attribute: str | None = None,
+    service: str | None = None,
+    start: datetime | str | int | None = None,
+    stop: datetime | str | int | None = None,
+) -> Estimates:
+    """Every estimate that a study asks for, from reports in memory.
+
+    The reports are validated, cut, joined and counted by the functions that ``ldpbeam estimate`` runs on
+    Beam, so the estimates are the same, bit for bit. Invalid reports become dead letters of the result.
+
+    Args:
+        study: the study.
+        reports: a table of pandas, polars or Arrow (anything with ``__arrow_c_stream__``), a dict of columns,
+            or a list of these. The columns are those of a file of reports: ``user_id``, ``payload``,
+            ``attribute``, ``service``, and where the study needs them ``event_time``, ``report_id``, and the
+            group and version fields. In a dict, a text stands for a column that has it in every row.
+            Payloads of several types (numbers and bytes) are best given as several tables.
+        attribute: the attribute of reports that do not name one; by default the study's, if it has only one.
+        service: the service of reports that do not name one; by default the study's, if it has only one.
+        start: the first event time that counts, and with windows the start of the first whole window: a time
+            with a zone, RFC 3339 text, or milliseconds since 1970.
+        stop: the first event time after the span.
+
+    Returns:
+        The estimates, in the order of the study, with the dead letters and the counts.
+
+    Raises:
+        TypeError: if the reports are no table, or the study is none.
+        ValueError: if a column is missing, ``attribute`` or ``service`` is unknown, no whole window lies
+            between ``start`` and ``stop``, or windows overlap too often to join users.
+    """
+    if not isinstance(study, Study):
+        raise TypeError(
+            f"the first argument is a Study, found {type(study).__name__}: ldpbeam.Study.from_yaml(...) or "
+            "from_dict(...); an estimate from a statistic is ldpbeam.estimators.estimate"
+        )
+    services = {name for own in study.attributes.values() for name in own.services}
+    wanted = wanted_columns(
+        study,
+        _the("attribute", attribute, list(study.attributes)),
+        _the("service", service, sorted(services)),
+    )
+    tally = tally_of(study, decoded_batches(reports, wanted), _span(study, start, stop))
+    with one_blas_thread():
+        found = [solved for snapshot in tally.snapshots for solved in solve(study, snapshot)]
+    found.sort(key=lambda solved: sort_key(study, solved))
+    return Estimates(study, tuple(found), tally.dead_letter_table, tally.accounting)
+
+
+def _the(what: str, given: str | None, known: list[str]) -> str | None:
+    """The given name, else the only one that there is, else None.
+
+    Raises:
+        ValueError: if the given name is unknown.
+    """
+    if given is None:
+        return known[0] if len(known) == 1 else None
+    if given not in known:
+        raise ValueError(f"{what}={given!r}: the study has no such {what}; there are: {', '.join(known)}")
+    return given
+
+
+def _span(study: Study, start: datetime | str | int | None, stop: datetime | str | int | None) -> Span:
+    """The event times that count; with windows, the span of the whole windows inside.
+
+    Raises:
+        ValueError: if ``start`` is not before ``stop``, or no whole window lies between them.
+    """
+    first = -FAR if start is None else milliseconds_of(start, "start")
+    after = FAR if stop is None else milliseconds_of(stop, "stop")
+    if first >= after:
+        raise ValueError(f"start={start!r} is not before stop={stop!r}")
+    given = Span(first, after)
+    return given if study.windows is None else whole_windows(study.windows, given)

@@ -1,0 +1,154 @@
+"""What :func:`ldpbeam.estimate` returns: estimates, and what became of every report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from ldpbeam.library.page import as_html
+from ldpbeam.pipelines.estimates.tables import summary_text
+from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields
+from ldpbeam.schemas.outputs.tables import estimates_table, shares_table
+from ldpbeam.study import Study
+
+if TYPE_CHECKING:
+    import altair
+    import pandas
+    import polars
+
+#: Which table: one row per estimate, or one row per value bucket, category or key of each estimate.
+Which = Literal["estimates", "shares"]
+
+
+@dataclass(frozen=True, repr=False)
+class Estimates:
+    """The estimates of a study.
+
+    Iterating gives one :class:`~ldpbeam.schemas.outputs.estimates.SolvedEstimate` after the other: its
+    attribute, name, window and group, and as ``answer`` the :class:`~ldpbeam.Estimate`.
+
+    Attributes:
+        study: the study.
+        estimates: one per attribute (or coordinate of a vector), window, group and wanted estimate.
+        dead_letters: the reports that could not be used, each with its place in the input (``position`` is
+            the table, ``row`` the row), the reason and a detail.
+        counts: what became of the reports: ``in`` = ``used`` + ``duplicates`` + ``late`` + ``out_of_range`` +
+            ``dead_letters``, and ``dead_letters_by_reason``.
+    """
+
+    study: Study
+    estimates: tuple[SolvedEstimate, ...]
+    dead_letters: pa.Table
+    counts: Mapping[str, Any]
+
+    def __iter__(self) -> Iterator[SolvedEstimate]:
+        return iter(self.estimates)
+
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    def __getitem__(self, place: int) -> SolvedEstimate:
+        return self.estimates[place]
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        return as_html(self.study, self.estimates, self.counts)
+
+    def only(
+        self, name: str | None = None, *, attribute: str | None = None, group: str | None = None
+    ) -> Estimates:
+        """The estimates that have this name, attribute and group; what is None is not compared.
+
+        Raises:
+            ValueError: if none has; the text lists what there is.
+        """
+        wanted = {"name": name, "attribute": attribute, "group": group}
+        asked = {key: value for key, value in wanted.items() if value is not None}
+        chosen = tuple(
+            own for own in self.estimates if all(getattr(own, key) == value for key, value in asked.items())
+        )
+        if not chosen:
+            there = {
+                key: ", ".join(dict.fromkeys(str(getattr(own, key)) for own in self.estimates)) or "none"
+                for key in asked
+            }
+            raise ValueError(
+                f"no estimate has {' and '.join(f'{key} {value!r}' for key, value in asked.items())}; there "
+                f"are {'; '.join(f'{key}: {names}' for key, names in there.items())}"
+            )
+        return replace(self, estimates=chosen)
+
+    def records(self) -> list[dict[str, Any]]:
+        """The estimates as the lines of ``estimates.jsonl`` have them, without the name of a run."""
+        return [estimate_fields(self.study, solved) for solved in self.estimates]
+
+    def summary(self) -> str:
+        """A table of the estimates, what became of every report, and why some were no use, as text."""
+        return summary_text(self.study, self.estimates, self.counts)
+
+    def to_arrow(self, table: Which = "estimates") -> pa.Table:
+        """The estimates as an Arrow table whose columns are always the same.
+
+        Args:
+            table: ``estimates``, one row per estimate; or ``shares``, one row per value bucket, category or
+                key of each estimate, with its interval.
+
+        Raises:
+            ValueError: for another name.
+        """
+        tables = {"estimates": estimates_table, "shares": shares_table}
+        if table not in tables:
+            raise ValueError(f"table {table!r}: there are {' and '.join(tables)}")
+        return tables[table](self.study, self.estimates)
+
+    def to_pandas(self, table: Which = "estimates") -> pandas.DataFrame:
+        """:meth:`to_arrow` as a pandas data frame.
+
+        Raises:
+            ImportError: if pandas is not installed.
+        """
+        _needed("pandas")
+        return self.to_arrow(table).to_pandas()
+
+    def to_polars(self, table: Which = "estimates") -> polars.DataFrame:
+        """:meth:`to_arrow` as a polars data frame.
+
+        Raises:
+            ImportError: if polars is not installed.
+        """
+        return _needed("polars").from_arrow(self.to_arrow(table))
+
+    def plot(self) -> altair.TopLevelMixin:
+        """A chart of the estimates: of numbers step areas, of categories sorted bars, of keys dots.
+
+        It has a band or a bar for each interval, and one panel per window and group.
+
+        Raises:
+            ImportError: if Altair is not installed: ``pip install 'ldpbeam[report]'``.
+            ValueError: if there is nothing to show.
+        """
+        _needed("altair", "ldpbeam[report]")
+        from ldpbeam.library.plot import chart
+
+        return chart(self.study, self.estimates)
+
+
+def _needed(module: str, package: str = "") -> Any:
+    """Import a module that ldpbeam does not require.
+
+    Raises:
+        ImportError: if it is not installed; the text says what to install.
+    """
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise ImportError(f"this needs {module}: pip install '{package or module}'", name=module) from None

@@ -1,0 +1,129 @@
+"""Tables of reports from other libraries, as the decoded batches that a file of reports would give."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns, decoded
+from ldpbeam.schemas.reports.payloads import payload_column
+from ldpbeam.schemas.reports.records import by_payload, columns_of
+
+#: Reports are taken in batches of at most this many.
+BATCH_REPORTS = 2**18
+_WANTED = "give a table of pandas, polars or Arrow, a dict of columns, or a list of these"
+
+
+def decoded_batches(reports: Any, wanted: Columns) -> Iterator[pa.RecordBatch]:
+    """The decoded batches of one table of reports, or of a list of tables.
+
+    ``position`` in a batch is the table's place in the list, and ``row`` the row in that table.
+
+    Raises:
+        TypeError: if it is no table.
+        ValueError: if a table lacks a column, or its columns have different lengths.
+    """
+    tables = reports if isinstance(reports, list | tuple) else [reports]
+    for position, table in enumerate(tables):
+        for columns, metadata, rows in _parts(table, wanted):
+            for start in range(0, len(rows), BATCH_REPORTS):
+                chosen = rows[start : start + BATCH_REPORTS]
+                part = {name: column[start : start + BATCH_REPORTS] for name, column in columns.items()}
+                places = pa.array(np.full(len(chosen), position))
+                yield decoded(part, wanted, metadata, places, pa.array(chosen))
+
+
+#: Columns of reports, the table's metadata, and the row of each report.
+_Part = tuple[Mapping[str, pa.Array], Mapping[str, str], NDArray[np.int64]]
+
+
+def _parts(table: Any, wanted: Columns) -> Iterator[_Part]:
+    """The columns that are read of a table, in parts whose payloads are of one type."""
+    if isinstance(table, Mapping):
+        yield from _of_columns(table, wanted)
+        return
+    if not hasattr(table, "__arrow_c_stream__"):
+        raise TypeError(f"reports are of type {type(table).__name__}: {_WANTED}")
+    try:
+        reader = pa.RecordBatchReader.from_stream(table)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        # pandas cannot hand on a column of objects of several types.
+        yield from _of_columns({name: table[name] for name in table.columns}, wanted)
+        return
+    metadata = {key.decode(): value.decode() for key, value in (reader.schema.metadata or {}).items()}
+    _check_names(reader.schema.names, wanted, metadata)
+    names = [name for name in wanted.names if name in reader.schema.names]
+    first = 0
+    for batch in reader:
+        rows = np.arange(first, first + batch.num_rows)
+        first += batch.num_rows
+        yield {name: batch.column(name) for name in names}, metadata, rows
+
+
+def _of_columns(columns: Mapping[Any, Any], wanted: Columns) -> Iterator[_Part]:
+    """The parts of a dict of columns; a text stands for a column that has it in every row."""
+    _check_names(list(map(str, columns)), wanted, {})
+    given = {name: columns[name] for name in wanted.names if name in columns}
+    lengths = {name: len(values) for name, values in given.items() if not isinstance(values, str)}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name} has {length:,}" for name, length in lengths.items())
+        raise ValueError(f"the columns have different numbers of rows: {told}")
+    rows = next(iter(lengths.values()), 0)
+    arrays = {name: _array(values, rows) for name, values in given.items()}
+    mixed = {name: columns[name] for name, array in arrays.items() if array is None}
+    plain = {name: array for name, array in arrays.items() if array is not None}
+    if not mixed:
+        yield plain, {}, np.arange(rows)
+        return
+    records = [dict(zip(mixed, values, strict=True)) for values in zip(*mixed.values(), strict=True)]
+    for kept in by_payload(records):
+        chosen = pa.array(kept)
+        own = columns_of([records[row] for row in kept.tolist()], list(mixed))
+        yield {**{name: array.take(chosen) for name, array in plain.items()}, **own}, {}, kept
+
+
+def _array(values: Any, rows: int) -> pa.Array | None:
+    """Values as an Arrow array; None if they are of several types."""
+    if isinstance(values, str):
+        return pa.repeat(values, rows)
+    if isinstance(values, np.ndarray) and values.dtype.kind == "V":
+        return payload_column(values)
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    try:
+        if hasattr(values, "__arrow_c_stream__"):
+            return pa.chunked_array(values).combine_chunks()
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        return None
+
+
+def _check_names(names: Sequence[str], wanted: Columns, metadata: Mapping[str, str]) -> None:
+    """See that a table has the columns that every report needs, or a constant in their place.
+
+    Raises:
+        ValueError: if one is missing; the text names the column that is probably meant.
+    """
+    constants = {
+        "attribute": metadata.get(ATTRIBUTE_KEY, wanted.attribute),
+        "service": metadata.get(SERVICE_KEY, wanted.service),
+    }
+    for name in ("user_id", "payload", *(name for name, value in constants.items() if value is None)):
+        if name not in names:
+            alike = [other for other in names if _letters(other) == _letters(name)]
+            near = alike or difflib.get_close_matches(name, names, n=1)
+            meant = f"; did you mean {near[0]!r}? Rename it" if near else ""
+            constant = f", or give {name}=..." if name in constants else ""
+            raise ValueError(
+                f"the reports have no column {name!r}: add it{constant}. There are: "
+                f"{', '.join(names) or 'none'}{meant}"
+            )
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalpha, name.lower()))

@@ -1,0 +1,126 @@
+"""From decoded batches to statistics, with the functions that the stages of a batch run call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.study import Study
+from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
+from ldpbeam.transforms.reports.batches import attribute_name
+from ldpbeam.transforms.reports.counts import DUPLICATES, IN, OUT_OF_RANGE, accounting
+from ldpbeam.transforms.reports.dead_letters import PLAIN, SCHEMA, as_batch, counts_of
+from ldpbeam.transforms.reports.validation import Validation
+from ldpbeam.transforms.windows.cut import Pieces, check_overlap, together, within_size
+from ldpbeam.transforms.windows.fold import Fold
+from ldpbeam.transforms.windows.groups import by_window, snapshots
+from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
+from ldpbeam.transforms.windows.statistics import Statistics, added_up
+from ldpbeam.windows import EVERYTHING, Span
+
+#: A partition of users has about this many reports, so that their keys fit into one Arrow array.
+PARTITION_REPORTS = 2**21
+#: So many partial statistics of a window are kept before they are added up.
+SIDE_BY_SIDE = 16
+
+
+@dataclass
+class Tally:
+    """The statistics of some reports, and what became of every report.
+
+    Attributes:
+        snapshots: one per attribute, window and group.
+        dead_letters: what could not be used, with the columns of ``dead_letter.avsc``.
+        counts: counts of reports by name, as every stage gave them.
+    """
+
+    snapshots: list[Snapshot] = field(default_factory=list)
+    dead_letters: list[pa.RecordBatch] = field(default_factory=list)
+    counts: list[tuple[str, int]] = field(default_factory=list)
+
+    @property
+    def accounting(self) -> dict[str, Any]:
+        """What became of every report."""
+        return accounting(self.counts)
+
+    @property
+    def dead_letter_table(self) -> pa.Table:
+        """All dead letters."""
+        return pa.Table.from_batches(self.dead_letters, schema=SCHEMA)
+
+
+def tally_of(study: Study, decoded: Iterable[pa.RecordBatch], span: Span = EVERYTHING) -> Tally:
+    """Validate, drop duplicates, cut by window, join users and count.
+
+    Args:
+        study: the study.
+        decoded: decoded batches of reports.
+        span: reports outside are out of range, and only the windows inside are estimated.
+
+    Raises:
+        ValueError: if windows overlap too often to join users.
+    """
+    tally = Tally()
+    reports = list(_valid(study, decoded, span, tally))
+    if study.duplicates == "drop":
+        reports = list(_without_duplicates(study, reports, span, tally))
+    tally.snapshots += _folded(study, reports, span, tally)
+    return tally
+
+
+def _valid(
+    study: Study, decoded: Iterable[pa.RecordBatch], span: Span, tally: Tally
+) -> Iterator[pa.RecordBatch]:
+    validation = Validation(study, span)
+    for batch in decoded:
+        validated = validation.validate(batch)
+        tally.counts += [(IN, batch.num_rows), (OUT_OF_RANGE, validated.out_of_range)]
+        tally.counts += counts_of(validated.letters)
+        if validated.letters:
+            tally.dead_letters.append(as_batch(validated.letters, PLAIN))
+        yield from validated.reports
+
+
+def _without_duplicates(
+    study: Study, reports: Iterable[pa.RecordBatch], span: Span, tally: Tally
+) -> Iterator[pa.RecordBatch]:
+    """Drop duplicates by report id, and after that the reports outside the span."""
+    by_attribute: dict[str, list[pa.RecordBatch]] = {}
+    for batch in reports:
+        by_attribute.setdefault(attribute_name(batch), []).append(batch)
+    for name, batches in by_attribute.items():
+        first, duplicates = without_duplicate_ids(study.attribute(name), batches)
+        tally.counts.append((DUPLICATES, duplicates))
+        for batch in first:
+            outside = span.outside(batch.column("event_time").to_numpy())
+            tally.counts.append((OUT_OF_RANGE, int(outside.sum())))
+            yield batch.filter(pa.array(~outside)) if outside.any() else batch
+
+
+def _folded(study: Study, reports: list[pa.RecordBatch], span: Span, tally: Tally) -> Iterator[Snapshot]:
+    """Cut reports by window and partition of users, fold the pieces, and add up by window and group."""
+    fold = Fold(study, span)
+    if fold.compares:
+        check_overlap(study.windows)
+    partitions = -(-sum(batch.num_rows for batch in reports) // PARTITION_REPORTS) if fold.compares else 1
+    pieces = Pieces(study.windows, max(partitions, 1), within_size if fold.compares else together, span=span)
+    for batch in reports:
+        tally.counts += pieces.gather(batch)
+    by_key: dict[PieceKey, list[pa.RecordBatch]] = {}
+    for key, parts in pieces.taken():
+        by_key.setdefault(key, []).extend(parts)
+    found: dict[WindowKey, list[Statistics]] = {}
+    for key, batches in by_key.items():
+        for window, folded in fold.fold(key, batches):
+            tally.counts += folded.counts(study)
+            for own, statistics in by_window(folded.statistics, window):
+                beside = found.setdefault(own, [])
+                beside.append(statistics)
+                if len(beside) >= SIDE_BY_SIDE:
+                    beside[:] = [added_up(beside)]
+    for own, beside in found.items():
+        yield from snapshots(study, own, added_up(beside))

@@ -1,0 +1,63 @@
+"""Times that a caller gives, as epoch milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ldpbeam.schemas.reports import event_times
+from ldpbeam.schemas.reports.columns import cast_column
+
+_WRITE = "give times with a zone, RFC 3339 text such as 2026-11-20T10:00:00Z, or milliseconds since 1970"
+
+
+def milliseconds_of(time: datetime | str | int, name: str) -> int:
+    """The epoch milliseconds of one time.
+
+    Raises:
+        ValueError: if it has no zone, or is no time; ``name`` is what the message calls it.
+    """
+    given = datetime.fromisoformat(time) if isinstance(time, str) else time
+    if isinstance(given, datetime):
+        if given.tzinfo is None:
+            raise ValueError(f"{name}={time!r} has no zone: {_WRITE}")
+        return (given - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    return int(given)
+
+
+def event_times_of(times: Any, rows: int) -> NDArray[np.int64]:
+    """Event times in epoch milliseconds, shape (rows,); one time stands for all rows.
+
+    Args:
+        times: one time, or an array, a series or a list of times: with a zone (without one: UTC, if they come
+            as an array), RFC 3339 text, or milliseconds.
+        rows: how many there must be.
+
+    Raises:
+        ValueError: if there are not so many, or one is no plausible time.
+    """
+    if isinstance(times, datetime | str | int):
+        return np.full(rows, milliseconds_of(times, "event_time"), dtype=np.int64)
+    given = pa.array(times) if not isinstance(times, pa.Array | pa.ChunkedArray) else times
+    found = cast_column("event_time", given)
+    if len(found) != rows:
+        raise ValueError(f"{len(found):,} event times for {rows:,} values: give one each, or one for all")
+    if found.null_count:
+        place = found.is_null().index(True).as_py()
+        raise ValueError(f"event time {place} is {_shown(times, place)}: {_WRITE}")
+    milliseconds: NDArray[np.int64] = found.to_numpy()
+    problems = event_times.problems(milliseconds)
+    if problems.any():
+        place = int(np.argmax(problems > 0))
+        problem = event_times.PROBLEMS[problems[place] - 1][1]
+        raise ValueError(f"event time {place} is {_shown(times, place)}: {problem}")
+    return milliseconds
+
+
+def _shown(times: Sequence[Any], place: int) -> str:
+    return repr(times[place])

@@ -1,0 +1,168 @@
+"""True values in natural units and names, checked and scaled as mechanisms take them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Categories, Floats, Integers, KeyValuePairs, KeyValues, Numeric, Vector
+
+
+def scaled_values(attribute: Attribute, values: Any, clip: bool) -> NDArray[Any] | KeyValuePairs:
+    """The values of n people as the attribute's mechanisms take them.
+
+    Args:
+        attribute: the attribute of the values.
+        values: numbers or names, shape (n,); n dicts of keys and values; or numbers, shape (n, coordinates).
+        clip: whether numbers outside the domain are moved to its nearest end.
+
+    Raises:
+        ValueError: if a value is missing, of another type or outside the domain.
+    """
+    domain, name = attribute.domain, attribute.name
+    if isinstance(domain, Numeric):
+        return domain.to_unit(_inside(_numbers(values, name), domain, name, clip))
+    if isinstance(domain, Categories):
+        return _indexes(values, domain.names, name, "category", "categories")
+    if isinstance(domain, KeyValues):
+        return _pairs(values, domain, name, clip)
+    return domain.values.to_unit(_inside(_coordinates(values, domain, name), domain.values, name, clip))
+
+
+def scaled_means(domain: KeyValues, means: Mapping[str, float]) -> Floats:
+    """Each key's mean, scaled to [0, 1], shape (keys,).
+
+    Raises:
+        ValueError: if a key has none, or a mean lies outside the range of the values.
+    """
+    missing = [key for key in domain.keys if key not in means]
+    if missing:
+        raise ValueError(f"means has no mean for the key {missing[0]!r}: give one for each key of the study")
+    given = np.array([means[key] for key in domain.keys], dtype=np.float64)
+    return domain.values.to_unit(_inside(given, domain.values, "means", clip=False))
+
+
+def _numbers(values: Any, name: str) -> Floats:
+    """Numbers as doubles, of any shape."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        values = values.to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.to_numpy()
+    given = np.asarray(values)
+    if given.dtype.kind not in "iufO":
+        first = given.ravel()[0].item() if given.size else values
+        raise ValueError(f"{name!r} is a number, found {first!r}: give numbers, not text or truth values")
+    try:
+        return given.astype(np.float64)
+    except (TypeError, ValueError):
+        place, found = next(
+            (at, own) for at, own in enumerate(given.ravel().tolist()) if not isinstance(own, int | float)
+        )
+        raise ValueError(
+            f"value {place} of {name!r} is {found!r}, not a number: leave out who has none, and report "
+            "nothing"
+        ) from None
+
+
+def _inside(numbers: Floats, domain: Numeric, name: str, clip: bool) -> Floats:
+    """The numbers, all inside the domain.
+
+    Raises:
+        ValueError: for the first that is not finite, or outside if it is not to be clipped.
+    """
+    flat = numbers.ravel()
+    finite = np.isfinite(flat)
+    if not finite.all():
+        place = int(np.argmin(finite))
+        raise ValueError(
+            f"value {place} of {name!r} is {flat[place]}, not a number: leave out who has none, and report "
+            "nothing"
+        )
+    outside = (flat < domain.low) | (flat > domain.high)
+    if outside.any() and not clip:
+        place = int(np.argmax(outside))
+        more = f", and so do {outside.sum() - 1:,} more" if outside.sum() > 1 else ""
+        raise ValueError(
+            f"value {place} of {name!r} is {flat[place]:g} and lies outside the domain {domain.ends}{more}: "
+            "give values in the study's unit, or clip=True to the client, which moves them to the nearest end"
+        )
+    return np.clip(numbers, domain.low, domain.high)
+
+
+def _indexes(values: Any, names: Sequence[str], attribute: str, one: str, many: str) -> Integers:
+    """The index of each name, shape (n,).
+
+    Raises:
+        ValueError: for the first value that is no name.
+    """
+    given = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+    given = given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
+    if pa.types.is_dictionary(given.type):
+        given = given.dictionary_decode()
+    found = pc.fill_null(pc.index_in(pc.cast(given, pa.string()), value_set=pa.array(names, pa.string())), -1)
+    indexes = found.to_numpy(zero_copy_only=False).astype(np.int64)
+    if (indexes < 0).any():
+        place = int(np.argmax(indexes < 0))
+        wrong = given[place].as_py()
+        if wrong is None:
+            raise ValueError(
+                f"value {place} of {attribute!r} is missing: leave out who has none, and report nothing"
+            )
+        near = difflib.get_close_matches(str(wrong), names, n=1)
+        meant = f"; did you mean {near[0]!r}?" if near else "."
+        listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+        raise ValueError(
+            f"value {place} of {attribute!r} is {wrong!r}, which is no {one} of the study{meant} The {many} "
+            f"are: {listed}"
+        )
+    return indexes
+
+
+def _pairs(values: Any, domain: KeyValues, name: str, clip: bool) -> KeyValuePairs:
+    """The pairs of people, each of whom has a dict of keys and values.
+
+    Raises:
+        ValueError: if a person has none, or a key or value is not in the domain.
+    """
+    people: Sequence[Any] = list(values)
+    for place, own in enumerate(people):
+        if not isinstance(own, Mapping):
+            raise ValueError(
+                f"value {place} of {name!r} is {own!r}: write a dict of keys and values, such as "
+                f"{{{domain.keys[0]!r}: {domain.values.low:g}}}, or {{}} for a person without any"
+            )
+    lengths = np.array([len(own) for own in people], dtype=np.int64)
+    keys = _indexes([str(key) for own in people for key in own], domain.keys, name, "key", "keys")
+    numbers = _numbers([number for own in people for number in own.values()] or np.zeros(0), name)
+    inside = domain.values.to_unit(_inside(numbers, domain.values, name, clip))
+    person = np.repeat(np.arange(len(people)), lengths)
+    order = np.lexsort((keys, person))
+    return KeyValuePairs(np.concatenate(([0], np.cumsum(lengths))), keys[order], inside[order])
+
+
+def _coordinates(values: Any, domain: Vector, name: str) -> Floats:
+    """Numbers of shape (n, coordinates), in the order of the study.
+
+    Raises:
+        ValueError: if a coordinate is missing, or the shape is another.
+    """
+    people = list(values) if isinstance(values, list | tuple) else values
+    if isinstance(people, list) and people and isinstance(people[0], Mapping):
+        people = {key: [own.get(key) for own in people] for key in domain.coordinates}
+    if isinstance(people, Mapping):
+        missing = [key for key in domain.coordinates if key not in people]
+        if missing:
+            raise ValueError(f"{name!r} has no coordinate {missing[0]!r}: give all of the study's")
+        return np.column_stack([_numbers(people[key], f"{name}.{key}") for key in domain.coordinates])
+    numbers = _numbers(people, name)
+    if numbers.ndim != 2 or numbers.shape[1] != domain.size:
+        raise ValueError(
+            f"values of {name!r} have the shape {numbers.shape}: give (people, {domain.size}), or a dict of "
+            f"the coordinates {domain.coordinates[0]!r} to {domain.coordinates[-1]!r}"
+        )
+    return numbers

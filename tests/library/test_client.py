@@ -1,0 +1,212 @@
+"""Reports of a client: values in natural units and names, checked before anything is drawn."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ldpbeam as ldp
+from ldpbeam.domains import KeyValuePairs
+
+STUDY = ldp.Study.from_yaml("""\
+study: mixed
+attributes:
+  minutes:
+    domain: {numeric: [0, 180]}
+    services: {maps: {mechanism: square_wave, epsilon: 1.0}}
+    estimates: {spread: {estimator: ems}}
+  drink:
+    domain: {categories: [tea, coffee, water]}
+    services: {grr: {mechanism: grr, epsilon: 1.0}, olh: {mechanism: olh, epsilon: 1.0}}
+    estimates: {shares: {estimator: norm_sub}}
+  rating:
+    domain: {keys: [jaws, alien], values: [1, 5]}
+    services:
+      slots: {mechanism: pckv_ue, epsilon: 2.0, padding: 2}
+      second: {mechanism: privkvm, epsilon: 2.0, round: 2}
+      first: {mechanism: privkvm, epsilon: 2.0, round: 1}
+    estimates: {pairs: {estimator: key_value, services: [slots]}}
+  pulse:
+    domain: {coordinates: [day, night], values: [40, 180]}
+    services: {watch: {mechanism: piecewise, epsilon: 1.0}}
+    estimates: {mean: {estimator: ivw}}
+groups: {field: region}
+""")
+TIMED = ldp.Study.from_yaml("""\
+study: timed
+attributes:
+  minutes:
+    domain: {numeric: [0, 180]}
+    services:
+      old_and_new:
+        mechanism: square_wave
+        versions:
+          first: {epsilon: 1.0, until: "2026-01-01T00:00:00Z"}
+          second: {epsilon: 2.0, since: "2026-01-01T00:00:00Z"}
+      apps:
+        version_field: app
+        mechanism: square_wave
+        versions: {blue: {epsilon: 1.0}, green: {epsilon: 3.0, values: [lime, leaf]}}
+    estimates: {spread: {estimator: ems}}
+windows: {size: 1h}
+""")
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+def drawn(attribute: str, service: str, values: Any) -> list[Any]:
+    """What the mechanism itself sends for values on its own scale, from the same draws."""
+    study = STUDY.attribute(attribute)
+    mechanism = study.versions[study.versions_of([service])[0]].mechanism
+    payloads = mechanism.perturb(values, rng())
+    return payloads.tolist() if payloads.dtype.kind != "V" else [one.tobytes() for one in payloads]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "service", "natural", "own"),
+    [
+        ("minutes", "maps", [0, 45.0, 180], np.array([0.0, 0.25, 1.0])),
+        ("drink", "grr", ["water", "tea", "coffee"], np.array([2, 0, 1])),
+        ("drink", "olh", ["water", "tea"], np.array([2, 0])),
+        (
+            "rating",
+            "slots",
+            [{"alien": 5, "jaws": 2}, {}],
+            KeyValuePairs(np.array([0, 2, 2]), np.array([0, 1]), np.array([0.25, 1.0])),
+        ),
+        ("pulse", "watch", [[40, 180], [110, 75]], np.array([[0.0, 1.0], [0.5, 0.25]])),
+        ("pulse", "watch", {"night": [180, 75], "day": [40, 110]}, np.array([[0.0, 1.0], [0.5, 0.25]])),
+    ],
+)
+def test_natural_values_are_perturbed_as_the_mechanism_does(
+    attribute: str, service: str, natural: Any, own: Any
+) -> None:
+    people = own.people if isinstance(own, KeyValuePairs) else len(own)
+    table = ldp.Client(STUDY, attribute, service, rng=rng()).reports(natural, ["a", "b", "c"][:people])
+    assert table.column("payload").to_pylist() == drawn(attribute, service, own)
+    assert set(table.column("attribute").to_pylist()) == {attribute}
+    assert set(table.column("service").to_pylist()) == {service}
+
+
+@pytest.mark.parametrize(
+    ("attribute", "service", "value", "sentence"),
+    [
+        (
+            "minutes",
+            "maps",
+            250,
+            r"value 0 of 'minutes' is 250 and lies outside the domain \[0, 180\].*clip=True",
+        ),
+        ("minutes", "maps", float("nan"), "'minutes' is nan, not a number: leave out who has none"),
+        ("minutes", "maps", None, "is None, not a number|is nan, not a number"),
+        ("minutes", "maps", "45", "is a number, found '45'"),
+        ("drink", "grr", "cofee", "'cofee', which is no category of the study; did you mean 'coffee'"),
+        ("drink", "grr", None, "value 0 of 'drink' is missing"),
+        ("rating", "slots", {"jaw": 3}, "'jaw', which is no key of the study; did you mean 'jaws'"),
+        ("rating", "slots", {"jaws": 9}, r"lies outside the domain \[1, 5\]"),
+        ("rating", "slots", 3, "write a dict of keys and values"),
+        ("pulse", "watch", [60], r"give \(people, 2\)"),
+    ],
+)
+def test_nonsense_is_refused_with_a_sentence_before_anything_is_drawn(
+    attribute: str, service: str, value: Any, sentence: str
+) -> None:
+    class Never:
+        def random(self, size: int) -> Any:
+            raise AssertionError("drawn")
+
+    with pytest.raises(ValueError, match=sentence):
+        ldp.Client(STUDY, attribute, service, rng=Never()).report(value, "u")
+
+
+def test_values_outside_are_moved_to_the_ends_if_asked() -> None:
+    clipping = ldp.Client(STUDY, "minutes", "maps", clip=True, rng=rng())
+    exact = ldp.Client(STUDY, "minutes", "maps", rng=rng())
+    ids = ["a", "b"]
+    assert clipping.reports([-5, 1e9], ids).equals(exact.reports([0, 180], ids))
+
+
+def test_a_report_is_a_record_of_json_lines() -> None:
+    report = ldp.Client(STUDY, "minutes", "maps").report(45, "ann", group="north", report_id="r1")
+    assert list(report) == ["user_id", "attribute", "service", "region", "report_id", "payload"]
+    assert json.loads(json.dumps(report)) == report
+    assert isinstance(report["payload"], float)
+
+
+def test_without_a_user_id_every_report_has_a_random_one() -> None:
+    client = ldp.Client(STUDY, "minutes", "maps")
+    ids = client.reports(np.full(1000, 45.0)).column("user_id")
+    assert len(set(ids.to_pylist())) == 1000
+    assert {len(own) for own in ids.to_pylist()} == {16}
+    one, other = client.report(45), client.report(45)
+    assert one["user_id"] != other["user_id"]
+    assert len(one["user_id"]) == 36
+
+
+def test_event_times_are_asked_for_where_the_study_looks_at_them() -> None:
+    client = ldp.Client(TIMED, "minutes", "apps")
+    with pytest.raises(ValueError, match="give when the values were observed"):
+        client.report(45)
+    with pytest.raises(ValueError, match="has no zone"):
+        client.report(45, event_time="2026-11-20T10:00:00")
+    with pytest.raises(ValueError, match=r"event time 1 is .*looks like seconds"):
+        client.reports([1, 2], event_times=[1_763_632_800_000, 1_763_632_800])
+    report = client.report(45, event_time="2026-11-20T11:00:00+01:00")
+    assert report["event_time"] == "2026-11-20T10:00:00Z"
+
+
+def test_a_version_is_told_by_its_field() -> None:
+    time = "2026-11-20T10:00:00Z"
+    assert ldp.Client(TIMED, "minutes", "apps").report(45, event_time=time)["app"] == "blue"
+    green = ldp.Client(TIMED, "minutes", "apps", version="green").report(45, event_time=time)
+    assert green["app"] == "lime"
+    with pytest.raises(ValueError, match="version 'red' is not in the study; there are: blue, green"):
+        ldp.Client(TIMED, "minutes", "apps", version="red")
+
+
+def test_a_version_is_told_by_the_event_time() -> None:
+    client = ldp.Client(TIMED, "minutes", "old_and_new", rng=rng())
+    times = pa.array(["2025-12-31T23:00:00Z", "2026-01-01T00:00:00Z"])
+    payloads = client.reports([90.0, 90.0], ["a", "b"], event_times=times).column("payload").to_pylist()
+    first, second = (v.mechanism for v in TIMED.attribute("minutes").versions[:2])
+    source = rng()
+    assert payloads == [*first.perturb(np.array([0.5]), source), *second.perturb(np.array([0.5]), source)]
+
+
+def test_a_later_round_of_privkvm_needs_means() -> None:
+    with pytest.raises(ValueError, match="round 2 of privkvm needs the means of the round before"):
+        ldp.Client(STUDY, "rating", "second")
+    with pytest.raises(ValueError, match="no mean for the key 'alien'"):
+        ldp.Client(STUDY, "rating", "second", means={"jaws": 3})
+    client = ldp.Client(STUDY, "rating", "second", means={"jaws": 3, "alien": 4}, rng=rng())
+    assert len(client.reports([{"jaws": 5}] * 3)) == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"attribute": "minuts"}, "attribute 'minuts' is not in the study; there are: minutes"),
+        ({"service": "map"}, "service 'map' is not in the study; there are: maps"),
+        ({"version": "x"}, "no field tells versions of 'maps' apart"),
+        ({"means": {}}, "leave them out"),
+    ],
+)
+def test_a_client_of_something_that_is_not_in_the_study_is_refused(given: Any, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        ldp.Client(STUDY, **{"attribute": "minutes", "service": "maps", **given})
+
+
+def test_columns_of_other_lengths_are_refused() -> None:
+    client = ldp.Client(STUDY, "minutes", "maps")
+    with pytest.raises(ValueError, match="1 user_ids for 2 values"):
+        client.reports([1, 2], ["a"])
+    with pytest.raises(ValueError, match="user id 1 is missing"):
+        client.reports([1, 2], ["a", None])
+    with pytest.raises(ValueError, match="user_ids is one text for 2 values"):
+        client.reports([1, 2], "ab")

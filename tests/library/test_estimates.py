@@ -1,0 +1,207 @@
+"""What an estimate shows: tables with a fixed schema, text, HTML and charts."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ldpbeam as ldp
+from ldpbeam.schemas.outputs.tables import ESTIMATES, SHARES
+
+TEN = 1_763_632_800_000
+TEXT = """\
+study: shown
+attributes:
+  minutes:
+    domain: {numeric: [0, 180]}
+    buckets: 16
+    services: {maps: {mechanism: square_wave, epsilon: 2.0}}
+    estimates: {spread: {estimator: ems}, mean: {estimator: ivw}}
+    quantiles: [0.25, 0.75]
+    ranges: [[0, 30]]
+  drink:
+    domain: {categories: [tea, "<b>coffee</b>", water]}
+    services: {maps: {mechanism: grr, epsilon: 2.0}}
+    estimates: {shares: {estimator: norm_sub}}
+  rating:
+    domain: {keys: [jaws, alien], values: [1, 5]}
+    services: {maps: {mechanism: pckv_grr, epsilon: 2.0, padding: 2}}
+    estimates: {pairs: {estimator: key_value}}
+windows: {size: 1h}
+"""
+STUDY = ldp.Study.from_yaml(TEXT)
+
+
+@pytest.fixture(scope="module")
+def found() -> ldp.Estimates:
+    rng = np.random.default_rng(5)
+    given: dict[str, Any] = {
+        "minutes": 180 * rng.beta(3, 5, 400),
+        "drink": rng.choice(["tea", "<b>coffee</b>", "water"], 400, p=[0.6, 0.3, 0.1]),
+        "rating": [{"jaws": 2.0}] * 200 + [{"alien": 5.0}] * 200,
+    }
+    times = TEN + 18_000 * np.arange(400)
+    tables = [
+        ldp.Client(STUDY, name, "maps", rng=rng).reports(values, np.arange(400), event_times=times)
+        for name, values in given.items()
+    ]
+    return ldp.estimate(STUDY, [*tables, {**tables[0].slice(0, 1).to_pydict(), "payload": [99.0]}])
+
+
+def test_there_is_an_estimate_for_each_name_and_window(found: ldp.Estimates) -> None:
+    places = [(own.attribute, own.name, own.window) for own in found]
+    windows = [(TEN, TEN + 3_600_000), (TEN + 3_600_000, TEN + 7_200_000)]
+    names = [("minutes", "spread"), ("minutes", "mean"), ("drink", "shares"), ("rating", "pairs")]
+    assert places == [
+        (attribute, name, window)
+        for attribute in STUDY.attributes
+        for window in windows
+        for of, name in names
+        if of == attribute
+    ]
+    assert found[0].answer.distribution is not None
+    assert [own.name for own in found.only("mean")] == ["mean", "mean"]
+    assert {own.attribute for own in found.only(attribute="drink")} == {"drink"}
+    with pytest.raises(
+        ValueError, match="no estimate has name 'means'; there are name: spread, mean, shares, pairs"
+    ):
+        found.only("means")
+
+
+def test_the_table_has_one_row_per_estimate_and_always_the_same_columns(found: ldp.Estimates) -> None:
+    table = found.to_arrow()
+    assert table.schema == ESTIMATES
+    assert table.num_rows == len(found)
+    for row, own in zip(table.to_pylist(), found, strict=True):
+        assert (row["attribute"], row["estimate"], row["mean"]) == (own.attribute, own.name, own.answer.mean)
+        assert row["window_start"].timestamp() * 1000 == own.window[0]
+    first = table.to_pylist()[0]
+    record = found.records()[0]
+    assert {own["level"]: own["value"] for own in first["quantiles"]} == {
+        float(level): value for level, value in record["quantiles"].items()
+    }
+    assert first["ranges"] == record["ranges"]
+    assert found.only("shares").to_arrow().schema == ESTIMATES
+
+
+def test_the_table_of_shares_has_one_row_per_bucket_category_and_key(found: ldp.Estimates) -> None:
+    table = found.to_arrow("shares")
+    assert table.schema == SHARES
+    for own in found:
+        mine = table.filter(
+            pa.compute.and_(
+                pa.compute.equal(table["estimate"], own.name),
+                pa.compute.equal(table["window_start"].cast(pa.int64()), own.window[0]),
+            )
+        ).to_pylist()
+        shares = own.answer.frequencies if own.attribute == "rating" else own.answer.distribution
+        assert [row["share"] for row in mine] == ([] if shares is None else shares.tolist())
+        if own.attribute == "drink":
+            assert [row["label"] for row in mine] == ["tea", "<b>coffee</b>", "water"]
+        if own.attribute == "rating":
+            assert [row["key_mean"] for row in mine] == own.answer.key_means.tolist()
+        if own.name == "spread":
+            assert mine[0]["low"] == 0 and mine[-1]["high"] == 180
+    with pytest.raises(ValueError, match="table 'share': there are estimates and shares"):
+        found.to_arrow("share")  # type: ignore[arg-type]
+
+
+def test_tables_become_data_frames(found: ldp.Estimates) -> None:
+    pytest.importorskip("pandas"), pytest.importorskip("polars")
+    for which in ("estimates", "shares"):
+        expected = found.to_arrow(which)  # type: ignore[arg-type]
+        frame, polars = found.to_pandas(which), found.to_polars(which)  # type: ignore[arg-type]
+        assert list(frame.columns) == polars.columns == expected.column_names
+        assert len(frame) == len(polars) == expected.num_rows
+        assert polars["reports" if which == "estimates" else "share"].to_list() == (
+            expected["reports" if which == "estimates" else "share"].to_pylist()
+        )
+
+
+def test_the_summary_tells_the_estimates_and_what_became_of_the_reports(found: ldp.Estimates) -> None:
+    summary = found.summary()
+    assert repr(found) == summary
+    assert (
+        "1,201 reports in = 1,200 used + 0 duplicates + 0 late + 0 out of range + 1 dead letters" in summary
+    )
+    assert f"{found[0].answer.mean:.6g}" in summary
+    assert "payload outside mechanism" in summary
+
+
+def test_the_html_has_the_same_numbers_and_escapes_names(found: ldp.Estimates) -> None:
+    html = found._repr_html_()
+    assert html.count("<tr>") == 1 + len(found)
+    assert f"{found[0].answer.mean:.6g}" in html
+    assert "<b>coffee" not in html
+    assert "&lt;b&gt;coffee" in html
+    assert "payload outside mechanism: 1" in html
+
+
+def marks(chart: Any) -> list[str]:
+    """The kinds of marks in a chart's specification, in its order."""
+    if isinstance(chart, dict):
+        own = chart.get("mark")
+        kinds = [own["type"] if isinstance(own, dict) else own] if own else []
+        return kinds + [kind for key, part in chart.items() if key != "mark" for kind in marks(part)]
+    return [kind for part in chart for kind in marks(part)] if isinstance(chart, list) else []
+
+
+def values(chart: Any) -> list[dict[str, Any]]:
+    """All rows of data in a chart's specification, which Altair keeps by a hash."""
+    return [row for rows in chart["datasets"].values() for row in rows]
+
+
+def test_a_plot_has_areas_for_numbers_bars_for_categories_and_dots_for_keys(found: ldp.Estimates) -> None:
+    pytest.importorskip("altair")
+    kinds = {
+        "minutes": ["area", "rule", "circle"],
+        "drink": ["bar"],
+        "rating": ["circle", "text"],
+    }
+    for attribute, expected in kinds.items():
+        chart = found.only(attribute=attribute).plot().to_dict()
+        assert marks(chart) == expected, attribute
+        panels = {row["panel"] for row in values(chart)}
+        assert panels == {"2025-11-20 10:00", "2025-11-20 11:00"}
+    spread = values(found.only("spread").plot().to_dict())
+    # A row for each of 16 buckets, and one where the last step ends, in two windows.
+    assert len(spread) == 2 * 17
+    assert sum(row["share"] for row in spread if row["low"] < 180) == pytest.approx(2)
+    assert set(marks(found.plot().to_dict())) == {"area", "rule", "circle", "bar", "text"}
+
+
+def test_what_has_nothing_to_show_says_so(found: ldp.Estimates) -> None:
+    pytest.importorskip("altair")
+    empty = ldp.estimate(STUDY, {"user_id": [], "payload": [], "event_time": []}, attribute="minutes")
+    with pytest.raises(ValueError, match="nothing to show"):
+        empty.plot()
+
+
+@pytest.mark.parametrize(
+    ("module", "show", "install"),
+    [
+        ("altair", "plot", r"pip install 'ldpbeam\[report\]'"),
+        ("pandas", "to_pandas", "pip install 'pandas'"),
+        ("polars", "to_polars", "pip install 'polars'"),
+    ],
+)
+def test_what_is_not_installed_is_named(
+    found: ldp.Estimates, module: str, show: str, install: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    original = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name == module:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return original(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setattr("importlib.import_module", lambda name: without(name))
+    with pytest.raises(ImportError, match=install):
+        getattr(found, show)()

@@ -1,0 +1,98 @@
+"""The Python of README.md and docs/library.md, and the notebooks: all of it runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ldpbeam as ldp
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+def blocks(path: Path) -> list[str]:
+    """The blocks of Python in a document."""
+    return re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_readme_is_five_lines_from_a_table_to_a_plot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("altair"), pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    study, rng = ldp.Study.from_yaml(ROOT / "examples/diamonds/study.yaml"), np.random.default_rng(1)
+    prices = 20_000 * rng.beta(1, 4, 500)
+    tables = [
+        ldp.Client(study, "price", service, rng=rng).reports(prices, np.arange(500))
+        for service in study.attributes["price"].services
+    ]
+    pq.write_table(pa.concat_tables(tables), tmp_path / "reports.parquet")
+    (block,) = blocks(ROOT / "README.md")
+    lines = [line for line in block.splitlines() if line and not line.startswith("import")]
+    assert len(lines) <= 5
+    names: dict[str, object] = {}
+    exec(block, names)
+    assert "1,500 reports in = 1,500 used" in capsys.readouterr().out
+    assert [own.name for own in names["estimates"]] == list(study.attributes["price"].estimates)  # type: ignore
+
+
+@pytest.mark.slow
+def test_the_page_of_the_library_runs_from_top_to_bottom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for package in ("altair", "pandas", "polars"):
+        pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks(ROOT / "docs" / "library.md"):
+        exec(block, names)
+    shown = capsys.readouterr().out
+    for sentence in (
+        "a numeric domain needs low < high",
+        "value 0 of 'minutes' is 250 and lies outside the domain [0, 180]",
+        "10,000 reports in = 10,000 used",
+        "{'payload_outside_mechanism': 1, 'unknown_service': 1}",
+        "[{'row': 1, 'reason': 'payload_outside_mechanism'}, {'row': 2, 'reason': 'unknown_service'}]",
+        "the reports have no column 'user_id'",
+    ):
+        assert sentence in shown
+    assert (tmp_path / "commute.html").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_has_no_outputs(path: Path) -> None:
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    assert len(cells) > 5
+    for cell in cells:
+        assert not cell.get("outputs")
+        assert cell.get("execution_count") is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_and_shows_tables_and_charts(path: Path, tmp_path: Path) -> None:
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    book = nbformat.read(path, as_version=4)
+    client = nbclient.NotebookClient(book, timeout=600, resources={"metadata": {"path": str(tmp_path)}})
+    client.create_kernel_manager()
+    client.km.kernel_spec.argv[0] = sys.executable
+    client.execute()
+    outputs = [output for cell in book.cells for output in cell.get("outputs", ())]
+    kinds = [kind for output in outputs for kind in output.get("data", {})]
+    assert any(kind.startswith("application/vnd.vega") for kind in kinds)
+    html = "".join(output["data"]["text/html"] for output in outputs if "text/html" in output.get("data", {}))
+    assert "reports in =" in html
+
+
+def test_there_are_two_notebooks() -> None:
+    assert [path.stem for path in NOTEBOOKS] == ["survey", "telemetry"]

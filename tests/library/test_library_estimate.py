@@ -1,0 +1,285 @@
+"""``ldpbeam.estimate`` gives what ``ldpbeam estimate`` gives for the same reports, bit for bit."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ldpbeam as ldp
+
+TEN = 1_763_632_800_000  # 2025-11-20T10:00:00Z
+PEOPLE = 300
+
+WINDOWED = """\
+study: windowed
+attributes:
+  minutes:
+    domain: {numeric: [0, 180]}
+    buckets: 32
+    services:
+      maps: {mechanism: square_wave, epsilon: 1.0}
+      taxi: {mechanism: piecewise, epsilon: 0.5}
+      survey: {mechanism: stochastic_rounding, epsilon: 0.8}
+    estimates:
+      together: {estimator: ule}
+      maps_only: {estimator: ems, services: [maps]}
+      mean: {estimator: ivw}
+    ranges: [[0, 30]]
+windows: {size: 1h}
+"""
+SLIDING = WINDOWED.replace("{size: 1h}", "{size: 1h, period: 20m}") + "groups: {field: region, at_most: 1}\n"
+ALONE = WINDOWED.replace("{estimator: ule}", "{estimator: ems}") + "duplicates: keep\n"
+REPEATED = WINDOWED.replace("{estimator: ule}", "{estimator: ems}") + "repeats: all\n"
+CATEGORIES = """\
+study: categories
+attributes:
+  transport:
+    domain: {categories: [car, bus, bike, train, foot, tram]}
+    services:
+      maps: {mechanism: grr, epsilon: 1.0}
+      survey: {mechanism: oue, epsilon: 1.0}
+      city: {mechanism: olh, epsilon: 1.0, seeds: 64}
+    estimates:
+      joined: {estimator: ule}
+      averaged: {estimator: norm_sub}
+    top: 3
+"""
+KEY_VALUES = """\
+study: key_values
+attributes:
+  rating:
+    domain: {keys: [jaws, alien, heat], values: [1, 5]}
+    services:
+      drawn: {mechanism: pckv_grr, epsilon: 2.0, padding: 2}
+      slots: {mechanism: pckv_ue, epsilon: 2.0, padding: 2}
+    estimates:
+      counted: {estimator: key_value, services: [drawn]}
+      slots_em: {estimator: pckv_em, services: [slots]}
+"""
+VECTOR = """\
+study: vector
+attributes:
+  pulse:
+    domain: {coordinates: [day, night], values: [40, 180]}
+    buckets: 16
+    services:
+      watch: {mechanism: square_wave, epsilon: 1.0}
+      phone: {mechanism: piecewise, epsilon: 1.0}
+    estimates:
+      together: {estimator: ule}
+      mean: {estimator: ivw}
+"""
+
+
+def values(name: str, rng: np.random.Generator) -> Any:
+    """True values of the people of a study."""
+    if name == "transport":
+        return rng.choice(["car", "bus", "bike", "train", "foot", "tram"], PEOPLE)
+    if name == "rating":
+        return [{"jaws": 1 + 4 * share, "heat": 3.0} if share > 0.4 else {} for share in rng.random(PEOPLE)]
+    if name == "pulse":
+        return rng.uniform(40, 180, (PEOPLE, 2))
+    return 180 * rng.beta(3, 5, PEOPLE)
+
+
+def reported(text: str) -> tuple[ldp.Study, list[pa.Table]]:
+    """A study, and for each service a table: some people and ids come twice, some reports are nonsense."""
+    study, rng = ldp.Study.from_yaml(text), np.random.default_rng(11)
+    (name,) = study.attributes
+    users = np.array([f"person {place}" for place in rng.integers(0, PEOPLE * 9 // 10, PEOPLE)])
+    times = TEN + rng.integers(0, 7_200_000, PEOPLE)
+    given: dict[str, Any] = {"event_times": times} if study.windows else {}
+    if study.groups:
+        given["groups"] = rng.choice(["north", "south", "west"], PEOPLE, p=[0.6, 0.3, 0.1])
+    ids = [f"id {place // 2}" if place % 3 else None for place in range(PEOPLE)]
+    tables = []
+    for service in study.attributes[name].services:
+        client = ldp.Client(study, name, service, rng=rng)
+        table = client.reports(values(name, rng), users, report_ids=ids, **given)
+        tables.append(_damaged(table))
+    return study, tables
+
+
+def _damaged(table: pa.Table) -> pa.Table:
+    """The table, where two reports name no service, one an unknown service, and one has no user."""
+    services = table.column("service").to_pylist()
+    services[3], services[4], services[7] = None, None, "nobody"
+    users = table.column("user_id").to_pylist()
+    users[9] = None
+    table = table.set_column(table.schema.get_field_index("service"), "service", pa.array(services))
+    return table.set_column(table.schema.get_field_index("user_id"), "user_id", pa.array(users, pa.binary()))
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        (WINDOWED, {}),
+        (WINDOWED, {"start": "2025-11-20T11:00:00Z"}),
+        (SLIDING, {}),
+        (SLIDING, {"start": "2025-11-20T10:00:00Z", "stop": "2025-11-20T11:20:00Z"}),
+        (ALONE, {}),
+        (REPEATED, {}),
+        (CATEGORIES, {}),
+        (KEY_VALUES, {}),
+        (VECTOR, {}),
+    ],
+    ids=["windows", "from", "sliding-groups", "span", "keep", "all", "categories", "key-values", "vector"],
+)
+@pytest.mark.slow
+def test_the_result_is_that_of_the_command(
+    text: str, span: Mapping[str, str], tmp_path: Path, run_estimate: Callable[..., Any]
+) -> None:
+    study, tables = reported(text)
+    for place, table in enumerate(tables):
+        pq.write_table(table, tmp_path / f"{place}.parquet")
+    options = [
+        part for key, time in span.items() for part in ({"start": "--from", "stop": "--to"}[key], time)
+    ]
+    run = run_estimate(tmp_path, text, sorted(tmp_path.glob("*.parquet")), "--max-bad-fraction", 1, *options)
+    assert run.code == 0, run.err
+    found = ldp.estimate(study, tables, **span)
+    assert len(found) > 1
+    assert json.loads(json.dumps(found.records())) == run.estimates
+    assert found.counts == run.accounting
+    assert found.counts["dead_letters"] == 4 * len(tables)
+    assert (found.counts["duplicates"] > 0) == ("keep" not in text)
+    letters = [(letter["row"], letter["reason"], letter["sha256"]) for letter in run.dead_letters]
+    assert letters == [
+        (letter["row"], letter["reason"], letter["sha256"]) for letter in found.dead_letters.to_pylist()
+    ]
+
+
+def test_the_order_and_the_cutting_of_tables_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    study, tables = reported(SLIDING)
+    first = ldp.estimate(study, tables)
+    monkeypatch.setattr("ldpbeam.library.tally.PARTITION_REPORTS", 70)
+    monkeypatch.setattr("ldpbeam.library.tally.SIDE_BY_SIDE", 2)
+    monkeypatch.setattr("ldpbeam.library.tables.BATCH_REPORTS", 50)
+    again = ldp.estimate(study, pa.concat_tables(tables[::-1]))
+    assert again.records() == first.records()
+    assert again.counts == first.counts
+
+
+MINUTES = ldp.Study.from_dict(
+    study="minutes",
+    attributes={
+        "minutes": {
+            "domain": {"numeric": (0, 180)},
+            "buckets": 16,
+            "services": {"maps": {"mechanism": "square_wave", "epsilon": 1.0}},
+            "estimates": {"spread": {"estimator": "ems"}},
+        }
+    },
+)
+PAYLOADS = ldp.Client(MINUTES, "minutes", "maps", rng=np.random.default_rng(3)).reports(
+    180 * np.random.default_rng(4).beta(3, 5, 500), [f"u{place}" for place in range(500)]
+)
+
+
+def columns(**changes: Any) -> dict[str, Any]:
+    return {
+        "user_id": PAYLOADS.column("user_id").to_pylist(),
+        "payload": PAYLOADS.column("payload").to_numpy(),
+        **changes,
+    }
+
+
+def test_a_study_with_one_attribute_and_service_needs_no_columns_for_them() -> None:
+    expected = ldp.estimate(MINUTES, PAYLOADS).records()
+    assert ldp.estimate(MINUTES, columns()).records() == expected
+    assert ldp.estimate(MINUTES, columns(attribute="minutes", service="maps")).records() == expected
+    assert ldp.estimate(MINUTES, columns(), attribute="minutes", service="maps").records() == expected
+
+
+def test_tables_of_pandas_and_polars_and_records_of_arrow_are_all_taken() -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    expected = ldp.estimate(MINUTES, PAYLOADS).records()
+    frame = pandas.DataFrame(columns())
+    tables = [frame, polars.DataFrame(columns()), frame.assign(user_id=frame["user_id"].astype("category"))]
+    tables += [PAYLOADS.to_batches()[0], PAYLOADS.to_reader()]
+    for table in tables:
+        assert ldp.estimate(MINUTES, table).records() == expected, type(table)
+
+
+def test_payloads_of_several_types_come_in_one_column() -> None:
+    study, tables = reported(CATEGORIES)
+    expected = ldp.estimate(study, tables)
+    records = [record for table in tables for record in table.to_pylist()]
+    mixed = {name: [record[name] for record in records] for name in tables[0].column_names}
+    found = ldp.estimate(study, mixed)
+    assert found.records() == expected.records()
+    assert found.counts == expected.counts
+    pandas = pytest.importorskip("pandas")
+    assert ldp.estimate(study, pandas.DataFrame(mixed)).records() == expected.records()
+
+
+def test_nonsense_is_counted_as_dead_letters_with_its_row() -> None:
+    payload = columns()["payload"].copy()
+    payload[[3, 5]] = 7.5, np.nan
+    services = ["maps"] * 499 + ["map"]
+    found = ldp.estimate(MINUTES, columns(payload=payload, service=services))
+    assert [(letter["row"], letter["reason"]) for letter in found.dead_letters.to_pylist()] == [
+        (3, "payload_outside_mechanism"),
+        (5, "payload_not_a_number"),
+        (499, "unknown_service"),
+    ]
+    assert found.counts["used"] == 497
+    assert "payload outside mechanism" in found.summary()
+
+
+@pytest.mark.parametrize(
+    ("reports", "given", "error", "sentence"),
+    [
+        ({"userid": ["a"], "payload": [0.5]}, {}, ValueError, "no column 'user_id'.* did you mean 'userid'"),
+        ({"user_id": ["a"]}, {}, ValueError, "no column 'payload'"),
+        (columns(payload=[0.5]), {}, ValueError, "different numbers of rows: user_id has 500, payload has 1"),
+        ([1, 2], {}, TypeError, "reports are of type int: give a table"),
+        (columns(), {"service": "map"}, ValueError, "the study has no such service; there are: maps"),
+        (columns(), {"attribute": "x"}, ValueError, "the study has no such attribute; there are: minutes"),
+        (columns(), {"start": 5, "stop": 5}, ValueError, "is not before"),
+        (columns(), {"start": "2026-01-01"}, ValueError, "has no zone"),
+    ],
+)
+def test_a_table_that_cannot_be_one_of_reports_is_refused(
+    reports: Any, given: Any, error: type[Exception], sentence: str
+) -> None:
+    with pytest.raises(error, match=sentence):
+        ldp.estimate(MINUTES, reports, **given)
+
+
+def test_a_study_with_several_services_asks_which() -> None:
+    study, _ = reported(CATEGORIES)
+    with pytest.raises(ValueError, match=r"no column 'service': add it, or give service=\.\.\."):
+        ldp.estimate(study, {"user_id": ["a"], "payload": [1]})
+
+
+def test_the_estimators_own_function_is_named_to_whom_mistakes_one_for_the_other() -> None:
+    with pytest.raises(TypeError, match=r"ldpbeam\.estimators\.estimate"):
+        ldp.estimate("ems", PAYLOADS)  # type: ignore[arg-type]
+
+
+def test_no_report_at_all_gives_no_estimate_and_a_sentence() -> None:
+    found = ldp.estimate(MINUTES, columns(user_id=[], payload=[]))
+    assert len(found) == 0
+    assert "no report could be used" in found.summary()
+    assert Counter(found.counts["dead_letters_by_reason"]) == {}
+
+
+def test_it_leaves_the_callers_threads_of_blas_as_they_were() -> None:
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+
+    def threads() -> list[int]:
+        return [pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
+
+    with threadpoolctl.threadpool_limits(2, "blas"):
+        before = threads()
+        ldp.estimate(MINUTES, PAYLOADS)
+        assert threads() == before
