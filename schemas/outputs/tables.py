@@ -64,8 +64,8 @@ ESTIMATES = pa.schema(
     ]
 )
 
-#: One row per value bucket (from ``low`` to ``high``), category or key (``label``). The share of a key is that
-#: of the people who have it, and ``key_mean`` is the mean of its values. The ends of intervals at
+#: One row per value bucket (from ``low`` to ``high``), category or key (``label``). The share of a key is
+#: that of the people who have it, and ``key_mean`` is the mean of its values. The ends of intervals at
 #: ``interval_level`` are in the columns with ``_low`` and ``_high``.
 SHARES = pa.schema(
     [
