@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
@@ -336,3 +337,28 @@ def test_attributes_of_more_channels_than_an_integer_has_bits_are_refused() -> N
     versions = tuple(ServiceVersion(f"s{i}", "", StochasticRounding(1.0)) for i in range(63))
     with pytest.raises(ValueError, match="at most 62"):
         Attribute("many", Numeric(0.0, 1.0), 8, versions)
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (
+            Answers(0, np.arange(2), np.array([0.5, 9.0])),
+            "report 1 of sw@old is 9.0, which square_wave never sends",
+        ),
+        (Answers(0, np.arange(2), np.array([np.nan, 0.5])), "report 0 of sw@old is nan"),
+        (Answers(0, np.arange(2), np.zeros(2, "V8")), "of type |V8"),
+        (Answers(5, np.arange(2), np.zeros(2)), "there is no channel 5; 'income' has 5"),
+        (Answers(0, np.zeros(2, dtype=np.int64), np.zeros(2)), "need one user each, and each another one"),
+        (Answers(0, np.arange(3), np.zeros(2)), "need one user each"),
+        (Answers(0, np.array([1, 2]), np.zeros(2)), "of users 1 to 2, of 2"),
+    ],
+)
+def test_reports_that_cannot_be_are_refused(answer: Answers, sentence: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        tally(INCOME, 2, [answer])
+
+
+def test_a_category_that_cannot_be_sent_is_refused() -> None:
+    with pytest.raises(ValueError, match="report 2 of a is 3, which grr never sends: a report is "):
+        tally(COLOUR, 3, [Answers(0, np.arange(3), np.array([0, 2, 3]))])

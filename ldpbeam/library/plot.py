@@ -61,14 +61,14 @@ def _rows(table: pa.Table) -> list[Row]:
 
 
 _SHOWN = (
-    "estimate", "low", "high", "label", "share", "share_low", "share_high", "key_mean", "mean", "mean_low",
-    "mean_high", "standard_error",
+    "estimate", "low", "high", "label", "share", "share_low", "share_high", "key_mean", "key_mean_low",
+    "key_mean_high", "mean", "mean_low", "mean_high", "standard_error",
 )  # fmt: skip
 
 
 def _of_shares(name: str, domain: Domain, rows: list[Row], colour: alt.Color) -> alt.TopLevelMixin:
     if isinstance(domain, KeyValues):
-        return _panels(_dots(name, domain, colour), rows)
+        return _panels(_dots(name, domain, rows, colour), rows)
     if isinstance(domain, Categories):
         return _panels(_bars(name, rows, colour), _most_frequent(rows))
     return _panels(_areas(name, rows, colour), _closed(rows))
@@ -151,23 +151,22 @@ def _most_frequent(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row["label"] in chosen]
 
 
-def _dots(name: str, domain: KeyValues, colour: alt.Color) -> alt.LayerChart:
-    """A dot for each key: how many people have it, and the mean of its values."""
-    base = alt.Chart().encode(
-        x=alt.X("share:Q", title="share of people who have the key", axis=alt.Axis(format="%")),
-        y=alt.Y(
-            "key_mean:Q",
-            title=f"mean {name}",
-            scale=alt.Scale(domain=[domain.values.low, domain.values.high]),
-        ),
-    )
-    return alt.layer(
-        base.mark_circle(size=80).encode(
-            color=colour,
-            tooltip=["estimate:N", "label:N", alt.Tooltip("share:Q", format=".2%"), "key_mean:Q"],
-        ),
-        base.mark_text(align="left", dx=7, fontSize=10).encode(text="label:N"),
-    )
+def _dots(name: str, domain: KeyValues, rows: list[Row], colour: alt.Color) -> alt.LayerChart:
+    """A dot for each key: how many people have it, and the mean of its values; rules for their intervals."""
+    share = alt.X("share:Q", title="share of people who have the key", axis=alt.Axis(format="%"))
+    scale = alt.Scale(domain=[domain.values.low, domain.values.high])
+    mean = alt.Y("key_mean:Q", title=f"mean {name}", scale=scale)
+    base = alt.Chart()
+    tooltip = ["estimate:N", "label:N", alt.Tooltip("share:Q", format=".2%"), "key_mean:Q"]
+    marks = [
+        base.mark_circle(size=80).encode(x=share, y=mean, color=colour, tooltip=tooltip),
+        base.mark_text(align="left", dx=7, fontSize=10).encode(x=share, y=mean, text="label:N"),
+    ]
+    if any(row["share_low"] is not None for row in rows):
+        marks.append(base.mark_rule().encode(x="share_low:Q", x2="share_high:Q", y=mean, color=colour))
+    if any(row["key_mean_low"] is not None for row in rows):
+        marks.append(base.mark_rule().encode(x=share, y="key_mean_low:Q", y2="key_mean_high:Q", color=colour))
+    return alt.layer(*marks)
 
 
 def _with_ends(row: Row) -> Row:

@@ -105,7 +105,7 @@ def _indexes(values: Any, names: Sequence[str], attribute: str, one: str, many: 
     if pa.types.is_dictionary(given.type):
         given = given.dictionary_decode()
     found = pc.fill_null(pc.index_in(pc.cast(given, pa.string()), value_set=pa.array(names, pa.string())), -1)
-    indexes = found.to_numpy(zero_copy_only=False).astype(np.int64)
+    indexes: Integers = found.to_numpy(zero_copy_only=False).astype(np.int64)
     if (indexes < 0).any():
         place = int(np.argmax(indexes < 0))
         wrong = given[place].as_py()

@@ -115,7 +115,7 @@ def _place(study: Study, solved: SolvedEstimate) -> dict[str, Any]:
 
 def _row(study: Study, solved: SolvedEstimate) -> dict[str, Any]:
     answer, attribute = solved.answer, study.attribute(solved.attribute)
-    intervals = getattr(answer, "intervals", None)
+    intervals = answer.intervals
     low, high = (intervals.mean if intervals is not None else None) or (None, None)
     row = _place(study, solved) | {
         "services": list(answer.services),
@@ -163,7 +163,7 @@ def _shares(study: Study, estimates: Iterable[SolvedEstimate]) -> Iterator[pa.Ta
 def _columns(attribute: Attribute, solved: SolvedEstimate) -> dict[str, Any]:
     """The columns of one estimate's shares; none if it has no shares."""
     answer, domain = solved.answer, attribute.domain
-    intervals = getattr(answer, "intervals", None)
+    intervals = answer.intervals
     keyed = isinstance(domain, KeyValues)
     shares = answer.frequencies if keyed else answer.distribution
     if shares is None:

@@ -33,6 +33,7 @@ attributes:
     services: {maps: {mechanism: pckv_grr, epsilon: 2.0, padding: 2}}
     estimates: {pairs: {estimator: key_value}}
 windows: {size: 1h}
+intervals: false
 """
 STUDY = ldp.Study.from_yaml(TEXT)
 
@@ -173,6 +174,29 @@ def test_a_plot_has_areas_for_numbers_bars_for_categories_and_dots_for_keys(foun
     assert len(spread) == 2 * 17
     assert sum(row["share"] for row in spread if row["low"] < 180) == pytest.approx(2)
     assert set(marks(found.plot().to_dict())) == {"area", "rule", "circle", "bar", "text"}
+
+
+def test_intervals_are_columns_of_the_tables_and_marks_of_the_plot() -> None:
+    pytest.importorskip("altair")
+    study = ldp.Study.from_yaml(
+        TEXT.replace("windows: {size: 1h}\nintervals: false", "intervals: {level: 0.9}")
+    )
+    rng = np.random.default_rng(6)
+    drinks = ldp.Client(study, "drink", "maps", rng=rng).reports(
+        ["tea"] * 300 + ["water"] * 100, np.arange(400)
+    )
+    minutes = ldp.Client(study, "minutes", "maps", rng=rng).reports(np.full(400, 45.0), np.arange(400))
+    found = ldp.estimate(study, [drinks, minutes])
+    own = found.only("shares")[0].answer
+    assert own.intervals is not None
+    rows = found.only("shares").to_arrow("shares").to_pylist()
+    assert [[row["share_low"], row["share_high"]] for row in rows] == own.intervals.distribution.tolist()
+    assert {row["interval_level"] for row in rows} == {0.9}
+    assert marks(found.only("shares").plot().to_dict()) == ["bar", "rule"]
+    mean = found.only("mean").to_arrow().to_pylist()[0]
+    ends = found.only("mean")[0].answer.intervals
+    assert ends is not None
+    assert (mean["mean_low"], mean["mean_high"]) == ends.mean
 
 
 def test_what_has_nothing_to_show_says_so(found: ldp.Estimates) -> None:
