@@ -1,18 +1,142 @@
-"""``auto`` for numbers."""
+"""``auto`` for numbers: the average of smooth distributions, weighted by how well each explains the reports.
+
+A distribution's log density has one of some thirty priors (:mod:`~ldpbeam.estimators.auto.smoothness`). For
+each, the most likely distribution is found, and the prior's marginal likelihood (Laplace's method). The
+answer is their average by marginal likelihood: nothing is tuned to the reports by hand, nothing is random.
+"""
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from ldpbeam.estimators.auto.joined import is_joined
+import numpy as np
+
+from ldpbeam.channels import StackedChannel
+from ldpbeam.domains import Floats
+from ldpbeam.estimators.auto.averaging import Weighed, average, weigh
+from ldpbeam.estimators.auto.joined import JoinedLikelihood, is_joined
+from ldpbeam.estimators.auto.likelihood import Likelihood, of_channel
 from ldpbeam.estimators.em import ems
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
-from ldpbeam.estimators.ule import ule
+from ldpbeam.estimators.ule import information_kept, resolution_warnings, told_buckets
+
+#: With fewer value buckets, each is divided: inside a wide bucket a distribution is not even.
+LEAST_BUCKETS = 256
+#: A joint likelihood is expanded at most so often, each time around the last answer.
+MOST_EXPANSIONS = 3
+#: It is not expanded again if the answer moved less than this, as a W1 distance on the unit range.
+NEAR_ENOUGH = 1e-4
+#: What the orders of smoothness are called.
+SHAPES: Mapping[int, str] = {
+    1: "random walk of the log density",
+    2: "smooth log density",
+    3: "very smooth log density",
+}
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The priors with their modes, and the likelihood that they were found with.
+
+    Attributes:
+        likelihood: the likelihood by block of value buckets; to second order for many kinds of users.
+        weighed: the priors.
+        log_scale: what is to be added to log-likelihoods.
+    """
+
+    likelihood: Likelihood
+    weighed: tuple[Weighed, ...]
+    log_scale: float = 0.0
+
+
+def fit(question: Question) -> Fitted | None:
+    """The priors with their modes; None if the channel's matrix would be too large."""
+    if is_joined(question):
+        return _fit_joined(question)
+    attribute = question.attribute
+    finer = attribute.value_buckets * -(-LEAST_BUCKETS // attribute.value_buckets)
+    channels = [
+        attribute.versions[index].mechanism.histogram_channel(finer, attribute.buckets)
+        for index in question.versions
+    ]
+    counts = np.concatenate([question.statistic.histograms[index] for index in question.versions])
+    likelihood = of_channel(channels[0] if len(channels) == 1 else StackedChannel(channels), counts)
+    return None if likelihood is None else Fitted(likelihood, weigh(likelihood))
+
+
+def _fit_joined(question: Question) -> Fitted:
+    joined = JoinedLikelihood(question)
+    exact = joined.exact
+    if exact is not None:
+        return Fitted(exact, weigh(exact), joined.log_scale)
+    centre = joined.first_centre()
+    for _ in range(MOST_EXPANSIONS):
+        likelihood = joined.near(centre)
+        weighed = weigh(likelihood)
+        moved, centre = float(np.abs(np.cumsum(average(weighed) - centre)).mean()), average(weighed)
+        if moved < NEAR_ENOUGH:
+            break
+    return Fitted(likelihood, weighed, joined.log_scale)
+
+
+def by_bucket(shares: Floats, likelihood: Likelihood, buckets: int) -> Floats:
+    """Shares of value buckets from those of blocks, shape (..., blocks) to (..., value buckets)."""
+    found = np.repeat(shares / likelihood.sizes, likelihood.sizes, axis=-1)
+    # There are several blocks in a bucket, or several buckets in a block.
+    return np.asarray(found.reshape(*shares.shape[:-1], buckets, -1).sum(axis=-1))
+
+
+def sentence(weighed: Sequence[Weighed]) -> str:
+    """What was chosen and why, in words."""
+    kept = [own for own in weighed if own.weight >= 0.01]
+    by_order = {
+        order: sum(own.weight for own in weighed if own.smoothness.order == order) for order in SHAPES
+    }
+    parts = ", ".join(
+        f"{share:.0%} {SHAPES[order]}"
+        for order, share in sorted(by_order.items(), key=lambda item: -item[1])
+        if share >= 0.01
+    )
+    return (
+        f"average of {len(kept)} smoothed distributions by how well each explains the reports (marginal "
+        f"likelihood): {parts}"
+    )
 
 
 def auto_numbers(question: Question) -> Estimate:
     """The distribution of numbers, from the joint histogram if there is one."""
-    found = ule(question, accelerated=True) if is_joined(question) else ems(question, accelerated=True)
-    details = {"chosen": f"{found.estimator} to its fixed point", **found.details}
-    return dataclasses.replace(found, estimator="auto", details=details)
+    fitted = fit(question)
+    if fitted is None:
+        found = ems(question, accelerated=True)
+        chosen = "ems to its fixed point, because the reports are of too many kinds for a matrix"
+        return replace(found, estimator="auto", details={"chosen": chosen, **found.details})
+    shares = average(fitted.weighed)
+    distribution = by_bucket(shares, fitted.likelihood, question.attribute.value_buckets)
+    log_likelihood = float(fitted.likelihood.values(shares[:, None])[0]) + fitted.log_scale
+    details: dict[str, object] = {
+        "chosen": sentence(fitted.weighed),
+        "weights": {
+            f"order {own.smoothness.order}, deviation {own.smoothness.deviation:.3g}": own.weight
+            for own in fitted.weighed
+            if own.weight >= 0.01
+        },
+    }
+    warnings: tuple[str, ...] = ()
+    if is_joined(question):
+        kept = information_kept(question.attribute, question.services, distribution)
+        details["joint_buckets"] = told_buckets(question.attribute, question.services)
+        details["information_kept"] = kept
+        warnings = resolution_warnings(question.attribute, kept)
+    elif len({question.attribute.versions[index].service for index in question.versions}) > 1:
+        details["likelihood"] = "composite: reports of one user to several services as independent"
+    return question.answer_distribution(
+        "auto",
+        distribution,
+        converged=all(own.mode.converged for own in fitted.weighed if own.weight >= 0.01),
+        n_iterations=sum(own.mode.steps for own in fitted.weighed),
+        log_likelihoods=np.array([log_likelihood]),
+        warnings=warnings,
+        details=details,
+    )

@@ -1,0 +1,111 @@
+"""The most likely log density under a prior, and the prior's marginal likelihood by Laplace's method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+
+from ldpbeam.domains import Floats
+from ldpbeam.estimators.auto.likelihood import Likelihood
+
+#: Newton steps end when a further one promises less than this gain of the log posterior density.
+LEAST_GAIN = 1e-3
+#: The most Newton steps.
+MOST_STEPS = 60
+#: A step changes no log density by more than this.
+LONGEST_STEP = 4.0
+#: A step is halved until it has this share of the gain that it promises; it is given up below the second.
+ENOUGH_GAIN, SHORTEST = 1e-4, 1e-6
+
+
+@dataclass(frozen=True)
+class Mode:
+    """The mode of a posterior density of coefficients.
+
+    Attributes:
+        coefficients: the coefficients z at the mode, shape (m,); their priors are standard normal.
+        shares: the distribution at the mode, shape (blocks,).
+        log_density: the log-likelihood plus the log prior density, without its constant.
+        root: the upper triangle U with U'U = identity + information at the mode, shape (m, m).
+        steps: the number of Newton steps.
+        converged: whether a further step promised less than :data:`LEAST_GAIN`.
+    """
+
+    coefficients: Floats
+    shares: Floats
+    log_density: float
+    root: Floats
+    steps: int
+    converged: bool
+
+    @property
+    def log_evidence(self) -> float:
+        """The log marginal likelihood, by Laplace's method: of normal coefficients it is exact."""
+        return self.log_density - float(np.log(np.diag(self.root)).sum())
+
+    def near(self, normals: Floats) -> Floats:
+        """Coefficients of the normal approximation, from standard normal draws, shape (m, n) each."""
+        away: Floats = solve_triangular(self.root, normals)
+        return self.coefficients[:, None] + away
+
+
+def shares_of(log_densities: Floats, log_sizes: Floats) -> Floats:
+    """Distributions over blocks from their log densities, shape (blocks, n) each, or (blocks,)."""
+    logs = log_densities + (log_sizes if log_densities.ndim == 1 else log_sizes[:, None])
+    powers = np.exp(logs - logs.max(axis=0))
+    found: Floats = powers / powers.sum(axis=0)
+    return found
+
+
+def log_posterior(likelihood: Likelihood, basis: Floats, coefficients: Floats) -> tuple[Floats, Floats]:
+    """(log densities, shares) of coefficients of shape (m, n); the shapes are (n,) and (blocks, n)."""
+    shares = shares_of(basis @ coefficients, np.log(likelihood.sizes))
+    return likelihood.values(shares) - 0.5 * (coefficients**2).sum(axis=0), shares
+
+
+def gradient_and_curvature(
+    likelihood: Likelihood, basis: Floats, coefficients: Floats, shares: Floats
+) -> tuple[Floats, Floats]:
+    """The gradient of the log posterior density, and identity plus information, which is positive definite.
+
+    The information is that of the shares, along the shares' slopes: the second derivatives without the terms
+    that are zero in expectation. The shapes are (m,) and (m, m).
+    """
+    moves = shares[:, None] * (basis - shares @ basis)
+    slopes, information = likelihood.expanded(shares, moves)
+    information[np.diag_indices(len(coefficients))] += 1.0
+    return slopes @ moves - coefficients, information
+
+
+def mode_of(likelihood: Likelihood, basis: Floats, start: Floats) -> Mode:
+    """The mode by Newton's method with Fisher's information, from coefficients of shape (m,).
+
+    Raises:
+        np.linalg.LinAlgError: if the likelihood is not finite.
+    """
+    z = start
+    log_densities, columns = log_posterior(likelihood, basis, z[:, None])
+    log_density, shares = float(log_densities[0]), columns[:, 0]
+    converged, steps = False, 0
+    while True:
+        gradient, curvature = gradient_and_curvature(likelihood, basis, z, shares)
+        root = cholesky(curvature)
+        step = cho_solve((root, False), gradient)
+        promised = float(gradient @ step)
+        converged = promised < LEAST_GAIN
+        if converged or steps == MOST_STEPS:
+            break
+        longest = float(np.abs(basis @ step).max())
+        length = min(1.0, LONGEST_STEP / longest) if longest > 0.0 else 1.0
+        while length >= SHORTEST:
+            log_densities, columns = log_posterior(likelihood, basis, (z + length * step)[:, None])
+            if log_densities[0] >= log_density + ENOUGH_GAIN * length * promised:
+                break
+            length *= 0.5
+        else:
+            break
+        z, log_density, shares = z + length * step, float(log_densities[0]), columns[:, 0]
+        steps += 1
+    return Mode(z, shares, log_density, root, steps, converged)

@@ -1,0 +1,70 @@
+"""Priors of a distribution: Gaussian processes of its log density that differ in order and strength.
+
+The log density is a polynomial of degree below ``order`` plus a combination of eigenvectors of the squared
+``order``-th differences, so that a draw has normal ``order``-th differences, independent of each other: for
+order 1 a random walk, for order 2 an integrated one, for order 3 one that is integrated twice. These are the
+priors under which P-splines are posterior modes (Eilers and Marx, Statistical Science 1996). Where the
+deviation goes to zero, the polynomial remains: an even, an exponential or a normal density.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial import legendre
+
+from ldpbeam.domains import Floats, Integers
+
+#: The eigenvectors are found on at most this many points: on more, rounding errors hide the smoothest.
+MOST_POINTS = 256
+#: The most eigenvectors in use, the smoothest first.
+MOST_TERMS = 64
+#: The standard deviation of each coefficient of the polynomial, of Legendre's polynomials on the range.
+POLYNOMIAL_DEVIATION = 3.0
+
+
+@dataclass(frozen=True)
+class Smoothness:
+    """A prior of log densities.
+
+    Attributes:
+        order: which differences are independent: 1, 2 or 3.
+        deviation: the standard deviation of the (order - 1)-th derivative's change over the whole range.
+    """
+
+    order: int
+    deviation: float
+
+    def basis(self, sizes: Integers) -> Floats:
+        """The log density per unit of each coefficient, whose priors are standard normal.
+
+        Args:
+            sizes: the number of value buckets of each block, shape (blocks,).
+
+        Returns:
+            An array of shape (blocks, coefficients).
+        """
+        polynomials, own = _terms(self.order, tuple(sizes.tolist()))
+        return np.hstack((POLYNOMIAL_DEVIATION * polynomials, self.deviation * own))
+
+
+@functools.lru_cache(maxsize=64)
+def _terms(order: int, sizes: tuple[int, ...]) -> tuple[Floats, Floats]:
+    """The polynomials, and the eigenvectors over the roots of their eigenvalues, at blocks' midpoints."""
+    widths = np.array(sizes) / sum(sizes)
+    places = np.cumsum(widths) - widths / 2.0
+    polynomials: Floats = legendre.legvander(2.0 * places - 1.0, order - 1)[:, 1:].astype(np.float64)
+    points = min(len(sizes), MOST_POINTS)
+    if points <= order:
+        return polynomials, np.zeros((len(sizes), 0))
+    differences = np.diff(np.eye(points), order, axis=0) * float(points) ** (order - 0.5)
+    values, vectors = np.linalg.eigh(differences.T @ differences)
+    chosen = slice(order, order + MOST_TERMS)
+    scaled = vectors[:, chosen] / np.sqrt(values[chosen])
+    if points == len(sizes):
+        return polynomials, scaled
+    midpoints = (np.arange(points) + 0.5) / points
+    columns = [np.interp(places, midpoints, column) for column in scaled.T]
+    return polynomials, np.stack(columns, axis=1)

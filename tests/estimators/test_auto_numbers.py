@@ -1,0 +1,227 @@
+"""``auto`` for numbers: its pieces against independent computations, and its answers against em and ems."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import integrate, optimize, stats
+
+from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, estimate, tally
+from ldpbeam.estimators import Question
+from ldpbeam.estimators.auto import joined, numbers
+from ldpbeam.estimators.auto.averaging import average
+from ldpbeam.estimators.auto.laplace import gradient_and_curvature, log_posterior, mode_of
+from ldpbeam.estimators.auto.likelihood import Exact, of_channel
+from ldpbeam.estimators.auto.smoothness import Smoothness
+from ldpbeam.mechanisms import build_mechanism
+from ldpbeam.metrics import wasserstein
+
+Floats = NDArray[np.float64]
+UNIT = Numeric(0.0, 1.0)
+
+
+def attribute_of(*names: str, epsilon: float = 1.0, buckets: int = 64, together: bool = False) -> Attribute:
+    versions = tuple(ServiceVersion(name, "", build_mechanism(name, UNIT, epsilon)) for name in names)
+    return Attribute("a", UNIT, buckets, versions, names if together else (), joint_buckets=16)
+
+
+def asked(attribute: Attribute, values: Floats, seed: int) -> Question:
+    """Every person reports to every service."""
+    rng, people = np.random.default_rng(seed), np.arange(len(values))
+    answers = [
+        Answers(index, people, version.mechanism.perturb(values, rng))
+        for index, version in enumerate(attribute.versions)
+    ]
+    return Question(attribute, tally(attribute, len(values), answers), attribute.services)
+
+
+def answered(question: Question, name: str = "auto") -> Floats:
+    found = estimate(name, question.attribute, question.statistic).distribution
+    assert found is not None
+    return found
+
+
+def shares_of(values: Floats, buckets: int) -> Floats:
+    return np.histogram(values, buckets, (0.0, 1.0))[0] / len(values)
+
+
+def small(reports: float = 4_000.0) -> tuple[Exact, Floats, Floats]:
+    """(likelihood, basis, coefficients) where the counts are just what the coefficients lead to expect."""
+    attribute = attribute_of("square_wave", buckets=12)
+    matrix, sizes = attribute.channel(0).dense(), np.array([1, 2] * 6)
+    basis = Smoothness(2, 3.0).basis(sizes)
+    coefficients = np.random.default_rng(3).normal(0.0, 0.5, basis.shape[1])
+    _, shares = log_posterior(Exact(matrix, np.ones(12), sizes), basis, coefficients[:, None])
+    return Exact(matrix, reports * (matrix @ shares[:, 0]), sizes), basis, coefficients
+
+
+def log_density(likelihood: Exact, basis: Floats, z: Floats) -> float:
+    return float(log_posterior(likelihood, basis, z[:, None])[0][0])
+
+
+def gradient(likelihood: Exact, basis: Floats, z: Floats) -> Floats:
+    shares = log_posterior(likelihood, basis, z[:, None])[1][:, 0]
+    return gradient_and_curvature(likelihood, basis, z, shares)[0]
+
+
+def test_the_gradient_is_that_of_the_log_density() -> None:
+    likelihood, basis, expected = small()
+    z = expected + 0.3
+    found, h = gradient(likelihood, basis, z), 1e-5
+    for own, step in zip(found, h * np.eye(len(z)), strict=True):
+        rise = log_density(likelihood, basis, z + step) - log_density(likelihood, basis, z - step)
+        assert own == pytest.approx(rise / (2 * h), rel=1e-5, abs=1e-3)
+
+
+def test_the_curvature_is_that_of_the_log_density_where_counts_are_as_expected() -> None:
+    likelihood, basis, z = small()
+    shares = log_posterior(likelihood, basis, z[:, None])[1][:, 0]
+    _, curvature = gradient_and_curvature(likelihood, basis, z, shares)
+    h = 1e-5
+    for own, step in zip(curvature, h * np.eye(len(z)), strict=True):
+        fall = gradient(likelihood, basis, z - step) - gradient(likelihood, basis, z + step)
+        np.testing.assert_allclose(own, fall / (2 * h), rtol=1e-5, atol=1e-3)
+
+
+def test_the_mode_is_the_one_that_a_general_optimiser_finds() -> None:
+    likelihood, basis, expected = small(500.0)
+    mode = mode_of(likelihood, basis, np.zeros(len(expected)))
+    found = optimize.minimize(
+        lambda z: -log_density(likelihood, basis, z),
+        expected,
+        jac=lambda z: -gradient(likelihood, basis, z),
+        method="BFGS",
+        options={"gtol": 1e-8},
+    )
+    assert mode.converged
+    # Newton stops when it promises a gain of less than 1e-3.
+    assert -found.fun - mode.log_density == pytest.approx(0.0, abs=1e-3)
+    best = log_posterior(likelihood, basis, found.x[:, None])[1][:, 0]
+    np.testing.assert_allclose(mode.shares, best, atol=2e-3)
+
+
+@pytest.mark.parametrize(("reports", "error"), [(300.0, 3e-2), (30_000.0, 3e-4)])
+def test_the_evidence_is_the_integral_over_the_prior(reports: float, error: float) -> None:
+    # Two buckets: one coefficient, which has a standard normal prior. Laplace's error falls as 1 / reports.
+    matrix = np.array([[0.7, 0.3], [0.3, 0.7]])
+    likelihood = Exact(matrix, reports * np.array([0.45, 0.55]), np.array([1, 1]))
+    basis = Smoothness(1, 2.0).basis(np.array([1, 1]))
+    assert basis.shape == (2, 1)
+    mode = mode_of(likelihood, basis, np.zeros(1))
+    integral, _ = integrate.quad(
+        lambda z: math.exp(log_density(likelihood, basis, np.array([z])) - mode.log_density),
+        -8,
+        8,
+        points=[0.0],
+    )
+    exact = mode.log_density + math.log(integral) - 0.5 * math.log(2 * math.pi)
+    assert mode.log_evidence == pytest.approx(exact, abs=error)
+
+
+def test_a_prior_has_independent_differences_of_its_order() -> None:
+    buckets, deviation = 40, 1.7
+    for order in (1, 2, 3):
+        basis = Smoothness(order, deviation).basis(np.ones(buckets, dtype=np.int64))[:, order - 1 :]
+        differences = np.diff(basis, order, axis=0)
+        scale = deviation * buckets ** (0.5 - order)
+        np.testing.assert_allclose(
+            differences @ differences.T, scale**2 * np.eye(buckets - order), atol=1e-6 * scale**2
+        )
+
+
+def test_many_blocks_say_what_all_buckets_say() -> None:
+    values = np.random.default_rng(1).beta(2, 3, 20_000)
+    coarse, fine = (attribute_of("piecewise", buckets=buckets) for buckets in (512, 2_048))
+    found = [answered(asked(attribute, values, 7)) for attribute in (coarse, fine)]
+    assert wasserstein(found[1].reshape(512, -1).sum(axis=1), found[0]) < 5e-4
+
+
+def test_the_expansion_of_a_joint_likelihood_leads_where_the_likelihood_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = np.random.default_rng(2).beta(2, 3, 1_000)
+    attribute = attribute_of("stochastic_rounding", "piecewise", "square_wave", buckets=32, together=True)
+    question = asked(attribute, values, 5)
+    assert joined.JoinedLikelihood(question).exact is not None
+    exact = answered(question)
+    monkeypatch.setattr(joined, "EXACT_ENTRIES", 0)
+    expanded = answered(question)
+    assert np.abs(expanded - exact).max() > 0.0
+    # The answer's own error is about 0.02.
+    assert wasserstein(expanded, exact) < 2e-3
+
+
+def test_joined_it_is_nearer_to_the_truth_than_ule() -> None:
+    names = ("piecewise", "square_wave", "stochastic_rounding")
+    attribute = attribute_of(*names, epsilon=1.5, buckets=64, together=True)
+    gains = []
+    for seed in range(8):
+        values = three_humps(np.random.default_rng([3, seed]), 20_000)
+        question, truth = asked(attribute, values, seed), shares_of(values, 64)
+        losses = [wasserstein(answered(question, name), truth) for name in ("ule", "auto")]
+        gains.append(math.log(losses[0] / losses[1]))
+    assert np.mean(gains) > 2.0 * np.std(gains, ddof=1) / math.sqrt(len(gains))
+
+
+def tent(rng: np.random.Generator, people: int) -> Floats:
+    return rng.triangular(0.1, 0.25, 0.9, people)
+
+
+def three_humps(rng: np.random.Generator, people: int) -> Floats:
+    centres = rng.choice([0.15, 0.5, 0.85], people, p=[0.5, 0.2, 0.3])
+    return np.clip(centres + 0.05 * rng.standard_normal(people), 0.0, 1.0)
+
+
+@pytest.mark.parametrize("mechanism", ["square_wave", "piecewise"])
+def test_it_is_nearer_to_the_truth_than_em_and_ems(mechanism: str) -> None:
+    losses: dict[str, list[float]] = {"auto": [], "em": [], "ems": []}
+    attribute = attribute_of(mechanism, epsilon=1.5, buckets=128)
+    for population in (tent, three_humps):
+        for seed in range(6):
+            values = population(np.random.default_rng([4, seed]), 60_000)
+            question = asked(attribute, values, seed)
+            for name, own in losses.items():
+                own.append(wasserstein(answered(question, name), shares_of(values, 128)))
+    for other in ("em", "ems"):
+        gains = np.log(np.array(losses[other]) / np.array(losses["auto"]))
+        assert gains.mean() > 2.0 * gains.std(ddof=1) / math.sqrt(len(gains)), other
+
+
+def test_a_single_report_and_reports_that_are_all_alike_have_an_answer() -> None:
+    attribute = attribute_of("square_wave", buckets=128)
+    for people in (1, 5_000):
+        question = asked(attribute, np.full(people, 0.3), 1)
+        histogram = np.zeros_like(question.statistic.histograms[0])
+        histogram[40] = people
+        likelihood = of_channel(attribute.channel(0), histogram)
+        assert likelihood is not None
+        shares = average(numbers.weigh(likelihood))
+        assert np.isfinite(shares).all()
+        assert shares.sum() == pytest.approx(1.0)
+    assert answered(asked(attribute, np.array([0.3]), 1)).sum() == pytest.approx(1.0)
+
+
+def test_a_point_mass_is_found() -> None:
+    question = asked(attribute_of("square_wave", epsilon=2.0, buckets=128), np.full(100_000, 0.314), 1)
+    assert wasserstein(answered(question), shares_of(np.array([0.314]), 128)) < 0.01
+
+
+@pytest.mark.parametrize(("buckets", "b"), [(2, 1.0), (3, 1.0), (4, 5.0), (1_024, 5.0)])
+def test_it_takes_few_buckets_and_many(buckets: int, b: float) -> None:
+    # Two report buckets tell the mean only, which is enough for an even distribution, Beta(1, 1).
+    values = np.random.default_rng(6).beta(1 + (b > 1.0), b, 100_000)
+    found = answered(asked(attribute_of("piecewise", buckets=buckets), values, 2))
+    assert wasserstein(found, shares_of(values, buckets)) < 0.01
+
+
+def test_it_says_what_it_chose() -> None:
+    question = asked(attribute_of("square_wave"), stats.beta(2, 5).rvs(20_000, random_state=1), 1)
+    found = estimate("auto", question.attribute, question.statistic)
+    assert str(found.details["chosen"]).startswith("average of ")
+    weights = found.details["weights"]
+    assert 0.9 < sum(weights.values()) <= 1.0 + 1e-12
+    assert found.converged
+    assert found.mean is not None
