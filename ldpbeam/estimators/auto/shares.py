@@ -1,18 +1,148 @@
-"""``auto`` for categories."""
+"""``auto`` for categories: empirical Bayes over the unbiased shares.
+
+Two models of the shares are averaged by how likely they make the reports: categories without an order, whose
+shares are draws from one distribution (:mod:`~ldpbeam.estimators.auto.share_prior`), and a smooth curve along
+the order of the categories (:mod:`~ldpbeam.estimators.auto.share_curve`).
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import math
+from dataclasses import dataclass
 
-from ldpbeam.estimators.auto.joined import is_joined
+import numpy as np
+from scipy.special import ndtr
+
+from ldpbeam.domains import Floats
+from ldpbeam.estimators.auto.share_curve import Curve, curve
+from ldpbeam.estimators.auto.share_likelihood import Likelihood, likelihood_of
+from ldpbeam.estimators.auto.share_prior import Posterior, posterior
 from ldpbeam.estimators.em import em
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
-from ldpbeam.estimators.ule import ule
+from ldpbeam.mechanisms import FrequencyMechanism
+
+#: A model with less weight than this is not named.
+LEAST_NAMED = 0.01
+#: Halvings of an interval that find a quantile to 1e-12.
+HALVINGS = 40
+#: Quantiles below the median are zero if they are below this part of the noise's standard deviation, and of
+#: 1/categories: reports cannot tell such a share from zero.
+NEGLIGIBLE = 0.1
+
+
+@dataclass(frozen=True)
+class ShareBelief:
+    """The posterior distribution of each category's share: an average over both models.
+
+    Attributes:
+        likelihood: of the reports.
+        without_order: the model of categories without an order.
+        along_order: the model of a smooth curve; None if there are too many categories.
+        weight: the probability of the smooth curve.
+    """
+
+    likelihood: Likelihood
+    without_order: Posterior
+    along_order: Curve | None
+    weight: float
+
+    def _every(self, groups: Floats) -> Floats:
+        """A number of each category from that of its group, shape (categories,)."""
+        members = self.likelihood.members
+        return groups if members is None else groups[members]
+
+    @property
+    def shares(self) -> Floats:
+        """The estimate: the share of each category, shape (categories,), not below zero, with sum 1.
+
+        For categories without an order it is the middle between the posterior means given the sum, and the
+        posterior quantiles of the one level at which they sum to one.
+        """
+        prior, sizes = self.without_order, self.likelihood.sizes
+        found = self._every(0.5 * (prior.means(1.0, sizes) + prior.summing_to(1.0, sizes)))
+        if self.along_order is not None:
+            found = self.weight * self.along_order.shares + (1.0 - self.weight) * found
+        scaled: Floats = found / found.sum()
+        return scaled
+
+    @property
+    def deviations(self) -> Floats:
+        """The posterior standard deviation of each category's share, shape (categories,)."""
+        prior = self.without_order
+        mean = self._every(prior.weights @ prior.atoms)
+        square = self._every(prior.weights @ prior.atoms**2)
+        if self.along_order is not None:
+            along = self.along_order
+            mean = self.weight * along.shares + (1.0 - self.weight) * mean
+            square = self.weight * (along.shares**2 + along.deviations**2) + (1.0 - self.weight) * square
+        deviations: Floats = np.sqrt(np.maximum(square - mean**2, 0.0))
+        return deviations
+
+    def quantiles(self, level: float) -> Floats:
+        """The posterior quantile of each category's share at a level in (0, 1), shape (categories,)."""
+        found = self._quantiles(level)
+        if level < 0.5:
+            noise = 1.0 / math.sqrt(float(self.likelihood.information(np.zeros(1))[0]))
+            found[found < NEGLIGIBLE * min(noise, 1.0 / self.likelihood.categories)] = 0.0
+        return found
+
+    def _quantiles(self, level: float) -> Floats:
+        if self.along_order is None or self.weight < LEAST_NAMED:
+            return self._every(self.without_order.quantiles(level))
+        along = self.along_order
+        spread = np.maximum(along.deviations, np.finfo(np.float64).tiny)
+        edges, reached = self.without_order.edges, self.without_order.reached
+        rows = np.arange(len(reached))
+        low, high = np.zeros(len(rows)), np.ones(len(rows))
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            cell = np.clip(np.searchsorted(edges, middle, side="right") - 1, 0, len(edges) - 2)
+            width = np.maximum(edges[cell + 1] - edges[cell], np.finfo(np.float64).tiny)
+            within = np.clip((middle - edges[cell]) / width, 0.0, 1.0)
+            below = reached[rows, cell] + (reached[rows, cell + 1] - reached[rows, cell]) * within
+            below = (1.0 - self.weight) * below + self.weight * ndtr((middle - along.shares) / spread)
+            low, high = np.where(below < level, middle, low), np.where(below < level, high, middle)
+        found: Floats = 0.5 * (low + high)
+        return found
+
+
+def share_belief(question: Question) -> ShareBelief:
+    """The posterior distribution of each category's share; all mechanisms must give unbiased shares."""
+    likelihood = likelihood_of(question)
+    found = posterior(likelihood)
+    if likelihood.members is not None:
+        return ShareBelief(likelihood, found, None, 0.0)
+    along = curve(likelihood)
+    odds = min(max(found.log_evidence - along.log_evidence, -700.0), 700.0)
+    return ShareBelief(likelihood, found, along, 1.0 / (1.0 + math.exp(odds)))
 
 
 def auto_shares(question: Question) -> Estimate:
-    """The shares of categories, from the joint histogram if there is one."""
-    found = ule(question) if is_joined(question) else em(question)
-    details = {"chosen": found.estimator, **found.details}
-    return dataclasses.replace(found, estimator="auto", details=details)
+    """The shares of categories: not below zero, with sum 1.
+
+    If a mechanism gives no unbiased shares, this is :func:`~ldpbeam.estimators.em.em`.
+    """
+    mechanisms = [question.attribute.versions[index].mechanism for index in question.versions]
+    if not all(isinstance(mechanism, FrequencyMechanism) for mechanism in mechanisms):
+        found = em(question)
+        return dataclasses.replace(found, estimator="auto", details={"chosen": "em", **found.details})
+    belief = share_belief(question)
+    details = {"chosen": chosen(belief), "weight_of_order": belief.weight}
+    return question.answer_distribution(
+        "auto", belief.shares, n_iterations=belief.without_order.steps, details=details
+    )
+
+
+def chosen(belief: ShareBelief) -> str:
+    """What the estimate is made of, in a sentence."""
+    without = "empirical Bayes: the shares of all categories tell how shares are distributed"
+    along = "a smooth curve along the order of the categories"
+    if belief.along_order is None:
+        return f"{without}; so many categories are not tried as a curve"
+    if belief.weight < LEAST_NAMED:
+        return f"{without}; reports speak against {along}"
+    if belief.weight > 1.0 - LEAST_NAMED:
+        return f"{along}, which reports speak for"
+    return f"{along} with weight {belief.weight:.2f}, and else {without}"

@@ -1,0 +1,219 @@
+"""The likelihood of each category's share, from the unbiased shares of the services.
+
+A mechanism for categories counts which reports support a category: with probability p if it is the person's,
+else with q. The number of supports of a category is binomial to a good approximation, and nearly independent
+of the others. Reports of several services multiply.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+import numpy as np
+
+from ldpbeam.domains import Floats, Integers
+from ldpbeam.estimators.frequencies import unbiased_shares
+from ldpbeam.estimators.question import Question
+from ldpbeam.mechanisms import (
+    FrequencyMechanism,
+    HadamardResponse,
+    LocalHashing,
+    RandomisedResponse,
+    UnaryEncoding,
+)
+
+#: Unbiased shares of more categories are grouped: those of a group differ by less than this many standard
+#: deviations.
+MOST_CATEGORIES, GROUP = 2048, 0.1
+#: The sum of unbiased shares is known to be one, up to rounding, if it differs by less.
+ROUNDING = 1e-6
+
+
+class Part(Protocol):
+    """The likelihood of one service's reports; shapes are (categories,) or broadcast with it."""
+
+    def log_likelihood(self, shares: Floats) -> Floats:
+        """The log-likelihood of each category's share, up to a constant of the reports."""
+        ...
+
+    def slope(self, shares: Floats) -> Floats:
+        """The derivative of the log-likelihood at each category's share."""
+        ...
+
+    def information(self, shares: Floats) -> Floats:
+        """The expected information at some shares, of any shape."""
+        ...
+
+
+@dataclass(frozen=True)
+class Supports:
+    """Binomial numbers of supports.
+
+    Attributes:
+        supports: the number of reports that support each category, need not be whole, shape (categories,) or
+            (categories, 1).
+        reports: the number of reports, or fewer if a report tells less than p and q say.
+        own: p, the probability that a report supports the person's category.
+        other: q, the probability that it supports another one.
+    """
+
+    supports: Floats
+    reports: float
+    own: float
+    other: float
+
+    def log_likelihood(self, shares: Floats) -> Floats:
+        """C log g + (n - C) log(1 - g) for C supports of n reports, g = q + (p - q) f."""
+        chance = self.other + (self.own - self.other) * shares
+        told: Floats = self.supports * np.log(chance) + (self.reports - self.supports) * np.log1p(-chance)
+        return told
+
+    def slope(self, shares: Floats) -> Floats:
+        """(p - q) (C/g - (n - C)/(1 - g))."""
+        chance = self.other + (self.own - self.other) * shares
+        rest = (self.reports - self.supports) / (1.0 - chance)
+        slope: Floats = (self.own - self.other) * (self.supports / chance - rest)
+        return slope
+
+    def information(self, shares: Floats) -> Floats:
+        """N (p - q)^2 / (g (1 - g))."""
+        chance = self.other + (self.own - self.other) * shares
+        information: Floats = self.reports * (self.own - self.other) ** 2 / (chance * (1.0 - chance))
+        return information
+
+
+@dataclass(frozen=True)
+class Normal:
+    """Unbiased shares with normal noise of one variance.
+
+    Attributes:
+        shares: the unbiased shares, shape (categories,) or (categories, 1).
+        variance: of the noise of one share.
+    """
+
+    shares: Floats
+    variance: float
+
+    def log_likelihood(self, shares: Floats) -> Floats:
+        """Minus half the squared difference over the variance."""
+        told: Floats = -0.5 * (self.shares - shares) ** 2 / self.variance
+        return told
+
+    def slope(self, shares: Floats) -> Floats:
+        """The difference over the variance."""
+        slope: Floats = (self.shares - shares) / self.variance
+        return slope
+
+    def information(self, shares: Floats) -> Floats:
+        """One over the variance."""
+        return np.full(np.shape(shares), 1.0 / self.variance)
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """The likelihood of the share of each category, or of each group of categories with equal reports.
+
+    Attributes:
+        categories: the number of categories.
+        shares: the unbiased shares, shape (groups,).
+        parts: the likelihood of each service or version.
+        scale: is multiplied to log-likelihoods: 1 - 1/categories if the unbiased shares sum to one, because
+            the last one then says nothing new.
+        members: the group of each category, shape (categories,); None if each category is alone.
+    """
+
+    categories: int
+    shares: Floats
+    parts: tuple[Part, ...]
+    scale: float = 1.0
+    members: Integers | None = None
+
+    @property
+    def sizes(self) -> Floats:
+        """The number of categories of each group, shape (groups,)."""
+        if self.members is None:
+            return np.ones(len(self.shares))
+        return np.bincount(self.members).astype(np.float64)
+
+    def log_likelihood(self, shares: Floats) -> Floats:
+        """The log-likelihood of one share for each group, shape (groups,)."""
+        total: Floats = sum((part.log_likelihood(shares) for part in self.parts), np.zeros(len(shares)))
+        return self.scale * total
+
+    def table(self, atoms: Floats) -> Floats:
+        """The log-likelihood of every share for every group, shape (groups, atoms)."""
+        columns = [_columns(part) for part in self.parts]
+        total: Floats = sum((part.log_likelihood(atoms) for part in columns), np.zeros((1, len(atoms))))
+        return self.scale * total
+
+    def slope(self, shares: Floats) -> Floats:
+        """The derivative at one share for each group, shape (groups,)."""
+        total: Floats = sum((part.slope(shares) for part in self.parts), np.zeros(len(shares)))
+        return self.scale * total
+
+    def information(self, shares: Floats) -> Floats:
+        """The expected information at some shares, of the same shape."""
+        total: Floats = sum((part.information(shares) for part in self.parts), np.zeros(len(shares)))
+        return self.scale * total
+
+
+def _columns(part: Part) -> Part:
+    """The likelihood with a row for each category."""
+    if isinstance(part, Supports):
+        return Supports(part.supports[:, None], part.reports, part.own, part.other)
+    assert isinstance(part, Normal)
+    return Normal(part.shares[:, None], part.variance)
+
+
+def likelihood_of(question: Question) -> Likelihood:
+    """The likelihood of the shares of a question's categories, whose mechanisms give unbiased shares."""
+    shares, variance = unbiased_shares(question)
+    size = len(shares)
+    parts = tuple(_part(question, index) for index in question.versions)
+    if size > MOST_CATEGORIES:
+        places = np.rint(shares / (GROUP * math.sqrt(variance)))
+        _, members = np.unique(places, return_inverse=True)
+        grouped = tuple(_grouped(part, members) for part in parts)
+        return Likelihood(size, _means(shares, members), grouped, members=members)
+    known = abs(float(shares.sum()) - 1.0) < ROUNDING
+    return Likelihood(size, shares, parts, 1.0 - 1.0 / size if known else 1.0)
+
+
+def _means(values: Floats, members: Integers) -> Floats:
+    """The mean of each group, shape (groups,)."""
+    means: Floats = np.bincount(members, values) / np.bincount(members)
+    return means
+
+
+def _grouped(part: Part, members: Integers) -> Part:
+    """The likelihood of each group: the average one of its categories, as supports enter it linearly."""
+    if isinstance(part, Supports):
+        return Supports(_means(part.supports, members), part.reports, part.own, part.other)
+    assert isinstance(part, Normal)
+    return Normal(_means(part.shares, members), part.variance)
+
+
+def _part(question: Question, index: int) -> Part:
+    """The likelihood of one service's or version's reports."""
+    mechanism = cast(FrequencyMechanism, question.attribute.versions[index].mechanism)
+    reports = question.reports_of(index)
+    shares = mechanism.unbiased_frequencies(question.statistic.histograms[index], reports)
+    chances = _chances(mechanism)
+    if chances is None:
+        return Normal(shares, mechanism.frequency_variance / reports)
+    own, other = chances
+    told = reports * other * (1.0 - other) / ((own - other) ** 2 * mechanism.frequency_variance)
+    return Supports(np.clip(told * (other + (own - other) * shares), 0.0, told), told, own, other)
+
+
+def _chances(mechanism: FrequencyMechanism) -> tuple[float, float] | None:
+    """(p, q): the probabilities of a support of the person's category and of another; None if not known."""
+    if isinstance(mechanism, RandomisedResponse | UnaryEncoding):
+        return mechanism.probabilities
+    if isinstance(mechanism, LocalHashing):
+        return mechanism.probabilities[0], 1.0 / mechanism.hashes
+    if isinstance(mechanism, HadamardResponse):
+        return mechanism.keep, 0.5
+    return None
