@@ -56,9 +56,9 @@ SETTINGS = (
         _beta(2, 5),
     ),
     Setting(
-        "PM 6 and PM 0.7, others, Beta(.5, .5)",
-        (Piecewise(6.0), Piecewise(0.7)),
-        (400, 10_000),
+        "PM 8 and PM 0.3, others, Beta(.5, .5)",
+        (Piecewise(8.0), Piecewise(0.3)),
+        (200, 10_000),
         True,
         _beta(0.5, 0.5),
     ),
