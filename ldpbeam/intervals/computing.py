@@ -11,21 +11,24 @@ the noise.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Categories, Floats
+from ldpbeam.domains import Categories, Floats, KeyValues
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import Intervals, WantedIntervals
+from ldpbeam.intervals.keys import keys_intervals
 from ldpbeam.intervals.means import has_sums, mean_interval
+from ldpbeam.intervals.numbers import UNBIASED_SUMS, of_distribution
 from ldpbeam.intervals.shares import shares_interval
 from ldpbeam.statistics import Statistic
 
 #: How the intervals are computed, in words.
 UNBIASED_SHARES = "unbiased shares and their variance, within [0, 1]"
-UNBIASED_SUMS = "unbiased reports and their variance, within the domain"
 
 #: More than this share of the estimates outside of their intervals is flagged, of many shares.
 MOST_OUTSIDE = 0.2
@@ -45,16 +48,32 @@ def intervals(
     question = Question(attribute, statistic, estimate.services)
     if not question.versions:
         return Intervals(wanted.level, wanted.simultaneous)
-    found: dict[str, object] = {}
-    methods: dict[str, str] = {}
+    flags: dict[str, str] = {}
     if isinstance(attribute.domain, Categories):
-        found["distribution"] = shares_interval(question, wanted.level, wanted.simultaneous)
-        methods["distribution"] = UNBIASED_SHARES
-    elif has_sums(question) and estimate.mean is not None:
-        found["mean"] = mean_interval(question, wanted.level)
-        methods["mean"] = UNBIASED_SUMS
-    made = Intervals(wanted.level, wanted.simultaneous, methods=methods, **found)  # type: ignore[arg-type]
-    return Intervals(**{**vars(made), "flags": {**made.flags, **_outside(estimate, made)}})
+        found: dict[str, object] = {
+            "distribution": shares_interval(question, wanted.level, wanted.simultaneous)
+        }
+        methods = {"distribution": UNBIASED_SHARES}
+    elif isinstance(attribute.domain, KeyValues):
+        found, methods, flags = keys_intervals(question, wanted)
+    elif estimate.distribution is None and has_sums(question):
+        found, methods = {"mean": mean_interval(question, wanted.level)}, {"mean": UNBIASED_SUMS}
+    else:
+        found, methods, flags = of_distribution(question, wanted)
+    held = {name: part for name, part in found.items() if _holds(estimate, name)}
+    made = Intervals(
+        wanted.level,
+        wanted.simultaneous,
+        methods={name: text for name, text in methods.items() if name in held},
+        **held,  # type: ignore[arg-type]
+    )
+    flags = {**flags, **_outside(estimate, made)}
+    return replace(made, flags={name: text for name, text in flags.items() if _holds(estimate, name)})
+
+
+def _holds(estimate: Estimate, name: str) -> bool:
+    """Whether an estimate has a number; quantiles and ranges are of its distribution."""
+    return getattr(estimate, name if name not in ("quantiles", "ranges") else "distribution") is not None
 
 
 def _outside(estimate: Estimate, found: Intervals) -> dict[str, str]:

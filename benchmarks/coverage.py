@@ -1,0 +1,265 @@
+"""How often the intervals of estimates hold the truth.
+
+    python -m benchmarks.coverage [--runs 400] [--only WORDS] [--write docs/coverage.md]
+
+Each run draws people anew from a population, perturbs their values, and computes the intervals. The truth is
+that of the people who were drawn. Results are kept line by line, and a second call goes on where one stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.pages import show
+from ldpbeam.attributes import Attribute, ServiceVersion
+from ldpbeam.domains import Categories, Domain, Floats, KeyValuePairs, KeyValues, Numeric
+from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.intervals import Intervals, WantedIntervals
+from ldpbeam.intervals.computing import intervals
+from ldpbeam.mechanisms import build_mechanism
+from ldpbeam.statistics import Answers, tally
+
+RESULTS = Path("build/coverage.jsonl")
+LEVEL = 0.95
+#: So many runs of a cell, then the next cell.
+ROUND = 50
+#: What a cell without a flag is to hold.
+LEAST, MOST = 0.92, 0.975
+BUCKETS, CATEGORIES, KEYS = 256, 32, 20
+NUMBERS = Numeric(0.0, 1.0)
+WANTED = WantedIntervals(LEVEL, False, (0.05, 0.25, 0.5, 0.75, 0.95), ((0.0, 0.25), (0.25, 0.5), (0.5, 1.0)))
+KINDS = ("mean", "variance", "quantiles", "ranges", "distribution", "frequencies", "key_means")
+
+Held = dict[str, float]
+
+
+def beta(people: int, rng: np.random.Generator) -> Floats:
+    """Smooth and skewed: Beta(2, 5)."""
+    return rng.beta(2.0, 5.0, people)
+
+
+def humps(people: int, rng: np.random.Generator) -> Floats:
+    """Two humps of different height: 0.6 Beta(8, 20) + 0.4 Beta(20, 6)."""
+    first = rng.random(people) < 0.6
+    return np.where(first, rng.beta(8.0, 20.0, people), rng.beta(20.0, 6.0, people))
+
+
+def spikes(people: int, rng: np.random.Generator) -> Floats:
+    """Not smooth: Beta(2, 5), of which 60% are rounded to sixteenths."""
+    values = rng.beta(2.0, 5.0, people)
+    return np.where(rng.random(people) < 0.6, np.rint(values * 16.0) / 16.0, values)
+
+
+def zipf(people: int, rng: np.random.Generator) -> Any:
+    """Categories with shares proportional to 1/k."""
+    weights = 1.0 / np.arange(1, CATEGORIES + 1)
+    return rng.choice(CATEGORIES, people, p=weights / weights.sum())
+
+
+def owners(people: int, rng: np.random.Generator) -> KeyValuePairs:
+    """None to three keys per person, key k with weight 1/k; a key's values lie around a mean of its own."""
+    logs = -np.log(np.arange(1, KEYS + 1)) + rng.gumbel(size=(people, KEYS))
+    drawn = np.argpartition(-logs, 3, axis=1)[:, :3]
+    kept = np.arange(3) < rng.integers(0, 4, people)[:, None]
+    sorted_keys = np.sort(np.where(kept, drawn, KEYS), axis=1)
+    keys = sorted_keys[sorted_keys < KEYS]
+    starts = np.concatenate(([0], np.cumsum((sorted_keys < KEYS).sum(axis=1))))
+    centres = 0.2 + 0.6 * (keys * 7 % KEYS) / KEYS
+    return KeyValuePairs(starts, keys, np.clip(rng.normal(centres, 0.15), 0.0, 1.0))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One setting.
+
+    Attributes:
+        label: the mechanisms' name on the page.
+        services: (mechanism, options) of each service.
+        population: draws people.
+        n: the number of people; each answers all services.
+        epsilon: of each service.
+    """
+
+    label: str
+    services: tuple[tuple[str, Mapping[str, Any]], ...]
+    domain: Domain
+    population: Callable[[int, np.random.Generator], Any]
+    n: int
+    epsilon: float
+
+    @property
+    def name(self) -> str:
+        """The name in the file of results."""
+        return f"{self.label}, {self.population.__name__}, n {self.n}, epsilon {self.epsilon:g}"
+
+    def attribute(self) -> Attribute:
+        """The attribute with the services; several are joined by user."""
+        versions = tuple(
+            ServiceVersion(f"s{place}", "", build_mechanism(name, self.domain, self.epsilon, **options))
+            for place, (name, options) in enumerate(self.services)
+        )
+        joined = tuple(version.service for version in versions) if len(versions) > 1 else ()
+        return Attribute("x", self.domain, BUCKETS, versions, joined, 64 if joined else 256)
+
+
+Services = tuple[tuple[str, Mapping[str, Any]], ...]
+ULE: Services = (("square_wave", {}), ("piecewise", {}), ("stochastic_rounding", {}))
+SETTINGS: tuple[tuple[str, Services, Domain, Any], ...] = (
+    ("SW", (("square_wave", {}),), NUMBERS, beta),
+    ("GRR", (("grr", {}),), Categories(tuple(map(str, range(CATEGORIES)))), zipf),
+    ("OLH", (("olh", {}),), Categories(tuple(map(str, range(CATEGORIES)))), zipf),
+    ("PCKV-UE", (("pckv_ue", {"padding": 3}),), KeyValues(tuple(map(str, range(KEYS))), NUMBERS), owners),
+    ("ULE", ULE, NUMBERS, beta),
+    ("SW", (("square_wave", {}),), NUMBERS, humps),
+    ("SW", (("square_wave", {}),), NUMBERS, spikes),
+)
+
+
+def cells() -> Iterator[Cell]:
+    """All cells, those of many people last."""
+    for n, (label, services, domain, population), epsilon in itertools.product(
+        (2_000, 100_000), SETTINGS, (0.5, 2.0)
+    ):
+        yield Cell(label, services, domain, population, n, epsilon)
+
+
+def truths(cell: Cell, people: Any) -> dict[str, Floats]:
+    """The true numbers of the people who were drawn, by the name of the intervals."""
+    if isinstance(people, KeyValuePairs):
+        have = np.bincount(people.keys, minlength=KEYS)
+        means = np.bincount(people.keys, people.values, KEYS) / np.maximum(have, 1)
+        return {"frequencies": have / people.people, "key_means": np.where(have > 0, means, np.nan)}
+    if isinstance(cell.domain, Categories):
+        return {"distribution": np.bincount(people, minlength=CATEGORIES) / len(people)}
+    return {
+        "mean": np.array([people.mean()]),
+        "variance": np.array([people.var()]),
+        "quantiles": np.quantile(people, WANTED.quantiles),
+        "ranges": np.array([((people >= low) & (people <= high)).mean() for low, high in WANTED.ranges]),
+        "distribution": NUMBERS.histogram(people, BUCKETS) / len(people),
+    }
+
+
+def run(cell: Cell, place: int) -> dict[str, Any]:
+    """One run: for each kind of number the share of intervals that hold the truth, and the mean width."""
+    rng = np.random.default_rng([zlib.crc32(cell.name.encode()), place])
+    people = cell.population(cell.n, rng)
+    attribute, rows = cell.attribute(), np.arange(cell.n)
+    answers = [Answers(i, rows, v.mechanism.perturb(people, rng)) for i, v in enumerate(attribute.versions)]
+    statistic = tally(attribute, cell.n, answers)
+    truth = truths(cell, people)
+    # Intervals do not depend on the estimator, so no estimate is computed.
+    nothing: dict[str, Any] = {
+        name: np.full(1, np.nan) for name in truth if name not in ("quantiles", "ranges")
+    }
+    started = time.process_time()
+    found = intervals(
+        attribute, statistic, Estimate("", attribute.services, cell.n, cell.n, **nothing), WANTED
+    )
+    taken = time.process_time() - started
+    held = {name: _held(found, name, told) for name, told in truth.items()}
+    return {"cell": cell.name, "run": place, "seconds": taken, "held": held, "flags": sorted(found.flags)}
+
+
+def _held(found: Intervals, name: str, truth: Floats) -> tuple[float, float]:
+    low, high = np.asarray(getattr(found, name)).reshape(-1, 2).T
+    known = ~np.isnan(truth)
+    inside = (low <= truth + 1e-12) & (truth <= high + 1e-12)
+    return float(inside[known].mean()), float((high - low)[known].mean())
+
+
+def page(results: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The lines of the page."""
+    by_cell = defaultdict(list)
+    for result in results:
+        by_cell[result["cell"]].append(result)
+    inside = total = flagged = 0
+    rows = []
+    for cell, kind in itertools.product(cells(), KINDS):
+        runs = by_cell[cell.name]
+        if not runs or kind not in runs[0]["held"]:
+            continue
+        held, width = np.array([result["held"][kind] for result in runs]).T
+        flags = float(np.mean([kind in result["flags"] for result in runs]))
+        seconds = float(np.median([result["seconds"] for result in runs]))
+        good, marked = LEAST <= held.mean() <= MOST, flags > 0.5
+        if cell.population is not spikes:
+            total, flagged, inside = total + 1, flagged + marked, inside + (good and not marked)
+        row = [
+            cell.label, cell.population.__name__, f"{cell.n:,}", f"{cell.epsilon:g}", kind.replace("_", " "),
+            str(len(runs)), f"{held.mean():.1%}", f"{held.std() / math.sqrt(len(held)):.1%}",
+            f"{width.mean():.3g}", f"{flags:.0%}", f"{seconds * 1e3:.0f}",
+            "flagged" if marked else "" if good else "**outside**",
+        ]  # fmt: skip
+        rows.append(f"| {' | '.join(row)} |")
+    yield from HEAD.splitlines()
+    yield (
+        f"Without `spikes` there are {total} cells. {flagged} carry a flag in most runs. Of the other "
+        f"{total - flagged}, {inside} hold the truth in {LEAST:.0%} to {MOST:.1%} of the runs."
+    )
+    yield ""
+    yield "| reports | people | n | epsilon | number | runs | held | error | width | flags | ms | result |"
+    yield "| --- " * 12 + "|"
+    yield from rows
+
+
+HEAD = f"""\
+# How often intervals hold the truth
+
+Written by `python -m benchmarks.coverage --write docs/coverage.md`. Each run draws people, perturbs their
+values, and computes {LEVEL:.0%} intervals. The truth is that of the people who were drawn. A cell is a
+setting and a kind of number. Of kinds with many numbers (quantiles, ranges, the {BUCKETS} buckets, the
+{CATEGORIES} categories, the {KEYS} keys) a cell has the average over these; single buckets can hold the truth
+more or less often.
+
+- `error` is the standard error of the share that was held, `width` the mean width on a domain of width one,
+  and `ms` the median processor time of all intervals of one estimate.
+- `flags` is the share of runs whose intervals carry a flag. Flags come from the reports alone. A cell counts
+  as flagged if most of its runs are.
+- ULE is the joint histogram of SW, PM and SR. `spikes` is a population that is not smooth, to show what a
+  smooth posterior cannot do.
+
+"""
+
+
+def main() -> None:
+    """Run what is missing, then show the page."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=400, help="runs per cell")
+    parser.add_argument("--only", default="", help="the cells whose name has this text")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after about so long")
+    parser.add_argument("--write", type=Path, help="where the page is written")
+    given = parser.parse_args()
+    RESULTS.parent.mkdir(exist_ok=True)
+    done = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+    known = {(result["cell"], result["run"]) for result in done}
+    started = time.monotonic()
+    with RESULTS.open("a") as stream:
+        # In rounds over all cells, so that a page of fewer runs has all of them.
+        for first, cell in itertools.product(range(0, given.runs, ROUND), cells()):
+            for place in range(first, min(first + ROUND, given.runs)):
+                late = time.monotonic() - started > 60.0 * given.minutes
+                if late or given.only not in cell.name or (cell.name, place) in known:
+                    continue
+                done.append(run(cell, place))
+                stream.write(json.dumps(done[-1]) + "\n")
+                stream.flush()
+    show(page(done), given.write)
+
+
+if __name__ == "__main__":
+    main()
