@@ -17,6 +17,7 @@ from ldpbeam.pipelines.commands.estimate_options import check, job_of, truth_of
 from ldpbeam.pipelines.commands.options import add_people_options, add_processes_option, study_of
 from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import compare, stages, tables
+from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
 from ldpbeam.pipelines.estimates.ledger import write_ledger
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.engines import add_engine_options, engine_of, reach_from_elsewhere
@@ -120,6 +121,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
         stages.run_pipeline(pipeline, console, engine.here)
         found, estimates = _estimated(job, options, console)
         ledger = write_ledger(job)
+        tested, misfits = write_fit(job)
         place.check()
         if shared:
             publish(shared, estimates)
@@ -137,6 +139,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
     if spenders:
         what = "user-windows" if study.windows else "users"
         print(f"{spenders:,} {what} spent more than the study's epsilon_cap of {study.epsilon_cap:g}")
+    print_fit(study, tested, misfits)
     print(tables.accounting_line(found))
     print(shown(_whereabouts(options.output, shared)))
     if found["dead_letters"]:

@@ -15,6 +15,7 @@ from ldpbeam.pipelines.commands.options import (
 )
 from ldpbeam.pipelines.errors import DONE
 from ldpbeam.pipelines.estimates import tables
+from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
 from ldpbeam.pipelines.estimates.rollup import read_all, rolled_up, write_all
 from ldpbeam.pipelines.estimates.stages import estimate_all, run_name, write_estimates
 from ldpbeam.pipelines.runs.costs import refuse_endless
@@ -58,8 +59,10 @@ def rollup_command(parser: Parser, arguments: list[str]) -> int:
     with owned(output, NOBODY, overwrite=options.overwrite, inputs=options.statistics):
         write_all(output, found.snapshots)
         estimates = estimate_all(output, console, processes=options.processes)
+        tested, misfits = write_fit(output)
         write_estimates(output, estimates)
     tables.print_estimates(console, study, estimates, None)
+    print_fit(study, tested, misfits)
     repeated = f"; {found.repeated:,} more were there already, or of earlier panes" if found.repeated else ""
     print(f"{found.merged:,} snapshots merged into {len(found.snapshots):,}{repeated}")
     print(f"estimates and statistics are in {shown(options.output)}")

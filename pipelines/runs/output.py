@@ -22,6 +22,7 @@ from ldpbeam.transforms.storage import half_written, literal, open_raw, write_by
 
 ESTIMATES = "estimates"
 LEDGER = "ledger.json"
+FIT = "fit.json"
 RUN = "run.json"
 STATISTICS = "statistics"
 DEAD_LETTERS = "dead_letters"
@@ -80,7 +81,7 @@ def write_json(path: str, found: object) -> None:
 
 def clear(job: Output) -> None:
     """Delete the outputs of earlier runs in the folder, scheduled or not; other files stay."""
-    ours = [job.path(name) for name in (f"{ESTIMATES}.jsonl", f"{ESTIMATES}.avro", ACCOUNTING, LEDGER)]
+    ours = [job.path(name) for name in (f"{ESTIMATES}.jsonl", f"{ESTIMATES}.avro", ACCOUNTING, LEDGER, FIT)]
     for folder, pattern in (
         (STATISTICS, "*.avro"),
         (DEAD_LETTERS, "*.avro"),

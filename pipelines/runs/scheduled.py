@@ -21,6 +21,7 @@ from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
     DEAD_LETTERS,
     ESTIMATES,
+    FIT,
     LEDGER,
     RUN,
     STATISTICS,
@@ -66,7 +67,7 @@ class Scheduled(Output):
 
     @property
     def own(self) -> Output:
-        """The run's own folder, for the files that it does not share: dead letters, accounting, ledger."""
+        """The run's own folder, for files that it does not share: dead letters, accounting, ledger, fit."""
         return Output(self.study, self.path(RUNS, self.name), self.run)
 
 
@@ -96,7 +97,7 @@ def publish(job: Scheduled, estimates: Sequence[SolvedEstimate]) -> None:
     one run.
 
     Args:
-        job: the run; its statistics, dead letters, accounting and ledger are in its hidden folder.
+        job: the run; its statistics, dead letters, accounting, ledger and fit are in its hidden folder.
         estimates: its estimates, sorted by attribute and window.
     """
     _write_estimates(job.made, estimates)
@@ -120,7 +121,7 @@ def _move_all(job: Scheduled) -> None:
         _move(made, own, DEAD_LETTERS, name)
     stale = set(names_in(own.path(DEAD_LETTERS), "*.avro")) - set(letters)
     delete([own.path(DEAD_LETTERS, name) for name in stale])
-    for name in (ACCOUNTING, LEDGER):
+    for name in (ACCOUNTING, FIT, LEDGER):
         _move(made, own, name)
     ends = {"from": rfc3339(job.span.start), "to": rfc3339(job.span.stop)}
     write_json(own.path(RUN), {**job.about, **ends, "input": sorted(job.inputs)})

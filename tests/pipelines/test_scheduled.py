@@ -114,7 +114,7 @@ def test_files_are_named_by_study_attribute_and_window(
     assert sorted(hashes(found.path)) == sorted(
         [
             "run.json",
-            *(f"{own}/{name}.json" for name in ("accounting", "ledger", "run")),
+            *(f"{own}/{name}.json" for name in ("accounting", "fit", "ledger", "run")),
             *letters,
             *(f"statistics/small-x-{window}.avro" for window in windows),
             *(f"estimates/small-x-{window}.jsonl" for window in windows),
@@ -677,7 +677,7 @@ def test_an_hour_without_reports_has_an_accounting_and_no_window(run: Callable[.
     found = run(8, 9)
     own = f"runs/{name_of(8, 9)}"
     assert [name for name in found if not name.startswith(f"{own}/dead_letters/")] == [
-        "run.json", f"{own}/accounting.json", f"{own}/ledger.json", f"{own}/run.json"
+        "run.json", f"{own}/accounting.json", f"{own}/fit.json", f"{own}/ledger.json", f"{own}/run.json"
     ]  # fmt: skip
 
 

@@ -1,0 +1,114 @@
+"""The least deviance of counts from any distribution of values, as far as a test needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldpbeam.channels import Channel, DiagonalChannel
+from ldpbeam.domains import Floats
+from ldpbeam.estimators.conjugate import is_nearly_orthogonal, most_likely
+from ldpbeam.estimators.em import products
+from ldpbeam.estimators.frequencies import maximum_likelihood
+from ldpbeam.estimators.iteration import Fit, accelerate
+from ldpbeam.estimators.sparse_likelihood import sparsest
+from ldpbeam.fit.deviance import Moments, checked, deviance, moments
+
+#: A p-value above this cannot be flagged in any run, so the search for a better distribution ends.
+CLEAR = 0.1
+#: The most updates of EM, and between two looks at the deviance.
+MOST_UPDATES, UPDATES = 60, 4
+#: The log-likelihood is found to within this of its maximum.
+TOLERANCE = 0.01
+#: The most iterations of the solver that finds the maximum.
+MOST_ITERATIONS = 300
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """The result of a comparison of counts with all distributions of values.
+
+    Attributes:
+        deviance: a lower bound of the deviance from the true distribution.
+        degrees: the mean of this deviance if the counts fit.
+        p_value: an upper bound of the probability of such a deviance if the counts fit.
+    """
+
+    deviance: float
+    degrees: float
+    p_value: float
+
+
+def least_misfit(channel: Channel, counts: Floats, *, sparse: bool) -> Misfit:
+    """The misfit of counts under the distribution of values that explains them best.
+
+    Any distribution's deviance is at least that of the best one. So the search ends at the first one whose
+    deviance is no surprise. Otherwise the maximum of the likelihood is found, and what may be missing to it
+    is subtracted from the deviance.
+
+    Args:
+        channel: P(cell | value bucket); the columns sum to one.
+        counts: the counts, shape (cells,), with sum above zero.
+        sparse: whether few value buckets have weight at the maximum, as for numbers.
+    """
+    if isinstance(channel, DiagonalChannel):
+        return _misfit(channel, maximum_likelihood(counts, channel), counts, 0.0)
+    seen = np.flatnonzero(counts)
+    forward, backward = products(channel, seen)
+    observed, n = counts[seen], float(counts.sum())
+    weights = np.full(channel.shape[1], 1.0 / channel.shape[1])
+    if forward(weights).min() <= 0.0:
+        return Misfit(np.inf, float(len(counts) - 1), 0.0)
+    if is_nearly_orthogonal(channel):
+        fit = most_likely(channel, counts, tolerance=TOLERANCE, max_iterations=MOST_ITERATIONS)
+    else:
+        for update in range(MOST_UPDATES):
+            if update and update % UPDATES == 0:
+                found = _misfit(channel, weights / weights.sum(), counts, 0.0, check=False)
+                if found.p_value > CLEAR:
+                    return found
+            weights = weights * backward(observed / forward(weights)) / n
+        fit = _most_likely(forward, backward, observed, weights / weights.sum(), sparse)
+    gap = n * (float((backward(observed / forward(fit.weights)) / n).max()) - 1.0)
+    return _misfit(channel, fit.weights, counts, 2.0 * max(gap, 0.0))
+
+
+def _most_likely(
+    forward: Callable[[Floats], Floats],
+    backward: Callable[[Floats], Floats],
+    counts: Floats,
+    start: Floats,
+    sparse: bool,
+) -> Fit:
+    """The weights of greatest likelihood, or near it: from its support, or by larger updates."""
+    if sparse:
+        try:
+            return sparsest(
+                forward, backward, counts, len(start), tolerance=TOLERANCE, max_iterations=MOST_ITERATIONS
+            )
+        except (RuntimeError, np.linalg.LinAlgError):
+            # Its quadratic problem has no solution within the bounds of rounding; larger updates need none.
+            pass
+    return accelerate(
+        forward,
+        backward,
+        counts,
+        start,
+        smoothing=False,
+        tolerance=0.1 * TOLERANCE,
+        max_iterations=MOST_ITERATIONS,
+    )
+
+
+def _misfit(channel: Channel, weights: Floats, counts: Floats, missing: float, check: bool = True) -> Misfit:
+    """The misfit under given weights, whose deviance is at most ``missing`` above the least one."""
+    probabilities = np.maximum(channel.matvec(weights), 0.0)
+    probabilities = probabilities / probabilities.sum()
+    found = max(deviance(counts, probabilities) - missing, 0.0)
+    expected: Moments = moments(float(counts.sum()), probabilities)
+    p_value = expected.p_value(found)
+    if check:
+        p_value = checked(p_value, found, counts, probabilities)
+    return Misfit(found, expected.mean, p_value)

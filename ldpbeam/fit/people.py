@@ -1,0 +1,120 @@
+"""Do two joined services speak of the same people?
+
+A user's reports to both services are two draws from the channels of one value. The table of both reports is
+compared with what the joint channel makes of the distribution of values that explains it best. Users whose
+ids belong to different people at the two services, or whose reports to one service have another sign, make
+tables that no distribution explains.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ldpbeam import joint_cells
+from ldpbeam.attributes import Attribute
+from ldpbeam.channels import DenseChannel
+from ldpbeam.domains import Floats, Integers, Numeric
+from ldpbeam.fit.histograms import value_buckets
+from ldpbeam.fit.likelihood import least_misfit
+from ldpbeam.mechanisms import DiscreteSquareWave, NumericMechanism, RandomisedResponse
+from ldpbeam.statistics import Statistic
+
+#: Neighbouring report buckets of a service are counted together, so that there are at most this many.
+MOST_POOLED = 8
+#: Services whose neighbouring report buckets have nothing in common are compared up to this many buckets.
+MOST_UNPOOLED = 16
+#: The value buckets for numbers, or a few more; and the most for categories.
+VALUE_BUCKETS, MOST_VALUE_BUCKETS = 256, 4096
+#: Tables of fewer users say nothing.
+FEWEST_USERS = 50
+
+
+class Pair(NamedTuple):
+    """Two services that are compared.
+
+    Attributes:
+        channels: the indexes of both channels in ``attribute.versions``.
+        users: the users who answered both.
+        p_value: an upper bound of the probability of such a table, if both speak of the same people.
+    """
+
+    channels: tuple[int, int]
+    users: int
+    p_value: float
+
+
+def pairs(attribute: Attribute, statistic: Statistic) -> Iterator[Pair]:
+    """The comparisons of any two joined services that enough users answered."""
+    axes = list(_axes(attribute))
+    if len({axis.service for axis in axes}) < 2 or not len(statistic.joint_counts):
+        return
+    counts = statistic.joint_counts.astype(np.float64)
+    found = joint_cells.digits_of(attribute.joint_shape, statistic.joint_cells)
+    digits = dict(zip(attribute.joint_services, found, strict=True))
+    for one, other in itertools.combinations(axes, 2):
+        if one.service == other.service:
+            continue
+        rows, columns = digits[one.service] - one.first, digits[other.service] - other.first
+        chosen = (rows >= 0) & (rows < one.cells) & (columns >= 0) & (columns < other.cells)
+        users = float(counts[chosen].sum())
+        if users < FEWEST_USERS:
+            continue
+        left, right = _pooled(attribute, one.channel), _pooled(attribute, other.channel)
+        cells = left.group[rows[chosen]] * len(right.channel) + right.group[columns[chosen]]
+        size = len(left.channel) * len(right.channel)
+        table: Floats = np.bincount(cells, counts[chosen], minlength=size).astype(np.float64)
+        joint = (left.channel[:, None, :] * right.channel[None, :, :]).reshape(len(table), -1)
+        numbers = isinstance(attribute.domain, Numeric)
+        misfit = least_misfit(DenseChannel(joint), table, sparse=numbers)
+        yield Pair((one.channel, other.channel), int(users), misfit.p_value)
+
+
+class _Axis(NamedTuple):
+    """The cells of one channel on the axis of its service in the joint histogram."""
+
+    channel: int
+    service: str
+    first: int
+    cells: int
+
+
+def _axes(attribute: Attribute) -> Iterator[_Axis]:
+    """The channels that are compared."""
+    for service in attribute.joint_services:
+        first = 1
+        for index in attribute.versions_of([service]):
+            cells = attribute.versions[index].mechanism.cells(attribute.joint_resolution(index))
+            if is_compared(attribute, index):
+                yield _Axis(index, service, first, cells)
+            first += cells
+
+
+def is_compared(attribute: Attribute, index: int) -> bool:
+    """Whether a joined channel is compared with others."""
+    mechanism = attribute.versions[index].mechanism
+    neighbours = isinstance(mechanism, NumericMechanism | RandomisedResponse | DiscreteSquareWave)
+    cells = mechanism.cells(attribute.joint_resolution(index))
+    few = value_buckets(attribute, VALUE_BUCKETS) <= MOST_VALUE_BUCKETS
+    return few and (neighbours or cells <= MOST_UNPOOLED)
+
+
+class _Pooled(NamedTuple):
+    """A channel with few cells: P(cell | value), shape (cells, values), and each report bucket's cell."""
+
+    channel: Floats
+    group: Integers
+
+
+@functools.lru_cache(maxsize=64)
+def _pooled(attribute: Attribute, index: int) -> _Pooled:
+    mechanism, resolution = attribute.versions[index].mechanism, attribute.joint_resolution(index)
+    rows = mechanism.channel(value_buckets(attribute, VALUE_BUCKETS), resolution).dense()
+    together = 1 if len(rows) <= MOST_UNPOOLED else -(-len(rows) // MOST_POOLED)
+    group = np.arange(len(rows)) // together
+    pooled = np.add.reduceat(rows, np.arange(0, len(rows), together), axis=0)
+    return _Pooled(pooled, group)

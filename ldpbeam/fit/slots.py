@@ -1,0 +1,85 @@
+"""Does a histogram fit that counts each report once in each of several slots, as a unary encoding does?
+
+Reports of different people are independent, but the counts of one report are not. So the counts have no
+likelihood that is easy to compute. What they tell for certain is tested: each count lies between those of
+nobody and of everybody, and the counts of all slots have a known sum.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+from scipy.stats import binom
+
+from ldpbeam.channels import BinnedChannel, Channel
+from ldpbeam.domains import Floats
+from ldpbeam.mechanisms import Mechanism
+from ldpbeam.mechanisms.categories.unary_encoding import BitsChannel
+from ldpbeam.mechanisms.key_values.pckv_slots import SlotChannel
+
+
+class Slots(NamedTuple):
+    """The outcomes of the slots of a report.
+
+    Attributes:
+        size: the number of slots.
+        own: P(outcome | value) in the slot of the report's own category, shape (outcomes, values).
+        other: P(outcome) in every other slot, shape (outcomes,).
+        dummies: whether a report may be about none of the slots.
+    """
+
+    size: int
+    own: Floats
+    other: Floats
+    dummies: bool
+
+
+def slots_of(mechanism: Mechanism, value_buckets: int, resolution: int) -> Slots | None:
+    """The slots of a mechanism's histogram; None if each report counts once."""
+    if not mechanism.composite:
+        return None
+    channel: Channel = mechanism.histogram_channel(value_buckets, resolution)
+    if isinstance(channel, BinnedChannel):
+        channel = channel.channel
+    if isinstance(channel, BitsChannel):
+        own, other = channel.own, channel.other
+        return Slots(channel.shape[1], np.array([[1.0 - own], [own]]), np.array([1.0 - other, other]), False)
+    if isinstance(channel, SlotChannel):
+        return Slots(channel.size, channel.own, channel.other, True)
+    return None
+
+
+def slots_p_value(slots: Slots, counts: Floats, reports: int) -> float:
+    """An upper bound of the probability of such counts, if the mechanism is as claimed.
+
+    Args:
+        slots: the slots of the mechanism.
+        counts: the count of each outcome of each slot, shape (size * outcomes,).
+        reports: the number of reports, above zero.
+    """
+    table = counts.reshape(slots.size, -1)
+    rows = np.column_stack((slots.own, slots.other))
+    # A count may be below that of nobody or everybody, or above both.
+    low, high = rows.min(axis=1), rows.max(axis=1)
+    below, above = binom.cdf(table, reports, low), binom.sf(table - 1.0, reports, high)
+    each = min(1.0, 2.0 * table.size * float(min(below.min(), above.min())))
+    return min(1.0, 2.0 * min(each, _sum_p_value(slots, float(table[:, 1:].sum()) / reports, reports)))
+
+
+def _sum_p_value(slots: Slots, mean: float, reports: int) -> float:
+    """Whether reports have, on average, as many slots as they should that are not absent or unset.
+
+    Slots of one report are independent given its value, or at least pairwise.
+    """
+    present = 1.0 - slots.own[0]
+    others = 1.0 - float(slots.other[0])
+    if slots.dummies:
+        present = np.append(present, others)
+    means = present + (slots.size - 1) * others
+    low, high = float(means.min()), float(means.max())
+    variance = float((present * (1.0 - present)).max()) + (slots.size - 1) * others * (1.0 - others)
+    variance += 0.25 * (high - low) ** 2
+    beyond = max(low - mean, mean - high)
+    return float(2.0 * ndtr(-beyond * np.sqrt(reports / variance))) if beyond > 0.0 else 1.0

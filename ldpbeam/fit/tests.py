@@ -1,0 +1,83 @@
+"""The tests of a statistic, and which of a run's tests are flagged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.fit.histograms import histogram_p_value, is_tested
+from ldpbeam.fit.people import is_compared, pairs
+from ldpbeam.statistics import Statistic
+
+#: The share of clean runs that may have a flag: the probability of one or more false alarms in a run.
+FALSE_ALARMS = 0.01
+#: Histograms of fewer reports say nothing.
+FEWEST_REPORTS = 50
+
+
+@dataclass(frozen=True)
+class FitTest:
+    """One test of whether reports fit what the study claims.
+
+    Attributes:
+        test: ``reports``: one channel's histogram fits its mechanism and epsilon. ``same_people``: the
+            reports of two joined services are of the same people.
+        services: the service of the histogram, or both, with versions as in ``maps@v2``.
+        reports: the reports in the histogram, or the users who answered both.
+        p_value: an upper bound of the probability of so bad a fit, if the claim is true.
+    """
+
+    test: Literal["reports", "same_people"]
+    services: tuple[str, ...]
+    reports: int
+    p_value: float
+
+
+def fit_tests(attribute: Attribute, statistic: Statistic) -> Iterator[FitTest]:
+    """Every test of a statistic.
+
+    Args:
+        attribute: the attribute of the statistic.
+        statistic: the statistic; counts that are negative, as of a difference, cannot be tested.
+    """
+    for index, version in enumerate(attribute.versions):
+        reports = sum(own.users for mask, own in statistic.moments.items() if mask >> index & 1)
+        if reports >= FEWEST_REPORTS and is_tested(attribute, index):
+            p_value = histogram_p_value(attribute, index, statistic.histograms[index], reports)
+            yield FitTest("reports", (version.label,), reports, p_value)
+    for pair in pairs(attribute, statistic):
+        one, other = (attribute.versions[index].label for index in pair.channels)
+        yield FitTest("same_people", (one, other), pair.users, pair.p_value)
+
+
+def not_tested(attribute: Attribute) -> Iterator[str]:
+    """Sentences on what is not tested, whatever the reports are."""
+    for index, version in enumerate(attribute.versions):
+        if not is_tested(attribute, index):
+            yield f"{version.label}: its channel is too large to be fitted"
+        if version.service in attribute.joint_services and not is_compared(attribute, index):
+            yield f"{version.label}: not compared with other services, because its reports cannot be pooled"
+
+
+def flagged(p_values: Sequence[float], false_alarms: float = FALSE_ALARMS) -> list[bool]:
+    """Which tests of a run are flagged, by Holm's correction.
+
+    Whatever the tests have in common, the probability that a true claim is flagged is at most
+    ``false_alarms``.
+
+    Args:
+        p_values: the p-value of each test.
+        false_alarms: the probability of one or more false alarms.
+    """
+    values = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(values, kind="stable")
+    limits = false_alarms / np.arange(len(values), 0, -1)
+    within = values[order] <= limits
+    last = len(values) if within.all() else int(np.argmin(within))
+    found = np.zeros(len(values), dtype=bool)
+    found[order[:last]] = True
+    return [bool(entry) for entry in found]
