@@ -17,6 +17,7 @@ from ldpbeam.mechanisms.key_values.privkv import PrivKVM
 from ldpbeam.pipelines.clients.people import People
 from ldpbeam.pipelines.clients.report_files import SentReports
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.schemas.reports.stamps import stamp_of
 from ldpbeam.study import Service, Study
 
 
@@ -100,10 +101,10 @@ def simulate(
         own_extras = dict(extras)
         chosen = _versions(attribute, service, described, versions.get(service), times, own_extras)
         alike = _alike(
-            (rows, _perturbed(attribute.versions[index].mechanism, values, rows, uniforms, means))
+            (index, rows, _perturbed(attribute.versions[index].mechanism, values, rows, uniforms, means))
             for index, rows in chosen
         )
-        for part, (rows, payloads) in enumerate(alike):
+        for part, (indexes, rows, payloads) in enumerate(alike):
             order = np.argsort(rows)
             sent = rows[order]
             yield SentReports(
@@ -114,6 +115,8 @@ def simulate(
                 payloads[order],
                 {name: column[sent] for name, column in own_extras.items()},
                 part,
+                # A file may have several versions that event times tell apart, and its metadata states one.
+                stamp_of(attribute, indexes[0]) if len(indexes) == 1 else {},
             )
 
 
@@ -152,14 +155,25 @@ def _perturbed(
 
 
 def _alike(
-    parts: Iterable[tuple[NDArray[np.int64], NDArray[Any]]],
-) -> list[tuple[NDArray[np.int64], NDArray[Any]]]:
-    """Concatenate the versions' rows and payloads by payload type, since a file has one type."""
-    by_type: dict[np.dtype[Any], list[tuple[NDArray[np.int64], NDArray[Any]]]] = {}
-    for rows, payloads in parts:
-        by_type.setdefault(payloads.dtype, []).append((rows, payloads))
+    parts: Iterable[tuple[int, NDArray[np.int64], NDArray[Any]]],
+) -> list[tuple[list[int], NDArray[np.int64], NDArray[Any]]]:
+    """Concatenate the versions' rows and payloads by payload type, since a file has one type.
+
+    Args:
+        parts: (index of a version, the people whose clients have it, their payloads).
+
+    Returns:
+        (indexes of the versions that have people, the people, their payloads) for each payload type.
+    """
+    by_type: dict[np.dtype[Any], list[tuple[int, NDArray[np.int64], NDArray[Any]]]] = {}
+    for index, rows, payloads in parts:
+        by_type.setdefault(payloads.dtype, []).append((index, rows, payloads))
     return [
-        (np.concatenate([rows for rows, _ in same]), np.concatenate([payloads for _, payloads in same]))
+        (
+            [index for index, rows, _ in same if len(rows)],
+            np.concatenate([rows for _, rows, _ in same]),
+            np.concatenate([payloads for _, _, payloads in same]),
+        )
         for same in by_type.values()
     ]
 

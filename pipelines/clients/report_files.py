@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -38,6 +38,7 @@ class SentReports:
         payloads: the mechanism's outputs, shape (n,).
         extras: the study's group and version fields, padded text, shape (n,) each.
         part: counts the payload types of a service from 0, where its versions have several.
+        stamp: how the reports were made, for the file's metadata; empty if they are of several versions.
     """
 
     attribute: str
@@ -47,6 +48,7 @@ class SentReports:
     payloads: NDArray[Any]
     extras: Mapping[str, NDArray[np.bytes_]]
     part: int = 0
+    stamp: Mapping[str, str] = field(default_factory=dict)
 
 
 def make_room(folder: Path, attribute: str, service: str, overwrite: bool) -> None:
@@ -85,7 +87,7 @@ def write_reports(folder: Path, sent: SentReports, kind: str) -> list[Path]:
         rows = slice(index * FILE_REPORTS, (index + 1) * FILE_REPORTS)
         part = SentReports(
             sent.attribute, sent.service, sent.users[rows], sent.times[rows], sent.payloads[rows],
-            {name: column[rows] for name, column in sent.extras.items()},
+            {name: column[rows] for name, column in sent.extras.items()}, stamp=sent.stamp,
         )  # fmt: skip
         service = f"{sent.service}.{sent.part}" if sent.part else sent.service
         name = f"{sent.attribute}.{service}.{index:05d}-of-{count:05d}.{kind}"
@@ -104,7 +106,7 @@ def write_reports(folder: Path, sent: SentReports, kind: str) -> list[Path]:
 
 
 def _metadata(sent: SentReports) -> dict[str, str]:
-    return {ATTRIBUTE_KEY: sent.attribute, SERVICE_KEY: sent.service}
+    return {ATTRIBUTE_KEY: sent.attribute, SERVICE_KEY: sent.service, **sent.stamp}
 
 
 def _write_avro(stream: IO[bytes], sent: SentReports) -> None:

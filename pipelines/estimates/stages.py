@@ -41,6 +41,7 @@ from ldpbeam.schemas.outputs.estimates import (
     write_avro,
     write_json_lines,
 )
+from ldpbeam.schemas.reports import stamps
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import write_accounting
 from ldpbeam.transforms.reports import emitted
@@ -81,6 +82,33 @@ def find_input(
             "as a dead letter with --on-bad-file skip"
         )
     return tuple(good), tuple(bad)
+
+
+def check_stamps(
+    found: Iterable[files.ReportFile], study: Study, attribute: str | None, service: str | None
+) -> None:
+    """Check that the reports of each file were made as the study says, as far as its stamp tells.
+
+    Args:
+        found: the files.
+        study: the study.
+        attribute: the attribute of reports that do not name one.
+        service: the service of reports that do not name one.
+
+    Raises:
+        UserError: if a stamp differs from the study.
+    """
+    problems = [
+        f"{file.path}: {problem}"
+        for file in found
+        if (problem := stamps.problem(study, dict(file.metadata), attribute, service))
+    ]
+    if problems:
+        more = f"\n... and {len(problems) - 10} more" if len(problems) > 10 else ""
+        text = "\n".join(problems[:10])
+        raise UserError(
+            f"{text}{more}\nName the study that the clients ran, or leave these files out of --input"
+        )
 
 
 def _is_text(name: str) -> bool:

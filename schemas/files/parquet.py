@@ -50,6 +50,19 @@ def row_groups(stream: IO[bytes]) -> list[int]:
     return groups
 
 
+def metadata_of(stream: IO[bytes]) -> dict[str, str]:
+    """The metadata of a file for which :func:`row_groups` raises no error, as text."""
+    stream.seek(0)
+    return _text_of(_opened(stream).schema_arrow.metadata)
+
+
+def _text_of(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
+    return {
+        key.decode("utf-8", "replace"): value.decode("utf-8", "replace")
+        for key, value in (metadata or {}).items()
+    }
+
+
 def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator[pa.RecordBatch]:
     """Decode one row group to batches of reports.
 
@@ -70,10 +83,7 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
         found = _read_columns(stream, footer, index, wanted)
         names = list(found)
         file = _opened(stream)
-        entries = (file.schema_arrow.metadata or {}).items()
-        metadata = {
-            key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in entries
-        }
+        metadata = _text_of(file.schema_arrow.metadata)
         shared, most = _ways(stream, index, found, rows)
         if shared:
             file = _opened(stream, shared)

@@ -27,6 +27,11 @@ import pyarrow.compute as pc
 #: Metadata keys of a report file that give the attribute and the service for records without them.
 ATTRIBUTE_KEY = "ldpbeam.attribute"
 SERVICE_KEY = "ldpbeam.service"
+#: Metadata keys of a report file that state the mechanism of its reports; a decoded batch keeps them in its
+#: own metadata (:mod:`ldpbeam.schemas.reports.stamps`).
+MECHANISM_KEY, EPSILON_KEY = "ldpbeam.mechanism", "ldpbeam.epsilon"
+OPTIONS_KEY, DOMAIN_KEY = "ldpbeam.options", "ldpbeam.domain"
+STAMP_KEYS = (MECHANISM_KEY, EPSILON_KEY, OPTIONS_KEY, DOMAIN_KEY)
 
 _RFC3339 = (
     r"^(19|20|21)\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt ]"
@@ -104,6 +109,7 @@ def decoded(
         if name in result and result[name].null_count == length:
             del result[name]
     constants = {name: value for name, value in given.items() if value and name not in result}
+    constants |= {key: text for key, text in metadata.items() if key in STAMP_KEYS}
     result["position"], result["row"] = position, row
     batch = pa.RecordBatch.from_pydict(result)
     return batch.replace_schema_metadata(constants)

@@ -151,7 +151,8 @@ BAD: list[tuple[str, dict[str, Any]]] = [
 
 
 def test_every_reason_is_tried_here() -> None:
-    assert {reason for reason, _ in BAD} == set(REASONS[1:])
+    # A stamp is in the metadata of a batch, and not in a record: it has a test of its own.
+    assert {reason for reason, _ in BAD} | {"other_stamp"} == set(REASONS[1:])
 
 
 @pytest.mark.parametrize("among", [0, 3], ids=["alone", "among good ones"])
@@ -167,14 +168,43 @@ def test_a_bad_record_has_its_reason(reason: str, changes: dict[str, Any], among
     assert sum(batch.num_rows for batch in found.reports) == 2 * among
 
 
-@pytest.mark.parametrize("first", range(1, REASONS.index("no_payload") + 1))
+IN_RECORDS = [reason for reason in REASONS[: REASONS.index("no_payload") + 1] if reason != "other_stamp"]
+
+
+@pytest.mark.parametrize("first", range(1, len(IN_RECORDS)))
 def test_of_several_reasons_the_first_in_the_list_is_given(first: int) -> None:
     # Start from a record with everything wrong that can be wrong at once, then mend it reason by reason.
     changes: dict[str, Any] = {}
-    for reason in reversed(REASONS[first : REASONS.index("no_payload") + 1]):
+    for reason in reversed(IN_RECORDS[first:]):
         changes |= next(own for name, own in BAD if name == reason)
     found = validated([{**GOOD, **changes}])
-    assert [letter["reason"] for letter in found.dead] == [REASONS[first]]
+    assert [letter["reason"] for letter in found.dead] == [IN_RECORDS[first]]
+
+
+@pytest.mark.parametrize("sent", ["1.0", "2.0", "3.0"])
+def test_a_stamp_must_be_that_of_each_report_s_own_version(sent: str) -> None:
+    records: list[dict[str, Any]] = [
+        {**GOOD, "service": "app", "build": "old"},
+        {**GOOD, "service": "app", "build": "new"},
+        {**GOOD, "service": "sw"},
+        {**GOOD, "service": "bus"},
+        # Whatever its payload is, a report of another epsilon is one.
+        {**GOOD, "service": "app", "build": "old", "payload": 99.0},
+    ]
+    stamp = {"ldpbeam.mechanism": "piecewise", "ldpbeam.epsilon": sent, "ldpbeam.colour": "none"}
+    found = validated(records, metadata=stamp)
+    reasons = {letter["row"]: letter["reason"] for letter in found.dead}
+    assert reasons == {
+        **({} if sent == "1.0" else {0: "other_stamp"}),
+        **({} if sent == "2.0" else {1: "other_stamp"}),
+        2: "other_stamp",
+        3: "unknown_service",
+        4: "payload_outside_mechanism" if sent == "1.0" else "other_stamp",
+    }
+    assert sum(batch.num_rows for batch in found.reports) == (0 if sent == "3.0" else 1)
+    # A record is as it came, without the stamp.
+    letter = next(letter for letter in found.dead if letter["row"] == 2)
+    assert json.loads(letter["record"]).keys() == GOOD.keys()
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ REASONS = (
     "no_event_time",
     *(reason for reason, _ in event_times.PROBLEMS),
     "unknown_version",
+    "other_stamp",
     "no_payload",
     "payload_not_a_number",
     "payload_not_bytes",

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.schemas.reports import event_times
-from ldpbeam.schemas.reports.columns import Columns, binary_of_width
+from ldpbeam.schemas.reports import event_times, stamps
+from ldpbeam.schemas.reports.columns import STAMP_KEYS, Columns, binary_of_width
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.study import Service, Study
 from ldpbeam.transforms.reports.batches import WATERMARK, is_null, tagged
@@ -77,6 +77,8 @@ class Validation:
         by_attribute = _rows_by(batch, "attribute", list(self.study.attributes))
         by_service = _rows_by(batch, "service", self.services)
         reasons = self._common_reasons(batch, by_attribute, by_service)
+        metadata = batch.schema.metadata or {}
+        stamp = {key: metadata[key.encode()].decode() for key in STAMP_KEYS if key.encode() in metadata}
         out_of_range = 0
         for name, in_attribute in by_attribute.items():
             if name is None or name not in self.study.attributes:
@@ -89,6 +91,9 @@ class Validation:
                 unclaimed = in_attribute & in_service & (reasons == 0)
                 for index, rows in _by_version(attribute, service, model, batch, unclaimed):
                     unclaimed[rows] = False
+                    if stamp and len(rows) and stamps.differences(stamp, attribute, index):
+                        reasons[rows] = CODE["other_stamp"]
+                        continue
                     mechanism = attribute.versions[index].mechanism
                     payloads, problems = checked_payloads(mechanism, batch, rows)
                     reasons[rows] = problems
@@ -172,6 +177,8 @@ def _dead_letters(batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> list[Dead
     metadata = batch.schema.metadata or {}
     constants = {key.decode(): text.decode() for key, text in metadata.items() if key != WATERMARK}
     file = constants.pop("file", "")
+    for key in STAMP_KEYS:
+        constants.pop(key, None)
     letters = []
     for record, code in zip(batch.take(pa.array(bad)).to_pylist(), reasons[bad], strict=True):
         position, row = record.pop("position"), record.pop("row")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -31,11 +31,13 @@ class ReportFile(NamedTuple):
         path: its path on any file system that Beam knows.
         size: its length in bytes.
         format: avro, parquet, jsonl or jsonl.gz, by its first bytes.
+        metadata: the entries of its metadata that are ldpbeam's, such as a stamp.
     """
 
     path: str
     size: int
     format: str
+    metadata: tuple[tuple[str, str], ...] = ()
 
 
 class FileRange(NamedTuple):
@@ -104,11 +106,12 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
             start = stream.read(4096)
             stream.seek(0)
             if start.startswith(avro_headers.MAGIC):
-                avro_blocks.refuse_damaged_marker(stream, avro_headers.read_header(stream))
-                return ReportFile(path, size, "avro")
+                header = avro_headers.read_header(stream)
+                avro_blocks.refuse_damaged_marker(stream, header)
+                return ReportFile(path, size, "avro", _ours(header.metadata))
             if start.startswith(parquet.MAGIC):
                 parquet.row_groups(stream)
-                return ReportFile(path, size, "parquet")
+                return ReportFile(path, size, "parquet", _ours(parquet.metadata_of(stream)))
     except ValueError as error:
         return BadFile(path, str(error))
     except IsADirectoryError:
@@ -128,6 +131,10 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
     if not start.strip() or any(line.lstrip().startswith(b"{") for line in lines):
         return ReportFile(path, size, kind)
     return BadFile(path, "it starts neither like Avro or Parquet, nor (gzipped or not) with JSON objects")
+
+
+def _ours(metadata: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple((key, text) for key, text in sorted(metadata.items()) if key.startswith("ldpbeam."))
 
 
 def sniff_all(files: Iterable[tuple[str, int]]) -> tuple[list[ReportFile], list[BadFile]]:
