@@ -192,7 +192,7 @@ def test_a_stamp_must_be_that_of_each_report_s_own_version(sent: str) -> None:
         {**GOOD, "service": "app", "build": "old", "payload": 99.0},
     ]
     stamp = {"ldpbeam.mechanism": "piecewise", "ldpbeam.epsilon": sent, "ldpbeam.colour": "none"}
-    found = validated(records, metadata=stamp)
+    found = validated(records, metadata=stamp, disclosure=Disclosure(True))
     reasons = {letter["row"]: letter["reason"] for letter in found.dead}
     assert reasons == {
         **({} if sent == "1.0" else {0: "other_stamp"}),

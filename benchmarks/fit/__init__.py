@@ -1,0 +1,1 @@
+"""What the tests of fit see, and how often they are wrong."""

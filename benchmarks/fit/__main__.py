@@ -1,0 +1,138 @@
+"""Measure the tests of fit, and write docs/fit.md.
+
+    python -m benchmarks.fit [--seconds 600] [--write docs/fit.md]
+
+Every run that was simulated is a line in build/fit.jsonl, so the command may be stopped and started again: it
+goes on where it was. With ``--seconds`` it stops by itself. The page is written from what there is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.fit.runs import CLEAN, POPULATIONS, WRONG, clean
+from ldpbeam.fit import FALSE_ALARMS
+
+RUNS = Path("build/fit.jsonl")
+#: Clean runs in all, and their users.
+CLEAN_RUNS, CLEAN_USERS = 2000, 100_000
+#: Wrong runs of each kind and number of users.
+WRONG_RUNS, WRONG_USERS = 10, (100_000, 30_000, 10_000, 3_000)
+
+Key = tuple[str, str, int, int]
+
+
+def wanted() -> Iterator[Key]:
+    """(kind, what, users, seed) of every run."""
+    kinds = itertools.cycle(itertools.product(CLEAN, POPULATIONS))
+    cleans = [(" / ".join(kind), seed) for seed, kind in zip(range(CLEAN_RUNS), kinds, strict=False)]
+    for what, seed in itertools.product(WRONG, range(WRONG_RUNS)):
+        yield "wrong", what, WRONG_USERS[0], seed
+    # By services, because the tables of two joined services are large.
+    for what, seed in sorted(cleans):
+        yield "clean", what, CLEAN_USERS, seed
+    for users, what, seed in itertools.product(WRONG_USERS[1:], WRONG, range(WRONG_RUNS)):
+        yield "wrong", what, users, seed
+
+
+def simulate(key: Key) -> tuple[bool, float]:
+    """(whether a run is flagged, the least p-value times the number of tests)."""
+    kind, what, users, seed = key
+    if kind == "clean":
+        services, _, population = what.partition(" / ")
+        return clean(services, population, users, seed)
+    return WRONG[what](users, seed)
+
+
+def page(found: dict[Key, tuple[bool, float]]) -> str:
+    """The page of what was measured."""
+    by_services: dict[str, list[tuple[bool, float]]] = defaultdict(list)
+    wrong: dict[tuple[str, int], list[bool]] = defaultdict(list)
+    for (kind, what, users, _), (flag, p_value) in found.items():
+        if kind == "clean":
+            by_services[what.partition(" / ")[0]].append((flag, p_value))
+        else:
+            wrong[what, users].append(flag)
+    cleans = list(itertools.chain.from_iterable(by_services.values()))
+    alarms = sum(flag for flag, _ in cleans)
+    lines = [
+        "# What the tests of fit see",
+        "",
+        "Written by `python -m benchmarks.fit --write docs/fit.md`, which can be stopped and started again.",
+        "Epsilon is 1 and numbers have 256 buckets. A run is all tests of one statistic. It is flagged as",
+        f"a run of `ldpbeam estimate` is: Holm's correction leaves a test at {FALSE_ALARMS:.0%}.",
+        "",
+        "## False alarms",
+        f"{alarms} of {len(cleans):,} clean runs of {CLEAN_USERS:,} users are flagged"
+        f"{_upper(alarms, len(cleans))}. The stated rate is at most {FALSE_ALARMS:.0%}.",
+        f"The populations are {', '.join(POPULATIONS)}.",
+        "",
+        "| services | runs | flagged | corrected p below 0.1 |",
+        "| --- | --- | --- | --- |",
+    ]
+    for services in CLEAN:
+        own = by_services.get(services, [])
+        low = sum(p_value < 0.1 for _, p_value in own)
+        lines.append(f"| {services} | {len(own):,} | {sum(flag for flag, _ in own)} | {low} |")
+    users = sorted(WRONG_USERS)
+    lines += [
+        "",
+        "## Wrong reports",
+        "How many of the runs are flagged, by their users. The population is Beta(2, 5), and the study says",
+        "epsilon 1.",
+        "",
+        f"| what is wrong | {' | '.join(f'{n:,}' for n in users)} |",
+        f"| --- |{' --- |' * len(users)}",
+    ]
+    for what in WRONG:
+        cells = [wrong.get((what, n), []) for n in users]
+        lines.append(f"| {what} | {' | '.join(f'{sum(own)} of {len(own)}' for own in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _upper(alarms: int, runs: int) -> str:
+    """The 95% upper bound of a rate, in words."""
+    from scipy.stats import beta
+
+    if not runs:
+        return ""
+    upper = float(beta.ppf(0.95, alarms + 1, runs - alarms)) if alarms < runs else 1.0
+    return f", so with 95% confidence at most {upper:.2%} of such runs are"
+
+
+def main() -> None:
+    """Simulate what is missing, and write the page where asked to."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this time")
+    parser.add_argument("--write", type=Path)
+    options = parser.parse_args()
+    RUNS.parent.mkdir(exist_ok=True)
+    lines = RUNS.read_text(encoding="utf-8").splitlines() if RUNS.exists() else []
+    found: dict[Key, tuple[bool, float]] = {}
+    for line in lines:
+        kind, what, users, seed, flag, p_value = json.loads(line)
+        found[kind, what, users, seed] = flag, p_value
+    started = time.monotonic()
+    with RUNS.open("a", encoding="utf-8") as stream:
+        for key in wanted():
+            if time.monotonic() - started > options.seconds:
+                break
+            if key not in found:
+                found[key] = simulate(key)
+                stream.write(json.dumps([*key, *found[key]]) + "\n")
+                stream.flush()
+    text = page(found)
+    print(text)
+    if options.write is not None:
+        options.write.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
