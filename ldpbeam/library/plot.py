@@ -31,21 +31,40 @@ def chart(study: Study, estimates: Sequence[SolvedEstimate]) -> alt.TopLevelMixi
     Raises:
         ValueError: if no estimate has anything to show.
     """
-    parts: list[alt.TopLevelMixin] = []
+    charts = []
     for name in dict.fromkeys(own.attribute for own in estimates):
-        own = [one for one in estimates if one.attribute == name]
-        domain, colour = study.attribute(name).domain, _colour([one.name for one in own])
-        shares = _rows(shares_table(study, own))
-        if shares:
-            parts.append(_of_shares(name, domain, shares, colour))
-        means = [_with_ends(row) for row in _rows(estimates_table(study, own)) if row["mean"] is not None]
-        only = {one.name for one in own if one.answer.distribution is None}
-        means = [row for row in means if row["estimate"] in only]
-        if means:
-            parts.append(_of_means(name, means, colour))
-    if not parts:
+        parts = _of_attribute(study, name, [own for own in estimates if own.attribute == name])
+        if parts:
+            charts.append(_below(parts))
+    if not charts:
         raise ValueError("there is nothing to show: no estimate has a distribution, frequencies or a mean")
-    return parts[0] if len(parts) == 1 else alt.vconcat(*parts)
+    # Estimates of different attributes may have one name: each attribute has colours of its own.
+    return charts[0] if len(charts) == 1 else _below(charts).resolve_scale(color="independent")
+
+
+def _below(charts: Sequence[alt.TopLevelMixin]) -> alt.TopLevelMixin:
+    """Charts one below the other."""
+    if len(charts) == 1:
+        return charts[0]
+    return alt.vconcat(*charts).resolve_scale(yOffset="independent")
+
+
+def _of_attribute(study: Study, name: str, estimates: Sequence[SolvedEstimate]) -> list[alt.TopLevelMixin]:
+    """The charts of an attribute: of its distributions or frequencies, and of means without these."""
+    colour = _colour([one.name for one in estimates])
+    found = []
+    shares = _rows(shares_table(study, estimates))
+    if shares:
+        found.append(_of_shares(name, study.attribute(name).domain, shares, colour))
+    only = {one.name for one in estimates if one.answer.distribution is None}
+    means = [
+        _with_ends(row)
+        for row in _rows(estimates_table(study, estimates))
+        if row["mean"] is not None and row["estimate"] in only
+    ]
+    if means:
+        found.append(_of_means(name, means, colour))
+    return found
 
 
 def _rows(table: pa.Table) -> list[Row]:
@@ -88,7 +107,9 @@ def _colour(estimates: Sequence[str]) -> alt.Color:
     names = list(dict.fromkeys(estimates))
     colours = [COLOURS[place % len(COLOURS)] for place in range(len(names))]
     scale = alt.Scale(domain=names, range=colours)
-    return alt.Color("estimate:N", scale=scale, title="estimate", legend=alt.Legend(orient="top"))
+    return alt.Color(
+        "estimate:N", scale=scale, title="estimate", legend=alt.Legend(orient="top", symbolOpacity=1)
+    )
 
 
 def _areas(name: str, rows: list[Row], colour: alt.Color) -> alt.LayerChart:
