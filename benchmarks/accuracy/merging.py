@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.accuracy.trials import asked, collected, header, row, summary
-from ldpbeam import Categories, estimate, metrics
+from ldpbeam import Categories, metrics
 from ldpbeam.domains import Floats
+from ldpbeam.estimators import estimate
 
 CATEGORIES, SEEDS = 128, range(10)
 EPSILONS, PEOPLE = (0.5, 1.0, 2.0), (5_000, 50_000)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ldpbeam import Answers, Attribute, Categories, Numeric, ServiceVersion, tally
-from ldpbeam import estimate as estimate_of
 from ldpbeam.domains import Domain, KeyValuePairs, KeyValues
+from ldpbeam.estimators import estimate as estimate_of
 from ldpbeam.mechanisms import Mechanism, build_mechanism, registered_mechanisms
 from ldpbeam.schemas.study.yaml_file import parse_study
 

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import integrate, optimize, stats
 
-from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, estimate, tally
-from ldpbeam.estimators import Question
+from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, tally
+from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.auto import joined, numbers
 from ldpbeam.estimators.auto.averaging import average
 from ldpbeam.estimators.auto.laplace import gradient_and_curvature, log_posterior, mode_of

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy import integrate
 
-from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, estimate, tally
-from ldpbeam.estimators import Question
+from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, tally
+from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.auto.averaging import Weighed
 from ldpbeam.estimators.auto.laplace import log_posterior, mode_of
 from ldpbeam.estimators.auto.likelihood import Exact

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import integrate, optimize, stats
 
-from ldpbeam import Attribute, Categories, ServiceVersion, estimate
-from ldpbeam.estimators import Question
+from ldpbeam import Attribute, Categories, ServiceVersion
+from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.auto import share_curve
 from ldpbeam.estimators.auto.share_curve import curve
 from ldpbeam.estimators.auto.share_likelihood import Likelihood, Normal, Supports, likelihood_of
