@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +69,11 @@ class People:
         """The number of people."""
         return self.values.people if isinstance(self.values, KeyValuePairs) else len(self.values)
 
+    @property
+    def numbers(self) -> int:
+        """How many numbers the people have: one each, one per key, or one per coordinate."""
+        return len(self.values.values) if isinstance(self.values, KeyValuePairs) else self.values.size
+
 
 def read_people(path: str, columns: PeopleColumns, domain: Domain) -> People:
     """Read people from a CSV file with a header line.
@@ -88,7 +94,7 @@ def read_people(path: str, columns: PeopleColumns, domain: Domain) -> People:
         assert columns.value is not None
         values, usable, clipped = _values(table.column(columns.value).combine_chunks(), domain)
     if not usable.any():
-        raise UserError(f"{path}: {_no_value(domain)}")
+        raise UserError(f"{path}: {_no_value(table, columns, domain)}")
     rows = np.flatnonzero(usable)
     if columns.weight is not None:
         rows = np.repeat(rows, _weights(table.column(columns.weight), columns.weight, path)[rows])
@@ -107,12 +113,26 @@ def _table(path: str, names: list[str]) -> pa.Table:
                 null_values=[""],
             ),
         )
-    except pa.ArrowKeyError as error:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            header = stream.readline(500).strip()
-        raise UserError(f"{path}: {error.args[0]}; its first line is: {header}") from None
-    except (OSError, pa.ArrowInvalid) as error:
-        raise UserError(f"{path}: {error}") from None
+    except (OSError, pa.ArrowInvalid, pa.ArrowKeyError) as error:
+        raise UserError(f"{path}: {_unread(path, names, error)}") from None
+
+
+def _unread(path: str, names: list[str], error: Exception) -> str:
+    """Why a file could not be read as CSV, in words."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    with open(path, "rb") as stream:
+        start = stream.read(65_536)
+    if b"\0" in start or start.startswith((b"Obj\x01", b"PAR1")):
+        return "this is no text: people and their true values come as CSV, with a header line"
+    if not isinstance(error, pa.ArrowKeyError):
+        return str(error)
+    header = start.decode("utf-8", "replace").partition("\n")[0].strip()
+    there = [name.strip('"') for name in header.split(",")]
+    missing = next(name for name in names if name not in there)
+    near = difflib.get_close_matches(missing.lower(), [name.lower() for name in there], n=1)
+    hint = next((f"; did you mean {name!r}?" for name in there if [name.lower()] == near), "")
+    return f"there is no column {missing!r}{hint or '.'} The first line is: {header[:500]}"
 
 
 def _people(
@@ -156,7 +176,7 @@ def _people_of_pairs(table: pa.Table, columns: PeopleColumns, domain: KeyValues,
     values, clipped = _numbers(table.column(columns.value).combine_chunks(), domain.values)
     usable = (keys >= 0) & ~np.isnan(values)
     if not usable.any():
-        raise UserError(f"{path}: {_no_value(domain)}")
+        raise UserError(f"{path}: {_no_value(table, columns, domain)}")
     empty = names.is_null().to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(usable)
     order = rows[np.lexsort((keys[rows], person[rows]))]
@@ -176,14 +196,24 @@ def _people_of_pairs(table: pa.Table, columns: PeopleColumns, domain: KeyValues,
     return _people(table, columns, path, first, pairs, int((~usable & ~empty).sum()), clipped)
 
 
-def _no_value(domain: Domain) -> str:
-    if isinstance(domain, Categories):
-        return f"no row's value is a category of the study, such as {domain.names[0]!r}"
-    if isinstance(domain, KeyValues):
-        return f"no row has a key of the study, such as {domain.keys[0]!r}, and a number"
+def _no_value(table: pa.Table, columns: PeopleColumns, domain: Domain) -> str:
+    """Why no row can be used, in words."""
+    if not len(table):
+        return "it has a header line and no row"
     if isinstance(domain, Vector):
         return "no row has a number in every coordinate's column"
-    return "no row has a number in the value column"
+    name = columns.key if isinstance(domain, KeyValues) else columns.value
+    texts = pc.drop_null(table.column(name).combine_chunks())
+    shown = (
+        f"column {name!r} has texts such as {texts[0].as_py()!r}"
+        if len(texts)
+        else f"column {name!r} is empty"
+    )
+    if isinstance(domain, Categories):
+        return f"{shown}, and no category of the study, such as {domain.names[0]!r}"
+    if isinstance(domain, KeyValues):
+        return f"{shown}, and no row has a key of the study, such as {domain.keys[0]!r}, and a number"
+    return f"{shown}, and no number"
 
 
 def _values(text: pa.Array, domain: Domain) -> tuple[NDArray[Any], NDArray[np.bool_], int]:
@@ -210,16 +240,21 @@ def _numbers(text: pa.Array, domain: Numeric) -> tuple[NDArray[np.float64], int]
 
 def _weights(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]:
     try:
-        weights = pc.cast(pc.cast(column, pa.float64()), pa.int64()).to_numpy()
+        numbers = pc.cast(column, pa.float64()).to_numpy()
     except pa.ArrowInvalid as error:
-        raise UserError(f"{path}: column {name!r} is no whole number everywhere: {error}") from None
-    if np.isnan(weights.astype(float)).any() or (weights < 0).any():
+        raise UserError(f"{path}: column {name!r} has weights that are no numbers: {error}") from None
+    broken = numbers[np.isfinite(numbers) & (numbers != np.floor(numbers))]
+    if len(broken):
+        raise UserError(
+            f"{path}: column {name!r} has the weight {broken[0]:g}; a weight is a whole number of people"
+        )
+    if not (np.isfinite(numbers) & (numbers >= 0)).all():
         raise UserError(f"{path}: column {name!r} has weights that are missing or negative")
-    if not weights.any():
+    if not numbers.any():
         raise UserError(f"{path}: column {name!r} is 0 in every row: nobody is left")
-    if weights.sum() > MOST_PEOPLE:
+    if numbers.sum() > MOST_PEOPLE:
         raise UserError(f"{path}: column {name!r} stands for more than {MOST_PEOPLE:,} people")
-    return np.asarray(weights, dtype=np.int64)
+    return np.asarray(numbers, dtype=np.int64)
 
 
 def _times(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]:

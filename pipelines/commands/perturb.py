@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -55,8 +56,10 @@ def perturb_command(parser: Parser, arguments: list[str]) -> int:
     services = list(dict.fromkeys(options.services or services_of_round(attribute, options.round)))
     for service in services:
         if service not in attribute.services:
+            near = difflib.get_close_matches(service, attribute.services, n=1)
+            hint = f"did you mean {near[0]}? There" if near else "there"
             raise UserError(
-                f"--services {service}: there are {', '.join(attribute.services)}; spaces between them"
+                f"--services {service}: {hint} are {', '.join(attribute.services)}; spaces between them"
             )
     versions = dict(entry.partition("=")[::2] for entry in options.versions)
     for service in versions:
@@ -75,6 +78,11 @@ def perturb_command(parser: Parser, arguments: list[str]) -> int:
         start = 0
     means = read_means(options.means, study, attribute) if options.means else None
     people = read_people(options.input, columns, attribute.domain)
+    if people.clipped and people.clipped == people.numbers:
+        raise UserError(
+            f"{options.input}: every value lies outside of the domain of {options.attribute!r}, so that all "
+            "reports would be of its ends: is it another column, or another unit?"
+        )
     folder = Path(options.output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -104,6 +112,13 @@ def perturb_command(parser: Parser, arguments: list[str]) -> int:
             paths = write_reports(folder, sent, options.format)
             print(f"{len(sent.payloads):,} reports to {sent.service}: {paths[0]}"
                   + (f" and {len(paths) - 1} more" if len(paths) > 1 else ""))  # fmt: skip
+    if people.users is not None and columns.time is None:
+        repeated = people.count - len(people.users.unique())
+        if repeated:
+            print(
+                f"rows of users who have an earlier row: {repeated:,}; of a user's reports to a service in a "
+                "window, the first counts"
+            )
     if people.skipped:
         print(f"{people.skipped:,} rows have no usable value and were left out")
     if people.clipped:

@@ -267,7 +267,10 @@ def read_key(path: str | None) -> bytes | None:
         refuse_special(path)
         key = Path(path).read_bytes()
     except OSError as error:
-        raise UserError(f"--user-id-key-file {path}: {error.strerror or error}") from None
+        hint = ""
+        if isinstance(error, FileNotFoundError):
+            hint = f"; openssl rand -out {path} 32 makes a new key, to be kept as long as its outputs"
+        raise UserError(f"--user-id-key-file {path}: {error.strerror or error}{hint}") from None
     if Path(path).stat().st_mode & 0o004:
         print(
             f"ldpbeam: warning: --user-id-key-file {shown(path)}: every account of this machine can read "

@@ -14,6 +14,7 @@ import yaml
 from pydantic import ValidationError
 from yaml.representer import SafeRepresenter
 
+from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
 from ldpbeam.schemas.files.local_files import refuse_special
 from ldpbeam.schemas.study.compile import compile_study
 from ldpbeam.schemas.study.models import (
@@ -61,8 +62,10 @@ def read_study(path: str | Path) -> Study:
     try:
         refuse_special(str(path))
         text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(f"{path}: cannot be read: {error}") from None
+    except OSError as error:
+        raise StudyError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise StudyError(f"{path}: cannot be read: it is no text in UTF-8, as a study is") from None
     return parse_study(text, str(path))
 
 
@@ -276,6 +279,7 @@ _SAY = {
     "model_type": "write keys and values here, as in {key: value}",
     "tuple_type": "write a pair here, as in [0, 1]",
     "too_short": "it needs one entry or more",
+    "missing": "this key is missing",
 }
 
 
@@ -288,7 +292,11 @@ def _message(problem: Any, root: yaml.Node, name: str) -> str:
     if problem["type"] == "model_type" and len(place) > 1 and place[-2] == "estimates":
         text = f"write {{estimator: {problem['input']}}}"
     else:
-        text = _SAY.get(problem["type"], text)
+        text = _SAY.get(problem["type"], re.sub(r"^Input should be", "this must be", text))
+    if place and place[-1] == "epsilon" and problem["type"] in ("greater_than", "less_than_equal"):
+        text = f"epsilon is above 0 and at most {LARGEST_EPSILON:g}"
+    elif problem["type"] == "missing" and isinstance(place[-1], int):
+        text = "an entry of the pair is missing"
     found = problem.get("input")
     shown = ""
     if problem["type"] == "extra_forbidden":

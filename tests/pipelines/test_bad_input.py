@@ -48,7 +48,7 @@ def test_good_input_is_used_without_a_word_of_complaint(
     ("old", "new", "messages"),
     [
         ("buckets: 8", "buckets: 1", [":5: attributes.x.buckets: ", "greater than or equal to 2, found 1"]),
-        ("epsilon: 1.0", "epsilon: -1", [":7: attributes.x.services.a.epsilon: ", "than 0, found -1"]),
+        ("epsilon: 1.0", "epsilon: -1", [":7: attributes.x.services.a.epsilon: ", "at most 20, found -1"]),
         ("estimates:", "estimate:", ["attributes.x.estimate: unknown key; did you mean 'estimates'?"]),
         ("piecewise", "picewise", ["unknown mechanism 'picewise'; did you mean 'piecewise'?"]),
         ("{estimator: ule}", "{estimator: ule, services: [c]}", ["unknown service 'c'; there are: a, b"]),

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.transforms.reports import validate
+from ldpbeam.transforms.reports import validation
 
 RECORD = {"attribute": "x", "service": "a", "event_time": 1_795_168_800_000, "payload": 0.5}
 
@@ -59,7 +59,7 @@ def test_a_damaged_mark_of_the_last_run_is_none(
 def test_what_is_kept_of_names_does_not_grow_with_them(small_text: str) -> None:
     names = pa.array([f"service {i}" for i in range(5000)] + [None, "a", ""])
     batch = pa.RecordBatch.from_pydict({"service": names})
-    found = validate._rows_by(batch, "service", list(parse_study(small_text).attribute("x").services))
+    found = validation._rows_by(batch, "service", list(parse_study(small_text).attribute("x").services))
     assert {name: int(rows.sum()) for name, rows in found.items()} == {"a": 1, "": 5001, None: 1}
     assert all(isinstance(rows, np.ndarray) for rows in found.values())
 

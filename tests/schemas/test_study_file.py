@@ -62,8 +62,8 @@ BY_APP = "version_field: app, "
         (TAXI, "{mechanism: piecewise, epsilon: 1, wide: 2}", AT_TAXI, "has no option 'wide'; it takes none"),
         (TAXI, "{mechanism: piecewise, epsilon: 1, name: 2}", AT_TAXI, "has no option 'name'; it takes none"),
         (TAXI, "piecewise", AT_TAXI, "found 'piecewise'"),
-        ("epsilon: 0.5", "epsilon: 0", f"{AT_TAXI}.epsilon", "greater than 0, found 0"),
-        ("epsilon: 0.5", "epsilon: -0.5", f"{AT_TAXI}.epsilon", "greater than 0, found -0.5"),
+        ("epsilon: 0.5", "epsilon: 0", f"{AT_TAXI}.epsilon", "above 0 and at most 20, found 0"),
+        ("epsilon: 0.5", "epsilon: -0.5", f"{AT_TAXI}.epsilon", "at most 20, found -0.5"),
         ("epsilon: 0.5", "epsilon: 99", f"{AT_TAXI}.epsilon", "found 99"),
         ("epsilon: 0.5", "epsilon: .nan", f"{AT_TAXI}.epsilon", "found nan"),
         ("epsilon: 0.5", "epsilon: low", f"{AT_TAXI}.epsilon", "valid number"),
@@ -85,7 +85,7 @@ BY_APP = "version_field: app, "
         # domains
         (DOMAIN, "{numeric: [180, 0]}", AT_DOMAIN, "needs low < high, found [180.0, 0.0]"),
         (DOMAIN, "{numeric: [0, .inf]}", AT_DOMAIN, "needs low < high"),
-        (DOMAIN, "{numeric: [0]}", f"{AT_DOMAIN}.numeric.1", "Field required"),
+        (DOMAIN, "{numeric: [0]}", f"{AT_DOMAIN}.numeric.1", "entry of the pair is missing"),
         (DOMAIN, "{numeric: [0, 1, 2]}", f"{AT_DOMAIN}.numeric", "at most 2 items"),
         (DOMAIN, "{categories: [car, bus, car]}", AT_DOMAIN, "are listed twice in the domain: car"),
         (DOMAIN, "{categories: [car]}", AT_DOMAIN, "two categories or more, found 1"),
@@ -208,7 +208,7 @@ def test_a_file_that_is_no_mapping_is_told_what_a_study_is(text: str) -> None:
 @pytest.mark.parametrize("name", ["strava", "internal", "list", "constrained-int"])
 def test_a_place_is_whole_whatever_its_names_are(commute_text: str, name: str) -> None:
     text = commute_text.replace("taxi:", f"{name}:").replace("epsilon: 0.5", "epsilon: 0")
-    assert_says(text, f"8: attributes.minutes.services.{name}.epsilon", "greater than 0, found 0")
+    assert_says(text, f"8: attributes.minutes.services.{name}.epsilon", "at most 20, found 0")
 
 
 def test_a_character_that_yaml_does_not_have_is_one_message() -> None:

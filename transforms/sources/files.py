@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -86,7 +87,7 @@ def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
     try:
         results = FileSystems.match(list(map(pattern_of, patterns)))
     except (BeamIOError, ValueError) as error:
-        raise FileNotFoundError(f"--input: {error}") from None
+        raise FileNotFoundError(f"--input: {lacking(patterns) or error}") from None
     found: dict[str, tuple[str, int]] = {}
     for pattern, result in zip(patterns, results, strict=True):
         if not result.metadata_list:
@@ -94,6 +95,25 @@ def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
         for entry in result.metadata_list:
             found.setdefault(absolute(entry.path), (entry.path, entry.size_in_bytes))
     return sorted(found.values())
+
+
+#: What reads a kind of path, and the extra that brings it.
+_EXTRAS = {
+    "gs": ("google.cloud.storage", "pip install 'ldpbeam[gcp]'"),
+    "s3": ("boto3", "pip install 'apache-beam[aws]'"),
+    "azfs": ("azure.storage.blob", "pip install 'apache-beam[azure]'"),
+}
+
+
+def lacking(paths: Sequence[str]) -> str | None:
+    """What must be installed to read one of the paths, in words; None if nothing is known to lack."""
+    for path in paths:
+        module, command = _EXTRAS.get(path.partition("://")[0] if "://" in path else "", ("sys", ""))
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            return f"{path} cannot be read without {module}: {command}"
+    return None
 
 
 def sniff(path: str, size: int) -> ReportFile | BadFile:

@@ -1,0 +1,141 @@
+"""Messages name what is wrong in the user's words, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+STUDY = """\
+study: s
+attributes:
+  price:
+    domain: {numeric: [0, 100]}
+    services: {auction: {mechanism: piecewise, epsilon: 1.0}, shop: {mechanism: square_wave, epsilon: 1.0}}
+    estimates: {mean: {estimator: ivw}}
+"""
+PEOPLE = "price,cut,weight\n1,fine,2\n2,good,1.5\n500,fine,1\n"
+
+
+@pytest.fixture
+def perturb(command: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
+    """Runs ``ldpbeam perturb`` on a file of people with this content: (content, options)."""
+    (tmp_path / "study.yaml").write_text(STUDY)
+
+    def run(content: str | bytes, *options: object) -> Any:
+        (tmp_path / "people.csv").write_bytes(content.encode() if isinstance(content, str) else content)
+        return command(
+            "perturb", "--study", tmp_path / "study.yaml", "--attribute", "price", "--seed", 1,
+            "--input", tmp_path / "people.csv", "--output", tmp_path / "reports", *options,
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "told"),
+    [
+        (
+            PEOPLE,
+            ["Price"],
+            "there is no column 'Price'; did you mean 'price'? The first line is: price,cut,weight",
+        ),
+        (PEOPLE, ["colour"], "there is no column 'colour'. The first line is: price,cut,weight"),
+        (PEOPLE, ["cut"], "column 'cut' has texts such as 'fine', and no number"),
+        ("price,cut\n,fine\n", ["price"], "column 'price' is empty, and no number"),
+        ("price,cut\n", ["price"], "it has a header line and no row"),
+        (
+            b"Obj\x01\x08\x16avro.schema",
+            ["price"],
+            "this is no text: people and their true values",
+        ),
+        (b"price\n\x00\x01\n", ["Price"], "this is no text"),
+        (
+            PEOPLE,
+            ["price", "--weight-column", "weight"],
+            "has the weight 1.5; a weight is a whole",
+        ),
+        ("price,w\n1,-1\n", ["price", "--weight-column", "w"], "weights that are missing or negative"),
+        (
+            "price,w\n1,many\n",
+            ["price", "--weight-column", "w"],
+            "weights that are no numbers",
+        ),
+        ("price\n500\n-3\n", ["price"], "every value lies outside of the domain of 'price'"),
+        (PEOPLE, ["price", "--services", "auktion"], "did you mean auction? There are auction, shop"),
+        (
+            PEOPLE,
+            ["price", "--services", "zzz"],
+            "zzz: there are auction, shop; spaces between them",
+        ),
+    ],
+)
+def test_a_file_of_people_that_cannot_be_used(
+    perturb: Callable[..., Any], tmp_path: Path, content: str | bytes, options: list[str], told: str
+) -> None:
+    ran = perturb(content, "--value-column", *options)
+    assert ran.code == 2
+    assert told in ran.err
+    assert not list((tmp_path / "reports").glob("*")) if (tmp_path / "reports").exists() else True
+
+
+def test_rows_of_a_user_who_has_an_earlier_one_are_told(perturb: Callable[..., Any]) -> None:
+    ran = perturb("user,price\na,1\na,2\nb,3\n", "--value-column", "price", "--user-column", "user")
+    assert ran.code == 0
+    assert "rows of users who have an earlier row: 1; of a user's reports" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (("epsilon: 1.0}, shop", "epsilon: 0}, shop"), "epsilon is above 0 and at most 20, found 0"),
+        (("epsilon: 1.0}, shop", "epsilon: 21}, shop"), "epsilon is above 0 and at most 20, found 21"),
+        (("study: s\n", ""), "study: this key is missing"),
+        (("[0, 100]", "[0]"), "numeric.1: an entry of the pair is missing"),
+        (
+            ("    estimates", "    buckets: 1\n    estimates"),
+            "this must be greater than or equal to 2",
+        ),
+    ],
+)
+def test_a_study_that_is_wrong(
+    command: Callable[..., Any], tmp_path: Path, changed: tuple[str, str], told: str
+) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY.replace(*changed))
+    ran = command("explain", "--study", tmp_path / "study.yaml")
+    assert ran.code == 2
+    assert told in ran.err
+
+
+def test_a_study_that_is_no_file_or_no_text(command: Callable[..., Any], tmp_path: Path) -> None:
+    ran = command("explain", "--study", tmp_path / "none.yaml")
+    assert (ran.code, ran.err) == (
+        2,
+        f"ldpbeam: {tmp_path}/none.yaml: cannot be read: No such file or directory\n",
+    )
+    (tmp_path / "bytes.yaml").write_bytes(b"study: \xff\xfe")
+    ran = command("explain", "--study", tmp_path / "bytes.yaml")
+    assert ran.code == 2
+    assert "it is no text in UTF-8, as a study is" in ran.err
+
+
+def test_a_missing_key_is_made_with_a_command(command: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    ran = command(
+        "estimate", "--study", tmp_path / "study.yaml", "--input", tmp_path / "study.yaml",
+        "--output", tmp_path / "out", "--user-id-key-file", tmp_path / "key",
+    )  # fmt: skip
+    assert ran.code == 2
+    assert f"openssl rand -out {tmp_path}/key 32 makes a new key" in ran.err
+
+
+def test_what_a_url_needs_is_named(command: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    ran = command(
+        "estimate", "--study", tmp_path / "study.yaml", "--input", "s3://bucket/file.avro",
+        "--output", tmp_path / "out",
+    )  # fmt: skip
+    assert ran.code == 2
+    assert "s3://bucket/file.avro cannot be read without boto3: pip install 'apache-beam[aws]'" in ran.err
