@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "evaluate": (_evaluate, "estimators on populations or on data, over epsilons and sizes"),
         "explain": (_explain, "what a study will do, in plain sentences"),
         "schema": (_schema, "the JSON Schema of study files"),
+        "vectors": (_vectors, "test vectors for clients in any language, as JSON"),
         "mechanisms": (_mechanisms, "all mechanisms, one per line"),
         "estimators": (_estimators, "all estimators, one per line"),
     }
@@ -146,6 +147,12 @@ def _schema(parser: Parser, arguments: list[str]) -> int:
     parser.parse(arguments)
     print(json.dumps(StudyModel.model_json_schema(), indent=2))
     return DONE
+
+
+def _vectors(parser: Parser, arguments: list[str]) -> int:
+    from ldpbeam.pipelines.commands.vectors import vectors_command
+
+    return vectors_command(parser, arguments)
 
 
 def _mechanisms(parser: Parser, arguments: list[str]) -> int:

@@ -13,16 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import xxhash
-import yaml
 
 from ldpbeam import Categories, Numeric, build_mechanism, registered_mechanisms
-from ldpbeam.domains import Domain, Floats, KeyValuePairs, KeyValues, Vector
+from ldpbeam.domains import Domain, Floats, KeyValuePairs, KeyValues
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms import LocalHashing, Mechanism, PrivKVM
 from ldpbeam.mechanisms.categories.xxh32 import xxh32
 from ldpbeam.pipelines.main import main
 from ldpbeam.schemas.files.json_lines import decode_lines
 from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.schemas.study.models import DomainModel
 from ldpbeam.schemas.study.yaml_file import parse_study, read_study
 from ldpbeam.transforms.reports.payloads import checked_payloads
 from ldpbeam.transforms.reports.reasons import REASONS
@@ -31,14 +31,8 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 REPORTS = (ROOT / "docs" / "reports.md").read_text(encoding="utf-8")
 FORMULAS = (ROOT / "docs" / "formulas.md").read_text(encoding="utf-8")
-#: (mechanism, options, value, draws, report), a row having several of the last two.
-VECTORS = [
-    (name, options, value, *entry.split(": "))
-    for name, options, value, entries in re.findall(
-        r"^\| `(\w+)` \| (.+?) \| (.+?) \| ([\d. ]+: .+) \|$", REPORTS, flags=re.MULTILINE
-    )
-    for entry in entries.split("; ")
-]
+#: What ``ldpbeam vectors`` prints.
+VECTORS: list[dict[str, Any]] = json.loads((ROOT / "schemas" / "test_vectors.json").read_text())
 HASHES = re.findall(r"^\| (\d+) \| (\d+) \| (\d+) \| (\d) \|$", REPORTS, flags=re.MULTILINE)
 DIAMONDS = ROOT.parent / "shared" / "data" / "diamonds.csv"
 
@@ -46,64 +40,84 @@ DIAMONDS = ROOT.parent / "shared" / "data" / "diamonds.csv"
 class Given:
     """A source of draws that are given."""
 
-    def __init__(self, draws: str) -> None:
-        self.draws = [float(draw) for draw in draws.split()]
+    def __init__(self, draws: list[float]) -> None:
+        self.draws = draws
 
     def random(self, size: int) -> Floats:
         drawn, self.draws = self.draws[:size], self.draws[size:]
         assert len(drawn) == size
-        return np.array(drawn)
+        return np.array(drawn, dtype=np.float64)
 
 
-def told(value: str) -> tuple[Domain, Any]:
+def told(vector: dict[str, Any]) -> tuple[Domain, Any]:
     """The domain of a test vector, and the one person's value as a mechanism takes it."""
-    unit = Numeric(0, 1)
-    if value.startswith("("):
-        numbers = [float(number) for number in value[1:-1].split(", ")]
-        return Vector(numbered(len(numbers)), unit), np.array([numbers])
-    own, _, size = value.partition(" of ")
-    if ":" in own:
-        pairs = dict(pair.split(": ") for pair in own.split(", "))
-        keys, values = np.array([*pairs]).astype(int), np.array([*pairs.values()]).astype(float)
-        return KeyValues(numbered(int(size)), unit), KeyValuePairs(np.array([0, len(keys)]), keys, values)
-    if size:
-        return Categories(numbered(int(size))), np.array([int(own)])
-    return unit, np.array([float(own)])
+    domain, value = DomainModel(**vector["domain"]).domain, vector["value"]
+    if isinstance(domain, KeyValues):
+        keys, values = np.array([*value]).astype(int), np.array([*value.values()])
+        return domain, KeyValuePairs(np.array([0, len(keys)]), keys, values)
+    return domain, np.array([value])
 
 
 def numbered(size: int) -> tuple[str, ...]:
     return tuple(map(str, range(size)))
 
 
-def sent(name: str, options: str, value: str, draws: str, budget: float = 1.0) -> tuple[Mechanism, str]:
-    """What a client of so many times the row's epsilon sends, as the document writes it."""
-    named = {} if options == "-" else dict(option.split(" ", 1) for option in options.split(", "))
-    given = {option: yaml.safe_load(text) for option, text in named.items()}
-    means = given.pop("means", "").split()
-    domain, values = told(value)
-    mechanism = build_mechanism(name, domain, budget * given.pop("epsilon", 1.0), **given)
-    source = Given(draws)
-    if isinstance(mechanism, PrivKVM) and means:
-        report = mechanism.perturb_with(values, np.array(means).astype(float), source)
+def sent(vector: dict[str, Any], budget: float = 1.0) -> tuple[Mechanism, float | str]:
+    """What a client of so many times the vector's epsilon sends, as the vector states it."""
+    domain, values = told(vector)
+    mechanism = build_mechanism(vector["mechanism"], domain, budget * vector["epsilon"], **vector["options"])
+    source = Given(vector["draws"])
+    if isinstance(mechanism, PrivKVM) and "means" in vector:
+        report = mechanism.perturb_with(values, np.array(vector["means"]), source)
     else:
         report = mechanism.perturb(values, source)
     assert not source.draws
     bytes_ = mechanism.payload_dtype.kind == "V"
-    return mechanism, report.tobytes().hex() if bytes_ else f"{report[0]:.12g}"
+    return mechanism, report.tobytes().hex() if bytes_ else float(f"{report[0]:.12g}")
+
+
+def options_of(vector: dict[str, Any]) -> str:
+    """Epsilon and the options of a vector as the document's table writes them."""
+    given = {} if vector["epsilon"] == 1 else {"epsilon": vector["epsilon"]}
+    given |= vector["options"]
+    if "means" in vector:
+        given["means"] = " ".join(map(str, vector["means"]))
+    return ", ".join(f"{option} {value}" for option, value in given.items()) or "-"
+
+
+def value_of(vector: dict[str, Any]) -> str:
+    """The value of a vector as the document's table writes it."""
+    domain, value = vector["domain"], vector["value"]
+    if "keys" in domain:
+        return ", ".join(f"{key}: {x}" for key, x in value.items()) + f" of {domain['keys']}"
+    if "categories" in domain:
+        return f"{value} of {domain['categories']}"
+    return f"({', '.join(map(str, value))})" if "coordinates" in domain else f"{value}"
+
+
+def test_the_document_shows_every_test_vector_and_no_other() -> None:
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for vector in VECTORS:
+        row = rows.setdefault((vector["mechanism"], options_of(vector), value_of(vector)), [])
+        row.append(f"{' '.join(map(str, vector['draws']))}: {vector['report']}")
+    table = "".join(
+        f"| `{name}` | {options} | {value} | {'; '.join(entries)} |\n"
+        for (name, options, value), entries in rows.items()
+    )
+    heading = "| mechanism | options | value | draws: report |\n| --- | --- | --- | --- |\n"
+    assert f"{heading}{table}\n" in REPORTS
 
 
 def test_every_mechanism_has_test_vectors() -> None:
-    assert {name for name, *_ in VECTORS} == set(registered_mechanisms())
+    assert {vector["mechanism"] for vector in VECTORS} == set(registered_mechanisms())
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=" ".join)
-def test_a_client_that_draws_as_given_sends_the_report_of_the_document(vector: Any) -> None:
-    *client, expected = vector
-    mechanism, report = sent(*client)
-    assert report == expected
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda v: f"{v['mechanism']} {options_of(v)} {v['draws']}")
+def test_a_client_that_draws_as_given_sends_the_report_of_the_document(vector: dict[str, Any]) -> None:
+    mechanism, report = sent(vector)
+    assert report == vector["report"]
     # And what it sends is taken, of bytes in either case.
-    for text in (report, report.upper()):
-        payload = text if mechanism.payload_dtype.kind == "V" else float(text)
+    for payload in (report, report.upper() if isinstance(report, str) else report):
         line = json.dumps({"user_id": "u", "payload": payload}).encode()
         (batch,) = decode_lines(0, line, Columns())
         assert isinstance(batch, pa.RecordBatch)
@@ -115,19 +129,19 @@ def test_a_client_that_draws_as_given_sends_the_report_of_the_document(vector: A
 @pytest.mark.parametrize("budget", [0.99, 1.01])
 @pytest.mark.parametrize("name", registered_mechanisms())
 def test_a_client_whose_epsilon_is_off_by_a_hundredth_fails_some_vector(name: str, budget: float) -> None:
-    own = [vector for vector in VECTORS if vector[0] == name]
-    assert any(sent(*client, budget=budget)[1] != report for *client, report in own)
+    own = [vector for vector in VECTORS if vector["mechanism"] == name]
+    assert any(sent(vector, budget)[1] != vector["report"] for vector in own)
 
 
 def test_the_documents_numbers_lie_on_the_grid() -> None:
-    for name, options, value, _, report in VECTORS:
-        if name not in ("square_wave", "general_wave", "piecewise") or value.startswith("("):
+    for vector in VECTORS:
+        name = vector["mechanism"]
+        if name not in ("square_wave", "general_wave", "piecewise") or "numeric" not in vector["domain"]:
             continue
-        epsilon = float((re.findall(r"epsilon ([\d.]+)", options) or [1.0])[0])
-        unit = 1 / math.tanh(epsilon / 4) + 1 if name == "piecewise" else 1.0
+        unit = 1 / math.tanh(vector["epsilon"] / 4) + 1 if name == "piecewise" else 1.0
         # Twelve digits of a report up to ten tell halves of a step of 2^-30 apart.
-        halves = 2 * float(report) / unit * 2**30
-        assert abs(halves - round(halves)) < 0.02, (name, report)
+        halves = 2 * vector["report"] / unit * 2**30
+        assert abs(halves - round(halves)) < 0.02, vector
 
 
 def test_the_documents_hashes_are_xxh32() -> None:

@@ -1,0 +1,32 @@
+"""``ldpbeam vectors``: prints the test vectors that every client must pass (``docs/reports.md``)."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from importlib.resources import files
+
+from ldpbeam.pipelines.commands.arguments import Parser
+from ldpbeam.pipelines.errors import DONE, UserError
+
+
+def vectors_command(parser: Parser, arguments: list[str]) -> int:
+    """Run ``ldpbeam vectors`` and return its exit code.
+
+    It prints a JSON array with one object per line.
+
+    Raises:
+        UserError: if there are no test vectors of the mechanism.
+    """
+    parser.add_argument("--mechanism", metavar="NAME", help="print only the vectors of this mechanism")
+    name = parser.parse(arguments).mechanism
+    vectors = json.loads((files("ldpbeam.schemas") / "test_vectors.json").read_text(encoding="utf-8"))
+    if name is not None:
+        known = list(dict.fromkeys(vector["mechanism"] for vector in vectors))
+        vectors = [vector for vector in vectors if vector["mechanism"] == name]
+        if not vectors:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+            raise UserError(f"there are no test vectors of mechanism {name!r}; {hint}")
+    print("[\n" + ",\n".join(map(json.dumps, vectors)) + "\n]")
+    return DONE
