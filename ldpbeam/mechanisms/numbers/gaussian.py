@@ -76,9 +76,10 @@ class NormalLattice:
         moves = np.searchsorted(self.table, draws, side="right")
         low, high = self.ends
         near = np.clip(values + moves - self.reach, low, high)
-        # The draws that are not in the table lead to points that do not depend on the value.
-        left_over = draws - self.table[-1]
-        points: Integers = np.where(left_over < 0, near, low + remainder(left_over, high - low + 1))
+        # The draws that are not in the table lead to points that do not depend on the value. They are counted
+        # from the last one, because the first one depends on the last bits of a sum of doubles.
+        elsewhere = low + remainder(self.draws - 1 - draws, high - low + 1)
+        points: Integers = np.where(draws < self.table[-1], near, elsewhere)
         return points
 
 
