@@ -13,22 +13,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import xxhash
+from support.given_draws import Given, mechanism_of, sent
 
 from ldpbeam import Categories, Numeric, build_mechanism, registered_mechanisms
-from ldpbeam.domains import Domain, Floats, KeyValuePairs, KeyValues
+from ldpbeam.domains import Domain, KeyValues
 from ldpbeam.estimators import registered_estimators
-from ldpbeam.mechanisms import LocalHashing, Mechanism, PrivKVM
+from ldpbeam.mechanisms import LocalHashing, Mechanism
 from ldpbeam.mechanisms.categories.xxh32 import xxh32
 from ldpbeam.pipelines.main import main
 from ldpbeam.schemas.files.json_lines import decode_lines
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.schemas.study.models import DomainModel
 from ldpbeam.schemas.study.yaml_file import parse_study, read_study
 from ldpbeam.transforms.reports.payloads import checked_payloads
 from ldpbeam.transforms.reports.reasons import REASONS
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "clients").rglob("*.md")])
 REPORTS = (ROOT / "docs" / "reports.md").read_text(encoding="utf-8")
 FORMULAS = (ROOT / "docs" / "formulas.md").read_text(encoding="utf-8")
 #: What ``ldpbeam vectors`` prints.
@@ -37,43 +37,16 @@ HASHES = re.findall(r"^\| (\d+) \| (\d+) \| (\d+) \| (\d) \|$", REPORTS, flags=r
 DIAMONDS = ROOT.parent / "shared" / "data" / "diamonds.csv"
 
 
-class Given:
-    """A source of draws that are given."""
-
-    def __init__(self, draws: list[float]) -> None:
-        self.draws = draws
-
-    def random(self, size: int) -> Floats:
-        drawn, self.draws = self.draws[:size], self.draws[size:]
-        assert len(drawn) == size
-        return np.array(drawn, dtype=np.float64)
-
-
-def told(vector: dict[str, Any]) -> tuple[Domain, Any]:
-    """The domain of a test vector, and the one person's value as a mechanism takes it."""
-    domain, value = DomainModel(**vector["domain"]).domain, vector["value"]
-    if isinstance(domain, KeyValues):
-        keys, values = np.array([*value]).astype(int), np.array([*value.values()])
-        return domain, KeyValuePairs(np.array([0, len(keys)]), keys, values)
-    return domain, np.array([value])
-
-
 def numbered(size: int) -> tuple[str, ...]:
     return tuple(map(str, range(size)))
 
 
-def sent(vector: dict[str, Any], budget: float = 1.0) -> tuple[Mechanism, float | str]:
+def sent_by_client(vector: dict[str, Any], budget: float = 1.0) -> tuple[Mechanism, float | str]:
     """What a client of so many times the vector's epsilon sends, as the vector states it."""
-    domain, values = told(vector)
-    mechanism = build_mechanism(vector["mechanism"], domain, budget * vector["epsilon"], **vector["options"])
-    source = Given(vector["draws"])
-    if isinstance(mechanism, PrivKVM) and "means" in vector:
-        report = mechanism.perturb_with(values, np.array(vector["means"]), source)
-    else:
-        report = mechanism.perturb(values, source)
+    mechanism, source = mechanism_of(vector, budget), Given(vector["draws"])
+    report = sent(vector, mechanism, vector["value"], source)
     assert not source.draws
-    bytes_ = mechanism.payload_dtype.kind == "V"
-    return mechanism, report.tobytes().hex() if bytes_ else float(f"{report[0]:.12g}")
+    return mechanism, report
 
 
 def options_of(vector: dict[str, Any]) -> str:
@@ -114,7 +87,7 @@ def test_every_mechanism_has_test_vectors() -> None:
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda v: f"{v['mechanism']} {options_of(v)} {v['draws']}")
 def test_a_client_that_draws_as_given_sends_the_report_of_the_document(vector: dict[str, Any]) -> None:
-    mechanism, report = sent(vector)
+    mechanism, report = sent_by_client(vector)
     assert report == vector["report"]
     # And what it sends is taken, of bytes in either case.
     for payload in (report, report.upper() if isinstance(report, str) else report):
@@ -130,7 +103,7 @@ def test_a_client_that_draws_as_given_sends_the_report_of_the_document(vector: d
 @pytest.mark.parametrize("name", registered_mechanisms())
 def test_a_client_whose_epsilon_is_off_by_a_hundredth_fails_some_vector(name: str, budget: float) -> None:
     own = [vector for vector in VECTORS if vector["mechanism"] == name]
-    assert any(sent(vector, budget)[1] != vector["report"] for vector in own)
+    assert any(sent_by_client(vector, budget)[1] != vector["report"] for vector in own)
 
 
 def test_the_documents_numbers_lie_on_the_grid() -> None:

@@ -1,0 +1,105 @@
+/**
+ * Domains, as a study states them, and a person's value as mechanisms take it.
+ *
+ * `readDomain` returns `kind` (the word that the study uses), `size` (the number of categories, keys or
+ * coordinates), and `read`, a function that checks a value and scales its numbers to [0, 1].
+ */
+
+function shown(value) {
+  return typeof value === "number" ? `${value}` : (JSON.stringify(value) ?? typeof value);
+}
+
+/** The function that scales a number of the range [low, high] to [0, 1]; it clips numbers outside. */
+function scaling(range, what) {
+  const ends = Array.isArray(range) && range.length === 2 && range.every(Number.isFinite);
+  if (!ends || !(range[0] < range[1])) {
+    throw new TypeError(`${what} must be [low, high] with low < high, found ${shown(range)}`);
+  }
+  const [low, high] = range;
+  return (value, name) => {
+    if (typeof value !== "number" || !Number.isFinite(value)) {
+      throw new TypeError(`${name} must be a number, found ${shown(value)}`);
+    }
+    return Math.min(Math.max((value - low) / (high - low), 0), 1);
+  };
+}
+
+/** How many names there are, and the function that gives the index of a name. */
+function naming(names, what) {
+  if (Number.isInteger(names) && names >= 2) {
+    const fits = (name) => /^(0|[1-9]\d*)$/.test(`${name}`) && Number(name) < names;
+    return { size: names, index: (name) => (fits(name) ? Number(name) : -1), known: `0 to ${names - 1}` };
+  }
+  const list = Array.isArray(names) && names.every((name) => typeof name === "string" && name !== "");
+  if (!list || names.length < 2 || new Set(names).size < names.length) {
+    const found = shown(names);
+    throw new TypeError(`${what} must be two different names or more, or how many there are, found ${found}`);
+  }
+  const known = names.length > 8 ? `${names.slice(0, 8).join(", ")}, ...` : names.join(", ");
+  return { size: names.length, index: (name) => names.indexOf(name), known };
+}
+
+function numericDomain({ numeric }) {
+  const scaled = scaling(numeric, "numeric");
+  return { size: 1, read: (value) => scaled(value, "the value") };
+}
+
+function categoriesDomain({ categories }) {
+  const { size, index, known } = naming(categories, "categories");
+  const read = (value) => {
+    const found = index(value);
+    if (found < 0) throw new TypeError(`unknown category ${shown(value)}; there are: ${known}`);
+    return found;
+  };
+  return { size, read };
+}
+
+function keysDomain({ keys, values }) {
+  const { size, index, known } = naming(keys, "keys");
+  const scaled = scaling(values, "values");
+  const read = (value) => {
+    if (typeof value !== "object" || value === null || Array.isArray(value)) {
+      throw new TypeError(`the value must be an object with a number for each key, found ${shown(value)}`);
+    }
+    const pairs = Object.entries(value).map(([key, number]) => {
+      const found = index(key);
+      if (found < 0) throw new TypeError(`unknown key ${shown(key)}; there are: ${known}`);
+      return [found, scaled(number, `the value of key ${shown(key)}`)];
+    });
+    return pairs.sort((one, other) => one[0] - other[0]);
+  };
+  return { size, read, scaled };
+}
+
+function vectorDomain({ coordinates, values }) {
+  const { size } = naming(coordinates, "coordinates");
+  const scaled = scaling(values, "values");
+  const read = (value) => {
+    if (!Array.isArray(value) || value.length !== size) {
+      throw new TypeError(`the value must be an array of ${size} numbers, found ${shown(value)}`);
+    }
+    return Array.from(value, (number, k) => scaled(number, `coordinate ${k}`));
+  };
+  return { size, read };
+}
+
+const KINDS = {
+  numeric: numericDomain,
+  categories: categoriesDomain,
+  keys: keysDomain,
+  coordinates: vectorDomain,
+};
+
+/**
+ * A domain of a study, such as `{ numeric: [0, 180] }`, `{ categories: ["car", "bus"] }`,
+ * `{ keys: 5, values: [0, 1] }` or `{ coordinates: 3, values: [0, 1] }`.
+ *
+ * @throws {TypeError} if it is none; its `read` throws one for a value that does not belong to it.
+ */
+export function readDomain(domain) {
+  const given = Object.keys(KINDS).filter((kind) => domain?.[kind] !== undefined);
+  if (given.length !== 1) {
+    throw new TypeError(`domain must have one of ${Object.keys(KINDS).join(", ")}, found ${shown(domain)}`);
+  }
+  return { kind: given[0], ...KINDS[given[0]](domain) };
+}

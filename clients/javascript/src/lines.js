@@ -1,0 +1,58 @@
+/** Reports as lines of JSON, as `ldpbeam estimate` and `ldpbeam stream` read them. */
+
+import { hexadecimal } from "./bytes.js";
+
+/** 1990 and 2200: event times outside are a mistake. */
+const [EARLIEST, LATEST] = [Date.UTC(1990, 0, 1), Date.UTC(2200, 0, 1)];
+const ZONED = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/;
+
+function userId(id) {
+  const length = typeof id === "string" ? new TextEncoder().encode(id).length : 0;
+  if (length < 1 || length > 256) {
+    throw new TypeError(`user_id must be text of 1 to 256 bytes, found ${JSON.stringify(id)}`);
+  }
+  return id;
+}
+
+function eventTime(time) {
+  const found = JSON.stringify(time);
+  let milliseconds = time;
+  if (time instanceof Date) milliseconds = time.getTime();
+  if (typeof time === "string") milliseconds = ZONED.test(time) ? Date.parse(time) : NaN;
+  if (!Number.isFinite(milliseconds)) {
+    throw new TypeError(
+      `event_time must be a Date, milliseconds since 1970, or RFC 3339 with a zone, found ${found}`,
+    );
+  }
+  if (milliseconds < EARLIEST || milliseconds >= LATEST) {
+    const hint = typeof time === "number" ? "; is it in milliseconds?" : "";
+    throw new TypeError(`event_time must be in the years 1990 to 2199, found ${found}${hint}`);
+  }
+  return new Date(milliseconds).toISOString();
+}
+
+function payloadOf(payload) {
+  if (payload instanceof Uint8Array) return hexadecimal(payload);
+  if (typeof payload === "number" && Number.isFinite(payload)) return payload;
+  throw new TypeError(`payload must be what report returned, found ${JSON.stringify(payload)}`);
+}
+
+/**
+ * A report as one line of JSON, without the line's end.
+ *
+ * @param {object} record
+ * @param {string} record.user_id 1 to 256 bytes
+ * @param {number | Uint8Array} record.payload what `report` returned
+ * @param {Date | number | string} [record.event_time] where the study has windows or versions by time
+ * @param {string} [record.attribute] likewise `service`, `report_id`, and the study's group and version fields
+ * @throws {TypeError} for a field that ldpbeam would refuse.
+ */
+export function line({ user_id, payload, event_time, ...others }) {
+  for (const [name, text] of Object.entries(others)) {
+    if (text !== undefined && typeof text !== "string") {
+      throw new TypeError(`${name} must be text, found ${JSON.stringify(text)}`);
+    }
+  }
+  const time = event_time === undefined ? {} : { event_time: eventTime(event_time) };
+  return JSON.stringify({ user_id: userId(user_id), ...others, ...time, payload: payloadOf(payload) });
+}

@@ -1,0 +1,108 @@
+/** Values are in the domain's units and names, and mistakes are refused with a sentence. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { client, report } from "../index.js";
+
+const MINUTES = { mechanism: "square_wave", epsilon: 1, domain: { numeric: [0, 180] } };
+const TRANSPORT = { mechanism: "grr", epsilon: 1, domain: { categories: ["car", "bus", "bike"] } };
+const RATINGS = { mechanism: "privkv", epsilon: 1, domain: { keys: ["jaws", "alien"], values: [1, 5] } };
+const STEPS = { mechanism: "laplace", epsilon: 1, domain: { coordinates: ["mon", "tue"], values: [0, 10] } };
+
+function same(one, value, other, scaled, draws) {
+  assert.deepEqual(report(one, value, draws), report({ ...one, domain: other }, scaled, draws));
+}
+
+test("numbers are scaled, and clipped to the domain", () => {
+  same(MINUTES, 45, { numeric: [0, 1] }, 0.25, [0.3]);
+  same(MINUTES, 500, { numeric: [0, 1] }, 1, [0.3]);
+  same(MINUTES, -1, { numeric: [0, 1] }, 0, [0.3]);
+  same(STEPS, [5, 10], { coordinates: 2, values: [0, 1] }, [0.5, 1], [0.7, 0.1, 0.2, 0.3]);
+  same(RATINGS, { alien: 2, jaws: 5 }, { keys: 2, values: [0, 1] }, { 0: 1, 1: 0.25 }, [0.6, 0.1, 0.4]);
+});
+
+test("categories have names, or numbers where the study gives how many there are", () => {
+  same(TRANSPORT, "bike", { categories: 3 }, 2, [0.9, 0.7]);
+  same(TRANSPORT, "bike", { categories: 3 }, "2", [0.9, 0.7]);
+});
+
+test("means of a later round are in the unit of the values", () => {
+  const later = { ...RATINGS, mechanism: "privkvm", options: { round: 2 }, means: [1, 4] };
+  const scaled = { ...later, domain: { keys: 2, values: [0, 1] }, means: [0, 0.75] };
+  for (const sign of [0.2, 0.3, 0.4, 0.5, 0.6]) {
+    assert.equal(report(later, {}, [0.9, 0.1, sign]), report(scaled, {}, [0.9, 0.1, sign]));
+  }
+  assert.throws(() => client({ ...later, means: [1] }), /means must be an array of 2 numbers/);
+  assert.throws(() => client({ ...later, means: undefined }), /round 2 of privkvm needs means/);
+  assert.throws(() => client({ ...RATINGS, means: [1, 4] }), /means belong to a later round of privkvm/);
+});
+
+test("auto is GRR for few categories and OLH for many", () => {
+  const draws = [0.1, 0.2, 0.3];
+  for (const [size, name] of [[10, "grr"], [11, "olh"]]) {
+    const auto = { mechanism: "auto", epsilon: 1, domain: { categories: size } };
+    assert.deepEqual(report(auto, 3, draws), report({ ...auto, mechanism: name }, 3, draws));
+  }
+});
+
+const WRONG_VALUES = [
+  [MINUTES, NaN, "the value must be a number, found NaN"],
+  [MINUTES, "45", 'the value must be a number, found "45"'],
+  [MINUTES, undefined, "the value must be a number, found undefined"],
+  [TRANSPORT, "tram", 'unknown category "tram"; there are: car, bus, bike'],
+  [{ ...TRANSPORT, domain: { categories: 3 } }, 3, "unknown category 3; there are: 0 to 2"],
+  [{ ...TRANSPORT, domain: { categories: 3 } }, 1.5, "unknown category 1.5; there are: 0 to 2"],
+  [RATINGS, { dune: 3 }, 'unknown key "dune"; there are: jaws, alien'],
+  [RATINGS, { jaws: "3" }, 'the value of key "jaws" must be a number, found "3"'],
+  [RATINGS, [3], "the value must be an object with a number for each key, found [3]"],
+  [STEPS, [1], "the value must be an array of 2 numbers, found [1]"],
+  [STEPS, [1, null], "coordinate 1 must be a number, found null"],
+];
+
+for (const [service, value, message] of WRONG_VALUES) {
+  test(`refused: ${message}`, () => {
+    assert.throws(() => report(service, value), { name: "TypeError", message });
+  });
+}
+
+const WRONG_SERVICES = [
+  [{ epsilon: 0 }, "epsilon must be a number above 1e-6 and at most 20, found 0"],
+  [{ epsilon: "1" }, "epsilon must be a number above 1e-6 and at most 20, found 1"],
+  [{ domain: { numeric: [1, 1] } }, "numeric must be [low, high] with low < high, found [1,1]"],
+  [{ domain: {} }, "domain must have one of numeric, categories, keys, coordinates, found {}"],
+  [
+    { domain: { categories: ["a", "a"] } },
+    'categories must be two different names or more, or how many there are, found ["a","a"]',
+  ],
+  [{ options: { bins: 3 } }, 'mechanism square_wave has no option "bins"; it takes none'],
+  [
+    { mechanism: "binned", options: { bins: 1 } },
+    "bins of binned must be a whole number from 2 to 65536, found 1",
+  ],
+  [
+    { mechanism: "hierarchy", options: { leaves: 100 } },
+    "leaves must be a power of branching, 4, found 100",
+  ],
+  [
+    { mechanism: "gaussian", epsilon: 2, options: { calibration: "classical" } },
+    "the classical calibration is proven up to epsilon 1, found 2; use calibration analytic",
+  ],
+  [
+    { mechanism: "olh", domain: { categories: 5 }, options: { seeds: 2 } },
+    'seeds of olh must be "any", or from 4 to 65536 with 4 hash values and 5 categories, found 2',
+  ],
+];
+
+for (const [change, message] of WRONG_SERVICES) {
+  test(`refused: ${message}`, () => {
+    assert.throws(() => client({ ...MINUTES, ...change }), { name: "TypeError", message });
+  });
+}
+
+test("an unknown mechanism is refused with those that there are", () => {
+  const known = "grr, olh, oue, sue, hadamard, block_hadamard";
+  assert.throws(() => client({ ...TRANSPORT, mechanism: "square_wave" }), {
+    message: `unknown mechanism "square_wave"; for categories there are: ${known}`,
+  });
+});

@@ -1,0 +1,48 @@
+/** Lines of JSON. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { line } from "../index.js";
+
+test("the lines of the document", () => {
+  assert.equal(
+    line({
+      user_id: "u1",
+      attribute: "minutes",
+      service: "maps",
+      event_time: "2026-11-20T11:00:00+01:00",
+      payload: 0.73,
+    }),
+    '{"user_id":"u1","attribute":"minutes","service":"maps","event_time":"2026-11-20T10:00:00.000Z","payload":0.73}',
+  );
+  assert.equal(
+    line({ user_id: "u1", attribute: "app", service: "olh", payload: Uint8Array.of(0xcc, 2, 0, 0, 2, 0, 0, 0) }),
+    '{"user_id":"u1","attribute":"app","service":"olh","payload":"cc02000002000000"}',
+  );
+});
+
+test("event times are dates, milliseconds or text with a zone", () => {
+  const time = Date.UTC(2026, 10, 20, 10);
+  for (const event_time of [time, new Date(time), "2026-11-20T10:00:00Z", "2026-11-20t05:00:00.000-05:00"]) {
+    assert.match(line({ user_id: "u", event_time, payload: 1 }), /"event_time":"2026-11-20T10:00:00.000Z"/);
+  }
+});
+
+const WRONG = [
+  [{ user_id: "" }, /user_id must be text of 1 to 256 bytes/],
+  [{ user_id: 7 }, /user_id must be text of 1 to 256 bytes, found 7/],
+  [{ user_id: "\u00e9".repeat(129) }, /user_id must be text of 1 to 256 bytes/],
+  [{ event_time: 1763632800 }, /years 1990 to 2199, found 1763632800; is it in milliseconds\?/],
+  [{ event_time: "2026-11-20T10:00:00" }, /RFC 3339 with a zone, found "2026-11-20T10:00:00"/],
+  [{ event_time: "yesterday" }, /RFC 3339 with a zone, found "yesterday"/],
+  [{ payload: NaN }, /payload must be what report returned, found null/],
+  [{ payload: "cc02" }, /payload must be what report returned, found "cc02"/],
+  [{ attribute: 3 }, /attribute must be text, found 3/],
+];
+
+for (const [change, message] of WRONG) {
+  test(`refused: ${message.source}`, () => {
+    assert.throws(() => line({ user_id: "u", payload: 1, ...change }), message);
+  });
+}

@@ -1,0 +1,179 @@
+"""The client in JavaScript: its own tests, the reports of every mechanism, and an estimate from its lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.given_draws import Given, domain_of, mechanism_of, sent
+
+from ldpbeam.domains import Categories, KeyValues, Vector
+from ldpbeam.mechanisms import Piecewise
+from ldpbeam.schemas.files.json_lines import decode_lines
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.reports.payloads import checked_payloads
+
+ROOT = Path(__file__).parents[2]
+VECTORS: list[dict[str, Any]] = json.loads((ROOT / "schemas" / "test_vectors.json").read_text())
+#: Every report of the test vectors' services needs fewer draws.
+DRAWS = 40
+STUDY = """\
+study: commute
+attributes:
+  minutes:
+    domain: {numeric: [0, 180]}
+    services:
+      maps: {mechanism: piecewise, epsilon: 1.5}
+    estimates:
+      mean: {estimator: ivw}
+windows: {size: 1h}
+"""
+
+
+@pytest.fixture(scope="module")
+def node() -> str:
+    """The program that runs JavaScript."""
+    found = shutil.which("node")
+    if found is None:
+        sentence = "node is not here: install Node 20 or later to test the client in JavaScript"
+        if os.environ.get("LDPBEAM_REQUIRE_INTEGRATION") == "1":
+            pytest.fail(sentence)
+        pytest.skip(sentence)
+    return found
+
+
+@pytest.fixture(scope="module")
+def lines(node: str) -> Callable[[Any], bytes]:
+    """What the client prints for some services and their people."""
+
+    def run(services: Any) -> bytes:
+        driver = Path(__file__).with_name("reports.mjs")
+        ran = subprocess.run([node, driver], input=json.dumps(services).encode(), capture_output=True)
+        assert ran.returncode == 0, ran.stderr.decode()
+        return ran.stdout
+
+    return run
+
+
+def services() -> Iterator[dict[str, Any]]:
+    """Every service of the test vectors, each once, with its own epsilon and others."""
+    seen = set()
+    for vector in VECTORS:
+        for epsilon in (vector["epsilon"], 0.3, 2.5, 7.0):
+            if epsilon > 1 and vector["options"].get("calibration") == "classical":
+                continue
+            names = ("mechanism", "options", "domain", "means")
+            service = {name: vector[name] for name in names if name in vector} | {"epsilon": epsilon}
+            if json.dumps(service) not in seen:
+                seen.add(json.dumps(service))
+                yield service
+
+
+def value_in(service: dict[str, Any], random: np.random.Generator) -> Any:
+    """A person's value."""
+    domain = domain_of(service)
+    if isinstance(domain, Categories):
+        return int(random.integers(domain.size))
+    if isinstance(domain, KeyValues):
+        return {str(key): random.random() for key in range(domain.size) if random.random() < 0.5}
+    return [*random.random(domain.size)] if isinstance(domain, Vector) else random.random()
+
+
+@pytest.fixture(scope="module")
+def every() -> list[dict[str, Any]]:
+    return list(services())
+
+
+def test_its_own_tests_pass(node: str) -> None:
+    ran = subprocess.run(
+        [node, "--test", "--test-reporter=tap"],
+        cwd=ROOT / "clients" / "javascript",
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stdout
+    (passed,) = re.findall(r"^# pass (\d+)$", ran.stdout, flags=re.MULTILINE)
+    assert int(passed) > len(VECTORS)
+
+
+def test_it_sends_what_perturb_sends(every: list[dict[str, Any]], lines: Callable[[Any], bytes]) -> None:
+    random = np.random.default_rng(15)
+    asked = [
+        {
+            "service": service,
+            "people": [
+                {"user_id": "u", "value": value_in(service, random), "draws": [*random.random(DRAWS)]}
+                for _ in range(20)
+            ],
+        }
+        for service in every
+    ]
+    reports = iter(lines(asked).splitlines())
+    for service, people in ((part["service"], part["people"]) for part in asked):
+        mechanism = mechanism_of(service)
+        for person in people:
+            expected = sent(service, mechanism, person["value"], Given(person["draws"]))
+            found = json.loads(next(reports))["payload"]
+            if isinstance(found, str):
+                assert found == expected, (service, person)
+            else:
+                # Both compute the constants in doubles, and the report here has twelve digits.
+                assert found == pytest.approx(expected, rel=1e-11, abs=1e-11), (service, person)
+    assert next(reports, None) is None
+
+
+def test_what_it_draws_itself_is_accepted(every: list[dict[str, Any]], lines: Callable[[Any], bytes]) -> None:
+    random = np.random.default_rng(16)
+    asked = [
+        {
+            "service": service,
+            "people": [{"user_id": f"u{k}", "value": value_in(service, random)} for k in range(20)],
+        }
+        for service in every
+    ]
+    printed = lines(asked).splitlines()
+    for start, service in enumerate(every):
+        own = b"\n".join(printed[20 * start : 20 * (start + 1)])
+        (batch,) = decode_lines(0, own, Columns())
+        assert batch.num_rows == 20
+        payloads, problems = checked_payloads(mechanism_of(service), batch, np.arange(20))
+        assert not problems.any(), service
+        assert len(np.unique(payloads)) > 1, service
+
+
+def test_an_estimate_from_its_lines_is_within_four_standard_errors(
+    tmp_path: Path, lines: Callable[[Any], bytes], run_estimate: Callable[..., Any]
+) -> None:
+    random = np.random.default_rng(17)
+    values = 180 * random.beta(2, 5, 2_000)
+    service = {"mechanism": "piecewise", "epsilon": 1.5, "domain": {"numeric": [0, 180]}}
+    people = [
+        {
+            "user_id": f"user {k}",
+            "attribute": "minutes",
+            "service": "maps",
+            "event_time": "2026-11-20T11:30:00+01:00",
+            "value": value,
+            "draws": [random.random()],
+        }
+        for k, value in enumerate(values)
+    ]
+    path = tmp_path / "reports.jsonl"
+    path.write_bytes(lines([{"service": service, "people": people}]))
+    run = run_estimate(tmp_path, STUDY, [path])
+    assert run.code == 0, run.err
+    assert not run.dead_letters
+    (estimate,) = run.estimates
+    assert estimate["window_start"] == "2026-11-20T10:00:00Z"
+    assert (estimate["reports"], estimate["users"]) == (2_000, 2_000)
+    noise = Piecewise(1.5).variance(values / 180)
+    error = 180 * np.sqrt(noise.mean() / len(values))
+    assert abs(estimate["mean"] - values.mean()) < 4 * error
