@@ -13,7 +13,16 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.accuracy import categories, hierarchies, key_values, means, merging, reduction, services
+from benchmarks.accuracy import (
+    categories,
+    hierarchies,
+    key_values,
+    means,
+    merging,
+    reduction,
+    services,
+    several_keys,
+)
 from benchmarks.pages import show
 
 SECTIONS = {
@@ -24,6 +33,7 @@ SECTIONS = {
     "merging": merging.tables,
     "reduction": reduction.tables,
     "key_values": key_values.tables,
+    "several_keys": several_keys.tables,
 }
 
 

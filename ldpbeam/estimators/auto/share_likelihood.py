@@ -54,13 +54,14 @@ class Supports:
     Attributes:
         supports: the number of reports that support each category, need not be whole, shape (categories,) or
             (categories, 1).
-        reports: the number of reports, or fewer if a report tells less than p and q say.
+        reports: the number of reports, or fewer if a report tells less than p and q say; one number, or an
+            array of the shape of ``supports``.
         own: p, the probability that a report supports the person's category.
         other: q, the probability that it supports another one.
     """
 
     supports: Floats
-    reports: float
+    reports: float | Floats
     own: float
     other: float
 

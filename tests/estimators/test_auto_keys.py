@@ -1,0 +1,165 @@
+"""``auto`` for keys with values: its unbiased parts, its priors against brute force, and gains in pairs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from ldpbeam import Attribute, Numeric, ServiceVersion, estimate
+from ldpbeam.domains import KeyValuePairs, KeyValues
+from ldpbeam.estimators import Question
+from ldpbeam.estimators.auto.keys import (
+    CENTRES,
+    SPREADS,
+    KeyReports,
+    auto_keys,
+    frequencies_of,
+    key_reports,
+    means_of,
+)
+from ldpbeam.estimators.auto.share_likelihood import Supports
+from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism
+from ldpbeam.mechanisms.key_values.pckv import PCKVGRR
+from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM
+from ldpbeam.mechanisms.key_values.pckv_slots import PCKVUE
+from ldpbeam.mechanisms.key_values.privkv import PrivKV, PrivKVM
+from ldpbeam.populations import people_of
+from ldpbeam.statistics import Answers, tally
+
+Floats = NDArray[np.float64]
+UNIT = Numeric(-1.0, 1.0)
+FREQUENCIES, MEANS = np.array([0.5, 0.3, 0.1, 0.02]), np.array([0.6, -0.4, 0.2, 0.5])
+
+
+def asked(size: int, *mechanisms: KeyValueMechanism) -> Attribute:
+    versions = tuple(ServiceVersion(f"s{i}", "", mechanism) for i, mechanism in enumerate(mechanisms))
+    return Attribute("x", KeyValues(tuple(map(str, range(size))), UNIT), 16, versions)
+
+
+def reported(attribute: Attribute, people: KeyValuePairs, seed: int) -> Question:
+    rng = np.random.default_rng(seed)
+    answers = [
+        Answers(index, np.arange(people.people), version.mechanism.perturb(people, rng))
+        for index, version in enumerate(attribute.versions)
+    ]
+    return Question(attribute, tally(attribute, people.people, answers), attribute.services)
+
+
+MECHANISMS = [
+    PrivKV(2.0, 4),
+    PCKVGRR(2.0, 4, padding=3),
+    PCKVUE(2.0, 4, padding=3),
+    PCKVPM(2.0, 4, padding=3),
+]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
+def test_sums_are_unbiased_and_have_their_variances(mechanism: KeyValueMechanism) -> None:
+    found, present = [], []
+    # At most three keys each: a person with more than the padding would count less.
+    frequencies = np.append(FREQUENCIES[:3], 0.0)
+    for seed in range(60):
+        people = people_of(frequencies, MEANS, 1_000, np.random.default_rng(seed))
+        question = reported(asked(4, mechanism), people, 100 + seed)
+        parts = key_reports(mechanism, question.statistic.histograms[0], 1_000)
+        found.append([parts.sums, parts.variances])
+        own = parts.present
+        present.append(own.supports / np.asarray(own.reports) - own.other)
+    sums, variances = np.array(found).transpose(1, 0, 2)
+    error = sums.std(axis=0, ddof=1) / math.sqrt(60)
+    assert (np.abs(sums.mean(axis=0) - frequencies * MEANS) < 3.5 * error).all()
+    # Of 60 draws, a variance is within half of itself, by more than three of its standard errors.
+    np.testing.assert_allclose(sums.var(axis=0, ddof=1), variances.mean(axis=0), rtol=0.6)
+    shares = np.array(present) / (own.own - own.other)
+    error = shares.std(axis=0, ddof=1) / math.sqrt(60)
+    assert (np.abs(shares.mean(axis=0) - frequencies) < 3.5 * error).all()
+
+
+def test_means_are_the_average_over_all_centres_and_spreads() -> None:
+    sums, variances = np.array([0.3, -0.1, 0.05]), np.array([0.01, 0.02, np.inf])
+    frequencies = np.array([0.5, 0.4, 0.1])
+    parts = [KeyReports(Supports(np.ones(3), 10.0, 0.6, 0.2), sums, variances)]
+    total, means = 0.0, np.zeros(3)
+    for centre in CENTRES:
+        for spread in SPREADS:
+            chance = 1.0
+            here = np.full(3, centre)
+            for key in (0, 1):
+                f, v = frequencies[key], variances[key]
+                chance *= stats.norm.pdf(sums[key], f * centre, math.sqrt(v + (f * spread) ** 2))
+                precision = 1 / spread**2 + f**2 / v
+                here[key] = (centre / spread**2 + f * sums[key] / v) / precision
+            total += chance
+            means += chance * np.clip(here, -1.0, 1.0)
+    np.testing.assert_allclose(means_of(parts, frequencies), means / total, rtol=1e-9)
+
+
+def test_frequencies_of_many_reports_are_the_unbiased_ones_and_of_none_the_others() -> None:
+    truth = np.array([0.05, 0.3, 0.32, 0.6])
+    chances = 0.2 + 0.5 * truth
+    many = Supports(1e7 * chances, 1e7, 0.7, 0.2)
+    found, _ = frequencies_of([KeyReports(many, truth, truth)])
+    np.testing.assert_allclose(found, truth, atol=3e-3)
+    known = np.array([1e5, 1e5, 1e5, 0.0])
+    fewer = Supports(known * chances, known, 0.7, 0.2)
+    found, _ = frequencies_of([KeyReports(fewer, truth, truth)])
+    np.testing.assert_allclose(found[:3], truth[:3], atol=0.02)
+    assert truth[:3].min() < found[3] < 0.5
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "others"),
+    [
+        (PrivKV(1.0, 30), ["key_value", "privkv_em", "privkv_mle"]),
+        (PCKVUE(1.0, 30, padding=3), ["key_value", "pckv_em"]),
+        (PCKVGRR(1.0, 30, padding=3), ["key_value", "pckv_em"]),
+    ],
+    ids=["privkv", "pckv_ue", "pckv_grr"],
+)
+def test_it_gains_on_others_where_many_keys_are_rare(mechanism: KeyValueMechanism, others: list[str]) -> None:
+    rng = np.random.default_rng(0)
+    frequencies, means = 0.02 + 0.3 * rng.beta(0.4, 5.0, 30), rng.normal(0.3, 0.2, 30).clip(-0.9, 0.9)
+    attribute, errors = asked(30, mechanism), []
+    for seed in range(8):
+        people = people_of(frequencies, means, 10_000, np.random.default_rng(seed))
+        counts = np.bincount(people.keys, minlength=30)
+        truth = counts / 10_000
+        own = np.bincount(people.keys, 2.0 * people.values - 1.0, minlength=30) / counts
+        question = reported(attribute, people, 100 + seed)
+        row = []
+        for name in ("auto", *others):
+            found = estimate(name, attribute, question.statistic)
+            assert found.frequencies is not None
+            assert found.key_means is not None
+            row.append([np.mean((found.frequencies - truth) ** 2), np.mean((found.key_means - own) ** 2)])
+        errors.append(row)
+    for gains in (np.array(errors)[:, 1:] - np.array(errors)[:, :1]).transpose(1, 2, 0).reshape(-1, 8):
+        assert gains.mean() > 3 * gains.std(ddof=1) / math.sqrt(8)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
+@pytest.mark.parametrize("people", [1, 500])
+def test_people_without_a_key_and_one_person(mechanism: KeyValueMechanism, people: int) -> None:
+    nobody = KeyValuePairs(np.zeros(people + 1, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))
+    found = auto_keys(reported(asked(4, mechanism), nobody, 1))
+    assert found.frequencies is not None
+    assert found.key_means is not None
+    assert ((found.frequencies >= 0.0) & (found.frequencies <= 1.0)).all()
+    assert ((found.key_means >= -1.0) & (found.key_means <= 1.0)).all()
+    if people > 1:
+        assert found.frequencies.max() < 0.35
+
+
+def test_services_of_several_kinds_are_joined_and_rounds_are_not() -> None:
+    people = people_of(FREQUENCIES, MEANS, 20_000, np.random.default_rng(3))
+    both = asked(4, PrivKV(2.0, 4), PCKVUE(2.0, 4, padding=4))
+    found = auto_keys(reported(both, people, 4))
+    truth = np.bincount(people.keys, minlength=4) / 20_000
+    assert found.estimator == "auto"
+    np.testing.assert_allclose(found.frequencies, truth, atol=0.04)
+    rounds = auto_keys(reported(asked(4, PrivKVM(2.0, 4)), people, 5))
+    assert rounds.details["chosen"] == "privkvm"
