@@ -8,8 +8,9 @@ import numpy as np
 
 from benchmarks.accuracy.key_values import RANGE, truth_of
 from benchmarks.accuracy.trials import asked, collected, header, row, summary
-from ldpbeam import Attribute, Statistic, estimate
+from ldpbeam import Attribute, Statistic
 from ldpbeam.domains import Floats, KeyValuePairs, KeyValues
+from ldpbeam.estimators import estimate
 from ldpbeam.estimators.em import fit_channel
 from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism
 

@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from ldpbeam import Attribute, Numeric, ServiceVersion, estimate
+from ldpbeam import Attribute, Numeric, ServiceVersion
 from ldpbeam.domains import KeyValuePairs, KeyValues
-from ldpbeam.estimators import Question
+from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.auto.keys import (
     CENTRES,
     SPREADS,
