@@ -60,6 +60,11 @@ function seedsOf(seeds, size, hashes) {
   return seeds;
 }
 
+/** Whether OLH has so many categories that by default its clients draw any 32-bit seed. */
+export function hasAnySeed(epsilon, size) {
+  return seedsOf(undefined, size, Math.round(Math.exp(epsilon)) + 1) === 2 ** 32;
+}
+
 /** What of a category is hashed: its index as four bytes, or as decimal digits. */
 const HASHED = { index: (k) => words(k), text: (k) => new TextEncoder().encode(`${k}`) };
 

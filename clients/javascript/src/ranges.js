@@ -1,7 +1,7 @@
 /** Mechanisms that report the bin of a value, or a range of bins that holds it. */
 
 import { joined, words } from "./bytes.js";
-import { ORACLES, oracleOver, positive } from "./categories.js";
+import { better, hasAnySeed, ORACLES, oracleOver, positive } from "./categories.js";
 import { isPower, oneOf, whole } from "./options.js";
 
 const MOST_BINS = 2 ** 16;
@@ -31,7 +31,11 @@ export const hierarchy = {
     }
     const levels = [];
     for (let nodes = branching; nodes <= leaves; nodes *= branching) {
-      levels.push({ leavesPerNode: leaves / nodes, perturb: oracleOver(oracle, epsilon, nodes) });
+      const name = oracle === "auto" ? better(nodes, epsilon) : oracle;
+      if (name === "olh" && hasAnySeed(epsilon, nodes)) {
+        throw new TypeError(`olh at epsilon ${epsilon} over ${nodes} nodes has no counts by seed; use hadamard`);
+      }
+      levels.push({ leavesPerNode: leaves / nodes, perturb: oracleOver(name, epsilon, nodes) });
     }
     return (x, draws) => {
       const level = Math.floor(levels.length * draws.unit());

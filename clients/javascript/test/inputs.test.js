@@ -85,6 +85,10 @@ const WRONG_SERVICES = [
     "leaves must be a power of branching, 4, found 100",
   ],
   [
+    { mechanism: "hierarchy", epsilon: 16, options: { oracle: "olh" } },
+    "olh at epsilon 16 over 4 nodes has no counts by seed; use hadamard",
+  ],
+  [
     { mechanism: "gaussian", epsilon: 2, options: { calibration: "classical" } },
     "the classical calibration is proven up to epsilon 1, found 2; use calibration analytic",
   ],
