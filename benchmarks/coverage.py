@@ -14,7 +14,7 @@ import json
 import math
 import time
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -185,8 +185,7 @@ def page(results: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     by_cell = defaultdict(list)
     for result in results:
         by_cell[result["cell"]].append(result)
-    inside = total = flagged = 0
-    rows = []
+    results_of, rows = Counter[str](), []
     for cell, kind in itertools.product(cells(), KINDS):
         runs = by_cell[cell.name]
         if not runs or kind not in runs[0]["held"]:
@@ -194,20 +193,26 @@ def page(results: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         held, width = np.array([result["held"][kind] for result in runs]).T
         flags = float(np.mean([kind in result["flags"] for result in runs]))
         seconds = float(np.median([result["seconds"] for result in runs]))
-        good, marked = LEAST <= held.mean() <= MOST, flags > 0.5
+        error = max(float(held.std()), math.sqrt(LEVEL * (1.0 - LEVEL))) / math.sqrt(len(runs))
+        away = max(LEAST - held.mean(), held.mean() - MOST)
+        verdict = "flagged" if flags > 0.5 else "held" if away <= 0.0 else "unclear"
+        if flags <= 0.5 and away > 2.0 * error:
+            verdict = "**outside**"
         if cell.population is not spikes:
-            total, flagged, inside = total + 1, flagged + marked, inside + (good and not marked)
-        row = [
+            results_of[verdict] += 1
+        row: list[str] = [
             cell.label, cell.population.__name__, f"{cell.n:,}", f"{cell.epsilon:g}", kind.replace("_", " "),
-            str(len(runs)), f"{held.mean():.1%}", f"{held.std() / math.sqrt(len(held)):.1%}",
+            str(len(runs)), f"{held.mean():.1%}", f"{error:.1%}",
             f"{width.mean():.3g}", f"{flags:.0%}", f"{seconds * 1e3:.0f}",
-            "flagged" if marked else "" if good else "**outside**",
+            verdict,
         ]  # fmt: skip
         rows.append(f"| {' | '.join(row)} |")
     yield from HEAD.splitlines()
     yield (
-        f"Without `spikes` there are {total} cells. {flagged} carry a flag in most runs. Of the other "
-        f"{total - flagged}, {inside} hold the truth in {LEAST:.0%} to {MOST:.1%} of the runs."
+        f"Of {results_of.total()} cells without `spikes`, {results_of['flagged']} are flagged, "
+        f"{results_of['held']} hold the truth in {LEAST:.0%} to {MOST:.1%} of the runs, "
+        f"{results_of['unclear']} miss that by at most two standard errors, "
+        f"and {results_of['**outside**']} by more."
     )
     yield ""
     yield "| reports | people | n | epsilon | number | runs | held | error | width | flags | ms | result |"
@@ -224,8 +229,9 @@ setting and a kind of number. Of kinds with many numbers (quantiles, ranges, the
 {CATEGORIES} categories, the {KEYS} keys) a cell has the average over these; single buckets can hold the truth
 more or less often.
 
-- `error` is the standard error of the share that was held, `width` the mean width on a domain of width one,
-  and `ms` the median processor time of all intervals of one estimate.
+- `error` is the standard error of the share that was held, at least that of a single number; `width` is the
+  mean width on a domain of width one; `ms` is the median processor time of all intervals of one estimate.
+- `result` is `unclear` where the share is outside of the limits by at most two standard errors.
 - `flags` is the share of runs whose intervals carry a flag. Flags come from the reports alone. A cell counts
   as flagged if most of its runs are.
 - ULE is the joint histogram of SW, PM and SR. `spikes` is a population that is not smooth, to show what a
