@@ -35,8 +35,7 @@ def wanted() -> Iterator[Key]:
     cleans = [(" / ".join(kind), seed) for seed, kind in zip(range(CLEAN_RUNS), kinds, strict=False)]
     for what, seed in itertools.product(WRONG, range(WRONG_RUNS)):
         yield "wrong", what, WRONG_USERS[0], seed
-    # By services, because the tables of two joined services are large.
-    for what, seed in sorted(cleans):
+    for what, seed in cleans:
         yield "clean", what, CLEAN_USERS, seed
     for users, what, seed in itertools.product(WRONG_USERS[1:], WRONG, range(WRONG_RUNS)):
         yield "wrong", what, users, seed
