@@ -77,7 +77,7 @@ def job_of(options: argparse.Namespace, study: Study) -> tuple[BatchJob, Schedul
     disclosure = stages.disclosure_of(options)
     hidden = disclosure.user_id_key is not None
     good, bad = stages.find_input(inputs, options.on_bad_file, hidden=hidden)
-    stages.check_stamps(good, study, options.attribute, options.service)
+    stages.check_stamps(good, study, options.attribute, options.service, hidden=hidden)
     output, shared = _place(options, study, span, inputs)
     job = BatchJob(
         study=study,

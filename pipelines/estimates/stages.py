@@ -50,6 +50,7 @@ from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.storage import literal, read_json, read_json_lines, replacing
 
 #: Replaces the text of a problem, which may repeat what a user-id key hides.
+STAMP_NOT_SHOWN = "its stamp differs from the study, and is not shown, because a user-id key hides the input"
 NOT_SHOWN = "its problem is not shown, because a user-id key hides what is in the input"
 
 
@@ -85,7 +86,12 @@ def find_input(
 
 
 def check_stamps(
-    found: Iterable[files.ReportFile], study: Study, attribute: str | None, service: str | None
+    found: Iterable[files.ReportFile],
+    study: Study,
+    attribute: str | None,
+    service: str | None,
+    *,
+    hidden: bool = False,
 ) -> None:
     """Check that the reports of each file were made as the study says, as far as its stamp tells.
 
@@ -94,12 +100,13 @@ def check_stamps(
         study: the study.
         attribute: the attribute of reports that do not name one.
         service: the service of reports that do not name one.
+        hidden: whether user ids are hidden; what stamps say, which may be anything, is then not shown.
 
     Raises:
         UserError: if a stamp differs from the study.
     """
     problems = [
-        f"{file.path}: {problem}"
+        f"{file.path}: {STAMP_NOT_SHOWN if hidden else problem}"
         for file in found
         if (problem := stamps.problem(study, dict(file.metadata), attribute, service))
     ]

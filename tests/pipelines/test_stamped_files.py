@@ -111,6 +111,19 @@ def test_another_study_refuses_the_file_and_says_what_differs(
     assert not list(found.path.glob("*"))
 
 
+def test_a_stamp_is_not_shown_where_a_key_hides_the_input(
+    perturbed: Callable[..., Any], run_estimate: Callable[..., Any], tmp_path: Path
+) -> None:
+    paths = perturbed(STUDY)
+    (tmp_path / "key").write_bytes(b"0123456789abcdef")
+    (tmp_path / "key").chmod(0o600)
+    other = STUDY.replace("epsilon: 1.0, bins", "epsilon: 0.75, bins")
+    found = run_estimate(tmp_path / "run", other, paths, "--user-id-key-file", tmp_path / "key")
+    assert found.code == 2
+    assert "x.b.00000-of-00001.avro: its stamp differs from the study, and is not shown" in found.err
+    assert "instead of" not in found.err
+
+
 def test_json_lines_have_no_stamp_and_are_read(
     perturbed: Callable[..., Any], run_estimate: Callable[..., Any], tmp_path: Path
 ) -> None:
