@@ -94,6 +94,10 @@ def perturbed(attribute: Attribute, values: list[Floats], rng: np.random.Generat
 
 def is_flagged(attribute: Attribute, payloads: list[Floats]) -> tuple[bool, float]:
     """Whether a run of these reports has a flag at the stated rate, and its least p-value times its tests."""
+    mechanisms = [version.mechanism for version in attribute.versions]
+    if not all(own.is_report(sent).all() for own, sent in zip(mechanisms, payloads, strict=True)):
+        # A run drops reports that the mechanism never sends, with a warning of its own.
+        return True, 0.0
     return _flag([test.p_value for test in fit_tests(attribute, statistic_of(attribute, payloads))])
 
 

@@ -139,7 +139,8 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
     if spenders:
         what = "user-windows" if study.windows else "users"
         print(f"{spenders:,} {what} spent more than the study's epsilon_cap of {study.epsilon_cap:g}")
-    print_fit(study, tested, misfits)
+    impossible = found["dead_letters_by_reason"].get("payload_outside_mechanism", 0)
+    print_fit(study, tested, misfits, impossible)
     print(tables.accounting_line(found))
     print(shown(_whereabouts(options.output, shared)))
     if found["dead_letters"]:

@@ -62,7 +62,7 @@ def rollup_command(parser: Parser, arguments: list[str]) -> int:
         tested, misfits = write_fit(output)
         write_estimates(output, estimates)
     tables.print_estimates(console, study, estimates, None)
-    print_fit(study, tested, misfits)
+    print_fit(study, tested, misfits, 0)
     repeated = f"; {found.repeated:,} more were there already, or of earlier panes" if found.repeated else ""
     print(f"{found.merged:,} snapshots merged into {len(found.snapshots):,}{repeated}")
     print(f"estimates and statistics are in {shown(options.output)}")

@@ -86,8 +86,24 @@ def _tests(job: Output) -> Iterator[Tested]:
                 yield Tested(name, window, None, False, test)
 
 
-def print_fit(study: Study, tested: Sequence[Tested], misfits: Sequence[Tested]) -> None:
-    """Print one line about all tests, and a warning for each that is flagged."""
+def print_fit(study: Study, tested: Sequence[Tested], misfits: Sequence[Tested], impossible: int) -> None:
+    """Print one line about all tests, and a warning for each that is flagged.
+
+    Args:
+        study: the study.
+        tested: all tests.
+        misfits: the tests that are flagged.
+        impossible: how many reports were dropped because their mechanism never sends them; the tests do not
+            see those, so that they have a warning of their own.
+    """
+    if impossible:
+        lie = "report is" if impossible == 1 else "reports are"
+        print(
+            f"ldpbeam: warning: {impossible:,} {lie} outside of what the mechanism of the service can send, "
+            "and dropped. The clients may use another mechanism, epsilon or domain, and their other "
+            "reports would then be read wrongly, too",
+            file=sys.stderr,
+        )
     for entry in misfits[:MOST_PRINTED]:
         print(f"ldpbeam: warning: {shown(_warning(study, entry))}", file=sys.stderr)
     if len(misfits) > MOST_PRINTED:

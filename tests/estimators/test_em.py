@@ -258,7 +258,7 @@ def test_what_an_estimator_cannot_answer_is_refused() -> None:
     grr = ServiceVersion("s", "", RandomisedResponse(1.0, size=2))
     colours = Attribute("c", Categories(("a", "b")), 0, (grr,))
     other = one_service("square_wave", [1.1], 8)
-    with pytest.raises(ValueError, match=r"unknown estimator 'me'; did you mean 'mle'. there are: em, ems"):
+    with pytest.raises(ValueError, match=r"unknown estimator 'me'; did you mean 'mle'. there are: auto, em"):
         estimate("me", attribute, statistic)
     with pytest.raises(ValueError, match="no option 'tol'; it takes: tolerance, max_iterations"):
         estimate("em", attribute, statistic, options={"tol": 1})

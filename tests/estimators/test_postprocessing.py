@@ -222,7 +222,8 @@ def test_shares_and_chances_above_one_or_not_above_zero_are_refused() -> None:
     wrong: list[Any] = [0, 0.0, -0.1, 1.001, 100.0, True, "0.5", math.nan, math.inf, None]
     for name, option in (("threshold", "significance"), ("mr", "keep")):
         told = f"option '{option}' is a number above 0 and at most 1, found"
-        for value in wrong:
+        # None is the default of mr.
+        for value in wrong[: len(wrong) - (name == "mr")]:
             with pytest.raises(ValueError, match=told):
                 estimate(name, attribute, statistic, options={option: value})
         for good in (1, 1.0, 0.001):

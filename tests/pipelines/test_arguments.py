@@ -101,7 +101,7 @@ def test_an_unknown_command_is_refused_with_the_nearest_one(command: Any) -> Non
     found = command("explian")
     assert (found.code, found.out) == (2, "")
     assert "unknown command 'explian'; did you mean explain?" in found.err
-    assert "there are: perturb, estimate, stream, rollup, doctor, explain" in command("frobnicate").err
+    assert "there are: perturb, estimate, stream, rollup, doctor, plan" in command("frobnicate").err
 
 
 def test_help_lists_every_command_and_every_option(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,9 +175,12 @@ def test_a_short_key_is_refused(good: Path, small_text: str, tmp_path: Path, run
 PERTURB: list[tuple[tuple[object, ...], str]] = [
     ((), "--value-column is missing"),
     (("--value-column", "nothing"), "nothing"),
-    (("--value-column", "t"), "no row has a number in the value column"),
+    (("--value-column", "t"), "column 't' has texts such as 'now', and no number"),
     (("--value-column", "value", "--services", "c"), "--services c: there are a, b"),
-    (("--value-column", "value", "--weight-column", "n"), "column 'n' is no whole number everywhere"),
+    (
+        ("--value-column", "value", "--weight-column", "n"),
+        "has the weight 1.5; a weight is a whole number",
+    ),
     (("--value-column", "value", "--time-column", "t"), "column 't' has times such as 'now'"),
     (("--value-column", "value", "--weight-column", "n", "--user-column", "t"), "leave out --user-column"),
     (("--value-column", "value", "--start", "now"), "--start now: write a time with its zone"),

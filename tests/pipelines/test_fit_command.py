@@ -45,8 +45,8 @@ def estimated(
 ) -> Callable[..., Any]:
     """Runs ``estimate`` on what was sent."""
 
-    def run(text: str, sent: list[Any], *options: object, name: str = "run") -> Any:
-        write_reports(tmp_path / f"{name}-reports", sent)
+    def run(text: str, sent: list[Any], *options: object, name: str = "run", kind: str = "avro") -> Any:
+        write_reports(tmp_path / f"{name}-reports", sent, kind)
         return run_estimate(tmp_path / name, text, [tmp_path / f"{name}-reports" / "*"], *options)
 
     return run
@@ -74,7 +74,8 @@ def test_a_clean_run_says_so_in_one_line_and_lists_its_tests(
 def test_another_epsilon_is_a_warning_and_no_other_exit_code(
     estimated: Callable[..., Any], sent: list[Any]
 ) -> None:
-    ran = estimated(TWO.replace("square_wave, epsilon: 1.0", "square_wave, epsilon: 0.8"), sent)
+    # JSON lines do not state the epsilon that they were made with.
+    ran = estimated(TWO.replace("square_wave, epsilon: 1.0", "square_wave, epsilon: 0.8"), sent, kind="jsonl")
     assert ran.code == 0
     # Beside the other service, the reports do not fit either.
     warning, second = ran.err.splitlines()
@@ -84,6 +85,22 @@ def test_another_epsilon_is_a_warning_and_no_other_exit_code(
     assert "2 of 3 tests say that the reports are not what the study claims" in ran.out
     flags = {tuple(entry["services"]): entry["flagged"] for entry in ran.json("fit.json")["tests"]}
     assert flags == {("wave",): True, ("sign",): False, ("wave", "sign"): True}
+
+
+def test_a_smaller_epsilon_sends_what_the_mechanism_cannot(
+    estimated: Callable[..., Any], simulate: Callable[..., Any]
+) -> None:
+    """The other reports fit so well that no test sees the epsilon."""
+    values = np.random.default_rng(3).beta(2, 5, PEOPLE)
+    alone = TWO.replace("      sign: {mechanism: stochastic_rounding, epsilon: 1.0}\n", "").replace(
+        "ule", "ems"
+    )
+    smaller = parse_study(alone.replace("epsilon: 1.0", "epsilon: 0.9"))
+    ran = estimated(alone, simulate(smaller, "x", values, seed=4, start=START, spread=1), kind="jsonl")
+    dropped = ran.accounting["dead_letters"]
+    assert 0 < dropped < PEOPLE / 50
+    told = f"ldpbeam: warning: {dropped:,} reports are outside of what the mechanism of the service can send"
+    assert told in ran.err
 
 
 def test_a_flipped_sign_is_a_warning_in_each_window_and_again_in_a_roll_up(

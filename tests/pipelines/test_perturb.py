@@ -51,6 +51,8 @@ def read(path: Path, study: str = COLOURS) -> list[dict[str, Any]]:
     for batch in batches:
         assert isinstance(batch, pa.RecordBatch)
         named = {key.decode(): value.decode() for key, value in (batch.schema.metadata or {}).items()}
+        # JSON lines have no place for how the reports were made.
+        named = {key: value for key, value in named.items() if not key.startswith("ldpbeam.")}
         rows += [{**named, **row} for row in batch.to_pylist()]
     for row in rows:
         if isinstance(row["payload"], bytes):
