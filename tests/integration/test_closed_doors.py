@@ -33,7 +33,7 @@ attributes:
     services: {a: {mechanism: square_wave, epsilon: 1.0}}
     estimates: {alone: {estimator: ems}}
 """
-COMBINED = "ldpbeam.transforms.windows.groups:CombineGroups.extract_output"
+COMBINED = "ldpbeam.transforms.windows.combine:CombineGroups.extract_output"
 
 
 def target(listener: Listener) -> str:

@@ -24,7 +24,7 @@ attributes:
     services: {a: {mechanism: square_wave, epsilon: 1.0}, b: {mechanism: piecewise, epsilon: 1.0}}
     estimates: {alone: {estimator: ems, services: [a]}}
 """
-COMBINED = "ldpbeam.transforms.windows.groups:CombineGroups.extract_output"
+COMBINED = "ldpbeam.transforms.windows.combine:CombineGroups.extract_output"
 ESTIMATED = "ldpbeam.pipelines.commands.estimate:stages.estimate_all"
 
 
