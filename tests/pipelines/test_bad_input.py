@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ldpbeam.mechanisms import Piecewise
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 
@@ -31,8 +32,11 @@ def good(tmp_path: Path, write_lines: Callable[..., Path]) -> Path:
 
 
 def test_good_input_is_used_without_a_word_of_complaint(
-    good: Path, small_text: str, tmp_path: Path, run_estimate: Any, write_lines: Any
+    small_text: str, tmp_path: Path, run_estimate: Any, write_lines: Any
 ) -> None:
+    sent = Piecewise(1.0).perturb(np.full(200, 0.5), np.random.default_rng(1))
+    reports = [report(f"u{i}", payload=float(payload)) for i, payload in enumerate(sent)]
+    good = write_lines(tmp_path / "in" / "good.jsonl", reports)
     again = write_lines(tmp_path / "in" / "again.jsonl", [report("u1", report_id="r")])
     with warnings.catch_warnings(record=True) as complaints:
         warnings.simplefilter("always")
