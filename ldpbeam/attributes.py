@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from ldpbeam.channels import Channel, StackedChannel
+from ldpbeam.channels import Channel, stacked
 from ldpbeam.domains import Categories, Domain, Floats, Integers
 from ldpbeam.mechanisms import Mechanism
 from ldpbeam.resolution import least_kept
@@ -96,8 +96,7 @@ class Attribute:
 
     def stacked_channel(self, indexes: Sequence[int]) -> Channel:
         """The channels of several versions, stacked: the rows of the first come first."""
-        channels = [self.channel(index) for index in indexes]
-        return channels[0] if len(channels) == 1 else StackedChannel(channels)
+        return stacked([self.channel(index) for index in indexes])
 
     def joint_resolution(self, index: int) -> int:
         """The resolution of ``versions[index]``'s reports in the joint histogram."""

@@ -10,7 +10,7 @@ A channel that only one mechanism uses is in that mechanism's file.
 
 from ldpbeam.channels.band import BandChannel
 from ldpbeam.channels.channel import Channel, DenseChannel, DiagonalChannel
-from ldpbeam.channels.composed import BinnedChannel, MixtureChannel, StackedChannel
+from ldpbeam.channels.composed import BinnedChannel, MixtureChannel, StackedChannel, stacked
 
 __all__ = [
     "BandChannel",
@@ -20,4 +20,5 @@ __all__ = [
     "DiagonalChannel",
     "MixtureChannel",
     "StackedChannel",
+    "stacked",
 ]

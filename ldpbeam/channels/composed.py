@@ -9,6 +9,11 @@ import numpy as np
 from ldpbeam.channels.channel import Channel, Floats
 
 
+def stacked(channels: Sequence[Channel]) -> Channel:
+    """The channels, one or more, with their rows stacked; a single one as it is."""
+    return channels[0] if len(channels) == 1 else StackedChannel(channels)
+
+
 class StackedChannel(Channel):
     """Several channels with their rows stacked, for independent reports of one population.
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import gammaincc
 
-from ldpbeam.channels import StackedChannel
+from ldpbeam.channels import stacked
 from ldpbeam.domains import Floats, Integers
+from ldpbeam.estimators.auto.joined import is_joined
 from ldpbeam.estimators.em import products
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.estimators.question import Question
@@ -84,7 +85,7 @@ def evidence_of(question: Question, buckets: int) -> Evidence | None:
     The joint histogram is used if it has all services. A histogram that counts each report in several cells
     has no likelihood of whole reports.
     """
-    if len(question.services) > 1 and set(question.services) <= set(question.attribute.joint_services):
+    if is_joined(question):
         return _of_users(question, buckets)
     return _of_reports(question, buckets)
 
@@ -107,7 +108,7 @@ def _of_reports(question: Question, buckets: int) -> Evidence | None:
     if any(mechanism.composite for mechanism in mechanisms):
         return None
     channels = [m.histogram_channel(buckets, attribute.buckets) for m in mechanisms]
-    channel = channels[0] if len(channels) == 1 else StackedChannel(channels)
+    channel = stacked(channels)
     if channel.shape[0] * buckets > MOST_ENTRIES:
         return None
     observed = np.concatenate([question.statistic.histograms[index] for index in versions]).astype(np.float64)

@@ -24,6 +24,7 @@ from ldpbeam.pipelines.commands.options import (
 )
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimates.processes import cores
+from ldpbeam.pipelines.estimates.tables import print_whole
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.pipelines.trials.evaluation import evaluation, run, summarised, with_estimators
 from ldpbeam.pipelines.trials.figures import check_figures, draw_figures
@@ -31,7 +32,7 @@ from ldpbeam.pipelines.trials.papers import PAPERS
 from ldpbeam.pipelines.trials.planned import MOST_SIMULATED
 from ldpbeam.pipelines.trials.trial import untried
 from ldpbeam.populations import names_for
-from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
+from ldpbeam.schemas.study.yaml_file import parse_study, study_text
 from ldpbeam.study import Study
 
 
@@ -61,7 +62,7 @@ def evaluate_command(parser: Parser, arguments: list[str]) -> int:
     if (options.study is None) == (options.paper is None):
         raise UserError("give --study FILE, or --paper NAME")
     paper = PAPERS.get(options.paper or "")
-    text = paper.study if paper else _text(options.study)
+    text = paper.study if paper else study_text(options.study)
     study = parse_study(text, options.study or options.paper)
     name = _attribute(study, options.attribute)
     if options.estimators:
@@ -109,13 +110,6 @@ def evaluate_command(parser: Parser, arguments: list[str]) -> int:
     written = ["trials.jsonl", "table.csv", *(path.name for path in figures)]
     print(f"{len(wanted.cases):,} trials; {', '.join(written)} are in {shown(options.output)}")
     return DONE
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(f"{path}: cannot be read: {error}") from None
 
 
 def _attribute(study: Study, asked: str | None) -> str:
@@ -177,4 +171,4 @@ def _print(rows: list[dict[str, Any]]) -> None:
     for of, line in lines.items():
         # Text, since names from studies may look like markup.
         table.add_row(*(Text(shown(text)) for text in (*of, *(line.get(kind, "") for kind in kinds))))
-    Console(width=10_000, force_terminal=Console().is_terminal).print(table)
+    print_whole(Console(), table)

@@ -15,6 +15,7 @@ from rich.text import Text
 from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.commands.options import study_of
 from ldpbeam.pipelines.errors import DONE, UserError
+from ldpbeam.pipelines.estimates.tables import print_whole
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.pipelines.trials.planned import FIRST, MOST_SIMULATED, Planned, computed, simulated
 from ldpbeam.pipelines.trials.trial import untried
@@ -124,9 +125,7 @@ def _print(planned: list[Planned], wanted: float | None) -> None:
             texts.append(_people(line))
         # Text, since names from studies may look like markup.
         table.add_row(*(Text(shown(text)) for text in texts))
-    console = Console()
-    # As wide as the table needs: a terminal folds long lines, and no number is cut.
-    Console(width=10_000, force_terminal=console.is_terminal).print(table)
+    print_whole(Console(), table)
 
 
 def _error(line: Planned) -> str:

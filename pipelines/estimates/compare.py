@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import KeyValuePairs, KeyValues, Numeric, Vector
+from ldpbeam.domains import Floats, KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.estimators import Estimate
 from ldpbeam.pipelines.clients.people import People
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate
@@ -69,14 +69,23 @@ def _key_errors(answer: Estimate, attribute: Attribute, pairs: KeyValuePairs) ->
     assert isinstance(attribute.domain, KeyValues)
     if answer.frequencies is None:
         return {}
-    owners = np.bincount(pairs.keys, minlength=attribute.domain.size)
-    found = {"mean_absolute_error": metrics.mean_absolute_error(answer.frequencies, owners / pairs.people)}
+    frequencies, owned, means = truth_of_keys(attribute.domain, pairs)
+    found = {"mean_absolute_error": metrics.mean_absolute_error(answer.frequencies, frequencies)}
     if answer.key_means is not None:
-        owned = owners > 0
-        totals = np.bincount(pairs.keys, pairs.values, attribute.domain.size)
-        truth = attribute.domain.values.from_unit(totals[owned] / owners[owned])
-        found["key_mean_error"] = metrics.mean_absolute_error(answer.key_means[owned], truth)
+        found["key_mean_error"] = metrics.mean_absolute_error(answer.key_means[owned], means)
     return found
+
+
+def truth_of_keys(domain: KeyValues, pairs: KeyValuePairs) -> tuple[Floats, NDArray[np.bool_], Floats]:
+    """The true frequencies of keys, which keys somebody has, and the true means of these.
+
+    Returns:
+        (frequencies, shape (keys,); owned, shape (keys,); means in the domain's unit, shape (owned keys,)).
+    """
+    owners = np.bincount(pairs.keys, minlength=domain.size)
+    owned = owners > 0
+    totals = np.bincount(pairs.keys, pairs.values, domain.size)
+    return owners / pairs.people, owned, domain.values.from_unit(totals[owned] / owners[owned])
 
 
 def _chosen(solved: SolvedEstimate, study: Study, people: People) -> NDArray[np.bool_]:

@@ -34,8 +34,13 @@ def print_estimates(
     estimates: Sequence[SolvedEstimate],
     errors: Sequence[Mapping[str, float]] | None,
 ) -> None:
-    """Print the table, as wide as it needs: a terminal folds long lines, and no number is cut."""
-    Console(width=10_000, force_terminal=console.is_terminal).print(estimates_table(study, estimates, errors))
+    """Print the table of estimates."""
+    print_whole(console, estimates_table(study, estimates, errors))
+
+
+def print_whole(console: Console, table: Table) -> None:
+    """Print a table as wide as it needs: a terminal folds long lines, and no number is cut."""
+    Console(width=10_000, force_terminal=console.is_terminal).print(table)
 
 
 def estimate_rows(

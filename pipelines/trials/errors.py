@@ -11,6 +11,7 @@ from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Floats, KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators import Estimate
+from ldpbeam.pipelines.estimates.compare import truth_of_keys
 from ldpbeam.study import Summary
 
 
@@ -52,13 +53,10 @@ def _of_keys(answer: Estimate, attribute: Attribute, pairs: KeyValuePairs) -> di
     assert isinstance(attribute.domain, KeyValues)
     if answer.frequencies is None:
         return {}
-    owners = np.bincount(pairs.keys, minlength=attribute.domain.size)
-    found = {"mean_squared_error": _squared(answer.frequencies, owners / pairs.people)}
+    frequencies, owned, means = truth_of_keys(attribute.domain, pairs)
+    found = {"mean_squared_error": _squared(answer.frequencies, frequencies)}
     if answer.key_means is not None:
-        owned = owners > 0
-        totals = np.bincount(pairs.keys, pairs.values, attribute.domain.size)
-        truth = attribute.domain.values.from_unit(totals[owned] / owners[owned])
-        found["key_mean_squared_error"] = _squared(answer.key_means[owned], truth)
+        found["key_mean_squared_error"] = _squared(answer.key_means[owned], means)
     return found
 
 

@@ -59,14 +59,22 @@ def read_study(path: str | Path) -> Study:
     Raises:
         StudyError: if there is no such file, or it is no valid study.
     """
+    return parse_study(study_text(path), str(path))
+
+
+def study_text(path: str | Path) -> str:
+    """The text of a study file.
+
+    Raises:
+        StudyError: if there is no such file, or it is no text.
+    """
     try:
         refuse_special(str(path))
-        text = Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise StudyError(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise StudyError(f"{path}: cannot be read: it is no text in UTF-8, as a study is") from None
-    return parse_study(text, str(path))
 
 
 def parse_study(text: str, name: str = "study") -> Study:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ldpbeam.channels import StackedChannel
+from ldpbeam.channels import stacked
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.auto.averaging import Weighed, average, weigh
 from ldpbeam.estimators.auto.joined import JoinedLikelihood, is_joined
@@ -62,7 +62,7 @@ def fit(question: Question) -> Fitted | None:
         for index in question.versions
     ]
     counts = np.concatenate([question.statistic.histograms[index] for index in question.versions])
-    likelihood = of_channel(channels[0] if len(channels) == 1 else StackedChannel(channels), counts)
+    likelihood = of_channel(stacked(channels), counts)
     return None if likelihood is None else Fitted(likelihood, weigh(likelihood))
 
 
