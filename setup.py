@@ -68,6 +68,8 @@ setup(
         "PyYAML>=6",
         "rich>=13",
         "scipy>=1.15",
+        # Completion for shells.
+        "shtab>=1.7",
         "threadpoolctl>=3.1",
     ],
     extras_require={
@@ -75,10 +77,13 @@ setup(
         "pubsub": ["google-cloud-pubsub>=2.18"],
         # Charts, and charts as files.
         "report": ["altair>=5.5", "vl-convert-python>=1.7"],
+        # The site of the documentation.
+        "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.27"],
         "test": [
             "altair>=5.5",
             "build>=1.2",
             "check-wheel-contents>=0.6",
+            "duckdb>=1.1",
             # What of apache-beam[gcp], which is large, a job for Dataflow is submitted with.
             "google-auth-httplib2>=0.1",
             "google-cloud-dataflow-client>=0.13",
@@ -90,11 +95,16 @@ setup(
             "import-linter>=2.1",
             # The notebooks run in the tests.
             "ipykernel>=6.29",
+            "jsonschema>=4.20",
+            "mkdocs-material>=9.5",
+            "mkdocstrings[python]>=0.27",
             "mypy>=1.11",
             "nbclient>=0.10",
             "nbformat>=5.10",
             # Tables of reports, and of estimates.
             "pandas>=2.2",
+            # Pages in a browser.
+            "playwright>=1.48",
             "polars>=1.10",
             "pyroma>=5.0",
             "pytest>=8",
