@@ -10,7 +10,9 @@ from __future__ import annotations
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner
 
-NAME = "direct"
+from ldpbeam.runners.names import DIRECT
+
+NAME = DIRECT
 
 
 def runner() -> PipelineRunner:

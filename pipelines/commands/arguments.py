@@ -16,8 +16,35 @@ _BEAM = "beam"
 class Parser(argparse.ArgumentParser):
     """A parser that raises UserError for a mistake, and accepts no abbreviated options."""
 
-    def __init__(self, prog: str, description: str) -> None:
-        super().__init__(prog=prog, description=description, allow_abbrev=False)
+    def __init__(self, prog: str, description: str, example: str = "") -> None:
+        super().__init__(
+            prog=prog,
+            description=f"{description[:1].upper()}{description[1:]}." if description else None,
+            epilog=f"example:\n  {example}" if example else None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+            add_help=False,
+        )
+
+    def add_help_option(self) -> None:
+        """Add ``--help``, in the last group."""
+        group = self.add_argument_group("help")
+        group.add_argument("-h", "--help", action="help", help="print this and end")
+
+    def format_help(self) -> str:
+        """The help text; its first line names only the arguments that must be given."""
+        self.usage = self._short_usage()
+        return super().format_help()
+
+    def _short_usage(self) -> str:
+        parts = [self.prog]
+        for action in self._actions:
+            metavar = str(action.metavar or action.dest).replace("%", "%%")
+            if not action.option_strings:
+                parts.append(f"[{metavar}]" if action.nargs in ("?", "*") else metavar)
+            elif action.required:
+                parts.append(f"{action.option_strings[-1]} {metavar}")
+        return " ".join([*parts, "[options]"])
 
     def error(self, message: str) -> NoReturn:
         """Raise UserError with argparse's message and a pointer to ``--help``."""

@@ -12,15 +12,14 @@ from typing import Any
 
 from rich.console import Console
 
-from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.commands.estimate_options import check, job_of, truth_of
-from ldpbeam.pipelines.commands.options import add_people_options, add_processes_option, study_of
+from ldpbeam.pipelines.commands.options import study_of
 from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import compare, stages, tables
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
 from ldpbeam.pipelines.estimates.ledger import write_ledger
 from ldpbeam.pipelines.graphs.batch import BatchJob
-from ldpbeam.pipelines.graphs.engines import add_engine_options, engine_of, reach_from_elsewhere
+from ldpbeam.pipelines.graphs.engines import engine_of, reach_from_elsewhere
 from ldpbeam.pipelines.runs.costs import refuse_endless, slow_parts
 from ldpbeam.pipelines.runs.damage import mark_incomplete, stop_for_damage
 from ldpbeam.pipelines.runs.output import (
@@ -38,39 +37,12 @@ from ldpbeam.study import attribute_of
 from ldpbeam.times import rfc3339
 
 
-def estimate_command(parser: Parser, arguments: list[str]) -> int:
+def estimate_command(options: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Run ``ldpbeam estimate`` and return its exit code.
 
     Raises:
         UserError: if the options, the study, the input or the output folder cannot be used.
     """
-    parser.add_argument("--study", required=True, help="the study file")
-    parser.add_argument("--input", required=True, nargs="+", help="files of reports, or globs")
-    parser.add_argument("--output", required=True, help="folder for everything the run writes")
-    parser.add_argument("--attribute", help="attribute of reports that do not name one")
-    parser.add_argument("--service", help="service of reports that do not name one")
-    parser.add_argument(
-        "--from", dest="start", metavar="TIME",
-        help="leave out reports before this event time; with windows, all but whole windows from it on",
-    )  # fmt: skip
-    parser.add_argument(
-        "--to", dest="stop", metavar="TIME",
-        help="leave out reports from this event time on; with windows, all but whole windows up to it. With "
-        "--from and windows, --output is shared by runs of other times",
-    )  # fmt: skip
-    parser.add_argument("--on-bad-file", choices=("stop", "skip"), default="stop")
-    parser.add_argument("--keep-bad-records", action="store_true", help="dead letters have the whole record")
-    parser.add_argument("--max-bad-fraction", type=float, default=0.01, help="more: exit code 3")
-    parser.add_argument("--overwrite", action="store_true", help="replace another run's outputs")
-    parser.add_argument("--user-id-key-file", help="replace user keys by their HMAC with this key")
-    parser.add_argument("--partitions", type=int, help="partitions of users; results do not change")
-    parser.add_argument("--estimate-on", choices=("driver", "worker"), default="driver")
-    add_processes_option(parser)
-    parser.add_argument("--truth", help="CSV file of people: print errors against it")
-    add_people_options(parser)
-    add_engine_options(parser)
-    parser.epilog = "Every option that Beam takes passes through, as Beam writes it."
-    options, beam_arguments = parser.parse_with_beam(arguments)
     with tempfile.TemporaryDirectory(prefix="ldpbeam-") as staged:
         return run(options, beam_arguments, Path(staged))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import math
 from collections.abc import Sequence
@@ -15,10 +16,7 @@ from rich.text import Text
 
 from ldpbeam.estimators.solving import check
 from ldpbeam.pipelines.clients.people import People, read_people
-from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.commands.options import (
-    add_people_options,
-    add_processes_option,
     check_processes,
     people_columns,
 )
@@ -36,29 +34,12 @@ from ldpbeam.schemas.study.yaml_file import parse_study, study_text
 from ldpbeam.study import Study
 
 
-def evaluate_command(parser: Parser, arguments: list[str]) -> int:
+def evaluate_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam evaluate`` and return its exit code.
 
     Raises:
         UserError: if an option, the study or the file of people cannot be used.
     """
-    parser.add_argument("--study", help="the study file")
-    parser.add_argument("--paper", choices=tuple(PAPERS), help="a paper's experiment instead of a study")
-    parser.add_argument("--attribute", help="which attribute; needed if the study has several")
-    parser.add_argument("--output", required=True, help="folder for trials, table and figures")
-    parser.add_argument("--population", nargs="+", default=[], help="named populations to draw people from")
-    parser.add_argument("--data", help="CSV file of people to draw from, with a header line")
-    add_people_options(parser)
-    parser.add_argument(
-        "--epsilon", nargs="+", type=float, help="each is the epsilon of all services in turn"
-    )
-    parser.add_argument("--users", nargs="+", type=int, help="numbers of people (default: 10000)")
-    parser.add_argument("--estimators", nargs="+", help="these estimators instead of the study's estimates")
-    parser.add_argument("--trials", type=int, help="how often each is repeated (default: 5)")
-    parser.add_argument("--seed", type=int, default=0, help="the first seed (default: 0)")
-    parser.add_argument("--no-figures", action="store_true", help="write the table only")
-    add_processes_option(parser)
-    options = parser.parse(arguments)
     if (options.study is None) == (options.paper is None):
         raise UserError("give --study FILE, or --paper NAME")
     paper = PAPERS.get(options.paper or "")

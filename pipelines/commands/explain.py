@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
 
 from ldpbeam import statistics
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Vector
 from ldpbeam.estimators import registered_estimators
+from ldpbeam.pipelines.commands.options import study_of
+from ldpbeam.pipelines.errors import DONE
 from ldpbeam.pipelines.estimates import ledger
 from ldpbeam.pipelines.runs.costs import endless_parts, slow_parts
+from ldpbeam.pipelines.terminal import shown
 from ldpbeam.statistics import counted
 from ldpbeam.study import Study, StudyAttribute, attribute_of
 from ldpbeam.transforms.joining import coordinates, kept
 from ldpbeam.transforms.windows import cut, groups
+
+
+def explain_command(options: argparse.Namespace) -> int:
+    """Run ``ldpbeam explain`` and return its exit code.
+
+    Raises:
+        StudyError: if the study cannot be read.
+    """
+    for place, sentence in enumerate(explain(study_of(options.study)), 1):
+        print(f"{place}. {shown(sentence)}")
+    return DONE
 
 
 def explain(study: Study) -> list[str]:

@@ -1,4 +1,4 @@
-"""Options that several commands share, and their values as Python objects."""
+"""The values of options that several commands share, checked and as Python objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from ldpbeam.domains import Domain, KeyValues, Vector
 from ldpbeam.pipelines.clients.people import PeopleColumns
-from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.study.times import Duration, Time
@@ -48,17 +47,6 @@ def check_partitions(partitions: int | None) -> None:
     """
     if partitions is not None and not 1 <= partitions <= 65536:
         raise UserError(f"--partitions {partitions}: from 1 to 65536")
-
-
-def add_processes_option(parser: Parser) -> None:
-    """Add the option that says how many processes compute estimates."""
-    parser.add_argument(
-        "--processes",
-        type=int,
-        metavar="N",
-        help="processes that compute estimates; results do not change (default: one per core; a small run "
-        "needs none)",
-    )
 
 
 def check_processes(processes: int | None) -> None:
@@ -110,16 +98,6 @@ def duration_of(option: str, text: str) -> int:
         return int(TypeAdapter(Duration).validate_python(text))
     except ValidationError:
         raise UserError(f"{option} {text}: write a whole number and a unit, as in 90s or 1h") from None
-
-
-def add_people_options(parser: Parser) -> None:
-    """Add the options that name the columns of a file of people."""
-    parser.add_argument("--value-column", help="column of the true values; a vector's have its names")
-    parser.add_argument("--key-column", help="column of the keys of the values, several rows per user")
-    parser.add_argument("--user-column", help="column of the user ids; else each row is a new user")
-    parser.add_argument("--time-column", help="column of the event times (RFC 3339 or epoch ms)")
-    parser.add_argument("--weight-column", help="column that says how many people a row stands for")
-    parser.add_argument("--group-column", help="column of the study's groups")
 
 
 def people_columns(options: argparse.Namespace, domain: Domain) -> PeopleColumns:

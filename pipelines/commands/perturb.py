@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import difflib
 from collections.abc import Iterator, Sequence
@@ -11,9 +12,7 @@ from ldpbeam.pipelines.clients.people import read_people
 from ldpbeam.pipelines.clients.perturb import simulate
 from ldpbeam.pipelines.clients.report_files import make_room, write_reports
 from ldpbeam.pipelines.clients.rounds import read_means, services_of_round
-from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.commands.options import (
-    add_people_options,
     duration_of,
     people_columns,
     study_of,
@@ -22,32 +21,12 @@ from ldpbeam.pipelines.commands.options import (
 from ldpbeam.pipelines.errors import DONE, UserError
 
 
-def perturb_command(parser: Parser, arguments: list[str]) -> int:
+def perturb_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam perturb`` and return its exit code.
 
     Raises:
         UserError: if the options, the study or the file of people cannot be used.
     """
-    parser.add_argument("--study", required=True, help="the study file")
-    parser.add_argument("--attribute", required=True, help="which attribute the values are of")
-    parser.add_argument("--input", required=True, help="CSV file of people, with a header line")
-    parser.add_argument("--output", required=True, help="folder for the files of reports")
-    add_people_options(parser)
-    parser.add_argument("--format", choices=("avro", "jsonl", "parquet"), default="avro")
-    parser.add_argument("--services", nargs="+", help="only these services")
-    parser.add_argument("--round", type=int, help="PrivKVM: only the services of this round")
-    parser.add_argument("--means", help="PrivKVM: estimates.jsonl of the round before")
-    parser.add_argument(
-        "--versions", nargs="+", default=[], metavar="SERVICE=VERSION",
-        help="the clients' version of a service whose versions are told apart by a field",
-    )  # fmt: skip
-    parser.add_argument("--start", help="the first event time, without --time-column")
-    parser.add_argument("--spread", default="1h", help="event times lie within this of the first")
-    parser.add_argument("--seed", type=int, help="draw from a seed: for tests only")
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace reports of the same attribute and service"
-    )
-    options = parser.parse(arguments)
     study = study_of(options.study, options.attribute)
     attribute = study.attribute(options.attribute)
     columns = people_columns(options, attribute.domain)

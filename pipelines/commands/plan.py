@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.commands.options import study_of
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimates.tables import print_whole
@@ -23,30 +22,12 @@ from ldpbeam.populations import names_for
 from ldpbeam.study import Study
 
 
-def plan_command(parser: Parser, arguments: list[str]) -> int:
+def plan_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam plan`` and return its exit code.
 
     Raises:
         UserError: if an option or the study cannot be used.
     """
-    parser.add_argument("--study", required=True, help="the study file")
-    parser.add_argument("--users", type=int, required=True, help="how many people will report")
-    parser.add_argument(
-        "--error",
-        type=float,
-        help="also say how many people an error of at most this needs, in the unit of the estimate",
-    )
-    parser.add_argument("--attribute", help="only this attribute")
-    parser.add_argument(
-        "--simulate",
-        nargs="*",
-        metavar="POPULATION",
-        help="also simulate people of these named populations (default: the first that the domain has)",
-    )
-    parser.add_argument("--trials", type=int, default=5, help="simulations of each (default: 5)")
-    parser.add_argument("--seed", type=int, default=0, help="the seed of simulations (default: 0)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    options = parser.parse(arguments)
     study = study_of(options.study, options.attribute)
     if not 1 <= options.users <= 10**12:
         raise UserError(f"--users {options.users}: from 1 to 1,000,000,000,000")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 from rich.console import Console
 
-from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.commands.options import (
-    add_processes_option,
     check_processes,
     duration_of,
     study_of,
@@ -24,20 +23,12 @@ from ldpbeam.pipelines.runs.ownership import NOBODY, owned, owner
 from ldpbeam.pipelines.terminal import shown
 
 
-def rollup_command(parser: Parser, arguments: list[str]) -> int:
+def rollup_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam rollup`` and return its exit code.
 
     Raises:
         UserError: if the options, the study or the files of snapshots cannot be used.
     """
-    parser.add_argument("--study", required=True, help="the study file; its estimates may be others")
-    parser.add_argument("--statistics", required=True, nargs="+", help="files of snapshots, or globs")
-    parser.add_argument("--output", required=True, help="folder for everything the run writes")
-    parser.add_argument("--window", help="as in 1d; without, all windows become one")
-    parser.add_argument("--total", action="store_true", help="merge groups too")
-    parser.add_argument("--overwrite", action="store_true", help="replace another run's outputs")
-    add_processes_option(parser)
-    options = parser.parse(arguments)
     check_processes(options.processes)
     study = study_of(options.study)
     refuse_endless(study)

@@ -16,13 +16,13 @@ from typing import Any
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.commands.options import check_partitions, check_service, duration_of, study_of
 from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.stages import disclosure_of
-from ldpbeam.pipelines.graphs.engines import add_engine_options, engine_of, reach_from_elsewhere
+from ldpbeam.pipelines.graphs.engines import engine_of, reach_from_elsewhere
 from ldpbeam.pipelines.graphs.stream import StreamJob, build
+from ldpbeam.pipelines.options.stream import DISORDER
 from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.output import DEAD_LETTERS, ESTIMATES, STATISTICS, named_in_errors, sweep
 from ldpbeam.pipelines.runs.stream_runs import (
@@ -45,51 +45,17 @@ from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
 from ldpbeam.transforms.storage import literal
 
-#: The default of --max-disorder.
-DISORDER = "1m"
-#: The default of --partitions: a few per core of one machine.
-PARTITIONS = 8
 _PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([A-Za-z][A-Za-z0-9._~+%-]{2,254})")
 #: Seconds to wait for a Pub/Sub server that does not answer.
 SERVER_SECONDS = 10.0
 
 
-def stream_command(parser: Parser, arguments: list[str]) -> int:
+def stream_command(options: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Run ``ldpbeam stream`` and return its exit code.
 
     Raises:
         UserError: if the options, the study, the feed or the output folder cannot be used.
     """
-    parser.add_argument("--study", required=True, help="the study file; it must have windows")
-    parser.add_argument("--subscription", help="projects/P/subscriptions/S, whose messages are reports")
-    parser.add_argument("--topic", help="projects/P/topics/T: subscribe to it for this run alone")
-    parser.add_argument("--input", nargs="+", help="globs: files of reports, read as they appear")
-    parser.add_argument("--output", required=True, help="folder for everything the run writes")
-    parser.add_argument("--publish-to", metavar="TOPIC", help="projects/P/topics/T, for estimates as JSON")
-    parser.add_argument(
-        "--max-disorder", help=f"how much out of order reports arrive at most (default {DISORDER})"
-    )
-    parser.add_argument(
-        "--stop-when-idle",
-        metavar="DURATION",
-        help="end when nothing has come for so long; all windows close",
-    )
-    parser.add_argument(
-        "--resume",
-        metavar="RUN",
-        help="Flink: continue this run from the --savepoint that it was stopped with",
-    )
-    parser.add_argument("--attribute", help="attribute of reports that do not name one")
-    parser.add_argument("--service", help="service of reports that do not name one")
-    parser.add_argument("--keep-bad-records", action="store_true", help="dead letters have the whole record")
-    parser.add_argument("--user-id-key-file", help="replace user keys by their HMAC with this key")
-    parser.add_argument("--partitions", type=int, default=PARTITIONS, help="partitions of users")
-    add_engine_options(parser)
-    parser.epilog = (
-        "Runs until it is stopped (Ctrl-C or SIGTERM). The server is the one in PUBSUB_EMULATOR_HOST, else "
-        "Google's. Every option that Beam takes passes through, as Beam writes it."
-    )
-    options, beam_arguments = parser.parse_with_beam(arguments)
     with tempfile.TemporaryDirectory(prefix="ldpbeam-") as staged:
         return run(options, beam_arguments, Path(staged))
 

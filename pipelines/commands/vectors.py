@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import json
 from importlib.resources import files
 
-from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.errors import DONE, UserError
 
 
-def vectors_command(parser: Parser, arguments: list[str]) -> int:
+def vectors_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam vectors`` and return its exit code.
 
     It prints a JSON array with one object per line.
@@ -18,8 +18,7 @@ def vectors_command(parser: Parser, arguments: list[str]) -> int:
     Raises:
         UserError: if there are no test vectors of the mechanism.
     """
-    parser.add_argument("--mechanism", metavar="NAME", help="print only the vectors of this mechanism")
-    name = parser.parse(arguments).mechanism
+    name = options.mechanism
     vectors = json.loads((files("ldpbeam.schemas") / "test_vectors.json").read_text(encoding="utf-8"))
     if name is not None:
         known = list(dict.fromkeys(vector["mechanism"] for vector in vectors))

@@ -14,7 +14,6 @@ from apache_beam.runners.direct.direct_runner import SwitchingDirectRunner
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
-from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.runners import dataflow, direct, flink, prism
 from ldpbeam.runners.flink.parts import FlinkError
@@ -52,36 +51,6 @@ class Engine:
             raise UserError(f"--runner {type(self.runner).__name__}: {error}") from None
 
 
-def add_engine_options(parser: Parser) -> None:
-    """Add the options that choose an engine and say how to reach it."""
-    parser.add_argument(
-        "--runner", default=direct.NAME, help="direct, prism, flink, dataflow, or one as Beam names it"
-    )
-    parser.add_argument("--prism-location", help="where Prism is, the local engine of streams")
-    parser.add_argument(
-        "--allow-open-ports",
-        action="store_true",
-        help="continue although other machines can reach the engine's ports (docs/security.md)",
-    )
-    parser.add_argument("--flink-master", metavar="HOST:PORT", help="the cluster, or [local] (the default)")
-    parser.add_argument("--parallelism", type=int, help="Flink: subtasks per stage; by default all slots")
-    parser.add_argument(
-        "--workers",
-        choices=flink.WORKERS,
-        help="Flink: process (each task manager starts ldpbeam-worker; the default), pool (a worker pool "
-        "beside each task manager), docker, loopback (this process)",
-    )
-    parser.add_argument(
-        "--pool", metavar="HOST:PORT", help="Flink: where a task manager finds its worker pool"
-    )
-    parser.add_argument(
-        "--savepoint", metavar="PATH", help="Flink: the savepoint that a stream continues from; with --resume"
-    )
-    parser.add_argument("--project", help="Dataflow: the Google Cloud project")
-    parser.add_argument("--region", help="Dataflow: as in europe-west1")
-    parser.add_argument("--temp-location", metavar="gs://BUCKET/FOLDER", help="Dataflow: for temporary files")
-
-
 def reach_from_elsewhere(options: argparse.Namespace) -> None:
     """Make the local paths in ``options`` absolute if workers may have another working folder."""
     if options.runner in (direct.NAME, prism.NAME):
@@ -116,7 +85,7 @@ def engine_of(
     """The engine that the options name.
 
     Args:
-        options: the options of :func:`add_engine_options`, with ``input`` and ``output`` of the command.
+        options: the engine's options, with ``input`` and ``output`` of the command.
         folder: a local folder for files to stage; it must exist until the pipeline has been submitted.
         streaming: whether the pipeline is unbounded.
         given: the options that only Beam knows.
@@ -148,7 +117,7 @@ def only_with_open_ports_allowed(options: argparse.Namespace, problem: str) -> N
     """Check that the user allowed an engine that others can reach, and print the problem if so.
 
     Args:
-        options: the options of :func:`add_engine_options`.
+        options: the engine's options.
         problem: a clause that names what listens, on which interface, and what others could do.
 
     Raises:

@@ -16,14 +16,15 @@ from ldpbeam.runners.flink.keys import cluster_at
 from ldpbeam.runners.flink.parts import FLINK_MINOR, FlinkError, fetch
 from ldpbeam.runners.flink.processes import lost
 from ldpbeam.runners.flink.rest import ANEW, Rest
+from ldpbeam.runners.names import FLINK, FLINK_WORKERS
 
 if TYPE_CHECKING:
     from apache_beam.runners.runner import PipelineRunner
 
-NAME = "flink"
+NAME = FLINK
 #: The master that stands for a cluster inside the job server, which ends with the job server.
 LOCAL = "[local]"
-WORKERS = ("process", "pool", "docker", "loopback")
+WORKERS = FLINK_WORKERS
 #: Milliseconds between two checkpoints of a stream; the messages that it read are acknowledged after each.
 CHECKPOINT_MILLISECONDS = 2000
 #: The variables of this process's environment that workers need in theirs.

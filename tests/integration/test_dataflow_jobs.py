@@ -26,7 +26,8 @@ from apache_beam.runners.dataflow import dataflow_runner
 from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.estimates import stages
 from ldpbeam.pipelines.graphs.batch import BatchJob
-from ldpbeam.pipelines.graphs.engines import add_engine_options, engine_of
+from ldpbeam.pipelines.graphs.engines import engine_of
+from ldpbeam.pipelines.options.shared import add_engine_options
 from ldpbeam.runners import dataflow, wheels
 from ldpbeam.schemas.study.yaml_file import parse_study
 

@@ -33,15 +33,3 @@ def test_the_module_does_what_the_program_does(arguments: list[str]) -> None:
         program.stderr,
     )
     assert module.stdout + module.stderr
-
-
-@pytest.mark.parametrize("argument", ["--version", "--help"])
-def test_what_needs_no_beam_waits_for_none(argument: str) -> None:
-    code = (
-        "import sys\n"
-        "from ldpbeam.pipelines.main import main\n"
-        f"assert main([{argument!r}]) == 0\n"
-        "assert 'apache_beam' not in sys.modules\n"
-    )
-    ran = run(sys.executable, "-c", code)
-    assert ran.returncode == 0, ran.stderr

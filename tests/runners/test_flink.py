@@ -30,7 +30,8 @@ from apache_beam.runners.runner import PipelineState
 
 from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.graphs.engines import add_engine_options, engine_of
+from ldpbeam.pipelines.graphs.engines import engine_of
+from ldpbeam.pipelines.options.shared import add_engine_options
 from ldpbeam.runners import flink
 from ldpbeam.runners.flink import cluster, jobs, keys, parts, processes, settings
 from ldpbeam.runners.flink.parts import FlinkError

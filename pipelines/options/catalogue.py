@@ -1,0 +1,148 @@
+"""All commands, by what one does with them.
+
+A new command is one line here, a module of its options beside this one (if it has any), and a module in
+:mod:`ldpbeam.pipelines.commands` with a function that takes the parsed options and returns an exit code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+
+from ldpbeam.pipelines.commands.arguments import Parser
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.options import (
+    doctor,
+    estimate,
+    evaluate,
+    explain,
+    perturb,
+    plan,
+    rollup,
+    stream,
+    vectors,
+)
+
+_COMMANDS = "ldpbeam.pipelines.commands"
+
+
+def _no_options(parser: Parser) -> None:
+    """Add nothing."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that a user types.
+
+    Attributes:
+        name: its name.
+        summary: what it does, in one line.
+        example: a command line of it, or several.
+        function: the module in ``ldpbeam.pipelines.commands`` and the function that runs it, as in
+            ``explain:explain_command``. It is imported when the command runs.
+        add_options: adds the command's own options to its parser.
+        takes_beams: whether options of Beam pass through; the function gets them as its second argument.
+    """
+
+    name: str
+    summary: str
+    example: str
+    function: str
+    add_options: Callable[[Parser], None] = _no_options
+    takes_beams: bool = False
+
+    def parser(self) -> Parser:
+        """The parser of the command line after the command's name."""
+        parser = Parser(f"ldpbeam {self.name}", self.summary, self.example)
+        self.add_options(parser)
+        parser.add_help_option()
+        return parser
+
+    def run(self, arguments: list[str]) -> int:
+        """Parse the arguments, run the command, and return its exit code.
+
+        Raises:
+            UserError: for a mistake in the arguments or in what they name.
+        """
+        parser = self.parser()
+        given = parser.parse_with_beam(arguments) if self.takes_beams else (parser.parse(arguments),)
+        module, _, function = self.function.partition(":")
+        run: Callable[..., int] = getattr(import_module(f"{_COMMANDS}.{module}"), function)
+        from ldpbeam.schemas.study.yaml_file import StudyError
+
+        try:
+            return run(*given)
+        except StudyError as error:
+            raise UserError(str(error)) from None
+
+
+#: The commands under the headings of ``ldpbeam --help``.
+SECTIONS: Mapping[str, tuple[Command, ...]] = {
+    "Write and understand a study": (
+        Command(
+            "explain", "what a study will do, in plain sentences",
+            "ldpbeam explain --study study.yaml",
+            "explain:explain_command", explain.add_options,
+        ),
+        Command(
+            "plan", "how precise a study's estimates will be, before any report is collected",
+            "ldpbeam plan --study study.yaml --users 10000 --error 0.5",
+            "plan:plan_command", plan.add_options,
+        ),
+        Command(
+            "evaluate", "estimators on populations or on data, over epsilons and sizes",
+            "ldpbeam evaluate --study study.yaml --epsilon 0.5 1 2 --users 10000 --output evaluated",
+            "evaluate:evaluate_command", evaluate.add_options,
+        ),
+        Command(
+            "mechanisms", "all mechanisms, one per line", "ldpbeam mechanisms", "lists:mechanisms_command"
+        ),
+        Command(
+            "estimators", "all estimators, one per line", "ldpbeam estimators", "lists:estimators_command"
+        ),
+        Command("schema", "the JSON Schema of study files", "ldpbeam schema", "lists:schema_command"),
+    ),
+    "Be the clients": (
+        Command(
+            "perturb", "what clients would send, as files of reports",
+            "ldpbeam perturb --study study.yaml --attribute price --value-column price --input people.csv "
+            "--output reports",
+            "perturb:perturb_command", perturb.add_options,
+        ),
+        Command(
+            "vectors", "test vectors for clients in any language, as JSON",
+            "ldpbeam vectors --mechanism grr",
+            "vectors:vectors_command", vectors.add_options,
+        ),
+    ),
+    "Estimate": (
+        Command(
+            "estimate", "reports in files to estimates",
+            "ldpbeam estimate --study study.yaml --input 'reports/*' --output out",
+            "estimate:estimate_command", estimate.add_options, takes_beams=True,
+        ),
+        Command(
+            "stream", "reports as they arrive to estimates as windows close, until it is stopped (Ctrl-C)",
+            "ldpbeam stream --study study.yaml --subscription projects/demo-project/subscriptions/reports "
+            "--output out",
+            "stream:stream_command", stream.add_options, takes_beams=True,
+        ),
+        Command(
+            "rollup", "statistics of many windows or runs to estimates of them together",
+            "ldpbeam rollup --study study.yaml --statistics 'out/statistics/*' --window 1d --output days",
+            "rollup:rollup_command", rollup.add_options,
+        ),
+    ),
+    "Look after this machine": (
+        Command(
+            "doctor", "what an engine needs, whether it is here, and how to get it",
+            "ldpbeam doctor --runner prism",
+            "doctor:doctor_command", doctor.add_options,
+        ),
+    ),
+}  # fmt: skip
+
+COMMANDS: Mapping[str, Command] = {
+    command.name: command for commands in SECTIONS.values() for command in commands
+}

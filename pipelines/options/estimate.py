@@ -1,0 +1,57 @@
+"""The options of ``ldpbeam estimate``."""
+
+from __future__ import annotations
+
+from ldpbeam.pipelines.commands.arguments import Parser
+from ldpbeam.pipelines.options.shared import (
+    add_engine_options,
+    add_people_options,
+    add_privacy_options,
+    add_processes_option,
+    add_study_option,
+    add_unnamed_options,
+)
+
+
+def add_options(parser: Parser) -> None:
+    """Add the options of the command to its parser."""
+    data = parser.add_argument_group("what is estimated, and where to")
+    add_study_option(data)
+    data.add_argument("--input", required=True, nargs="+", metavar="FILE", help="files of reports, or globs")
+    data.add_argument(
+        "--output", required=True, metavar="FOLDER", help="folder for everything the run writes"
+    )
+    data.add_argument("--overwrite", action="store_true", help="replace another run's outputs")
+    add_unnamed_options(data)
+    data.add_argument(
+        "--from", dest="start", metavar="TIME",
+        help="leave out reports before this event time; with windows, all but whole windows from it on",
+    )  # fmt: skip
+    data.add_argument(
+        "--to", dest="stop", metavar="TIME",
+        help="leave out reports from this event time on; with windows, all but whole windows up to it. With "
+        "--from and windows, --output is shared by runs of other times",
+    )  # fmt: skip
+    bad = parser.add_argument_group("bad input")
+    bad.add_argument(
+        "--on-bad-file", choices=("stop", "skip"), default="stop",
+        help="whether a file that cannot be read stops the run, or is counted and skipped (default: stop)",
+    )  # fmt: skip
+    bad.add_argument(
+        "--max-bad-fraction", type=float, default=0.01, metavar="SHARE",
+        help="exit code 3 if more of the input than this is bad (default: 0.01)",
+    )  # fmt: skip
+    add_privacy_options(parser)
+    work = parser.add_argument_group("how it is computed")
+    work.add_argument(
+        "--estimate-on", choices=("driver", "worker"), default="driver",
+        help="where estimates are computed: by this program, or by the engine's workers (default: driver)",
+    )  # fmt: skip
+    add_processes_option(work)
+    work.add_argument(
+        "--partitions", type=int, metavar="N", help="partitions of users; results do not change"
+    )
+    truth = parser.add_argument_group("comparison with the truth")
+    truth.add_argument("--truth", metavar="FILE", help="CSV file of people: print errors against it")
+    add_people_options(parser)
+    add_engine_options(parser)

@@ -1,0 +1,99 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+
+from ldpbeam.pipelines.commands.arguments import Parser
+from ldpbeam.runners.names import DIRECT, FLINK_WORKERS
+
+
+def add_study_option(group: argparse._ArgumentGroup, note: str = "") -> None:
+    """Add the option that names the study file."""
+    group.add_argument("--study", required=True, metavar="FILE", help=f"the study file{note and f'; {note}'}")
+
+
+def add_unnamed_options(group: argparse._ArgumentGroup) -> None:
+    """Add what reports that do not name an attribute or a service are of."""
+    group.add_argument("--attribute", metavar="NAME", help="attribute of reports that do not name one")
+    group.add_argument("--service", metavar="NAME", help="service of reports that do not name one")
+
+
+def add_privacy_options(parser: Parser) -> None:
+    """Add what outputs may reveal about the input."""
+    group = parser.add_argument_group("what the outputs reveal")
+    group.add_argument(
+        "--user-id-key-file", metavar="FILE", help="replace user ids by their HMAC with the key in this file"
+    )
+    group.add_argument(
+        "--keep-bad-records", action="store_true",
+        help="dead letters have the whole record, not only its hash",
+    )  # fmt: skip
+
+
+def add_processes_option(group: argparse._ArgumentGroup) -> None:
+    """Add the option that says how many processes compute estimates."""
+    group.add_argument(
+        "--processes",
+        type=int,
+        metavar="N",
+        help="processes that compute estimates; results do not change (default: one per core; a small run "
+        "needs none)",
+    )
+
+
+def add_people_options(parser: Parser) -> None:
+    """Add the options that name the columns of a file of people."""
+    group = parser.add_argument_group("columns of the file of people")
+    group.add_argument("--value-column", metavar="COLUMN", help="the true values; a vector's have its names")
+    group.add_argument("--key-column", metavar="COLUMN", help="the keys of the values, several rows per user")
+    group.add_argument("--user-column", metavar="COLUMN", help="the user ids; else each row is a new user")
+    group.add_argument(
+        "--time-column", metavar="COLUMN", help="the event times (RFC 3339 or epoch milliseconds)"
+    )
+    group.add_argument("--weight-column", metavar="COLUMN", help="how many people a row stands for")
+    group.add_argument("--group-column", metavar="COLUMN", help="the study's groups")
+
+
+def add_engine_options(parser: Parser) -> None:
+    """Add the options that choose an engine and say how to reach it."""
+    engine = parser.add_argument_group(
+        "engine", "Every option that Beam takes passes through, as Beam writes it."
+    )
+    engine.add_argument(
+        "--runner",
+        metavar="ENGINE",
+        default=DIRECT,
+        help="direct, prism, flink, dataflow, or one as Beam names it (default: direct; a stream's direct is "
+        "Prism)",
+    )
+    add_prism_location(engine)
+    engine.add_argument(
+        "--allow-open-ports",
+        action="store_true",
+        help="continue although other machines can reach the engine's ports (docs/security.md)",
+    )
+    cluster = parser.add_argument_group("Flink")
+    cluster.add_argument("--flink-master", metavar="HOST:PORT", help="the cluster, or [local] (the default)")
+    cluster.add_argument(
+        "--parallelism", type=int, metavar="N", help="subtasks per stage; by default all slots"
+    )
+    cluster.add_argument(
+        "--workers",
+        choices=FLINK_WORKERS,
+        help="process (each task manager starts ldpbeam-worker; the default), pool (a worker pool "
+        "beside each task manager), docker, loopback (this process)",
+    )
+    cluster.add_argument("--pool", metavar="HOST:PORT", help="where a task manager finds its worker pool")
+    cluster.add_argument(
+        "--savepoint", metavar="PATH", help="the savepoint that a stream continues from; with --resume"
+    )
+    cloud = parser.add_argument_group("Dataflow")
+    cloud.add_argument("--project", metavar="NAME", help="the Google Cloud project")
+    cloud.add_argument("--region", metavar="NAME", help="as in europe-west1")
+    cloud.add_argument("--temp-location", metavar="gs://BUCKET/FOLDER", help="for temporary files")
+
+
+def add_prism_location(group: argparse._ArgumentGroup) -> None:
+    """Add the option that says where Prism is."""
+    group.add_argument("--prism-location", metavar="PATH", help="where Prism is, the local engine of streams")

@@ -1,0 +1,60 @@
+"""The options of ``ldpbeam stream``."""
+
+from __future__ import annotations
+
+from ldpbeam.pipelines.commands.arguments import Parser
+from ldpbeam.pipelines.options.shared import (
+    add_engine_options,
+    add_privacy_options,
+    add_study_option,
+    add_unnamed_options,
+)
+
+#: The default of --max-disorder.
+DISORDER = "1m"
+#: The default of --partitions: a few per core of one machine.
+PARTITIONS = 8
+
+
+def add_options(parser: Parser) -> None:
+    """Add the options of the command to its parser."""
+    data = parser.add_argument_group(
+        "what is read, and where to",
+        "One of --subscription, --topic and --input. The Pub/Sub server is the one in PUBSUB_EMULATOR_HOST, "
+        "else Google's.",
+    )
+    add_study_option(data, "it must have windows")
+    data.add_argument(
+        "--subscription", metavar="NAME", help="projects/P/subscriptions/S, whose messages are reports"
+    )
+    data.add_argument(
+        "--topic", metavar="NAME", help="projects/P/topics/T: subscribe to it for this run alone"
+    )
+    data.add_argument(
+        "--input", nargs="+", metavar="FILE", help="globs: files of reports, read as they appear"
+    )
+    data.add_argument(
+        "--output", required=True, metavar="FOLDER", help="folder for everything the run writes"
+    )
+    data.add_argument("--publish-to", metavar="TOPIC", help="projects/P/topics/T, for estimates as JSON")
+    add_unnamed_options(data)
+    times = parser.add_argument_group("times")
+    times.add_argument(
+        "--max-disorder", metavar="DURATION",
+        help=f"how much out of order reports arrive at most (default: {DISORDER})",
+    )  # fmt: skip
+    times.add_argument(
+        "--stop-when-idle", metavar="DURATION",
+        help="end when nothing has come for so long; all windows close",
+    )  # fmt: skip
+    add_privacy_options(parser)
+    work = parser.add_argument_group("how it is computed")
+    work.add_argument(
+        "--partitions", type=int, metavar="N", default=PARTITIONS,
+        help=f"partitions of users (default: {PARTITIONS})",
+    )  # fmt: skip
+    work.add_argument(
+        "--resume", metavar="RUN",
+        help="Flink: continue this run from the --savepoint that it was stopped with",
+    )  # fmt: skip
+    add_engine_options(parser)

@@ -1,0 +1,11 @@
+"""The engines' names in options: importing them imports no engine."""
+
+from __future__ import annotations
+
+DIRECT = "direct"
+PRISM = "prism"
+FLINK = "flink"
+DATAFLOW = "dataflow"
+
+#: Where Flink's workers run (:mod:`ldpbeam.runners.flink`).
+FLINK_WORKERS = ("process", "pool", "docker", "loopback")

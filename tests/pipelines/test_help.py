@@ -1,0 +1,81 @@
+"""Help: every command and every option has a text, and asking for it imports nothing that computes."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from ldpbeam.pipelines.options.catalogue import COMMANDS, SECTIONS, Command
+
+#: What takes a second to import, or is not needed before the options are known.
+HEAVY = ("numpy", "scipy", "pyarrow", "apache_beam", "pydantic", "yaml", "rich")
+every_command = pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)])
+def test_help_imports_nothing_that_computes(arguments: list[str]) -> None:
+    code = (
+        "import sys\n"
+        "from ldpbeam.pipelines.main import main\n"
+        "try:\n"
+        f"    code = main({arguments!r})\n"
+        "except SystemExit as ended:\n"
+        "    code = ended.code\n"
+        f"found = set({HEAVY!r}) & set(sys.modules)\n"
+        "sys.exit(str(sorted(found)) if found else code)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout
+
+
+def test_the_commands_are_listed_by_what_one_does_with_them(command: Any) -> None:
+    assert command().code == 2
+    ran = command("--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert command("-h") == ran
+    for heading, commands in SECTIONS.items():
+        listed = ran.out.split(f"\n{heading}:\n")[1].partition("\n\n")[0].splitlines()
+        assert [line.split(maxsplit=1) for line in listed] == [[c.name, c.summary] for c in commands]
+    assert max(map(len, ran.out.splitlines())) <= 110
+    assert len(COMMANDS) == sum(map(len, SECTIONS.values()))
+
+
+@every_command
+def test_every_option_has_a_text_and_a_group(command: Command) -> None:
+    parser = command.parser()
+    for action in parser._actions:
+        assert action.help, action.dest
+        own = action.option_strings and action.nargs != 0 and action.choices is None
+        assert not own or action.metavar, f"{action.dest} has argparse's metavar"
+    titles = [group.title for group in parser._action_groups if group._group_actions]
+    assert not {"options", "optional arguments"} & set(titles)
+    assert titles[-1] == "help"
+
+
+@every_command
+def test_the_help_names_what_must_be_given_and_an_example(command: Command) -> None:
+    text = command.parser().format_help()
+    usage = text.splitlines()[0]
+    assert usage.startswith(f"usage: ldpbeam {command.name} ")
+    needed = [a.option_strings[-1] for a in command.parser()._actions if a.required and a.option_strings]
+    assert [word for word in usage.split() if word.startswith("--")] == needed
+    assert text.endswith(f"example:\n  {command.example}\n")
+
+
+@every_command
+def test_the_example_is_a_command_line_of_the_command(command: Command) -> None:
+    program, name, *arguments = shlex.split(command.example)
+    assert (program, name) == ("ldpbeam", command.name)
+    assert isinstance(command.parser().parse(arguments), argparse.Namespace)
+
+
+@every_command
+def test_what_runs_the_command_is_there(command: Command) -> None:
+    module, _, function = command.function.partition(":")
+    assert callable(getattr(__import__(f"ldpbeam.pipelines.commands.{module}", fromlist=["_"]), function))
