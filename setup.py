@@ -50,6 +50,7 @@ setup(
     packages=find_packages(include=["ldpbeam", "ldpbeam.*"]),
     package_data={
         "ldpbeam": ["py.typed"],
+        "ldpbeam.pipelines.pages": ["assets/*"],
         "ldpbeam.schemas": ["*.avsc", "test_vectors.json"],
         "ldpbeam.runners.prism": ["closed_doors.patch"],
         "ldpbeam.runners.flink": ["pom.xml", "java/*.java"],

@@ -19,6 +19,7 @@ from ldpbeam.pipelines.options import (
     explain,
     perturb,
     plan,
+    report,
     rollup,
     stream,
     vectors,
@@ -132,6 +133,13 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
             "rollup", "statistics of many windows or runs to estimates of them together",
             "ldpbeam rollup --study study.yaml --statistics 'out/statistics/*' --window 1d --output days",
             "rollup:rollup_command", rollup.add_options,
+        ),
+    ),
+    "Read the results": (
+        Command(
+            "report", "a page of the outputs of runs, with charts, for any browser",
+            "ldpbeam report out -o report.html",
+            "report:report_command", report.add_options,
         ),
     ),
     "Look after this machine": (

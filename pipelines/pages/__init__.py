@@ -1,0 +1,1 @@
+"""The page of ``ldpbeam report``: outputs of runs as one HTML file that needs no network."""

@@ -1,0 +1,88 @@
+const root = document.documentElement;
+const figures = JSON.parse(document.getElementById("figures").textContent);
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const views = new Map();
+
+const theme = () => root.dataset.theme || (dark.matches ? "dark" : "light");
+const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+
+function config() {
+  const ink = colour("--ink"), soft = colour("--soft"), line = colour("--line");
+  const font = getComputedStyle(document.body).fontFamily;
+  return {
+    background: colour("--card"),
+    font,
+    view: { stroke: null },
+    range: { category: Array.from({ length: 8 }, (_, place) => colour(`--c${place}`)) },
+    axis: {
+      aria: false, domain: false, ticks: false, grid: true, gridColor: line, gridOpacity: 0.8,
+      labelColor: soft, labelFontSize: 12, labelPadding: 7, labelFontWeight: 400,
+      titleColor: soft, titleFontSize: 12, titleFontWeight: 400, titlePadding: 9,
+    },
+    axisX: { domain: true, domainColor: line, ticks: true, tickColor: line, tickSize: 4, labelPadding: 4, labelOverlap: true },
+    legend: { aria: false, labelColor: ink, labelFontSize: 12.5, labelLimit: 320, rowPadding: 4, symbolSize: 110, symbolType: "square", symbolStrokeWidth: 0, offset: 12 },
+    mark: { aria: false },
+    rule: { color: soft },
+    text: { color: ink },
+  };
+}
+
+// A data set comes as columns, and Vega takes rows.
+function rows(columns) {
+  const names = Object.keys(columns);
+  return columns[names[0]].map((_, row) => Object.fromEntries(names.map((name) => [name, columns[name][row]])));
+}
+
+async function draw(place) {
+  const [figure, panel] = place.dataset.chart.split(".").map(Number);
+  const { chart, panels } = figures[figure];
+  const datasets = Object.fromEntries(Object.entries(panels[panel]).map(([name, columns]) => [name, rows(columns)]));
+  const { view } = await window.embedChart(place, { ...chart, datasets, description: place.dataset.description }, {
+    actions: { export: { svg: true, png: true }, source: false, compiled: false, editor: false },
+    ast: true,
+    config: config(),
+    downloadFileName: place.dataset.file,
+    renderer: "svg",
+    scaleFactor: { png: 2 },
+    tooltip: { theme: theme() },
+  });
+  views.set(place, view);
+  place.querySelector("details > summary")?.setAttribute("aria-label", `Save ${place.dataset.description} as an image`);
+  place.dataset.drawn = theme();
+}
+
+const seen = new IntersectionObserver((entries) => {
+  for (const { isIntersecting, target } of entries) {
+    if (isIntersecting) {
+      seen.unobserve(target);
+      draw(target);
+    }
+  }
+}, { rootMargin: "600px" });
+const places = [...document.querySelectorAll("[data-chart]")];
+places.forEach((place) => seen.observe(place));
+
+function redraw() {
+  for (const [place, view] of views) {
+    view.finalize();
+    draw(place);
+  }
+}
+
+const button = document.getElementById("theme");
+function named() {
+  button.textContent = theme() === "dark" ? "Light" : "Dark";
+}
+button.hidden = false;
+button.addEventListener("click", () => {
+  root.dataset.theme = theme() === "dark" ? "light" : "dark";
+  named();
+  redraw();
+});
+dark.addEventListener("change", () => {
+  named();
+  redraw();
+});
+named();
+// Paper shows every chart.
+addEventListener("beforeprint", () => places.filter((place) => !views.has(place)).forEach(draw));

@@ -1,0 +1,94 @@
+"""One HTML file of the outputs of runs, with their charts, and without a request to anywhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from ldpbeam.pipelines.pages.figures import Figure, Table
+from ldpbeam.pipelines.pages.scripts import asset, fingerprint, script
+
+#: Characters that could end a script element, or start a comment in it, as JSON spells them.
+_SPELLED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+
+@dataclass(frozen=True)
+class Part:
+    """A table with a heading and sentences."""
+
+    title: str
+    sentences: Sequence[str]
+    table: Table
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """What the page says about one attribute."""
+
+    name: str
+    figures: Sequence[Figure]
+
+
+@dataclass(frozen=True)
+class Content:
+    """What the page says about one output.
+
+    Attributes:
+        title: the study.
+        lead: what was estimated, in a sentence or two.
+        facts: names and values of the most important numbers.
+        warnings: what a reader must know first.
+        chapters: one per attribute.
+        sentences: what the study does.
+        parts: the accounting, the ledger, the tests of fit, and the run.
+    """
+
+    title: str
+    lead: str
+    facts: Sequence[tuple[str, str]] = ()
+    warnings: Sequence[str] = ()
+    chapters: Sequence[Chapter] = ()
+    sentences: Sequence[str] = ()
+    parts: Sequence[Part] = field(default_factory=tuple)
+
+
+def page(contents: Sequence[Content]) -> str:
+    """The HTML of the page; every text in it is escaped."""
+    drawn: list[dict[str, Any]] = []
+    outputs = [_output(content, drawn) for content in contents]
+    text = script()
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    return environment.from_string(asset("page.html")).render(
+        title=", ".join(dict.fromkeys(content.title for content in contents)),
+        outputs=outputs,
+        style=Markup(asset("page.css")),
+        # The hash and the scripts are ours; JSON is spelled so that nothing in it ends its element.
+        script_hash=Markup(fingerprint(text)),
+        script=Markup(text),
+        figures=Markup(json.dumps(drawn, separators=(",", ":"), allow_nan=False).translate(_SPELLED)),
+        footer=f"Written by ldpbeam {metadata.version('ldpbeam')}. The page opens without a network.",
+    )
+
+
+def _output(content: Content, drawn: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the template takes of one output; its charts are added to ``drawn``."""
+    subjects = []
+    for chapter in content.chapters:
+        figures = []
+        for figure in chapter.figures:
+            figures.append({**vars(figure), "place": len(drawn), "file": _file_name(figure.title)})
+            drawn.append({"chart": figure.chart, "panels": [panel.data for panel in figure.panels]})
+        subjects.append({"name": chapter.name, "figures": figures})
+    return {**vars(content), "subjects": subjects, "tables": content.parts}
+
+
+def _file_name(title: str) -> str:
+    """A name for the chart as a file."""
+    return re.sub(r"\W+", "-", title.lower()).strip("-")[:60] or "chart"
