@@ -20,6 +20,8 @@ from ldpbeam.transforms.outputs.names import snapshot_name, window_in
 from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.storage import half_written, literal, open_raw, write_bytes
 
+#: The version of the layout of output folders, in ``run.json``; a folder that does not say has version 1.
+FORMAT = 1
 ESTIMATES = "estimates"
 LEDGER = "ledger.json"
 FIT = "fit.json"

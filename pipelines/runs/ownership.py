@@ -18,6 +18,7 @@ from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs.locks import GoneError, Held, is_lock, locked
 from ldpbeam.pipelines.runs.output import (
     DEAD_LETTERS,
+    FORMAT,
     RUN,
     STATISTICS,
     Output,
@@ -50,7 +51,7 @@ class Sharing:
     def mark_of(self, job: Output) -> dict[str, Any]:
         """The fields of ``run.json`` for a folder of this run."""
         kind = {} if self.kind is None else {"kind": self.kind}
-        return kind | {field: job.about[field] for field in self.mark}
+        return kind | {field: job.about[field] for field in self.mark} | {"format": FORMAT}
 
     def includes(self, mark: Mapping[str, Any], job: Output) -> bool:
         """Whether a run may write to a folder with this ``run.json``."""

@@ -22,6 +22,7 @@ from ldpbeam.pipelines.runs.output import (
     DEAD_LETTERS,
     ESTIMATES,
     FIT,
+    FORMAT,
     LEDGER,
     RUN,
     STATISTICS,
@@ -124,7 +125,7 @@ def _move_all(job: Scheduled) -> None:
     for name in (ACCOUNTING, FIT, LEDGER):
         _move(made, own, name)
     ends = {"from": rfc3339(job.span.start), "to": rfc3339(job.span.stop)}
-    write_json(own.path(RUN), {**job.about, **ends, "input": sorted(job.inputs)})
+    write_json(own.path(RUN), {**job.about, "format": FORMAT, **ends, "input": sorted(job.inputs)})
 
 
 def _write_estimates(made: Output, estimates: Sequence[SolvedEstimate]) -> None:

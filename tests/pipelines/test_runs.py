@@ -76,7 +76,7 @@ def test_an_empty_folder_becomes_the_streams(there: bool, tmp_path: Path) -> Non
         output.mkdir()
     claim_for_stream(job(output))
     found = {name: json.loads(data) for name, data in files(output).items()}
-    about = {"kind": "stream", "study": "commute", "study_fingerprint": STUDY.fingerprint}
+    about = {"kind": "stream", "study": "commute", "study_fingerprint": STUDY.fingerprint, "format": 1}
     assert found == {"run.json": about, "runs/run-1/run.json": {**about, "run": "run-1", "reads": "in/*"}}
 
 

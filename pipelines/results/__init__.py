@@ -1,0 +1,1 @@
+"""What a run left in its output folder, read again and checked."""

@@ -1,0 +1,179 @@
+"""Reading an output folder of ``estimate``, ``stream`` or ``rollup``; a problem becomes one sentence."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TypeVar
+
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.results.results import FolderKind, Results, RunResults
+from ldpbeam.pipelines.runs.output import (
+    ACCOUNTING,
+    ESTIMATES,
+    FIT,
+    FORMAT,
+    LEDGER,
+    RUN,
+    files_in,
+    names_in,
+)
+from ldpbeam.schemas.outputs.records import (
+    Accounting,
+    EstimateRecord,
+    Fit,
+    FormatRecord,
+    LedgerEntry,
+    RunRecord,
+    read_record,
+)
+from ldpbeam.transforms.sources.journal import RUNS
+from ldpbeam.transforms.storage import open_raw
+
+_Kind = TypeVar("_Kind")
+#: No JSON file but one of estimates is larger.
+MOST_BYTES = 2**28
+_WRITERS = "ldpbeam estimate, stream or rollup"
+
+
+def read_results(folder: str) -> Results:
+    """Everything that the runs of an output folder left there, but dead letters and statistics.
+
+    Raises:
+        UserError: if it is no output folder, no run has finished there, a newer version wrote it, or one of
+            its files is damaged; one sentence that names the file.
+    """
+    about = _about(folder)
+    if about.kind == "scheduled":
+        return _shared(folder, about, "scheduled")
+    if about.kind == "stream":
+        return _shared(folder, about, "stream")
+    if about.kind is not None:
+        raise UserError(f"{_path(folder, RUN)}: kind {about.kind!r} is unknown")
+    if about.complete is False:
+        raise UserError(
+            f"{folder}: its run has not finished: it still writes, failed or was interrupted; the same "
+            "command starts it again"
+        )
+    run = _run(folder, about, finished=True)
+    kind: FolderKind = "rollup" if run.accounting is None else "batch"
+    estimates = tuple(_estimates(_path(folder, f"{ESTIMATES}.jsonl")))
+    return Results(folder, kind, about, (run,), estimates)
+
+
+def _about(folder: str) -> RunRecord:
+    path = _path(folder, RUN)
+    with _named(folder):
+        if not folder or not FileSystems.exists(folder):
+            raise ValueError("there is no such folder")
+        found = FileSystems.exists(path)
+        names = names_in(folder, "*") if not found else []
+    if not found:
+        what = f"it has no {RUN}" if names else "it is empty, or a file"
+        raise UserError(f"{folder}: {what}; name the --output of {_WRITERS}")
+    return _run_record(path)
+
+
+def _run_record(path: str) -> RunRecord:
+    """A ``run.json``.
+
+    Raises:
+        UserError: if it is none, or of a newer version, whose other fields may be anything.
+    """
+    text = _text(path)
+    with _named(path):
+        version = read_record(FormatRecord, text).format
+        if version > FORMAT:
+            raise ValueError(
+                f"a newer version of ldpbeam wrote it (format {version}, known up to {FORMAT}): update "
+                "ldpbeam"
+            )
+        return read_record(RunRecord, text)
+
+
+def _shared(folder: str, about: RunRecord, kind: FolderKind) -> Results:
+    """The results of runs that share a folder; each has a folder of its own below ``runs/``."""
+    with _named(folder):
+        names = sorted({_parent(entry.path) for entry in files_in(_path(folder, RUNS), "*/*")})
+    runs = []
+    for name in names:
+        own = _path(folder, RUNS, name)
+        if _exists(own, RUN):
+            finished = True if kind == "scheduled" else None
+            runs.append(_run(own, _run_record(_path(own, RUN)), finished=finished))
+        elif kind == "scheduled":
+            # The run was killed while it moved its files, or moves them now.
+            runs.append(RunResults(about, own, False, None, (), None))
+    if not any(run.finished is not False for run in runs):
+        raise UserError(f"{folder}: none of its runs has finished")
+    with _named(folder):
+        files = names_in(_path(folder, ESTIMATES), "*.jsonl")
+    found = [estimate for name in files for estimate in _estimates(_path(folder, ESTIMATES, name))]
+    # Stable: the estimates of one file keep their order, which is that of the study.
+    found.sort(key=lambda own: (own.attribute, own.window or (0, 0), own.run))
+    return Results(folder, kind, about, tuple(runs), tuple(found))
+
+
+def _run(folder: str, about: RunRecord, *, finished: bool | None) -> RunResults:
+    accounting = _read(Accounting, folder, ACCOUNTING)
+    ledger = _read(tuple[LedgerEntry, ...], folder, LEDGER)
+    return RunResults(about, folder, finished, accounting, ledger or (), _read(Fit, folder, FIT))
+
+
+def _estimates(path: str) -> Iterator[EstimateRecord]:
+    with _named(path), open_raw(path) as stream:
+        for place, line in enumerate(stream.read().splitlines(), 1):
+            try:
+                yield read_record(EstimateRecord, line)
+            except ValueError as error:
+                raise ValueError(f"line {place}: {error}") from None
+
+
+def _read(kind: type[_Kind], folder: str, name: str) -> _Kind | None:
+    """A JSON file of a run; None if there is none."""
+    if not _exists(folder, name):
+        return None
+    path = _path(folder, name)
+    text = _text(path)
+    with _named(path):
+        return read_record(kind, text)
+
+
+def _text(path: str) -> bytes:
+    with _named(path), open_raw(path) as stream:
+        text = bytes(stream.read(MOST_BYTES + 1))
+        if len(text) > MOST_BYTES:
+            raise ValueError(f"larger than {MOST_BYTES // 2**20} MB")
+        return text
+
+
+def _exists(folder: str, name: str) -> bool:
+    with _named(folder):
+        return bool(FileSystems.exists(_path(folder, name)))
+
+
+def _path(folder: str, *names: str) -> str:
+    return str(FileSystems.join(folder, *names))
+
+
+def _parent(path: str) -> str:
+    """The name of the folder that a file lies in."""
+    return str(FileSystems.split(FileSystems.split(path)[0])[1])
+
+
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Turn errors of the file system and of what is in a file into one sentence that begins with its name.
+
+    Raises:
+        UserError: for a BeamIOError, OSError or ValueError inside.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}") from None
+    except (BeamIOError, ValueError) as error:
+        raise UserError(f"{path}: {error}") from None

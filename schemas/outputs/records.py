@@ -1,0 +1,359 @@
+"""The records of an output folder, as they are read from its files: every field and every length is checked.
+
+A field that a later version added is left out, and one that an earlier version did not have takes the value
+that was true then.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from functools import cache
+from typing import Annotated, Any, TypeVar, cast
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from ldpbeam.times import milliseconds
+from ldpbeam.windows import FAR, Bounds
+
+_CHECKED = ConfigDict(strict=True, allow_inf_nan=False)
+#: No more characters of a text from a file are repeated in a message.
+_MOST_SHOWN = 60
+
+
+def _time(text: str) -> str:
+    try:
+        if abs(milliseconds(text)) < FAR:
+            return text
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ValueError("a time is RFC 3339 text with a zone")
+
+
+def _level(text: str) -> str:
+    try:
+        if 0 < float(text) < 1:
+            return text
+    except ValueError:
+        pass
+    raise ValueError("the level of a quantile lies between 0 and 1")
+
+
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+#: RFC 3339 text in UTC.
+Time = Annotated[str, AfterValidator(_time)]
+#: The level of a quantile, as text.
+Level = Annotated[str, AfterValidator(_level)]
+Numbers = tuple[float, ...]
+Names = tuple[str, ...]
+Kind = TypeVar("Kind")
+
+
+def bounds(start: str | None, end: str | None) -> Bounds | None:
+    """The ends of a window in epoch milliseconds; None without a window."""
+    return None if start is None or end is None else (milliseconds(start), milliseconds(end))
+
+
+@dataclass(frozen=True, config=_CHECKED)
+class Ends:
+    """The low and the high end of an interval."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, config=_CHECKED)
+class ManyEnds:
+    """The low and the high end of each of many intervals."""
+
+    low: Numbers
+    high: Numbers
+
+
+@dataclass(frozen=True, config=_CHECKED)
+class RangeShare:
+    """The share of people whose value lies between ``low`` and ``high``."""
+
+    low: float
+    high: float
+    share: float
+
+
+@dataclass(frozen=True, config=_CHECKED)
+class Frequent:
+    """A name, and the share of people who have it."""
+
+    name: str
+    frequency: float
+
+
+@dataclass(frozen=True, config=_CHECKED)
+class IntervalsRecord:
+    """The intervals of an estimate, by the names of its fields; None where a field has none."""
+
+    level: float
+    simultaneous: bool = False
+    mean: Ends | None = None
+    variance: Ends | None = None
+    quantiles: dict[Level, Ends] | None = None
+    ranges: ManyEnds | None = None
+    distribution: ManyEnds | None = None
+    frequencies: ManyEnds | None = None
+    key_means: ManyEnds | None = None
+    methods: dict[str, str] = field(default_factory=dict)
+    flags: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, config=_CHECKED)
+class EstimateRecord:
+    """A line of ``estimates.jsonl``; the fields are those of ``estimate.avsc``.
+
+    Shares are of people, numbers are in the attribute's unit, and what an estimate does not have is None.
+    """
+
+    study: str
+    attribute: str
+    name: str
+    estimator: str
+    reports: Count
+    converged: bool
+    n_iterations: Count
+    services: Names = ()
+    group: str | None = None
+    other_groups: Count = 0
+    window_start: Time | None = None
+    window_end: Time | None = None
+    pane_index: Count = 0
+    pane_timing: str = "on_time"
+    complete: bool = True
+    run: str = ""
+    users: Count | None = None
+    log_likelihood: float | None = None
+    bucket_edges: Numbers | None = None
+    distribution: Numbers | None = None
+    categories: Names | None = None
+    frequencies: Numbers | None = None
+    keys: Names | None = None
+    key_means: Numbers | None = None
+    top: tuple[Frequent, ...] | None = None
+    ranges: tuple[RangeShare, ...] | None = None
+    mean: float | None = None
+    standard_error: float | None = None
+    variance: float | None = None
+    quantiles: dict[Level, float] | None = None
+    warnings: Names = ()
+    details: dict[str, Any] = field(default_factory=dict)
+    intervals: IntervalsRecord | None = None
+
+    def __post_init__(self) -> None:
+        """See that parts which belong together are there, and as long as each other."""
+        _require((self.window_start is None) == (self.window_end is None), "a window has a start and an end")
+        if self.window is not None:
+            _require(self.window[0] < self.window[1], "its window ends before it starts")
+        _require((self.distribution is None) == (self.bucket_edges is None), "buckets have edges and shares")
+        if self.distribution is not None and self.bucket_edges is not None:
+            edges = self.bucket_edges
+            _require(len(edges) == len(self.distribution) + 1 > 1, "there is one edge more than buckets")
+            rises = all(low < high for low, high in itertools.pairwise(edges))
+            _require(rises, "the edges of buckets rise")
+        _require(self.categories is None or self.keys is None, "names are of categories or of keys")
+        _require((self.labels is None) == (self.frequencies is None), "frequencies are of names")
+        if self.labels is not None:
+            _as_long("frequencies", self.frequencies, self.labels)
+            _as_long("key_means", self.key_means, self.labels)
+        _require(self.key_means is None or self.keys is not None, "the means of keys need keys")
+        if self.intervals is not None:
+            for name in ("ranges", "distribution", "frequencies", "key_means"):
+                ends, own = getattr(self.intervals, name), getattr(self, name)
+                if ends is not None:
+                    _require(own is not None, f"an interval of {name}, which it does not have")
+                    _as_long(f"intervals of {name}", ends.low, own)
+                    _as_long(f"intervals of {name}", ends.high, own)
+
+    @property
+    def window(self) -> Bounds | None:
+        """The window in epoch milliseconds; None without windows."""
+        return bounds(self.window_start, self.window_end)
+
+    @property
+    def labels(self) -> Names | None:
+        """The names that ``frequencies`` are of: categories or keys."""
+        return self.keys if self.categories is None else self.categories
+
+    @property
+    def place(self) -> tuple[str, str, Bounds | None, str | None, bool]:
+        """What tells an estimate from the others of a run: attribute, name, window, group, rest of groups."""
+        return self.attribute, self.name, self.window, self.group, self.other_groups > 0
+
+
+def _require(condition: bool, problem: str) -> None:
+    if not condition:
+        raise ValueError(problem)
+
+
+def _as_long(name: str, values: Sequence[object] | None, others: Sequence[object]) -> None:
+    fits = values is None or len(values) == len(others)
+    _require(fits, f"{name}: {len(values or ())} of them, for {len(others)}")
+
+
+@dataclass(frozen=True, config=_CHECKED)
+class Accounting:
+    """``accounting.json``: what became of every report, and why some were no use.
+
+    ``in_`` = ``used`` + ``duplicates`` + ``late`` + ``out_of_range`` + ``dead_letters``.
+    """
+
+    in_: Annotated[Count, Field(alias="in")]
+    used: Count
+    duplicates: Count
+    late: Count
+    out_of_range: Count
+    dead_letters: Count
+    damaged_files: Count = 0
+    used_in_windows: Count | None = None
+    late_in_windows: Count | None = None
+    dead_letters_by_reason: dict[str, Count] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, config=_CHECKED)
+class Spent:
+    """So many users spent this epsilon (and delta) in a window."""
+
+    epsilon: float
+    users: Count
+    delta: float = 0.0
+
+
+@dataclass(frozen=True, config=_CHECKED)
+class LedgerEntry:
+    """An entry of ``ledger.json``: what users spent on an attribute, in a window and group."""
+
+    attribute: str
+    group: str | None
+    window_start: Time | None
+    window_end: Time | None
+    spent: tuple[Spent, ...]
+    epsilon_cap: float | None = None
+    users_over_cap: Count = 0
+
+
+@dataclass(frozen=True, config=_CHECKED)
+class FitEntry:
+    """A test in ``fit.json``: whether reports are what the study claims (``docs/formats.md``)."""
+
+    attribute: str
+    group: str | None
+    other_groups: bool
+    window_start: Time | None
+    window_end: Time | None
+    test: str
+    services: Names
+    reports: Count
+    p_value: float
+    flagged: bool
+
+
+@dataclass(frozen=True, config=_CHECKED)
+class Fit:
+    """``fit.json``: the tests of a run, and what no test could see."""
+
+    false_alarms: float
+    tests: tuple[FitEntry, ...]
+    not_tested: Names = ()
+
+
+@dataclass(frozen=True, config=_CHECKED)
+class FormatRecord:
+    """What every version's ``run.json`` has: the version of the folder's layout, 1 if it does not say."""
+
+    format: Count = 1
+
+
+@dataclass(frozen=True, config=_CHECKED)
+class RunRecord:
+    """A ``run.json``: of a folder, or of one run in a folder that runs share.
+
+    Attributes:
+        study: the study's name.
+        study_fingerprint: 32 hexadecimal digits of everything that the study says.
+        run: the run's name; empty for the folder of streams, which have one each.
+        kind: ``scheduled`` or ``stream`` for runs that share a folder, else None.
+        complete: whether everything is written; None where the field is not written.
+        input: the files that were read.
+        from_: the start of a scheduled run's span.
+        to: its end.
+        reads: what a stream reads.
+        format: the version of the folder's layout.
+    """
+
+    study: str
+    study_fingerprint: str
+    run: str = ""
+    kind: str | None = None
+    complete: bool | None = None
+    input: Names = ()
+    from_: Annotated[Time | None, Field(alias="from")] = None
+    to: Time | None = None
+    reads: str = ""
+    format: Count = 1
+
+
+@dataclass(frozen=True, config=_CHECKED)
+class DeadLetterRecord:
+    """A record of ``dead_letters/*.avro``: an input that could not be used (``dead_letter.avsc``)."""
+
+    file: str
+    reason: str
+    sha256: str
+    position: int | None = None
+    row: int | None = None
+    detail: str = ""
+    reports: Count = 1
+    record: bytes | None = None
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def read_record(kind: type[Kind], text: bytes) -> Kind:
+    """A record of one of the kinds above, in JSON.
+
+    Raises:
+        ValueError: if it is no such record; one sentence that names the field.
+    """
+    try:
+        found: Kind = _adapter(cast(Any, kind)).validate_json(text)
+    except ValidationError as error:
+        raise ValueError(_problem(error)) from None
+    return found
+
+
+def record_of(kind: type[Kind], fields: Mapping[str, Any]) -> Kind:
+    """A record of one of the kinds above, from its fields as Python values.
+
+    Raises:
+        ValueError: if it is no such record; one sentence that names the field.
+    """
+    try:
+        found: Kind = _adapter(cast(Any, kind)).validate_python(fields, strict=False)
+    except ValidationError as error:
+        raise ValueError(_problem(error)) from None
+    return found
+
+
+def _problem(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False)[0]
+    place = ".".join(_short(str(part)) for part in first["loc"])
+    told = first["msg"].removeprefix("Value error, ")
+    given = first["input"]
+    shown = f", found {_short(json.dumps(given))}" if isinstance(given, str | int | float | None) else ""
+    return f"{place and f'{place}: '}{_short(told, 200)}{'' if first['type'] == 'json_invalid' else shown}"
+
+
+def _short(text: str, most: int = _MOST_SHOWN) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."

@@ -1,0 +1,236 @@
+"""An output folder, read again: what every kind of run left, and one sentence for a folder that is none."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.output_folders import EVERYTHING, HOUR, SPAN, START, everything_sent, stream_folder
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.results.read import read_results
+from ldpbeam.schemas.outputs.records import EstimateRecord
+
+KEPT = Path(__file__).parents[1] / "data" / "0.1.0" / "out"
+
+
+@pytest.fixture(scope="module")
+def folders(
+    tmp_path_factory: pytest.TempPathFactory,
+    command: Callable[..., Any],
+    run_estimate: Callable[..., Any],
+    write_lines: Callable[..., Path],
+) -> dict[str, Path]:
+    """A folder of each kind of run."""
+    place = tmp_path_factory.mktemp("runs")
+    inputs = everything_sent(place / "reports")
+    bad = write_lines(place / "bad.jsonl", [{"attribute": "minutes", "service": "maps", "payload": 0.5}])
+    allowed = ("--max-bad-fraction", "0.5")
+    batch = run_estimate(place / "batch", EVERYTHING, [*inputs, bad], *allowed)
+    assert batch.code == 0, batch.err
+    scheduled = run_estimate(place / "scheduled", EVERYTHING, [*inputs, bad], *SPAN, *allowed)
+    assert scheduled.code == 0, scheduled.err
+    study = place / "batch" / "study.yaml"
+    statistics = batch.path / "statistics" / "*.avro"
+    rolled = command("rollup", "--study", study, "--statistics", statistics, "--output", place / "rolled")
+    assert rolled.code == 0, rolled.err
+    return {
+        "batch": batch.path,
+        "scheduled": scheduled.path,
+        "rollup": place / "rolled",
+        "stream": stream_folder(place / "stream"),
+    }
+
+
+@pytest.fixture
+def copied(folders: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
+    """A copy of a folder, which a test may spoil."""
+    return lambda kind: Path(shutil.copytree(folders[kind], tmp_path / kind))
+
+
+def as_lines(estimate: EstimateRecord, line: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a record that its line has, as JSON has them."""
+    text = json.dumps(estimate, default=vars)
+    found: dict[str, Any] = json.loads(text)
+    return {name: _without_none(found[name]) if name == "intervals" else found[name] for name in line}
+
+
+def _without_none(intervals: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in intervals.items() if value is not None}
+
+
+def test_a_batch_run_is_read(folders: dict[str, Path]) -> None:
+    found = read_results(str(folders["batch"]))
+    lines = [json.loads(line) for line in (folders["batch"] / "estimates.jsonl").read_text().splitlines()]
+    assert [as_lines(own, line) for own, line in zip(found.estimates, lines, strict=True)] == lines
+    assert {own.attribute for own in found.estimates} == {
+        *("minutes", "transport", "rating", "pulse.rest", "pulse.run")
+    }
+    (run,) = found.runs
+    assert (found.kind, run.finished, run.folder) == ("batch", True, str(folders["batch"]))
+    accounting = json.loads((folders["batch"] / "accounting.json").read_text())
+    assert run.accounting is not None and run.accounting.in_ == accounting["in"] == 240 * 5 + 1
+    assert found.dead_letters_by_reason == {"no_user_id": 1}
+    ledger = json.loads((folders["batch"] / "ledger.json").read_text())
+    assert [entry.spent[0].users for entry in run.ledger] == [entry["spent"][0]["users"] for entry in ledger]
+    fit = json.loads((folders["batch"] / "fit.json").read_text())
+    assert run.fit is not None
+    assert [own.p_value for own in run.fit.tests] == [own["p_value"] for own in fit["tests"]] != []
+    assert {own.window for own in found.windows} == {(START, START + HOUR), (START + HOUR, START + 2 * HOUR)}
+
+
+def test_a_scheduled_run_has_the_same_estimates(folders: dict[str, Path]) -> None:
+    found, batch = (read_results(str(folders[kind])) for kind in ("scheduled", "batch"))
+    assert found.kind == "scheduled"
+    assert [run.span for run in found.runs] == [(START, START + 2 * HOUR)]
+    assert [run.finished for run in found.runs] == [True]
+    assert found.counts == batch.counts
+    by_place = {own.place: own.mean for own in batch.estimates}
+    assert {own.place: own.mean for own in found.estimates} == by_place
+
+
+def test_a_rollup_has_no_accounting(folders: dict[str, Path]) -> None:
+    found = read_results(str(folders["rollup"]))
+    assert (found.kind, found.runs[0].accounting, found.counts) == ("rollup", None, {})
+    assert {own.window for own in found.estimates} == {(START, START + 2 * HOUR)}
+
+
+def test_the_runs_of_a_stream_are_read_together(folders: dict[str, Path]) -> None:
+    found = read_results(str(folders["stream"]))
+    assert (found.kind, [run.about.run for run in found.runs]) == ("stream", ["run-1", "run-2"])
+    windows = [((own.window[0] - START) // HOUR, own.run, own.pane_timing) for own in found.windows]
+    assert windows == [
+        (0, "run-1", "on_time"),
+        (1, "run-1", "early"),
+        (1, "run-2", "on_time"),
+        (2, "run-2", "early"),
+    ]
+    assert [own.complete for own in found.windows] == [True, False, False, False]
+    assert (found.counts["in_"], found.dead_letters_by_reason) == (202, {"no_user_id": 2})
+
+
+def test_the_folder_of_version_0_1_0_is_read() -> None:
+    found = read_results(str(KEPT))
+    assert (found.kind, found.about.study, len(found.runs[0].ledger) > 0) == ("batch", "kept", True)
+    assert len(found.estimates) == len((KEPT / "estimates.jsonl").read_text().splitlines())
+
+
+def test_a_span_whose_files_are_being_moved_is_not_finished(copied: Callable[[str], Path]) -> None:
+    folder = copied("scheduled")
+    (span,) = (folder / "runs").iterdir()
+    shutil.copytree(span, folder / "runs" / "20261120T120000Z-20261120T130000Z")
+    (folder / "runs" / "20261120T120000Z-20261120T130000Z" / "run.json").unlink()
+    assert [run.finished for run in read_results(str(folder)).runs] == [True, False]
+    (span / "run.json").unlink()
+    with pytest.raises(UserError, match="none of its runs has finished"):
+        read_results(str(folder))
+
+
+def test_what_is_no_output_folder(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    for name, said in {
+        "none": "there is no such folder",
+        "empty": "it is empty",
+        "other": "it has no run.json; name the --output of ldpbeam estimate",
+        "file": "it is empty, or a file",
+    }.items():
+        with pytest.raises(UserError, match=f"{tmp_path / name}: {said}"):
+            read_results(str(tmp_path / name))
+    with pytest.raises(UserError, match="there is no such folder"):
+        read_results("")
+
+
+MARK = {"study": "s", "study_fingerprint": "0", "run": "r", "complete": True}
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"complete": False}, "has not finished"),
+        ({"format": 2}, "a newer version of ldpbeam wrote it .format 2, known up to 1.: update ldpbeam"),
+        ({"format": 2, "study": {"name": "s"}}, "a newer version of ldpbeam"),
+        ({"format": "2"}, 'run.json: format: .*found "2"'),
+        ({"format": 10**300}, "run.json: format: "),
+        ({"kind": "hourly"}, "kind 'hourly' is unknown"),
+        ({"study": None}, "run.json: study: .*found null"),
+        ({"input": "in.avro"}, "run.json: input: "),
+    ],
+)
+def test_a_mark_of_another_kind(fields: dict[str, Any], said: str, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({**MARK, **fields}))
+    (tmp_path / "estimates.jsonl").write_text("")
+    with pytest.raises(UserError, match=said):
+        read_results(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "name", ["run.json", "accounting.json", "ledger.json", "fit.json", "estimates.jsonl"]
+)
+@pytest.mark.parametrize(
+    "text", [b"{", b"\xff", b"7\n", b"[[]]", b"[" * 100_000, b'{"in": 1e999}', b'{"study": "\\ud800"}']
+)
+def test_files_that_somebody_spoilt(name: str, text: bytes, copied: Callable[[str], Path]) -> None:
+    folder = copied("batch")
+    (folder / name).write_bytes(text)
+    with pytest.raises(UserError, match=f"{folder / name}: "):
+        read_results(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("reports", -1, "reports: .*found -1"),
+        ("reports", 2**64, "reports: "),
+        ("mean", "12", 'mean: .*found "12"'),
+        ("window_start", "2026-11-20T10:00:00", "window_start: a time is RFC 3339 text with a zone"),
+        ("window_start", "yesterday", "window_start: "),
+        ("window_end", None, "a window has a start and an end"),
+        ("window_end", "2026-11-20T09:00:00Z", "its window ends before it starts"),
+        ("distribution", [0.5], "there is one edge more than buckets"),
+        ("bucket_edges", [0.0] * 9, "the edges of buckets rise"),
+        ("bucket_edges", None, "buckets have edges and shares"),
+        ("frequencies", [1.0], "frequencies are of names"),
+        ("quantiles", {"5": 1.0}, "the level of a quantile lies between 0 and 1"),
+        (
+            "intervals",
+            {"level": 0.95, "ranges": {"low": [], "high": []}},
+            "intervals of ranges: 0 of them, for 1",
+        ),
+        ("intervals", {"level": 0.95, "key_means": {"low": [], "high": []}}, "which it does not have"),
+    ],
+)
+def test_a_line_that_somebody_edited(
+    field: str, value: object, said: str, copied: Callable[[str], Path]
+) -> None:
+    path = copied("batch") / "estimates.jsonl"
+    lines = path.read_text().splitlines()
+    lines[0] = json.dumps({**json.loads(lines[0]), field: value})
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(UserError, match=f"estimates.jsonl: line 1: .*{said}"):
+        read_results(str(path.parent))
+
+
+def test_a_field_of_a_later_version_is_left_out(copied: Callable[[str], Path]) -> None:
+    path = copied("batch") / "estimates.jsonl"
+    before = read_results(str(path.parent)).estimates
+    lines = [json.dumps({**json.loads(line), "later": [1]}) for line in path.read_text().splitlines()]
+    path.write_text("\n".join(lines) + "\n")
+    assert read_results(str(path.parent)).estimates == before
+
+
+def test_a_file_that_is_missing_or_no_file(copied: Callable[[str], Path]) -> None:
+    path = copied("batch") / "estimates.jsonl"
+    path.unlink()
+    with pytest.raises(UserError, match=f"{path}: "):
+        read_results(str(path.parent))
+    os.mkfifo(path)
+    with pytest.raises(UserError, match=f"{path}: "):
+        read_results(str(path.parent))

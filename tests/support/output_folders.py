@@ -1,0 +1,119 @@
+"""Output folders of all kinds of runs, small and made in this process, for tests of what reads them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+import ldpbeam as ldp
+from ldpbeam import tally
+from ldpbeam.pipelines.estimates.write_panes import WritePane
+from ldpbeam.pipelines.graphs.stream import StreamJob
+from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.statistics import Answers
+from ldpbeam.transforms.outputs.accounting import write_accounting
+from ldpbeam.transforms.sources.folder import FolderFeed
+from ldpbeam.transforms.sources.journal import OpenWindow
+
+START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
+HOUR = 3_600_000
+SPAN = ("--from", "2026-11-20T10:00:00Z", "--to", "2026-11-20T12:00:00Z")
+#: A number, categories, keys with values and a vector, in windows and groups.
+EVERYTHING = """\
+study: everything
+attributes:
+  minutes:
+    domain: {numeric: [0, 180]}
+    buckets: 8
+    ranges: [[0, 45]]
+    services:
+      maps: {mechanism: piecewise, epsilon: 2.0}
+      taxi: {mechanism: square_wave, epsilon: 2.0}
+    estimates: {together: {estimator: ule}, mean: {estimator: ivw}}
+  transport:
+    domain: {categories: [car, bus, bike]}
+    top: 2
+    services: {city: {mechanism: grr, epsilon: 2.0}}
+    estimates: {shares: {estimator: em}}
+  rating:
+    domain: {keys: [drama, comedy], values: [0, 10]}
+    services: {films: {mechanism: pckv_grr, epsilon: 2.0}}
+    estimates: {films: {estimator: key_value}}
+  pulse:
+    domain: {coordinates: [rest, run], values: [40, 200]}
+    buckets: 4
+    services: {watch: {mechanism: stochastic_rounding, epsilon: 2.0}}
+    estimates: {mean: {estimator: ivw}}
+windows: {size: 1h}
+groups: {field: region, at_most: 1}
+"""
+_STREAM = """\
+study: panes
+attributes:
+  x:
+    domain: {numeric: [0, 10]}
+    buckets: 4
+    services: {maps: {mechanism: piecewise, epsilon: 2.0}}
+    estimates: {all: {estimator: ems}, mean: {estimator: ivw}}
+windows: {size: 1h}
+"""
+
+
+def everything_sent(folder: Path, people: int = 240) -> list[Path]:
+    """Files of what clients of :data:`EVERYTHING` send within two hours."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(3)
+    study = ldp.Study.from_yaml(EVERYTHING)
+    values: dict[str, Any] = {
+        "minutes": 180 * rng.beta(2, 4, people),
+        "transport": rng.choice(["car", "bus", "bike"], people),
+        "rating": [
+            {"drama": rng.uniform(0, 10)} if rng.random() < 0.6 else {"comedy": 7} for _ in range(people)
+        ],
+        "pulse": rng.uniform(50, 150, (people, 2)),
+    }
+    users = [f"u{place}" for place in range(people)]
+    groups = rng.choice(["north", "south", "east"], people, p=[0.6, 0.3, 0.1])
+    times = START + np.arange(people) * (2 * HOUR // people)
+    files = []
+    for name, attribute in study.attributes.items():
+        for service in attribute.services:
+            client = ldp.Client(study, name, service, rng=rng)
+            sent = client.reports(values[name], users, event_times=times, groups=groups)
+            files.append(folder / f"{name}.{service}.parquet")
+            pq.write_table(sent, files[-1])
+    return files
+
+
+def stream_folder(folder: Path) -> Path:
+    """A folder of two runs of a stream: the first left a window open, the second one is early."""
+    study = parse_study(_STREAM)
+    attribute, rng = study.attribute("x"), np.random.default_rng(4)
+    windows = [(START + place * HOUR, START + (place + 1) * HOUR) for place in range(3)]
+    panes = {"run-1": [(0, "on_time"), (1, "early")], "run-2": [(1, "on_time"), (2, "early")]}
+    for run, written in panes.items():
+        left = frozenset({OpenWindow("x", *windows[1])} if run == "run-2" else ())
+        feed = FolderFeed(("in/*",), Columns(), "", ())
+        job = StreamJob(
+            study=study, output=str(folder), run=run, feed=feed, disorder=0, partitions=1, incomplete=left
+        )
+        with owned_by_stream(job):
+            writer = WritePane(job, left)
+            writer.setup()
+            for place, timing in written:
+                reports = attribute.versions[0].mechanism.perturb(rng.uniform(0, 10, 50), rng)
+                statistic = tally(attribute, 50, [Answers(0, np.arange(50), reports)])
+                pane = replace(Snapshot("x", windows[place], None, 0, statistic), pane_timing=timing)
+                list(writer.process(("x", [pane])))
+            counts = [("in", 101), ("used", 100), ("dead_letters", 1)]
+            write_accounting(
+                job.of_run("accounting.json"), [*counts, ("dead_letters_by_reason/no_user_id", 1)]
+            )
+    return folder
