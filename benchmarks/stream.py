@@ -97,7 +97,7 @@ def measure(rate: int, per_message: int, seconds: float, folder: str) -> Held:
     sent, stop = multiprocessing.Value("q", 0), multiprocessing.Event()
     command = [sys.executable, "-m", "ldpbeam.pipelines.main", "stream", "--study", str(STUDY)]
     command += ["--subscription", SUBSCRIPTION, "--output", folder, "--max-disorder", "2s"]
-    stream = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    stream = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     listener = threading.Thread(target=_listen, args=(stream, held))
     listener.start()
     clients = multiprocessing.Process(target=keep_reporting, args=(rate, per_message, sent, stop))

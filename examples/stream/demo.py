@@ -137,7 +137,9 @@ def main() -> int:
         if interrupted:
             print("\ninterrupted:", *(accounting or ["before a report came in"]), file=sys.stderr)
             return 130
-        print("\n".join([line for line in said.splitlines() if "reports/s" in line] + accounting))
+        print("\n".join(accounting))
+        if options.output is None:
+            print("its outputs were in a temporary folder, which is deleted; --output FOLDER keeps them")
         return stream.returncode
 
 

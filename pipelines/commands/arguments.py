@@ -26,11 +26,6 @@ class Parser(argparse.ArgumentParser):
             add_help=False,
         )
 
-    def add_help_option(self) -> None:
-        """Add ``--help``, in the last group."""
-        group = self.add_argument_group("help")
-        group.add_argument("-h", "--help", action="help", help="print this and end")
-
     def format_help(self) -> str:
         """The help text; its first line names only the arguments that must be given."""
         self.usage = self._short_usage()

@@ -6,6 +6,7 @@ import argparse
 
 from ldpbeam.pipelines.errors import DONE, WRONG
 from ldpbeam.pipelines.graphs.engines import only_for_flink
+from ldpbeam.pipelines.printing import document
 from ldpbeam.runners import doctor
 
 
@@ -16,11 +17,13 @@ def doctor_command(options: argparse.Namespace) -> int:
         UserError: if an option does not belong to the engine.
     """
     only_for_flink(options, "flink_master", "pool")
-    lacking = False
-    for check in doctor.checks(options.runner, options.flink_master, options.pool, options.prism_location):
+    checks = list(doctor.checks(options.runner, options.flink_master, options.pool, options.prism_location))
+    lacking = any(check.needed and check.found is None for check in checks)
+    if document({"ready": not lacking, "checks": [check._asdict() for check in checks]}):
+        return WRONG if lacking else DONE
+    for check in checks:
         if check.found is not None:
             print(f"ok       {check.what}: {check.found}")
             continue
-        lacking |= check.needed
         print(f"{'MISSING' if check.needed else 'not here'}  {check.what}\n         {check.advice}")
     return WRONG if lacking else DONE

@@ -20,6 +20,7 @@ from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
 from ldpbeam.pipelines.estimates.ledger import write_ledger
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.engines import engine_of, reach_from_elsewhere
+from ldpbeam.pipelines.printing import document, note, progress_console, step
 from ldpbeam.pipelines.runs.costs import refuse_endless, slow_parts
 from ldpbeam.pipelines.runs.damage import mark_incomplete, stop_for_damage
 from ldpbeam.pipelines.runs.output import (
@@ -32,7 +33,7 @@ from ldpbeam.pipelines.runs.ownership import NOBODY, owned
 from ldpbeam.pipelines.runs.scheduled import Scheduled, owned_by_schedule, publish
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.runners import dataflow
-from ldpbeam.schemas.outputs.estimates import SolvedEstimate
+from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields
 from ldpbeam.study import attribute_of
 from ldpbeam.times import rfc3339
 
@@ -67,7 +68,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
     refuse_endless(study)
     people = truth_of(options, study)
     job, shared = job_of(options, study)
-    console = Console()
+    console, progress = Console(), progress_console()
     engine = engine_of(options, staged, given=beam_arguments)
     pipeline = stages.assemble(job, engine, beam_arguments)
     if dataflow.template_of(pipeline):
@@ -76,24 +77,27 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
             "started by others; ldpbeam stream makes templates"
         )
     if dataflow.is_dry_run(pipeline):
-        stages.run_pipeline(pipeline, console, engine.here)
+        stages.run_pipeline(pipeline, progress, engine.here)
         print(
             "a dry run: the job was made and not submitted; no report was read, nothing was estimated, and "
             f"{options.output} is as it was"
         )
         return DONE
     for sentence in slow_parts(study):
-        print(f"ldpbeam: {sentence}", file=sys.stderr)
+        note(sentence)
     holding = (
         owned_by_schedule(shared, options.overwrite)
         if shared
         else owned(job, NOBODY, overwrite=options.overwrite, inputs=options.input)
     )
     with holding as place:
-        stages.run_pipeline(pipeline, console, engine.here)
-        found, estimates = _estimated(job, options, console)
-        ledger = write_ledger(job)
-        tested, misfits = write_fit(job)
+        with step("reading reports and adding them up"):
+            stages.run_pipeline(pipeline, progress, engine.here)
+        with step("estimating"):
+            found, estimates = _estimated(job, options, progress)
+        with step("testing the fit"):
+            ledger = write_ledger(job)
+            tested, misfits = write_fit(job)
         place.check()
         if shared:
             publish(shared, estimates)
@@ -106,8 +110,19 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
             compare.errors_of(solved, study, people) if attribute_of(solved.attribute) == compared else {}
             for solved in estimates
         ]
-    tables.print_estimates(console, study, estimates, errors)
     spenders = sum(entry["users_over_cap"] for entry in ledger)
+    document(
+        {
+            "output": options.output,
+            "run": job.run,
+            "estimates": [estimate_fields(study, solved, job.run) for solved in estimates],
+            "errors": errors,
+            "accounting": found,
+            "over_epsilon_cap": spenders,
+            "fit": {"tests": len(tested), "flagged": len(misfits)},
+        }
+    )
+    tables.print_estimates(console, study, estimates, errors)
     if spenders:
         what = "user-windows" if study.windows else "users"
         print(f"{spenders:,} {what} spent more than the study's epsilon_cap of {study.epsilon_cap:g}")

@@ -23,6 +23,7 @@ from ldpbeam.pipelines.commands.options import (
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimates.processes import cores
 from ldpbeam.pipelines.estimates.tables import print_whole
+from ldpbeam.pipelines.printing import document, progress_console
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.pipelines.trials.evaluation import evaluation, run, summarised, with_estimators
 from ldpbeam.pipelines.trials.figures import check_figures, draw_figures
@@ -71,7 +72,7 @@ def evaluate_command(options: argparse.Namespace) -> int:
     )
     folder = Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
-    console = Console()
+    console = progress_console()
     with Progress(
         TextColumn("trials"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
         console=console, transient=True, disable=not console.is_terminal,
@@ -85,10 +86,12 @@ def evaluate_command(options: argparse.Namespace) -> int:
     rows = summarised(wanted, results)
     _write_table(folder / "table.csv", rows)
     figures = [] if options.no_figures else draw_figures(rows, folder)
+    written = ["trials.jsonl", "table.csv", *(path.name for path in figures)]
+    if document({"output": options.output, "trials": len(wanted.cases), "files": written, "errors": rows}):
+        return DONE
     _print(rows)
     if paper:
         print(f"After {paper.source}; {paper.left_out}.")
-    written = ["trials.jsonl", "table.csv", *(path.name for path in figures)]
     print(f"{len(wanted.cases):,} trials; {', '.join(written)} are in {shown(options.output)}")
     return DONE
 

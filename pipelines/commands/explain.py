@@ -12,6 +12,7 @@ from ldpbeam.estimators import registered_estimators
 from ldpbeam.pipelines.commands.options import study_of
 from ldpbeam.pipelines.errors import DONE
 from ldpbeam.pipelines.estimates import ledger
+from ldpbeam.pipelines.printing import document
 from ldpbeam.pipelines.runs.costs import endless_parts, slow_parts
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.statistics import counted
@@ -26,7 +27,11 @@ def explain_command(options: argparse.Namespace) -> int:
     Raises:
         StudyError: if the study cannot be read.
     """
-    for place, sentence in enumerate(explain(study_of(options.study)), 1):
+    study = study_of(options.study)
+    sentences = explain(study)
+    if document({"study": study.name, "sentences": sentences}):
+        return DONE
+    for place, sentence in enumerate(sentences, 1):
         print(f"{place}. {shown(sentence)}")
     return DONE
 

@@ -8,19 +8,30 @@ import json
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms.registry import KINDS, registered_mechanisms
 from ldpbeam.pipelines.errors import DONE
+from ldpbeam.pipelines.printing import document
 from ldpbeam.schemas.study.models import StudyModel
 
 
 def mechanisms_command(_: argparse.Namespace) -> int:
     """Print a line for each mechanism: its name, what it perturbs, and a summary."""
-    for name, mechanism in registered_mechanisms().items():
+    known = registered_mechanisms()
+    listed = [
+        {"name": name, "perturbs": KINDS[mechanism.domain_type], "summary": mechanism.summary}
+        for name, mechanism in known.items()
+    ]
+    if document(listed):
+        return DONE
+    for name, mechanism in known.items():
         print(f"{name:<22}{KINDS[mechanism.domain_type]:<18}{mechanism.summary}")
     return DONE
 
 
 def estimators_command(_: argparse.Namespace) -> int:
     """Print a line for each estimator: its name and a summary."""
-    for name, estimator in registered_estimators().items():
+    known = registered_estimators()
+    if document([{"name": name, "summary": estimator.summary} for name, estimator in known.items()]):
+        return DONE
+    for name, estimator in known.items():
         print(f"{name:<22}{estimator.summary}")
     return DONE
 

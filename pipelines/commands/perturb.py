@@ -19,6 +19,7 @@ from ldpbeam.pipelines.commands.options import (
     time_of,
 )
 from ldpbeam.pipelines.errors import DONE, UserError
+from ldpbeam.pipelines.printing import document, note, warn
 
 
 def perturb_command(options: argparse.Namespace) -> int:
@@ -73,9 +74,10 @@ def perturb_command(options: argparse.Namespace) -> int:
         described = study.attributes[options.attribute].services[service]
         if described.version_field and service not in versions:
             first = next(iter(described.versions))
-            print(f"{service}: as clients of version {first}; --versions {service}=... for another")
+            note(f"{service}: as clients of version {first}; --versions {service}=... for another")
     if options.seed is not None:
-        print("drawn from a seed: for tests only, these reports protect nobody")
+        warn("drawn from a seed: for tests only, these reports protect nobody")
+    written: list[dict[str, object]] = []
     with _emptied_if_stopped(folder, options.attribute, services):
         for sent in simulate(
             study,
@@ -89,19 +91,23 @@ def perturb_command(options: argparse.Namespace) -> int:
             means=means,
         ):
             paths = write_reports(folder, sent, options.format)
+            written.append(
+                {"service": sent.service, "reports": len(sent.payloads), "files": list(map(str, paths))}
+            )
             print(f"{len(sent.payloads):,} reports to {sent.service}: {paths[0]}"
                   + (f" and {len(paths) - 1} more" if len(paths) > 1 else ""))  # fmt: skip
+    document({"reports": written, "rows_left_out": people.skipped, "values_clipped": people.clipped})
     if people.users is not None and columns.time is None:
         repeated = people.count - len(people.users.unique())
         if repeated:
-            print(
+            note(
                 f"rows of users who have an earlier row: {repeated:,}; of a user's reports to a service in a "
                 "window, the first counts"
             )
     if people.skipped:
-        print(f"{people.skipped:,} rows have no usable value and were left out")
+        warn(f"{people.skipped:,} rows have no usable value and were left out")
     if people.clipped:
-        print(f"{people.clipped:,} values lie outside the domain and were clipped to it")
+        warn(f"{people.clipped:,} values lie outside the domain and were clipped to it")
     return DONE
 
 

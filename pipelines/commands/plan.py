@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -15,6 +14,7 @@ from rich.text import Text
 from ldpbeam.pipelines.commands.options import study_of
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimates.tables import print_whole
+from ldpbeam.pipelines.printing import document
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.pipelines.trials.planned import FIRST, MOST_SIMULATED, Planned, computed, simulated
 from ldpbeam.pipelines.trials.trial import untried
@@ -52,8 +52,7 @@ def plan_command(options: argparse.Namespace) -> int:
                     options.error,
                     range(options.seed, options.seed + options.trials),
                 )
-    if options.json:
-        print(json.dumps([asdict(line) for line in planned], indent=2))
+    if document([asdict(line) for line in planned]):
         return DONE
     if planned:
         _print(planned, options.error)

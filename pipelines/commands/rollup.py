@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from rich.console import Console
 
@@ -17,10 +16,12 @@ from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
 from ldpbeam.pipelines.estimates.rollup import read_all, rolled_up, write_all
 from ldpbeam.pipelines.estimates.stages import estimate_all, run_name, write_estimates
+from ldpbeam.pipelines.printing import document, progress_console, step, warn
 from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned, owner
 from ldpbeam.pipelines.terminal import shown
+from ldpbeam.schemas.outputs.estimates import estimate_fields
 
 
 def rollup_command(options: argparse.Namespace) -> int:
@@ -39,19 +40,30 @@ def rollup_command(options: argparse.Namespace) -> int:
     unchecked = sorted({path for path, snapshot in given if not snapshot.hashed})
     if unchecked:
         more = f" and {len(unchecked) - 1:,} more" if len(unchecked) > 1 else ""
-        print(
-            f"ldpbeam: warning: {shown(unchecked[0])}{more}: written by version 0.1.0 without hashes, "
-            "so that some damage to it cannot be noticed",
-            file=sys.stderr,
+        warn(
+            f"{unchecked[0]}{more}: written by version 0.1.0 without hashes, so that some damage to it "
+            "cannot be noticed"
         )
     found = rolled_up(study, given, window=window, total=options.total)
-    console = Console()
+    console, progress = Console(), progress_console()
     owner(output, NOBODY, options.overwrite)
     with owned(output, NOBODY, overwrite=options.overwrite, inputs=options.statistics):
         write_all(output, found.snapshots)
-        estimates = estimate_all(output, console, processes=options.processes)
+        with step("estimating"):
+            estimates = estimate_all(output, progress, processes=options.processes)
         tested, misfits = write_fit(output)
         write_estimates(output, estimates)
+    if document(
+        {
+            "output": options.output,
+            "merged": found.merged,
+            "repeated": found.repeated,
+            "snapshots": len(found.snapshots),
+            "estimates": [estimate_fields(study, solved, run) for solved in estimates],
+        }
+    ):
+        print_fit(study, tested, misfits, 0)
+        return DONE
     tables.print_estimates(console, study, estimates, None)
     print_fit(study, tested, misfits, 0)
     repeated = f"; {found.repeated:,} more were there already, or of earlier panes" if found.repeated else ""

@@ -23,6 +23,7 @@ from ldpbeam.pipelines.estimates.stages import disclosure_of
 from ldpbeam.pipelines.graphs.engines import engine_of, reach_from_elsewhere
 from ldpbeam.pipelines.graphs.stream import StreamJob, build
 from ldpbeam.pipelines.options.stream import DISORDER
+from ldpbeam.pipelines.printing import document, note
 from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.output import DEAD_LETTERS, ESTIMATES, STATISTICS, named_in_errors, sweep
 from ldpbeam.pipelines.runs.stream_runs import (
@@ -126,7 +127,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
             return DONE
         with owned_by_stream(job) as place:
             if job.incomplete:
-                print(_about_incomplete(job))
+                note(_about_incomplete(job))
             server = emulator() if isinstance(feed, PubSubFeed) else None
             where = f" at {server}" if server else ""
             if detached:
@@ -140,7 +141,9 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
                         f"{submitted} --region={options.region}` ends it"
                     )
                 return DONE
-            print(shown(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C"), flush=True)
+            started = {"event": "started", "run": name, "reads": feed.name, "output": job.output}
+            if not document(started):
+                print(shown(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C"), flush=True)
             run_until_stopped(pipeline, job, engine.here)
             place.check()
     return _finished(job)
@@ -238,8 +241,10 @@ def _finished(job: StreamJob) -> int:
     sweep([job.path(STATISTICS), job.path(ESTIMATES)], job.run)
     sweep([job.of_run(""), job.of_run(DEAD_LETTERS)])
     found = read_run_accounting(job)
+    document({"event": "ended", "run": job.run, "output": job.output, "accounting": found})
     print(tables.accounting_line(found))
-    print(f"estimates and statistics are in {job.output}, what became of the reports in {job.of_run('')}")
+    where = f"estimates and statistics are in {job.output}, what became of the reports in {job.of_run('')}"
+    print(shown(where))
     if found["dead_letters"]:
         from rich.console import Console
 

@@ -6,7 +6,7 @@ A new command is one line here, a module of its options beside this one (if it h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -24,7 +24,11 @@ from ldpbeam.pipelines.options import (
     stream,
     vectors,
 )
+from ldpbeam.pipelines.options.shared import add_printing_options
+from ldpbeam.pipelines.printing import printing
 
+#: The printing of a command that takes a while.
+_ALL = ("json", "quiet", "verbose")
 _COMMANDS = "ldpbeam.pipelines.commands"
 
 
@@ -44,6 +48,7 @@ class Command:
             ``explain:explain_command``. It is imported when the command runs.
         add_options: adds the command's own options to its parser.
         takes_beams: whether options of Beam pass through; the function gets them as its second argument.
+        printing: which of ``--json``, ``--quiet`` and ``--verbose`` it has.
     """
 
     name: str
@@ -52,12 +57,13 @@ class Command:
     function: str
     add_options: Callable[[Parser], None] = _no_options
     takes_beams: bool = False
+    printing: Sequence[str] = ()
 
     def parser(self) -> Parser:
         """The parser of the command line after the command's name."""
         parser = Parser(f"ldpbeam {self.name}", self.summary, self.example)
         self.add_options(parser)
-        parser.add_help_option()
+        add_printing_options(parser, self.printing)
         return parser
 
     def run(self, arguments: list[str]) -> int:
@@ -73,7 +79,8 @@ class Command:
         from ldpbeam.schemas.study.yaml_file import StudyError
 
         try:
-            return run(*given)
+            with printing(given[0]):
+                return run(*given)
         except StudyError as error:
             raise UserError(str(error)) from None
 
@@ -84,23 +91,25 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
         Command(
             "explain", "what a study will do, in plain sentences",
             "ldpbeam explain --study study.yaml",
-            "explain:explain_command", explain.add_options,
+            "explain:explain_command", explain.add_options, printing=("json",),
         ),
         Command(
             "plan", "how precise a study's estimates will be, before any report is collected",
             "ldpbeam plan --study study.yaml --users 10000 --error 0.5",
-            "plan:plan_command", plan.add_options,
+            "plan:plan_command", plan.add_options, printing=_ALL,
         ),
         Command(
             "evaluate", "estimators on populations or on data, over epsilons and sizes",
             "ldpbeam evaluate --study study.yaml --epsilon 0.5 1 2 --users 10000 --output evaluated",
-            "evaluate:evaluate_command", evaluate.add_options,
+            "evaluate:evaluate_command", evaluate.add_options, printing=_ALL,
         ),
         Command(
-            "mechanisms", "all mechanisms, one per line", "ldpbeam mechanisms", "lists:mechanisms_command"
+            "mechanisms", "all mechanisms, one per line", "ldpbeam mechanisms", "lists:mechanisms_command",
+            printing=("json",),
         ),
         Command(
-            "estimators", "all estimators, one per line", "ldpbeam estimators", "lists:estimators_command"
+            "estimators", "all estimators, one per line", "ldpbeam estimators", "lists:estimators_command",
+            printing=("json",),
         ),
         Command("schema", "the JSON Schema of study files", "ldpbeam schema", "lists:schema_command"),
     ),
@@ -109,7 +118,7 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
             "perturb", "what clients would send, as files of reports",
             "ldpbeam perturb --study study.yaml --attribute price --value-column price --input people.csv "
             "--output reports",
-            "perturb:perturb_command", perturb.add_options,
+            "perturb:perturb_command", perturb.add_options, printing=_ALL,
         ),
         Command(
             "vectors", "test vectors for clients in any language, as JSON",
@@ -121,18 +130,18 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
         Command(
             "estimate", "reports in files to estimates",
             "ldpbeam estimate --study study.yaml --input 'reports/*' --output out",
-            "estimate:estimate_command", estimate.add_options, takes_beams=True,
+            "estimate:estimate_command", estimate.add_options, takes_beams=True, printing=_ALL,
         ),
         Command(
             "stream", "reports as they arrive to estimates as windows close, until it is stopped (Ctrl-C)",
             "ldpbeam stream --study study.yaml --subscription projects/demo-project/subscriptions/reports "
             "--output out",
-            "stream:stream_command", stream.add_options, takes_beams=True,
+            "stream:stream_command", stream.add_options, takes_beams=True, printing=_ALL,
         ),
         Command(
             "rollup", "statistics of many windows or runs to estimates of them together",
             "ldpbeam rollup --study study.yaml --statistics 'out/statistics/*' --window 1d --output days",
-            "rollup:rollup_command", rollup.add_options,
+            "rollup:rollup_command", rollup.add_options, printing=_ALL,
         ),
     ),
     "Read the results": (
@@ -146,7 +155,7 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
         Command(
             "doctor", "what an engine needs, whether it is here, and how to get it",
             "ldpbeam doctor --runner prism",
-            "doctor:doctor_command", doctor.add_options,
+            "doctor:doctor_command", doctor.add_options, printing=("json",),
         ),
     ),
 }  # fmt: skip

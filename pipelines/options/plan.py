@@ -27,4 +27,3 @@ def add_options(parser: Parser) -> None:
     simulation.add_argument(
         "--seed", type=int, default=0, metavar="N", help="the seed of simulations (default: 0)"
     )
-    simulation.add_argument("--json", action="store_true", help="print JSON instead of a table")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.runners.names import DIRECT, FLINK_WORKERS
@@ -97,3 +98,18 @@ def add_engine_options(parser: Parser) -> None:
 def add_prism_location(group: argparse._ArgumentGroup) -> None:
     """Add the option that says where Prism is."""
     group.add_argument("--prism-location", metavar="PATH", help="where Prism is, the local engine of streams")
+
+
+_PRINTING = {
+    "json": "print the result as JSON (docs/commands.md), and nothing else on stdout",
+    "quiet": "print no notes and no progress; warnings and errors remain",
+    "verbose": "also print what the engine logs, and how long each step took",
+}
+
+
+def add_printing_options(parser: Parser, names: Sequence[str]) -> None:
+    """Add those of ``--json``, ``--quiet`` and ``--verbose`` that a command has, and ``--help``."""
+    group = parser.add_argument_group("what is printed")
+    for name in names:
+        group.add_argument(f"--{name}", action="store_true", help=_PRINTING[name])
+    group.add_argument("-h", "--help", action="help", help="print this and end")

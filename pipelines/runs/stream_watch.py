@@ -20,6 +20,7 @@ from grpc import RpcError
 from ldpbeam.pipelines.errors import INTERRUPTED, UserError, end_of, machine_problem
 from ldpbeam.pipelines.estimates.write_panes import PANES, pane_line
 from ldpbeam.pipelines.graphs.stream import StreamJob
+from ldpbeam.pipelines.printing import note
 from ldpbeam.pipelines.runs.output import ESTIMATES, STATISTICS, files_in
 from ldpbeam.pipelines.runs.stream_runs import read_run_accounting
 from ldpbeam.schemas.outputs.estimates import solved_estimate
@@ -157,7 +158,7 @@ def _print_rate_here(job: StreamJob, done: threading.Event) -> None:
         found = reader.progress(job.run)
         lag = "" if found.published is None else f", {time.time() - found.published / 1000:.1f} s behind"
         mark = "" if found.watermark is None else f", watermark {rfc3339(found.watermark // 1000 * 1000)}"
-        print(f"{(reports - last) / (now - at):,.0f} reports/s{lag}{mark}", flush=True)
+        note(f"{(reports - last) / (now - at):,.0f} reports/s{lag}{mark}")
         last, at = reports, now
 
 
@@ -171,7 +172,7 @@ def _print_rate_elsewhere(job: StreamJob, done: threading.Event) -> None:
             _print_panes(job, printed)
             now, reports = time.monotonic(), read_run_accounting(job)["in"]
             if reports != last:
-                print(f"{(reports - last) / (now - at):,.0f} reports/s", flush=True)
+                note(f"{(reports - last) / (now - at):,.0f} reports/s")
             last, at = reports, now
     with contextlib.suppress(BeamIOError, OSError, ValueError):
         _print_panes(job, printed)

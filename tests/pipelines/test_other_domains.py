@@ -315,8 +315,8 @@ def test_a_person_has_several_rows_and_sends_one_report(sent: Callable[..., Any]
     assert [line["user_id"] for line in lines] == ["ann", "bob", "cat", "dan"]
     assert all(0 <= line["payload"] < 9 for line in lines)
     assert "4 reports to s" in ran.out
-    assert "1 rows have no usable value and were left out" in ran.out
-    assert "1 values lie outside the domain and were clipped to it" in ran.out
+    assert "1 rows have no usable value and were left out" in ran.err
+    assert "1 values lie outside the domain and were clipped to it" in ran.err
     people = read_people(
         str(tmp_path / "people.csv"),
         PeopleColumns(value="value", key="key", user="user"),

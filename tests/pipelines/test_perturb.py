@@ -142,8 +142,8 @@ def test_without_a_seed_two_runs_differ_and_with_one_they_are_for_tests(perturb:
         for service in ("shop", "app"):
             drawn = [[row[name] for row in found[service]] for found in (secure, again, seeded, other)]
             assert all(drawn.count(column) == 1 for column in drawn)
-    assert "for tests only" in tests.out
-    assert "for tests only" not in one.out
+    assert "for tests only" in tests.err
+    assert "for tests only" not in one.err
 
 
 def test_one_person_has_one_user_id_and_one_time_at_every_service(
@@ -195,11 +195,11 @@ def test_what_was_clipped_and_what_was_left_out_is_said(perturb: Callable[..., A
     study = study.replace("grr", "laplace").replace("{estimator: em}", "{estimator: ems}")
     ran, found = perturb(study, "colour", [1, -3, 11, "x", "", "1e1", "nan", 2], row=range(8))
     assert len(found["shop"]) == 5
-    assert "3 rows have no usable value and were left out" in ran.out
-    assert "2 values lie outside the domain and were clipped to it" in ran.out
+    assert "3 rows have no usable value and were left out" in ran.err
+    assert "2 values lie outside the domain and were clipped to it" in ran.err
     ran, _ = perturb(COLOURS, "colour", ["red", "yellow"])
-    assert "1 rows have no usable value" in ran.out
-    assert "clipped to it" not in ran.out
+    assert "1 rows have no usable value" in ran.err
+    assert "clipped to it" not in ran.err
 
 
 def test_versions_by_time_have_their_own_epsilon(perturb: Callable[..., Any], commute_text: str) -> None:

@@ -84,7 +84,7 @@ def test_a_file_of_people_that_cannot_be_used(
 def test_rows_of_a_user_who_has_an_earlier_one_are_told(perturb: Callable[..., Any]) -> None:
     ran = perturb("user,price\na,1\na,2\nb,3\n", "--value-column", "price", "--user-column", "user")
     assert ran.code == 0
-    assert "rows of users who have an earlier row: 1; of a user's reports" in ran.out
+    assert "rows of users who have an earlier row: 1; of a user's reports" in ran.err
 
 
 @pytest.mark.parametrize(

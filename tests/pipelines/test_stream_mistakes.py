@@ -388,8 +388,8 @@ def test_what_an_earlier_run_left_open_is_said(streaming: Streaming) -> None:
     (own / "journal-0.json").write_text(json.dumps({"stopped_at": None, "windows": windows}))
     found = streaming.run("--input", "in/*")
     assert found.code == 0
-    assert found.out.splitlines()[0] == (
-        "earlier runs ended with 2 open windows, from 1970-01-01T01:00:00Z to 1970-01-01T04:00:00Z: "
+    assert found.err.splitlines()[0] == (
+        "ldpbeam: earlier runs ended with 2 open windows, from 1970-01-01T01:00:00Z to 1970-01-01T04:00:00Z: "
         "this run marks their estimates as incomplete"
     )
     assert {window.start for window in streaming.jobs[1].incomplete} == {3_600_000, 3 * 3_600_000}

@@ -1,0 +1,116 @@
+"""What a command prints: results on stdout, and everything else on stderr.
+
+``--json`` makes stdout one JSON document (``ldpbeam stream``: one per line). What a command prints for people
+is then left out, whichever part of it prints. ``--quiet`` leaves out notes and progress; ``--verbose`` adds
+what the engine logs, and how long each step took. Warnings and errors are always printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+from ldpbeam.pipelines.terminal import shown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Printing:
+    """What was asked for.
+
+    Attributes:
+        json: the stream for JSON, stdout itself; None without ``--json``.
+        quiet: whether notes and progress are left out.
+        verbose: whether durations and what the engine logs are added.
+    """
+
+    json: IO[str] | None = None
+    quiet: bool = False
+    verbose: bool = False
+
+
+#: What was asked for, last; all threads of a command share it.
+_asked = [Printing()]
+
+
+@contextlib.contextmanager
+def printing(options: argparse.Namespace) -> Iterator[None]:
+    """Print as ``--json``, ``--quiet`` and ``--verbose`` say, as far as the options have them."""
+    as_json = getattr(options, "json", False)
+    verbose = getattr(options, "verbose", False)
+    asked = Printing(sys.stdout if as_json else None, getattr(options, "quiet", False), verbose)
+    _asked.append(asked)
+    try:
+        with contextlib.ExitStack() as until:
+            if as_json:
+                nowhere = until.enter_context(open(os.devnull, "w", encoding="utf-8"))
+                until.enter_context(contextlib.redirect_stdout(nowhere))
+            if verbose:
+                until.enter_context(_engine_logs_shown())
+            yield
+    finally:
+        _asked.pop()
+
+
+@contextlib.contextmanager
+def _engine_logs_shown() -> Iterator[None]:
+    root, handler = logging.getLogger(), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.setLevel(before)
+        root.removeHandler(handler)
+
+
+def document(value: Any) -> bool:
+    """Print a value as one line of JSON, if ``--json`` asks for it.
+
+    Returns:
+        Whether it was printed. If not, the command prints for people.
+    """
+    stream = _asked[-1].json
+    if stream is None:
+        return False
+    print(json.dumps(value), file=stream, flush=True)
+    return True
+
+
+def note(text: str) -> None:
+    """Print on stderr what a user may want to know; not with ``--quiet``."""
+    if not _asked[-1].quiet:
+        print(f"ldpbeam: {shown(text)}", file=sys.stderr, flush=True)
+
+
+def warn(text: str) -> None:
+    """Print on stderr what a user must know."""
+    print(f"ldpbeam: warning: {shown(text)}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def step(what: str) -> Iterator[None]:
+    """With ``--verbose``, say on stderr how long the block took."""
+    start = time.monotonic()
+    yield
+    if _asked[-1].verbose:
+        print(f"ldpbeam: {what}: {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
+
+
+def progress_console() -> Console:
+    """The console on stderr for progress; with ``--quiet`` it shows nothing."""
+    from rich.console import Console
+
+    return Console(stderr=True, quiet=_asked[-1].quiet)

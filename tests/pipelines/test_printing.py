@@ -1,0 +1,132 @@
+"""stdout is for results: text for people, or JSON and nothing else; everything else is on stderr."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldpbeam.estimators import registered_estimators
+from ldpbeam.mechanisms import registered_mechanisms
+from ldpbeam.pipelines import printing
+
+STUDY = """\
+study: s
+attributes:
+  price:
+    domain: {numeric: [0, 100]}
+    services: {auction: {mechanism: piecewise, epsilon: 1.0}, shop: {mechanism: square_wave, epsilon: 1.0}}
+    estimates: {mean: {estimator: ivw}, all: {estimator: ems, services: [shop]}}
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    lines = ["price,cut", *(f"{10 + i % 50},fine" for i in range(200)), ",fine", "500,good"]
+    (tmp_path / "people.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path / "study.yaml"
+
+
+@pytest.fixture
+def perturb(command: Callable[..., Any], study: Path) -> Callable[..., Any]:
+    """Runs ``ldpbeam perturb`` with further options."""
+    folder = study.parent
+    return lambda *options: command(
+        "perturb", "--study", study, "--attribute", "price", "--value-column", "price", "--input",
+        folder / "people.csv", "--output", folder / "reports", "--seed", 1, "--overwrite", *options,
+    )  # fmt: skip
+
+
+def test_perturb_as_json(perturb: Callable[..., Any], study: Path) -> None:
+    ran = perturb("--json")
+    found = json.loads(ran.out)
+    assert [entry["service"] for entry in found["reports"]] == ["auction", "shop"]
+    assert [entry["reports"] for entry in found["reports"]] == [201, 201]
+    assert all(Path(path).is_file() for entry in found["reports"] for path in entry["files"])
+    assert (found["rows_left_out"], found["values_clipped"]) == (1, 1)
+    assert "1 rows have no usable value" in ran.err
+    assert "drawn from a seed" in ran.err
+
+
+def test_estimate_and_rollup_as_json(
+    perturb: Callable[..., Any], command: Callable[..., Any], study: Path
+) -> None:
+    perturb()
+    folder = study.parent
+    run = ("estimate", "--study", study, "--input", folder / "reports" / "*", "--output", folder / "out")
+    ran = command(*run, "--json")
+    found = json.loads(ran.out)
+    lines = (folder / "out" / "estimates.jsonl").read_text().splitlines()
+    assert found["estimates"] == [json.loads(line) for line in lines]
+    assert found["accounting"] == json.loads((folder / "out" / "accounting.json").read_text())
+    assert found["fit"] == {"tests": found["fit"]["tests"], "flagged": 0}
+    compared = command(*run, "--json", "--truth", folder / "people.csv", "--value-column", "price")
+    assert [sorted(errors) for errors in json.loads(compared.out)["errors"]] == [
+        ["mean"],
+        ["jensen_shannon", "kolmogorov_smirnov", "mean", "wasserstein"],
+    ]
+    merged = ("--statistics", folder / "out" / "statistics" / "*", "--output", folder / "all")
+    found = json.loads(command("rollup", "--study", study, *merged, "--json").out)
+    assert (found["merged"], found["snapshots"], len(found["estimates"])) == (1, 1, 2)
+
+
+def test_quiet_leaves_out_notes_and_keeps_results_and_warnings(
+    perturb: Callable[..., Any], command: Callable[..., Any], study: Path
+) -> None:
+    loud, quiet = perturb(), perturb("--quiet")
+    assert quiet.out == loud.out
+    assert "drawn from a seed" in quiet.err
+    folder = study.parent
+    run = ("estimate", "--study", study, "--input", folder / "reports" / "*", "--output", folder / "out")
+    loud, quiet = command(*run), command(*run, "--quiet")
+    assert loud.out == quiet.out
+    assert f"estimates, statistics and accounting are in {folder / 'out'}" in loud.out
+    assert (loud.err, quiet.err) == ("", "")
+    verbose = command(*run, "--verbose")
+    assert verbose.out == loud.out
+    assert "ldpbeam: estimating: " in verbose.err
+    assert "apache_beam" in verbose.err
+
+
+def test_what_there_is_as_json(command: Callable[..., Any], study: Path) -> None:
+    for name, known in (("mechanisms", registered_mechanisms()), ("estimators", registered_estimators())):
+        found = json.loads(command(name, "--json").out)
+        assert {entry["name"]: entry["summary"] for entry in found} == {
+            name: one.summary for name, one in known.items()
+        }
+    explained = json.loads(command("explain", "--study", study, "--json").out)
+    assert explained["study"] == "s"
+    lines = command("explain", "--study", study).out.splitlines()
+    assert [f"{i}. {text}" for i, text in enumerate(explained["sentences"], 1)] == lines
+    ran = command("doctor", "--json")
+    found = json.loads(ran.out)
+    assert found["ready"] == (ran.code == 0)
+    assert {"what", "found", "advice", "needed"} == set(found["checks"][0])
+
+
+def test_evaluate_as_json(command: Callable[..., Any], study: Path) -> None:
+    folder = study.parent / "evaluated"
+    ran = command(
+        "evaluate", "--study", study, "--output", folder, "--users", 100, "--trials", 1, "--population",
+        "skewed", "--no-figures", "--processes", 1, "--json",
+    )  # fmt: skip
+    found = json.loads(ran.out)
+    assert (found["trials"], found["files"]) == (1, ["trials.jsonl", "table.csv"])
+    assert {row["estimate"] for row in found["errors"]} == {"mean", "all"}
+
+
+def test_a_mistake_leaves_stdout_empty(command: Callable[..., Any], study: Path) -> None:
+    study.write_text("study: s\n")
+    ran = command("explain", "--study", study, "--json")
+    assert (ran.code, ran.out) == (2, "")
+    assert "attributes: this key is missing" in ran.err
+
+
+def test_the_command_after_it_prints_as_it_asks_itself(command: Callable[..., Any]) -> None:
+    command("mechanisms", "--json")
+    assert not command("mechanisms").out.startswith("[")
+    assert not printing.document({})
