@@ -139,6 +139,7 @@ class Study:
         duplicates: ``drop``, or ``keep``: no report is compared with another, and users are not grouped.
         repeats: whether only a user's ``first`` report in a window counts, or ``all``.
         epsilon_cap: the ledger counts the users whose reports in a window spent more; None for no cap.
+        text: the study file, in JSON (which is YAML); empty for a study that was not read from one.
     """
 
     name: str
@@ -150,6 +151,7 @@ class Study:
     duplicates: Literal["drop", "keep"] = "drop"
     repeats: Literal["first", "all"] = "first"
     epsilon_cap: float | None = None
+    text: str = field(default="", compare=False, repr=False)
 
     @staticmethod
     def from_yaml(source: str | os.PathLike[str]) -> Study:

@@ -18,6 +18,7 @@ from ldpbeam.pipelines.runs.output import (
     FORMAT,
     LEDGER,
     RUN,
+    STUDY,
     files_in,
     names_in,
 )
@@ -30,6 +31,8 @@ from ldpbeam.schemas.outputs.records import (
     RunRecord,
     read_record,
 )
+from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
+from ldpbeam.study import Study
 from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.storage import open_raw
 
@@ -61,7 +64,26 @@ def read_results(folder: str) -> Results:
     run = _run(folder, about, finished=True)
     kind: FolderKind = "rollup" if run.accounting is None else "batch"
     estimates = tuple(_estimates(_path(folder, f"{ESTIMATES}.jsonl")))
-    return Results(folder, kind, about, (run,), estimates)
+    return Results(folder, kind, about, *_study(folder, about), (run,), estimates)
+
+
+def _study(folder: str, about: RunRecord) -> tuple[Study | None, str]:
+    """The study that a folder holds, or None and why it cannot be read here.
+
+    The estimates can be read without it: a mechanism of it may come from a package that is not installed.
+    """
+    if not _exists(folder, STUDY):
+        return None, ""
+    path = _path(folder, STUDY)
+    try:
+        study = parse_study(_text(path).decode(), path)
+    except UnicodeDecodeError:
+        return None, f"{path}: it is no text in UTF-8"
+    except StudyError as error:
+        return None, str(error)
+    if study.fingerprint != about.study_fingerprint:
+        return None, f"{path}: it is not the study that {RUN} names, or of another version of ldpbeam"
+    return study, ""
 
 
 def _about(folder: str) -> RunRecord:
@@ -114,7 +136,7 @@ def _shared(folder: str, about: RunRecord, kind: FolderKind) -> Results:
     found = [estimate for name in files for estimate in _estimates(_path(folder, ESTIMATES, name))]
     # Stable: the estimates of one file keep their order, which is that of the study.
     found.sort(key=lambda own: (own.attribute, own.window or (0, 0), own.run))
-    return Results(folder, kind, about, tuple(runs), tuple(found))
+    return Results(folder, kind, about, *_study(folder, about), tuple(runs), tuple(found))
 
 
 def _run(folder: str, about: RunRecord, *, finished: bool | None) -> RunResults:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Literal
 
 from ldpbeam.schemas.outputs.records import Accounting, EstimateRecord, Fit, LedgerEntry, RunRecord, bounds
+from ldpbeam.study import Study
 from ldpbeam.windows import Bounds
 
 #: ``batch`` is a run that has its folder for itself, ``rollup`` one that merged the statistics of others.
@@ -70,6 +71,8 @@ class Results:
         folder: the folder.
         kind: which kind of runs wrote it.
         about: the folder's ``run.json``.
+        study: the study; None if the folder does not hold it, or holds one that cannot be read here.
+        study_problem: why the study that it holds cannot be read; empty if it can, or there is none.
         runs: the runs that wrote it, in the order of their names: one, or several that share the folder.
         estimates: the estimates, by attribute and window. Two runs of a stream may both have one window.
     """
@@ -77,6 +80,8 @@ class Results:
     folder: str
     kind: FolderKind
     about: RunRecord
+    study: Study | None
+    study_problem: str
     runs: tuple[RunResults, ...]
     estimates: tuple[EstimateRecord, ...]
 

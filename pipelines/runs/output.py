@@ -26,6 +26,7 @@ ESTIMATES = "estimates"
 LEDGER = "ledger.json"
 FIT = "fit.json"
 RUN = "run.json"
+STUDY = "study.json"
 STATISTICS = "statistics"
 DEAD_LETTERS = "dead_letters"
 ACCOUNTING = "accounting.json"
@@ -81,9 +82,16 @@ def write_json(path: str, found: object) -> None:
     write_bytes(path, json.dumps(found, indent=2).encode() + b"\n")
 
 
+def keep_study(job: Output) -> None:
+    """Write the study beside the outputs, so that they can be read without its file."""
+    if job.study.text:
+        write_bytes(job.path(STUDY), f"{job.study.text}\n".encode())
+
+
 def clear(job: Output) -> None:
     """Delete the outputs of earlier runs in the folder, scheduled or not; other files stay."""
-    ours = [job.path(name) for name in (f"{ESTIMATES}.jsonl", f"{ESTIMATES}.avro", ACCOUNTING, LEDGER, FIT)]
+    single = (f"{ESTIMATES}.jsonl", f"{ESTIMATES}.avro", ACCOUNTING, LEDGER, FIT, STUDY)
+    ours = [job.path(name) for name in single]
     for folder, pattern in (
         (STATISTICS, "*.avro"),
         (DEAD_LETTERS, "*.avro"),

@@ -21,8 +21,10 @@ from ldpbeam.pipelines.runs.output import (
     FORMAT,
     RUN,
     STATISTICS,
+    STUDY,
     Output,
     clear,
+    keep_study,
     named_in_errors,
     names_in,
     sweep,
@@ -173,6 +175,7 @@ def _alone(job: Output, overwrite: bool, inputs: Sequence[str], place: Held) -> 
         # Runs that were killed leave half-written files; no other run writes here now.
         sweep([job.output, *map(job.path, (STATISTICS, DEAD_LETTERS))])
         write_json(job.path(RUN), {**about, "complete": False})
+        keep_study(job)
     try:
         yield
         place.check()
@@ -201,6 +204,8 @@ def _join(job: Output, sharing: Sharing, overwrite: bool) -> None:
             f"--output {job.output}: another scheduled run has just begun there for the first time, of other "
             "input; start this one again"
         )
+    if not FileSystems.exists(job.path(STUDY)):
+        keep_study(job)
 
 
 @contextlib.contextmanager

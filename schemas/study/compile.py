@@ -63,6 +63,7 @@ def compile_study(model: StudyModel) -> Study:
         duplicates=model.duplicates,
         repeats=model.repeats,
         epsilon_cap=model.epsilon_cap,
+        text=model.model_dump_json(exclude_unset=True),
     )
     for name in study.estimated:
         _check_estimates(study.attribute(name), study.described(name))

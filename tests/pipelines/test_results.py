@@ -15,6 +15,7 @@ from support.output_folders import EVERYTHING, HOUR, SPAN, START, everything_sen
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.results.read import read_results
 from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.schemas.study.yaml_file import read_study
 
 KEPT = Path(__file__).parents[1] / "data" / "0.1.0" / "out"
 
@@ -118,6 +119,33 @@ def test_the_folder_of_version_0_1_0_is_read() -> None:
     found = read_results(str(KEPT))
     assert (found.kind, found.about.study, len(found.runs[0].ledger) > 0) == ("batch", "kept", True)
     assert len(found.estimates) == len((KEPT / "estimates.jsonl").read_text().splitlines())
+
+
+@pytest.mark.parametrize("kind", ["batch", "scheduled", "rollup", "stream"])
+def test_the_study_is_kept_and_may_be_given_again(kind: str, folders: dict[str, Path]) -> None:
+    found = read_results(str(folders[kind]))
+    assert found.study is not None and found.study.name == found.about.study
+    again = read_study(folders[kind] / "study.json")
+    assert again.fingerprint == found.study.fingerprint == found.about.study_fingerprint
+
+
+def test_a_study_that_cannot_be_read_here_hides_no_estimate(copied: Callable[[str], Path]) -> None:
+    folder = copied("batch")
+    before, text = read_results(str(folder)), (folder / "study.json").read_text()
+    for written, said in {
+        text.replace('"grr"', '"of_a_plugin"'): "unknown mechanism 'of_a_plugin'",
+        text.replace("180", "90"): "it is not the study that run.json names",
+        "[": "this is not YAML",
+        "\x00": "this is not YAML",
+    }.items():
+        (folder / "study.json").write_text(written)
+        found = read_results(str(folder))
+        assert (found.study, found.estimates) == (None, before.estimates)
+        assert said in found.study_problem
+    (folder / "study.json").write_bytes(b"\xff")
+    assert "no text in UTF-8" in read_results(str(folder)).study_problem
+    (folder / "study.json").unlink()
+    assert (read_results(str(folder)).study, read_results(str(folder)).study_problem) == (None, "")
 
 
 def test_a_span_whose_files_are_being_moved_is_not_finished(copied: Callable[[str], Path]) -> None:

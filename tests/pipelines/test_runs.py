@@ -77,6 +77,7 @@ def test_an_empty_folder_becomes_the_streams(there: bool, tmp_path: Path) -> Non
     claim_for_stream(job(output))
     found = {name: json.loads(data) for name, data in files(output).items()}
     about = {"kind": "stream", "study": "commute", "study_fingerprint": STUDY.fingerprint, "format": 1}
+    assert found.pop("study.json") == json.loads(STUDY.text)
     assert found == {"run.json": about, "runs/run-1/run.json": {**about, "run": "run-1", "reads": "in/*"}}
 
 
@@ -166,7 +167,7 @@ def test_a_folder_may_be_called_like_a_pattern(tmp_path: Path) -> None:
     output = tmp_path / "out[1]*"
     claim_for_stream(job(output))
     claim_for_stream(job(output, "run-2"))
-    assert files(output).keys() == {"run.json", "runs/run-1/run.json", "runs/run-2/run.json"}
+    assert files(output).keys() == {"run.json", "study.json", "runs/run-1/run.json", "runs/run-2/run.json"}
 
 
 def test_what_earlier_runs_left_open_stands_in_the_runs_folder(tmp_path: Path) -> None:

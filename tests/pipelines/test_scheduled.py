@@ -114,6 +114,7 @@ def test_files_are_named_by_study_attribute_and_window(
     assert sorted(hashes(found.path)) == sorted(
         [
             "run.json",
+            "study.json",
             *(f"{own}/{name}.json" for name in ("accounting", "fit", "ledger", "run")),
             *letters,
             *(f"statistics/small-x-{window}.avro" for window in windows),
@@ -134,6 +135,7 @@ def test_files_are_named_by_study_attribute_and_window(
         "run.json",
         "runs",
         "statistics",
+        "study.json",
     ]
     assert f"windows from 2026-11-20T11:00:00Z to 2026-11-20T13:00:00Z are in {found.path}" in found.out
     assert f"the accounting is in {found.path}/{own}" in found.out
