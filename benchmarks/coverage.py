@@ -27,7 +27,7 @@ from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, Domain, Floats, KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.intervals import Intervals, WantedIntervals
-from ldpbeam.intervals.computing import intervals
+from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.statistics import Answers, tally
 
@@ -165,9 +165,8 @@ def run(cell: Cell, place: int) -> dict[str, Any]:
         name: np.full(1, np.nan) for name in truth if name not in ("quantiles", "ranges")
     }
     started = time.process_time()
-    found = intervals(
-        attribute, statistic, Estimate("", attribute.services, cell.n, cell.n, **nothing), WANTED
-    )
+    estimate = Estimate("", attribute.services, cell.n, cell.n, **nothing)
+    found = StatisticIntervals(attribute, statistic).of(estimate, WANTED)
     taken = time.process_time() - started
     held = {name: _held(found, name, told) for name, told in truth.items()}
     return {"cell": cell.name, "run": place, "seconds": taken, "held": held, "flags": sorted(found.flags)}

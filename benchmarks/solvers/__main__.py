@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.solvers.sections import measured, titled
 
 #: The sections, in the order of the page: modules of this package.
-SECTIONS = ["products", "fixed_points", "processes", "olh", "services", "large"]
+SECTIONS = ["products", "fixed_points", "intervals", "processes", "olh", "services", "large"]
 HEADING = "\n## "
 INTRODUCTION = """\
 # Benchmarks

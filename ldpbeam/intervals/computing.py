@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Categories, Floats, KeyValues
+from ldpbeam.domains import Categories, Floats, KeyValues, Numeric
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import Intervals, WantedIntervals
@@ -27,6 +27,9 @@ from ldpbeam.intervals.numbers import UNBIASED_SUMS, of_distribution
 from ldpbeam.intervals.shares import shares_interval
 from ldpbeam.statistics import Statistic
 
+#: The ends by the attribute of :class:`Intervals` that they are for, their methods, and their flags.
+Parts = tuple[dict[str, object], dict[str, str], dict[str, str]]
+
 #: How the intervals are computed, in words.
 UNBIASED_SHARES = "unbiased shares and their variance, within [0, 1]"
 
@@ -34,41 +37,62 @@ UNBIASED_SHARES = "unbiased shares and their variance, within [0, 1]"
 MOST_OUTSIDE = 0.2
 
 
-def intervals(
-    attribute: Attribute, statistic: Statistic, estimate: Estimate, wanted: WantedIntervals
-) -> Intervals:
-    """The intervals of what an estimate holds.
+class StatisticIntervals:
+    """The intervals of one statistic. Estimates that ask for the same ones share them.
+
+    Computing them takes longer than most estimates, so each part is computed once, when an estimate first
+    asks for it.
 
     Args:
         attribute: the attribute of the statistic.
-        statistic: the statistic that the estimate was computed from.
-        estimate: the estimate.
-        wanted: which intervals to compute.
+        statistic: the statistic that the estimates are computed from.
     """
-    question = Question(attribute, statistic, estimate.services)
-    if not question.versions:
-        return Intervals(wanted.level, wanted.simultaneous)
-    flags: dict[str, str] = {}
-    if isinstance(attribute.domain, Categories):
-        found: dict[str, object] = {
-            "distribution": shares_interval(question, wanted.level, wanted.simultaneous)
-        }
-        methods = {"distribution": UNBIASED_SHARES}
-    elif isinstance(attribute.domain, KeyValues):
-        found, methods, flags = keys_intervals(question, wanted)
-    elif estimate.distribution is None and has_sums(question):
-        found, methods = {"mean": mean_interval(question, wanted.level)}, {"mean": UNBIASED_SUMS}
-    else:
-        found, methods, flags = of_distribution(question, wanted)
-    held = {name: part for name, part in found.items() if _holds(estimate, name)}
-    made = Intervals(
-        wanted.level,
-        wanted.simultaneous,
-        methods={name: text for name, text in methods.items() if name in held},
-        **held,  # type: ignore[arg-type]
-    )
-    flags = {**flags, **_outside(estimate, made)}
-    return replace(made, flags={name: text for name, text in flags.items() if _holds(estimate, name)})
+
+    def __init__(self, attribute: Attribute, statistic: Statistic) -> None:
+        self._attribute, self._statistic = attribute, statistic
+        self._known: dict[tuple[tuple[str, ...], WantedIntervals, bool], Parts] = {}
+
+    def of(self, estimate: Estimate, wanted: WantedIntervals) -> Intervals:
+        """The intervals of what an estimate holds.
+
+        Args:
+            estimate: an estimate that was computed from the statistic.
+            wanted: which intervals to compute.
+        """
+        question = Question(self._attribute, self._statistic, estimate.services)
+        if not question.versions:
+            return Intervals(wanted.level, wanted.simultaneous)
+        only_mean = (
+            isinstance(self._attribute.domain, Numeric)
+            and estimate.distribution is None
+            and has_sums(question)
+        )
+        asked = (estimate.services, wanted, only_mean)
+        if asked not in self._known:
+            self._known[asked] = _parts(question, wanted, only_mean=only_mean)
+        found, methods, flags = self._known[asked]
+        held = {name: part for name, part in found.items() if _holds(estimate, name)}
+        made = Intervals(
+            wanted.level,
+            wanted.simultaneous,
+            methods={name: text for name, text in methods.items() if name in held},
+            **held,  # type: ignore[arg-type]
+        )
+        flags = {**flags, **_outside(estimate, made)}
+        return replace(made, flags={name: text for name, text in flags.items() if _holds(estimate, name)})
+
+
+def _parts(question: Question, wanted: WantedIntervals, *, only_mean: bool) -> Parts:
+    """The intervals of everything that the reports tell, or of the mean alone."""
+    domain = question.attribute.domain
+    if isinstance(domain, Categories):
+        shares = shares_interval(question, wanted.level, wanted.simultaneous)
+        return {"distribution": shares}, {"distribution": UNBIASED_SHARES}, {}
+    if isinstance(domain, KeyValues):
+        return keys_intervals(question, wanted)
+    if only_mean:
+        return {"mean": mean_interval(question, wanted.level)}, {"mean": UNBIASED_SUMS}, {}
+    return of_distribution(question, wanted)
 
 
 def _holds(estimate: Estimate, name: str) -> bool:

@@ -5,6 +5,7 @@ It imports the statistics only, neither Beam nor file formats, so that it starts
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
@@ -15,7 +16,7 @@ from dataclasses import dataclass, replace
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats
 from ldpbeam.estimators import Estimate, Progress, estimate, registered_estimators
-from ldpbeam.intervals.computing import intervals
+from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.pipelines.estimates.blas import limit_blas
 from ldpbeam.plugins import BrokenPlugin
 from ldpbeam.statistics import Statistic
@@ -50,6 +51,7 @@ def compute(
     wanted: WantedEstimate,
     progress: Progress | None = None,
     start: Floats | None = None,
+    intervals: StatisticIntervals | None = None,
 ) -> Estimate:
     """Compute one estimate with its intervals, with the same bits in every process.
 
@@ -59,12 +61,14 @@ def compute(
         wanted: the estimator, its services, its options and its intervals.
         progress: called after every iteration.
         start: the shares that a warm start begins from, shape (value buckets,).
+        intervals: the intervals of the statistic, if other estimates share them.
     """
     limit_blas()
     found = estimate(wanted.estimator, attribute, statistic, wanted.services, wanted.options, progress, start)
     if wanted.intervals is None:
         return found
-    return replace(found, intervals=intervals(attribute, statistic, found, wanted.intervals))
+    shared = StatisticIntervals(attribute, statistic) if intervals is None else intervals
+    return replace(found, intervals=shared.of(found, wanted.intervals))
 
 
 def begin(attributes: Mapping[str, Attribute], parent: int) -> None:
@@ -95,9 +99,15 @@ def compute_here(
     """Estimates, and the warnings that were issued meanwhile; the parent issues them again.
 
     Args:
-        asked: the attribute, the statistic and the wanted estimate of each.
+        asked: the attribute, the statistic and the wanted estimate of each. Neighbours with one statistic
+            share its intervals.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = [compute(_attributes[attribute], statistic, wanted) for attribute, statistic, wanted in asked]
+        found = []
+        for (name, _), own in itertools.groupby(asked, lambda one: (one[0], id(one[1]))):
+            attribute, intervals = _attributes[name], None
+            for _, statistic, wanted in own:
+                intervals = intervals or StatisticIntervals(attribute, statistic)
+                found.append(compute(attribute, statistic, wanted, intervals=intervals))
     return found, [Caught(w.category, str(w.message), w.filename, w.lineno) for w in caught]

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ldpbeam.estimators import Estimate
+from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates import child
 from ldpbeam.pipelines.estimates.progress import SolvingProgress
@@ -30,8 +31,10 @@ from ldpbeam.study import Study, WantedEstimate
 
 #: Seconds of computing that starting the processes is worth: about what each takes until it is ready.
 START_SECONDS = 1.0
-#: Seconds of computing that are sent to a process at once; a message takes about a millisecond.
-MESSAGE_SECONDS = 0.1
+#: Seconds of computing that are sent to a process at once, so that a statistic's estimates stay together.
+MESSAGE_SECONDS = 1.0
+#: Each process is sent at least so many messages, so that all end at about the same time.
+MESSAGES = 8
 #: Messages that each process has or is sent ahead, so that it need not wait for the next.
 AHEAD = 2
 
@@ -39,18 +42,23 @@ _EXIT_CODES = re.compile(r"\{(.+)\}")
 
 
 class Wanted(NamedTuple):
-    """An estimate that the study asks for, and the snapshot that it is computed from."""
+    """An estimate that the study asks for, and the snapshot that it is computed from.
+
+    The estimates of a snapshot share its intervals.
+    """
 
     snapshot: Snapshot
     name: str
     how: WantedEstimate
+    intervals: StatisticIntervals
 
 
 def wanted_of(study: Study, snapshots: Iterable[Snapshot]) -> Iterator[Wanted]:
     """Every estimate that the study asks for, in the order of the snapshots and of the study."""
     for snapshot in snapshots:
+        intervals = StatisticIntervals(study.attribute(snapshot.attribute), snapshot.statistic)
         for name, how in study.described(snapshot.attribute).estimates.items():
-            yield Wanted(snapshot, name, how)
+            yield Wanted(snapshot, name, how, intervals)
 
 
 def compute_all(
@@ -84,6 +92,7 @@ def compute_all(
             asked.snapshot.statistic,
             asked.how,
             progress.iterations(f"{asked.snapshot.attribute}.{asked.name}"),
+            intervals=asked.intervals,
         )
         found.append(SolvedEstimate.of(asked.snapshot, asked.name, answer))
         progress.show(len(found))
@@ -95,8 +104,8 @@ def compute_all(
             processes = processes or cores()
             if processes > 1:
                 progress.restart(len(found))
-                together = max(1, int(MESSAGE_SECONDS / max(each, 1e-9)))
-                found += in_processes(study, wanted, min(processes, left), progress, together)
+                together = min(int(MESSAGE_SECONDS / max(each, 1e-9)), left // (MESSAGES * processes))
+                found += in_processes(study, wanted, min(processes, left), progress, max(1, together))
                 break
     return found
 
@@ -122,7 +131,8 @@ def in_processes(
         wanted: what to compute; it is read as it is needed.
         processes: how many processes are started.
         progress: shows what is done.
-        together: how many estimates are sent to a process in one message.
+        together: the least number of estimates that are sent to a process in one message. With 2 or more the
+            estimates of a snapshot stay together.
 
     Raises:
         UserError: if a process was killed.
@@ -156,8 +166,7 @@ def in_processes(
     handles = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, signal.default_int_handler) if handles else None
     try:
-        rest = iter(wanted)
-        while asked := list(itertools.islice(rest, together)):
+        for asked in _messages(wanted, together):
             while len(running) >= AHEAD * processes:
                 collect()
             sent = [(one.snapshot.attribute, one.snapshot.statistic, one.how) for one in asked]
@@ -178,6 +187,22 @@ def in_processes(
             signal.signal(signal.SIGTERM, before)
     executor.shutdown()
     return list(itertools.chain.from_iterable(found))
+
+
+def _messages(wanted: Iterable[Wanted], together: int) -> Iterator[list[Wanted]]:
+    """The estimates in messages of ``together`` or more, which part no snapshot if that is 2 or more."""
+    message: list[Wanted] = []
+    for _, own in itertools.groupby(wanted, lambda asked: asked.intervals):
+        for asked in own:
+            message.append(asked)
+            if together == 1:
+                yield message
+                message = []
+        if len(message) >= together:
+            yield message
+            message = []
+    if message:
+        yield message
 
 
 def _killed(said: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ldpbeam.domains import Floats
 from ldpbeam.estimators import Estimate, starts_warm
+from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.pipelines.estimates.child import compute
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate
 from ldpbeam.schemas.outputs.snapshots import Snapshot
@@ -26,10 +27,11 @@ def answers(
         starts: earlier estimates by name. Estimators with a single fixed point start from them.
     """
     attribute = study.attribute(snapshot.attribute)
+    intervals = StatisticIntervals(attribute, snapshot.statistic)
     found = {}
     for name, wanted in study.described(snapshot.attribute).estimates.items():
         start = _start(wanted, (starts or {}).get(name))
-        found[name] = compute(attribute, snapshot.statistic, wanted, start=start)
+        found[name] = compute(attribute, snapshot.statistic, wanted, start=start, intervals=intervals)
     return found
 
 

@@ -13,7 +13,7 @@ from ldpbeam import Answers, Attribute, Categories, Numeric, ServiceVersion, Sta
 from ldpbeam.estimators import estimate as solve
 from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.bounded import above_zero, within_one
-from ldpbeam.intervals.computing import intervals
+from ldpbeam.intervals.computing import StatisticIntervals
 
 N = 2_000
 WANTED = WantedIntervals()
@@ -82,7 +82,11 @@ def test_intervals_of_shares_hold_the_shares_of_the_people_who_reported(
     for _ in range(150):
         values = rng.choice(8, N, p=weights / weights.sum())
         statistic = reports(attribute, values, rng)
-        found = intervals(attribute, statistic, solve("norm_sub", attribute, statistic), WANTED).distribution
+        found = (
+            StatisticIntervals(attribute, statistic)
+            .of(solve("norm_sub", attribute, statistic), WANTED)
+            .distribution
+        )
         assert found is not None
         truth = np.bincount(values, minlength=8) / N
         held.append((found[:, 0] <= truth + 1e-12) & (truth <= found[:, 1] + 1e-12))
@@ -98,7 +102,11 @@ def test_services_that_asked_different_people_are_held_too(apart: bool) -> None:
     for _ in range(150):
         values = rng.choice(8, N, p=np.full(8, 1.0 / 8.0))
         statistic = reports(attribute, values, rng, apart)
-        found = intervals(attribute, statistic, solve("norm_sub", attribute, statistic), WANTED).distribution
+        found = (
+            StatisticIntervals(attribute, statistic)
+            .of(solve("norm_sub", attribute, statistic), WANTED)
+            .distribution
+        )
         assert found is not None
         truth = np.bincount(values, minlength=8) / N
         held.append((found[:, 0] <= truth) & (truth <= found[:, 1]))
@@ -112,7 +120,11 @@ def test_simultaneous_intervals_hold_all_shares_at_once() -> None:
     for _ in range(300):
         values = rng.choice(8, N)
         statistic = reports(attribute, values, rng)
-        found = intervals(attribute, statistic, solve("inversion", attribute, statistic), wanted).distribution
+        found = (
+            StatisticIntervals(attribute, statistic)
+            .of(solve("inversion", attribute, statistic), wanted)
+            .distribution
+        )
         assert found is not None
         truth = np.bincount(values, minlength=8) / N
         held.append(bool(((found[:, 0] <= truth) & (truth <= found[:, 1])).all()))
@@ -138,7 +150,7 @@ def test_intervals_of_the_mean_hold_the_mean_of_the_people_who_reported(
         values = rng.beta(2.0, 5.0, N)
         statistic = reports(attribute, values, rng, apart)
         estimate = solve("ua", attribute, statistic)
-        found = intervals(attribute, statistic, estimate, WANTED).mean
+        found = StatisticIntervals(attribute, statistic).of(estimate, WANTED).mean
         assert found is not None
         held.append(found[0] <= 60.0 * values.mean() <= found[1])
     assert abs(np.mean(held) - 0.95) < 4.0 * math.sqrt(0.95 * 0.05 / 300)
@@ -147,7 +159,7 @@ def test_intervals_of_the_mean_hold_the_mean_of_the_people_who_reported(
 def test_everybody_at_one_end_has_almost_no_noise_with_signs() -> None:
     attribute = asked(MINUTES, s=("stochastic_rounding", 6.0))
     statistic = reports(attribute, np.ones(N), np.random.default_rng(11))
-    found = intervals(attribute, statistic, solve("ua", attribute, statistic), WANTED).mean
+    found = StatisticIntervals(attribute, statistic).of(solve("ua", attribute, statistic), WANTED).mean
     assert found is not None
     bound = 1.0 / math.tanh(3.0)
     assert found[1] - found[0] < 4.5 * 30.0 * math.sqrt((bound**2 - 1.0) / N)
@@ -159,12 +171,17 @@ def test_an_estimate_outside_of_its_interval_is_flagged() -> None:
     values = np.random.default_rng(12).beta(1.0, 9.0, 50_000)
     statistic = reports(attribute, values, np.random.default_rng(13))
     estimate = solve("em", attribute, statistic, options={"tolerance": 1e5})
-    found = intervals(attribute, statistic, estimate, WANTED)
+    found = StatisticIntervals(attribute, statistic).of(estimate, WANTED)
     assert "bias of em" in found.flags["mean"]
-    assert "mean" not in intervals(attribute, statistic, solve("ivw", attribute, statistic), WANTED).flags
+    assert (
+        "mean"
+        not in StatisticIntervals(attribute, statistic).of(solve("ivw", attribute, statistic), WANTED).flags
+    )
 
 
 def test_without_reports_there_are_no_intervals() -> None:
     attribute = asked(MINUTES, s=("square_wave", 0.5))
     statistic = tally(attribute, 0, [])
-    assert intervals(attribute, statistic, solve("ems", attribute, statistic), WANTED).mean is None
+    assert (
+        StatisticIntervals(attribute, statistic).of(solve("ems", attribute, statistic), WANTED).mean is None
+    )

@@ -13,7 +13,7 @@ from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.intervals import Intervals, WantedIntervals
-from ldpbeam.intervals.computing import intervals
+from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.intervals.keys import Told, fieller
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.statistics import Answers, Statistic, tally
@@ -47,7 +47,7 @@ def sent(attribute: Attribute, pairs: KeyValuePairs, rng: np.random.Generator) -
 def found(attribute: Attribute, statistic: Statistic) -> Intervals:
     nothing = np.full(5, np.nan)
     estimate = Estimate("none", attribute.services, 0, None, frequencies=nothing, key_means=nothing)
-    return intervals(attribute, statistic, estimate, WantedIntervals())
+    return StatisticIntervals(attribute, statistic).of(estimate, WantedIntervals())
 
 
 @pytest.mark.parametrize(

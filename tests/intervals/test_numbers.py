@@ -15,7 +15,7 @@ from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals import Intervals, WantedIntervals
-from ldpbeam.intervals.computing import intervals
+from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.intervals.evidence import Evidence, evidence_of
 from ldpbeam.intervals.numbers import quantile_draws
 from ldpbeam.intervals.smooth import ROUGHNESS, SLOPE, Normals, posterior
@@ -45,7 +45,9 @@ def sent(attribute: Attribute, values: Floats, rng: np.random.Generator) -> Stat
 
 def found(attribute: Attribute, statistic: Statistic, wanted: WantedIntervals = WANTED) -> Intervals:
     estimate = Estimate("none", attribute.services, 0, None, distribution=np.full(1, np.nan), mean=np.nan)
-    return intervals(attribute, statistic, Estimate(**{**vars(estimate), "variance": np.nan}), wanted)
+    return StatisticIntervals(attribute, statistic).of(
+        Estimate(**{**vars(estimate), "variance": np.nan}), wanted
+    )
 
 
 def truths(values: Floats, buckets: int) -> dict[str, NDArray[Any]]:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+import ldpbeam.intervals.computing
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, Domain, KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.estimators.question import Question
 from ldpbeam.intervals import WantedIntervals
+from ldpbeam.intervals.numbers import of_distribution
 from ldpbeam.mechanisms import build_mechanism
+from ldpbeam.pipelines.estimates import child
 from ldpbeam.pipelines.estimates.child import compute
+from ldpbeam.pipelines.estimates.processes import compute_all
+from ldpbeam.pipelines.estimates.progress import SolvingProgress
+from ldpbeam.pipelines.estimates.solve import Solver
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, Statistic, tally
 from ldpbeam.study import WantedEstimate
 
@@ -50,3 +62,61 @@ def test_intervals_stand_beside_an_estimate_and_change_nothing_of_it(
     for name in Estimate.__dataclass_fields__:
         if name != "intervals":
             np.testing.assert_equal(getattr(having, name), getattr(without, name))
+
+
+STUDY = parse_study("""\
+study: shared
+attributes:
+  x:
+    domain: {numeric: [0, 10]}
+    buckets: 16
+    services: {a: {mechanism: piecewise, epsilon: 2.0}, b: {mechanism: square_wave, epsilon: 1.0}}
+    estimates:
+      both: {estimator: ule}
+      same: {estimator: ems}
+      one: {estimator: ems, services: [a]}
+      mean: {estimator: ivw}
+""")
+#: Those of both services and those of one; the mean alone needs no density.
+COMPUTED = 2
+
+
+def here(snapshot: Snapshot) -> list[Estimate]:
+    found = compute_all(STUDY, [snapshot], lambda: 4, SolvingProgress(), 1)
+    return [solved.answer for solved in found]
+
+
+def in_a_process(snapshot: Snapshot) -> list[Estimate]:
+    wanted = STUDY.attributes["x"].estimates.values()
+    sent = pickle.dumps([("x", snapshot.statistic, own) for own in wanted])
+    found, _ = child.compute_here(pickle.loads(sent))
+    return found
+
+
+def of_a_pane(snapshot: Snapshot) -> list[Estimate]:
+    return [solved.answer for solved in Solver(STUDY).solve(snapshot)]
+
+
+@pytest.mark.parametrize("computing", [here, in_a_process, of_a_pane])
+def test_intervals_are_computed_once_for_all_estimates_of_a_statistic(
+    computing: Callable[[Snapshot], list[Estimate]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attribute = STUDY.attribute("x")
+    answers = [
+        Answers(place, np.arange(300), version.mechanism.perturb(np.linspace(2, 5, 300), RNG))
+        for place, version in enumerate(attribute.versions)
+    ]
+    snapshot = Snapshot("x", None, None, 0, tally(attribute, 300, answers))
+    each = [compute(attribute, snapshot.statistic, own) for own in STUDY.attributes["x"].estimates.values()]
+    calls = []
+
+    def counted(question: Question, wanted: WantedIntervals) -> Any:
+        calls.append(question)
+        return of_distribution(question, wanted)
+
+    monkeypatch.setattr(ldpbeam.intervals.computing, "of_distribution", counted)
+    monkeypatch.setattr(child, "_attributes", STUDY.compiled)
+    shared = computing(snapshot)
+    assert len(calls) == COMPUTED
+    for one, other in zip(each, shared, strict=True):
+        np.testing.assert_equal(vars(one.intervals), vars(other.intervals))

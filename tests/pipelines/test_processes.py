@@ -245,11 +245,11 @@ class Clock:
     ("seconds", "snapshots", "number", "here", "together"),
     [
         (0.125, 2, 2, 6, None),  # all done before starting is worth it
-        (0.125, 100, 2, 8, 1),  # a second has passed, and more will
+        (0.125, 100, 2, 8, 8),  # a second has passed, and more will; a second of work is sent at once
         (0.125, 5, 2, 15, None),  # less is left than starting takes
         (5.0, 2, 2, 1, 1),  # the first takes long
         (5.0, 100, 1, 300, None),  # one process is this one
-        (1 / 128, 100, 2, 128, 12),  # short ones are sent together
+        (1 / 128, 100, 2, 128, 10),  # each process gets at least eight messages
     ],
 )
 def test_processes_start_when_the_rest_is_worth_it(
@@ -263,7 +263,7 @@ def test_processes_start_when_the_rest_is_worth_it(
     clock = Clock(seconds)
     there: list[Any] = []
 
-    def compute(*_: Any) -> Any:
+    def compute(*_: Any, **__: Any) -> Any:
         clock.now += clock.seconds
 
     def elsewhere(_: Study, wanted: Iterator[Any], __: int, ___: Any, sent_together: int) -> list[Any]:
@@ -280,6 +280,17 @@ def test_processes_start_when_the_rest_is_worth_it(
     )
     assert len(found) == total
     assert len(found) - len(there) == here
+
+
+@pytest.mark.parametrize(
+    ("together", "sizes"),
+    [(1, [1, 1, 1, 1, 1, 1, 1]), (2, [4, 3]), (3, [4, 3]), (4, [4, 3]), (5, [7])],
+)
+def test_messages_part_a_snapshot_only_if_its_estimates_are_slow(together: int, sizes: list[int]) -> None:
+    wanted = list(wanted_of(STUDY, SNAPSHOTS[:3]))[2:]
+    messages = list(processes._messages(wanted, together))
+    assert [len(message) for message in messages] == sizes
+    assert list(itertools.chain.from_iterable(messages)) == wanted
 
 
 def test_an_estimate_has_the_same_bits_with_any_number_of_blas_threads() -> None:
