@@ -36,7 +36,10 @@ attributes:
     domain: {{numeric: [0, 1]}}
     buckets: 256
     services: {services}
-    estimates: {{smooth: {{estimator: ems}}, rough: {{estimator: em}}, close: {{estimator: ems, tolerance: 1e-4}}}}
+    estimates:
+      smooth: {{estimator: ems}}
+      rough: {{estimator: em}}
+      close: {{estimator: ems, tolerance: 1e-4}}
 """)
 
 
@@ -84,8 +87,8 @@ def section() -> str:
             rows.append([name, f"{users:,}", *each, f"{gain:.2f}"])
     header = ["services", "users", "ms without intervals", "ms, each its own", "ms, shared", "times faster"]
     notes = [
-        "Milliseconds per estimate of `ems`, `em` and a closer `ems`, with 256 buckets. An interval does not depend on",
-        "the estimator, so the three share one computation, to the last bit.",
+        "Milliseconds per estimate of `ems`, `em` and a closer `ems`, with 256 buckets. An interval does not",
+        "depend on the estimator, so the three share one computation, to the last bit.",
         "",
     ]
     return "\n".join([*notes, *table(header, rows)])
