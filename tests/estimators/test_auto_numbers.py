@@ -12,7 +12,8 @@ from scipy import integrate, optimize, stats
 from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, tally
 from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.auto import joined, numbers
-from ldpbeam.estimators.auto.averaging import average
+from ldpbeam.estimators.auto.averaging import SCALES, average
+from ldpbeam.estimators.auto.curves import Curves, Scale
 from ldpbeam.estimators.auto.laplace import gradient_and_curvature, log_posterior, mode_of
 from ldpbeam.estimators.auto.likelihood import Exact, of_channel
 from ldpbeam.estimators.auto.smoothness import Smoothness
@@ -48,27 +49,28 @@ def shares_of(values: Floats, buckets: int) -> Floats:
     return np.histogram(values, buckets, (0.0, 1.0))[0] / len(values)
 
 
-def small(reports: float = 4_000.0) -> tuple[Exact, Floats, Floats]:
+def small(scale: Scale, reports: float = 4_000.0) -> tuple[Exact, Curves, Floats]:
     """(likelihood, basis, coefficients) where the counts are just what the coefficients lead to expect."""
     attribute = attribute_of("square_wave", buckets=12)
     matrix, sizes = attribute.channel(0).dense(), np.array([1, 2] * 6)
-    basis = Smoothness(2, 3.0).basis(sizes)
-    coefficients = np.random.default_rng(3).normal(0.0, 0.5, basis.shape[1])
+    basis = Smoothness(2, 3.0, scale).basis(sizes)
+    coefficients = np.random.default_rng(3).normal(0.0, 0.5, basis.matrix.shape[1])
     _, shares = log_posterior(Exact(matrix, np.ones(12), sizes), basis, coefficients[:, None])
     return Exact(matrix, reports * (matrix @ shares[:, 0]), sizes), basis, coefficients
 
 
-def log_density(likelihood: Exact, basis: Floats, z: Floats) -> float:
+def log_density(likelihood: Exact, basis: Curves, z: Floats) -> float:
     return float(log_posterior(likelihood, basis, z[:, None])[0][0])
 
 
-def gradient(likelihood: Exact, basis: Floats, z: Floats) -> Floats:
+def gradient(likelihood: Exact, basis: Curves, z: Floats) -> Floats:
     shares = log_posterior(likelihood, basis, z[:, None])[1][:, 0]
     return gradient_and_curvature(likelihood, basis, z, shares)[0]
 
 
-def test_the_gradient_is_that_of_the_log_density() -> None:
-    likelihood, basis, expected = small()
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_gradient_is_that_of_the_log_density(scale: Scale) -> None:
+    likelihood, basis, expected = small(scale)
     z = expected + 0.3
     found, h = gradient(likelihood, basis, z), 1e-5
     for own, step in zip(found, h * np.eye(len(z)), strict=True):
@@ -76,8 +78,9 @@ def test_the_gradient_is_that_of_the_log_density() -> None:
         assert own == pytest.approx(rise / (2 * h), rel=1e-5, abs=1e-3)
 
 
-def test_the_curvature_is_that_of_the_log_density_where_counts_are_as_expected() -> None:
-    likelihood, basis, z = small()
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_curvature_is_that_of_the_log_density_where_counts_are_as_expected(scale: Scale) -> None:
+    likelihood, basis, z = small(scale)
     shares = log_posterior(likelihood, basis, z[:, None])[1][:, 0]
     _, curvature = gradient_and_curvature(likelihood, basis, z, shares)
     h = 1e-5
@@ -86,8 +89,9 @@ def test_the_curvature_is_that_of_the_log_density_where_counts_are_as_expected()
         np.testing.assert_allclose(own, fall / (2 * h), rtol=1e-5, atol=1e-3)
 
 
-def test_the_mode_is_the_one_that_a_general_optimiser_finds() -> None:
-    likelihood, basis, expected = small(500.0)
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_mode_is_the_one_that_a_general_optimiser_finds(scale: Scale) -> None:
+    likelihood, basis, expected = small(scale, 500.0)
     mode = mode_of(likelihood, basis, np.zeros(len(expected)))
     found = optimize.minimize(
         lambda z: -log_density(likelihood, basis, z),
@@ -109,7 +113,7 @@ def test_the_evidence_is_the_integral_over_the_prior(reports: float, error: floa
     matrix = np.array([[0.7, 0.3], [0.3, 0.7]])
     likelihood = Exact(matrix, reports * np.array([0.45, 0.55]), np.array([1, 1]))
     basis = Smoothness(1, 2.0).basis(np.array([1, 1]))
-    assert basis.shape == (2, 1)
+    assert basis.matrix.shape == (2, 1)
     mode = mode_of(likelihood, basis, np.zeros(1))
     integral, _ = integrate.quad(
         lambda z: math.exp(log_density(likelihood, basis, np.array([z])) - mode.log_density),
@@ -121,10 +125,47 @@ def test_the_evidence_is_the_integral_over_the_prior(reports: float, error: floa
     assert mode.log_evidence == pytest.approx(exact, abs=error)
 
 
+def test_on_the_plain_scale_the_density_is_softplus_of_one_plus_the_curve() -> None:
+    heights = np.array([[-80.0, -3.0, -1.0, 0.0, 0.5, 40.0]]).T
+    sizes = np.array([1, 1, 2, 1, 3, 1])
+    curves = Curves(heights, sizes, "plain")
+    one = np.ones((1, 1))
+    expected = np.array([math.log1p(math.exp(3.0 * (1.0 + height))) for height in heights[:, 0]]) * sizes
+    np.testing.assert_allclose(curves.shares(one)[:, 0], expected / expected.sum(), rtol=1e-12)
+    # Above zero the density is 1 + the curve, and a hole is finite.
+    assert curves.shares(one)[5, 0] / curves.shares(one)[4, 0] == pytest.approx(41.0 / 1.5 / 3.0, rel=5e-3)
+    assert (curves.shares(one) > 0.0).all()
+    h = 1e-6
+    rise = np.log(curves.shares(one * (1 + h)) / curves.shares(one * (1 - h)))[:, 0] / (2 * h)
+    slopes = curves.slopes(np.ones(1))[:, 0]
+    # A constant is free, because shares have a sum.
+    np.testing.assert_allclose(rise - rise[3], slopes - slopes[3], rtol=1e-6, atol=1e-6)
+
+
+def with_a_gap(rng: np.random.Generator, people: int) -> Floats:
+    low = rng.random(people) < 0.4
+    return np.where(low, rng.uniform(0.1, 0.3, people), rng.uniform(0.55, 0.95, people))
+
+
+def test_where_there_is_a_gap_the_plain_scale_is_nearer_and_has_the_weight() -> None:
+    attribute, gains = attribute_of("square_wave", epsilon=3.0, buckets=128), []
+    for seed in range(4):
+        values = with_a_gap(np.random.default_rng([5, seed]), 100_000)
+        question, truth = asked(attribute, values, seed), shares_of(values, 128)
+        fitted = numbers.fit(question)
+        assert fitted is not None
+        of_logs = [own for own in fitted.weighed if own.smoothness.scale == "log"]
+        assert sum(own.weight for own in of_logs) < 0.5
+        logs = average(of_logs) / sum(own.weight for own in of_logs)
+        told = numbers.by_bucket(logs, fitted.likelihood, 128)
+        gains.append(math.log(wasserstein(told, truth) / wasserstein(answered(question), truth)))
+    assert np.mean(gains) > 2.0 * np.std(gains, ddof=1) / math.sqrt(len(gains))
+
+
 def test_a_prior_has_independent_differences_of_its_order() -> None:
     buckets, deviation = 40, 1.7
     for order in (1, 2, 3):
-        basis = Smoothness(order, deviation).basis(np.ones(buckets, dtype=np.int64))[:, order - 1 :]
+        basis = Smoothness(order, deviation).basis(np.ones(buckets, dtype=np.int64)).matrix[:, order - 1 :]
         differences = np.diff(basis, order, axis=0)
         scale = deviation * buckets ** (0.5 - order)
         np.testing.assert_allclose(
@@ -222,6 +263,7 @@ def test_it_says_what_it_chose() -> None:
     found = estimate("auto", question.attribute, question.statistic)
     assert str(found.details["chosen"]).startswith("average of ")
     weights = found.details["weights"]
+    assert all("density, order" in name for name in weights)
     assert 0.9 < sum(weights.values()) <= 1.0 + 1e-12
     assert found.converged
     assert found.mean is not None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ldpbeam.domains import Floats
+from ldpbeam.estimators.auto.curves import Scale
 from ldpbeam.estimators.auto.laplace import Mode, mode_of
 from ldpbeam.estimators.auto.likelihood import Likelihood
 from ldpbeam.estimators.auto.smoothness import Smoothness
@@ -22,6 +22,8 @@ DEVIATIONS: dict[int, Floats] = {
 }
 #: How likely each order is before there are reports, up to a factor; all its deviations are equally likely.
 ORDERS: dict[int, float] = {1: 1.0, 2: 4.0, 3: 2.0}
+#: How likely it is beforehand that the log density is smooth, or the density, up to a factor.
+SCALES: dict[Scale, float] = {"log": 2.0, "plain": 1.0}
 #: With growing deviation the evidence rises and then falls: no more is tried so far below its best.
 HOPELESS = 12.0
 
@@ -43,22 +45,23 @@ class Weighed:
 
 def weigh(likelihood: Likelihood) -> tuple[Weighed, ...]:
     """All priors that are not hopeless, by their marginal likelihoods; the weights sum to one."""
-    found = [own for order in DEVIATIONS for own in _of_order(likelihood, order)]
-    evidence = np.array([mode.log_evidence + math.log(ORDERS[prior.order]) for prior, mode in found])
+    found = [own for scale in SCALES for order in DEVIATIONS for own in _of_order(likelihood, order, scale)]
+    likely = np.array([SCALES[prior.scale] * ORDERS[prior.order] for prior, _ in found])
+    evidence = np.array([mode.log_evidence for _, mode in found]) + np.log(likely)
     weights = np.exp(evidence - evidence.max())
     weights /= weights.sum()
     return tuple(Weighed(*own, float(weight)) for own, weight in zip(found, weights, strict=True))
 
 
-def _of_order(likelihood: Likelihood, order: int) -> Iterator[tuple[Smoothness, Mode]]:
-    """The priors of an order with their modes; each starts from the mode of the one before."""
+def _of_order(likelihood: Likelihood, order: int, scale: Scale) -> Iterator[tuple[Smoothness, Mode]]:
+    """The priors of an order and scale with their modes; each starts from the mode of the one before."""
     before: Smoothness | None = None
     z, best = np.zeros(0), -np.inf
     for deviation in DEVIATIONS[order]:
-        smoothness = Smoothness(order, float(deviation))
+        smoothness = Smoothness(order, float(deviation), scale)
         basis = smoothness.basis(likelihood.sizes)
         if before is None:
-            z = np.zeros(basis.shape[1])
+            z = np.zeros(basis.matrix.shape[1])
         else:
             z[order - 1 :] *= before.deviation / smoothness.deviation
         mode = mode_of(likelihood, basis, z)

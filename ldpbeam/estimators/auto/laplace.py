@@ -1,4 +1,4 @@
-"""The most likely log density under a prior, and the prior's marginal likelihood by Laplace's method."""
+"""The most likely distribution under a prior, and the prior's marginal likelihood by Laplace's method."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from ldpbeam.domains import Floats
+from ldpbeam.estimators.auto.curves import Curves
 from ldpbeam.estimators.auto.likelihood import Likelihood
 
 #: Newton steps end when a further one promises less than this gain of the log posterior density.
@@ -51,35 +52,28 @@ class Mode:
         return self.coefficients[:, None] + away
 
 
-def shares_of(log_densities: Floats, log_sizes: Floats) -> Floats:
-    """Distributions over blocks from their log densities, shape (blocks, n) each, or (blocks,)."""
-    logs = log_densities + (log_sizes if log_densities.ndim == 1 else log_sizes[:, None])
-    powers = np.exp(logs - logs.max(axis=0))
-    found: Floats = powers / powers.sum(axis=0)
-    return found
-
-
-def log_posterior(likelihood: Likelihood, basis: Floats, coefficients: Floats) -> tuple[Floats, Floats]:
+def log_posterior(likelihood: Likelihood, basis: Curves, coefficients: Floats) -> tuple[Floats, Floats]:
     """(log densities, shares) of coefficients of shape (m, n); the shapes are (n,) and (blocks, n)."""
-    shares = shares_of(basis @ coefficients, np.log(likelihood.sizes))
+    shares = basis.shares(coefficients)
     return likelihood.values(shares) - 0.5 * (coefficients**2).sum(axis=0), shares
 
 
 def gradient_and_curvature(
-    likelihood: Likelihood, basis: Floats, coefficients: Floats, shares: Floats
+    likelihood: Likelihood, basis: Curves, coefficients: Floats, shares: Floats
 ) -> tuple[Floats, Floats]:
     """The gradient of the log posterior density, and identity plus information, which is positive definite.
 
     The information is that of the shares, along the shares' slopes: the second derivatives without the terms
     that are zero in expectation. The shapes are (m,) and (m, m).
     """
-    moves = shares[:, None] * (basis - shares @ basis)
-    slopes, information = likelihood.expanded(shares, moves)
+    slopes = basis.slopes(coefficients)
+    moves = shares[:, None] * (slopes - shares @ slopes)
+    rises, information = likelihood.expanded(shares, moves)
     information[np.diag_indices(len(coefficients))] += 1.0
-    return slopes @ moves - coefficients, information
+    return rises @ moves - coefficients, information
 
 
-def mode_of(likelihood: Likelihood, basis: Floats, start: Floats) -> Mode:
+def mode_of(likelihood: Likelihood, basis: Curves, start: Floats) -> Mode:
     """The mode by Newton's method with Fisher's information, from coefficients of shape (m,).
 
     Raises:
@@ -97,7 +91,7 @@ def mode_of(likelihood: Likelihood, basis: Floats, start: Floats) -> Mode:
         converged = promised < LEAST_GAIN
         if converged or steps == MOST_STEPS:
             break
-        longest = float(np.abs(basis @ step).max())
+        longest = basis.longest(step)
         length = min(1.0, LONGEST_STEP / longest) if longest > 0.0 else 1.0
         while length >= SHORTEST:
             log_densities, columns = log_posterior(likelihood, basis, (z + length * step)[:, None])

@@ -1,8 +1,9 @@
 """``auto`` for numbers: the average of smooth distributions, weighted by how well each explains the reports.
 
-A distribution's log density has one of some thirty priors (:mod:`~ldpbeam.estimators.auto.smoothness`). For
-each, the most likely distribution is found, and the prior's marginal likelihood (Laplace's method). The
-answer is their average by marginal likelihood: nothing is tuned to the reports by hand, nothing is random.
+A distribution's log density, or its density, has one of some sixty priors
+(:mod:`~ldpbeam.estimators.auto.smoothness`). For each, the most likely distribution is found, and the prior's
+marginal likelihood (Laplace's method). The answer is their average by marginal likelihood: nothing is tuned
+to the reports by hand, nothing is random.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import numpy as np
 from ldpbeam.channels import stacked
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.auto.averaging import Weighed, average, weigh
+from ldpbeam.estimators.auto.curves import Scale
 from ldpbeam.estimators.auto.joined import JoinedLikelihood, is_joined
 from ldpbeam.estimators.auto.likelihood import Likelihood, of_channel
+from ldpbeam.estimators.auto.smoothness import Smoothness
 from ldpbeam.estimators.em import ems
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
@@ -28,12 +31,9 @@ LEAST_BUCKETS = 256
 MOST_EXPANSIONS = 3
 #: It is not expanded again if the answer moved less than this, as a W1 distance on the unit range.
 NEAR_ENOUGH = 1e-4
-#: What the orders of smoothness are called.
-SHAPES: Mapping[int, str] = {
-    1: "random walk of the log density",
-    2: "smooth log density",
-    3: "very smooth log density",
-}
+#: What the orders of smoothness are called, and the scales.
+SHAPES: Mapping[int, str] = {1: "random walk of the", 2: "smooth", 3: "very smooth"}
+SCALED: Mapping[Scale, str] = {"log": "log density", "plain": "density"}
 
 
 @dataclass(frozen=True)
@@ -88,15 +88,20 @@ def by_bucket(shares: Floats, likelihood: Likelihood, buckets: int) -> Floats:
     return np.asarray(found.reshape(*shares.shape[:-1], buckets, -1).sum(axis=-1))
 
 
+def label(prior: Smoothness) -> str:
+    """The name of a prior."""
+    return f"{SCALED[prior.scale]}, order {prior.order}, deviation {prior.deviation:.3g}"
+
+
 def sentence(weighed: Sequence[Weighed]) -> str:
     """What was chosen and why, in words."""
     kept = [own for own in weighed if own.weight >= 0.01]
-    by_order = {
-        order: sum(own.weight for own in weighed if own.smoothness.order == order) for order in SHAPES
-    }
+    by_shape = dict.fromkeys(((order, scale) for scale in SCALED for order in SHAPES), 0.0)
+    for own in weighed:
+        by_shape[own.smoothness.order, own.smoothness.scale] += own.weight
     parts = ", ".join(
-        f"{share:.0%} {SHAPES[order]}"
-        for order, share in sorted(by_order.items(), key=lambda item: -item[1])
+        f"{share:.0%} {SHAPES[order]} {SCALED[scale]}"
+        for (order, scale), share in sorted(by_shape.items(), key=lambda item: -item[1])
         if share >= 0.01
     )
     return (
@@ -117,11 +122,7 @@ def auto_numbers(question: Question) -> Estimate:
     log_likelihood = float(fitted.likelihood.values(shares[:, None])[0]) + fitted.log_scale
     details: dict[str, object] = {
         "chosen": sentence(fitted.weighed),
-        "weights": {
-            f"order {own.smoothness.order}, deviation {own.smoothness.deviation:.3g}": own.weight
-            for own in fitted.weighed
-            if own.weight >= 0.01
-        },
+        "weights": {label(own.smoothness): own.weight for own in fitted.weighed if own.weight >= 0.01},
     }
     warnings: tuple[str, ...] = ()
     if is_joined(question):

@@ -1,10 +1,11 @@
-"""Priors of a distribution: Gaussian processes of its log density that differ in order and strength.
+"""Priors of a distribution: Gaussian processes of its log density, or density, of some order and strength.
 
-The log density is a polynomial of degree below ``order`` plus a combination of eigenvectors of the squared
+The curve is a polynomial of degree below ``order`` plus a combination of eigenvectors of the squared
 ``order``-th differences, so that a draw has normal ``order``-th differences, independent of each other: for
 order 1 a random walk, for order 2 an integrated one, for order 3 one that is integrated twice. These are the
 priors under which P-splines are posterior modes (Eilers and Marx, Statistical Science 1996). Where the
-deviation goes to zero, the polynomial remains: an even, an exponential or a normal density.
+deviation goes to zero, the polynomial remains: for the log density that is an even, an exponential or a
+normal density.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.polynomial import legendre
 
 from ldpbeam.domains import Floats, Integers
+from ldpbeam.estimators.auto.curves import Curves, Scale
 
 #: The eigenvectors are found on at most this many points: on more, rounding errors hide the smoothest.
 MOST_POINTS = 256
@@ -27,27 +29,27 @@ POLYNOMIAL_DEVIATION = 3.0
 
 @dataclass(frozen=True)
 class Smoothness:
-    """A prior of log densities.
+    """A prior of curves.
 
     Attributes:
         order: which differences are independent: 1, 2 or 3.
         deviation: the standard deviation of the (order - 1)-th derivative's change over the whole range.
+        scale: whether the curve is the log density or the density.
     """
 
     order: int
     deviation: float
+    scale: Scale = "log"
 
-    def basis(self, sizes: Integers) -> Floats:
-        """The log density per unit of each coefficient, whose priors are standard normal.
+    def basis(self, sizes: Integers) -> Curves:
+        """The curves, whose coefficients have standard normal priors.
 
         Args:
             sizes: the number of value buckets of each block, shape (blocks,).
-
-        Returns:
-            An array of shape (blocks, coefficients).
         """
         polynomials, own = _terms(self.order, tuple(sizes.tolist()))
-        return np.hstack((POLYNOMIAL_DEVIATION * polynomials, self.deviation * own))
+        matrix = np.hstack((POLYNOMIAL_DEVIATION * polynomials, self.deviation * own))
+        return Curves(matrix, sizes, self.scale)
 
 
 @functools.lru_cache(maxsize=64)

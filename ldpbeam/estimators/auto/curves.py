@@ -1,0 +1,76 @@
+"""Distributions from smooth curves: a curve is the log density, or the density itself where it is not low.
+
+Which of the two is smooth differs by population. The log density is where people's values make humps and
+tails. The density is where a range has nobody in it or ends sharply: the log density falls without end
+there, and the density only to zero.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ldpbeam.domains import Floats, Integers
+
+Scale = Literal["log", "plain"]
+
+#: On the plain scale the density is 1 plus the curve, softened where it is below this part of the even one.
+SOFTNESS = 1.0 / 3.0
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Curves that are linear in their coefficients, as distributions over blocks of value buckets.
+
+    Attributes:
+        matrix: each block's height of the curve per unit of each coefficient, shape (blocks, coefficients).
+        sizes: the number of value buckets of each block, shape (blocks,).
+        scale: ``log`` if the curve is the log density, up to a constant. ``plain`` if the density is in
+            proportion to softplus(1 + curve), which is nearly 1 + curve above zero and nearly zero below.
+    """
+
+    matrix: Floats
+    sizes: Integers
+    scale: Scale = "log"
+
+    def shares(self, coefficients: Floats) -> Floats:
+        """The distributions of coefficients of shape (coefficients, n); the shape is (blocks, n)."""
+        heights = self.matrix @ coefficients
+        logs = heights if self.scale == "log" else _log_softplus(heights)
+        logs = logs + np.log(self.sizes)[:, None]
+        powers = np.exp(logs - logs.max(axis=0))
+        found: Floats = powers / powers.sum(axis=0)
+        return found
+
+    def slopes(self, coefficients: Floats) -> Floats:
+        """The slopes of the log density, up to a constant, by coefficient, shape (blocks, coefficients).
+
+        Args:
+            coefficients: shape (coefficients,).
+        """
+        if self.scale == "log":
+            return self.matrix
+        heights = self.matrix @ coefficients
+        # softplus'/softplus, which goes to 1/SOFTNESS where both go to zero.
+        logs = -np.logaddexp(0.0, -(1.0 + heights) / SOFTNESS) - _log_softplus(heights)
+        found: Floats = np.exp(logs)[:, None] * self.matrix
+        return found
+
+    def longest(self, step: Floats) -> float:
+        """The largest change of a log density by a step of the coefficients; zero on the plain scale.
+
+        On the plain scale heights change the density in proportion, so that no step is too long.
+        """
+        return float(np.abs(self.matrix @ step).max()) if self.scale == "log" else 0.0
+
+
+def _log_softplus(heights: Floats) -> Floats:
+    """The logarithm of softplus(1 + height), which is SOFTNESS log(1 + exp((1 + height) / SOFTNESS))."""
+    raised = (1.0 + heights) / SOFTNESS
+    # Far below zero softplus is the exponential function, and its logarithm would be that of zero.
+    inner = np.where(raised < -30.0, raised, np.log(np.logaddexp(0.0, np.maximum(raised, -30.0))))
+    found: Floats = inner + math.log(SOFTNESS)
+    return found
