@@ -15,7 +15,7 @@ from ldpbeam.estimators import Estimate
 from ldpbeam.pipelines.clients.people import People
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate
 from ldpbeam.study import Study, attribute_of
-from ldpbeam.windows import Span
+from ldpbeam.windows import Bounds, Span
 
 
 def errors_of(solved: SolvedEstimate, study: Study, people: People) -> dict[str, float]:
@@ -32,14 +32,14 @@ def errors_of(solved: SolvedEstimate, study: Study, people: People) -> dict[str,
         compare with.
     """
     attribute, answer = study.attribute(solved.attribute), solved.answer
-    chosen = _chosen(solved, study, people)
+    chosen = people_of(solved.window, solved.group, study, people)
     if solved.other_groups or not chosen.any():
         return {}
     if isinstance(people.values, KeyValuePairs):
         return _key_errors(answer, attribute, people.values.chosen(np.flatnonzero(chosen)))
     values = people.values[chosen]
     if values.ndim == 2:
-        values = values[:, _coordinate(study, solved.attribute)]
+        values = values[:, coordinate_of(study, solved.attribute)]
     truth: NDArray[Any]
     found: dict[str, float] = {}
     shares = answer.distribution
@@ -59,7 +59,8 @@ def errors_of(solved: SolvedEstimate, study: Study, people: People) -> dict[str,
     return found
 
 
-def _coordinate(study: Study, name: str) -> int:
+def coordinate_of(study: Study, name: str) -> int:
+    """The place of a vector's coordinate, from its name ``attribute.coordinate``."""
     domain = study.attribute(attribute_of(name)).domain
     assert isinstance(domain, Vector)
     return domain.coordinates.index(name.partition(".")[2])
@@ -88,11 +89,12 @@ def truth_of_keys(domain: KeyValues, pairs: KeyValuePairs) -> tuple[Floats, NDAr
     return owners / pairs.people, owned, domain.values.from_unit(totals[owned] / owners[owned])
 
 
-def _chosen(solved: SolvedEstimate, study: Study, people: People) -> NDArray[np.bool_]:
+def people_of(window: Bounds | None, group: str | None, study: Study, people: People) -> NDArray[np.bool_]:
+    """Which people are of a window and a group, as far as the file has times and groups."""
     chosen = np.ones(people.count, dtype=np.bool_)
-    if people.times is not None and solved.window is not None:
-        chosen &= ~Span(*solved.window).outside(people.times)
+    if people.times is not None and window is not None:
+        chosen &= ~Span(*window).outside(people.times)
     if people.groups is not None and study.groups is not None:
-        own = pc.equal(pc.fill_null(people.groups, ""), solved.group or "")
+        own = pc.equal(pc.fill_null(people.groups, ""), group or "")
         chosen &= own.to_numpy(zero_copy_only=False)
     return chosen

@@ -2,31 +2,160 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
+from ldpbeam.pipelines.clients.people import People
 from ldpbeam.pipelines.pages import words
+from ldpbeam.pipelines.pages.figures import Figure, Table
+from ldpbeam.pipelines.pages.means import means
+from ldpbeam.pipelines.pages.names import frequencies, key_means
 from ldpbeam.pipelines.pages.numbers import distributions
+from ldpbeam.pipelines.pages.over_time import means_over_time, shares_over_time
 from ldpbeam.pipelines.pages.page import Chapter, Content
-from ldpbeam.pipelines.pages.subject import Record, Subject
+from ldpbeam.pipelines.pages.parts import parts_of
+from ldpbeam.pipelines.pages.subject import Place, Subject
+from ldpbeam.pipelines.pages.truth import Truth, truths_of
+from ldpbeam.pipelines.pages.warnings import warnings_of
+from ldpbeam.pipelines.results.results import Results
+from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.study import Study, attribute_of
+
+_KINDS = {
+    "batch": "one run over files",
+    "scheduled": "scheduled runs",
+    "stream": "a stream",
+    "rollup": "a roll-up of statistics",
+}
 
 
-def content_of(records: Sequence[Record], accounting: Mapping[str, Any] | None) -> Content:
-    """The content of a page about the estimates of one output."""
-    names = list(dict.fromkeys(record["attribute"] for record in records))
-    subjects = [Subject(name, [own for own in records if own["attribute"] == name]) for name in names]
+def content_of(
+    results: Results, study: Study | None, sentences: Sequence[str], people: Mapping[str, People]
+) -> Content:
+    """The content of a page about one output.
+
+    Args:
+        results: what is in the output folder.
+        study: its study, if it is known.
+        sentences: what the study does; if there are none, its estimates are listed.
+        people: true values to compare with, by attribute; they need the study.
+    """
+    records = _once(results.estimates)
+    names = list(dict.fromkeys(record.attribute for record in records))
     chapters = []
-    for subject in subjects:
-        figures = [figure for figure in (distributions(subject),) if figure is not None]
-        chapters.append(Chapter(subject.name, figures))
-    facts = []
-    if accounting is not None:
-        facts.append(("reports read", f"{accounting['in']:,}"))
-        facts.append(("reports used", f"{accounting['used']:,}"))
+    for name in names:
+        subject = Subject(name, [record for record in records if record.attribute == name])
+        own = people.get(attribute_of(name))
+        truths = truths_of(study, subject, own) if study is not None and own is not None else {}
+        figures = [figure for figure in _figures(subject, truths) if figure is not None]
+        chapters.append(Chapter(name, figures, _estimates(subject)))
     return Content(
-        title=records[0]["study"],
-        lead=f"Estimates of {words.listed(names)}, from reports that were perturbed under local differential "
-        "privacy before anybody collected them.",
-        facts=facts,
+        title=results.about.study,
+        lead=_lead(results, records, names),
+        facts=list(_facts(results, records)),
+        warnings=warnings_of(results),
         chapters=chapters,
+        sentences=sentences or list(_listed(records)),
+        parts=parts_of(results),
     )
+
+
+def _once(records: Sequence[EstimateRecord]) -> list[EstimateRecord]:
+    """The estimates; where several runs of a stream have one window, those with the most reports."""
+    best: dict[object, EstimateRecord] = {}
+    for record in records:
+        before = best.get(record.place)
+        if before is None or record.reports > before.reports:
+            best[record.place] = record
+    return list(best.values())
+
+
+def _figures(subject: Subject, truths: Mapping[Place, Truth]) -> Iterator[Figure | None]:
+    yield means_over_time(subject, truths)
+    yield shares_over_time(subject)
+    yield distributions(subject, truths)
+    yield frequencies(subject, truths)
+    yield key_means(subject, truths)
+    yield means(subject, truths)
+
+
+def _lead(results: Results, records: Sequence[EstimateRecord], names: Sequence[str]) -> str:
+    if not records:
+        return "No report could be used, so that there is no estimate."
+    what = words.listed(names) if len(names) <= 4 else f"{len(names)} attributes"
+    services = list(dict.fromkeys(service for record in records for service in record.services))
+    who = words.listed(services) if len(services) <= 6 else f"{len(services)} services"
+    starts = sorted(record.window_start for record in records if record.window_start)
+    ends = sorted(record.window_end for record in records if record.window_end)
+    when = f", {words.window(starts[0], ends[-1])}" if starts else ""
+    return (
+        f"Estimates of {what} from {_KINDS[results.kind]}{when}. Each report was perturbed under local "
+        f"differential privacy before {who} received it."
+    )
+
+
+def _facts(results: Results, records: Sequence[EstimateRecord]) -> Iterator[tuple[str, str]]:
+    counts = results.counts
+    if counts:
+        yield "reports used", f"{counts['used']:,}"
+        yield "of reports read", f"{counts['in_']:,}"
+    else:
+        first = [record for record in records if record.name == records[0].name]
+        yield "reports", f"{sum(record.reports for record in first):,}"
+    windows = len({record.window for record in records if record.window})
+    if windows:
+        yield "windows", f"{windows:,}"
+    groups = len({record.group for record in records if record.group is not None})
+    if groups:
+        yield "groups", f"{groups:,}"
+    spent = [own for run in results.runs for entry in run.ledger for own in entry.spent]
+    if spent:
+        yield (
+            "most epsilon of a user" + (" per window" if windows else ""),
+            f"{max(s.epsilon for s in spent):g}",
+        )
+    if not windows and not groups and len({record.users for record in records}) == 1 and records[0].users:
+        yield "users", f"{records[0].users:,}"
+
+
+def _listed(records: Sequence[EstimateRecord]) -> Iterator[str]:
+    """A sentence for each estimate."""
+    seen = set()
+    for record in records:
+        if (record.attribute, record.name) not in seen:
+            seen.add((record.attribute, record.name))
+            yield (
+                f"Estimate '{record.name}' of '{record.attribute}' is {record.estimator} from "
+                f"{words.listed(record.services)}."
+            )
+
+
+#: A table has so many estimates.
+_MOST_ESTIMATES = 300
+
+
+def _estimates(subject: Subject) -> Table:
+    """All estimates of an attribute: one row each, the latest windows if there are many."""
+    rows = []
+    for place, records in subject.places.items():
+        for record in records:
+            found = record.quantiles or {}
+            ends = record.intervals.mean if record.intervals else None
+            rows.append(
+                {
+                    "window": place.window,
+                    "group": place.group_name,
+                    "estimate": record.name,
+                    "estimator": record.estimator,
+                    "reports": f"{record.reports:,}",
+                    "users": "" if record.users is None else f"{record.users:,}",
+                    "mean": words.number(record.mean),
+                    "interval": words.interval((ends.low, ends.high) if ends else None),
+                    "5%": words.number(found.get("0.05")),
+                    "median": words.number(found.get("0.5")),
+                    "95%": words.number(found.get("0.95")),
+                }
+            )
+    rows = rows[-_MOST_ESTIMATES:]
+    columns = [name for name in rows[0] if any(row[name] for row in rows)]
+    texts = {"window", "group", "estimate", "estimator"}
+    return Table(columns, [[row[name] for name in columns] for row in rows], frozenset(columns) - texts)

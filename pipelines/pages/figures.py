@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 #: The rows of a data set, column by column.
 Columns = Mapping[str, Sequence[Any]]
+
+
+class Key(NamedTuple):
+    """A colour's label, and its place among the theme's colours; -1 is the colour of text."""
+
+    label: str
+    colour: int
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,8 @@ class Figure:
         summary: sentences that say what the chart shows.
         table: the numbers of the chart.
         caption: how to read the chart.
-        legend: the labels of the colours, in the order of the colours, where the chart has no legend.
+        keys: what the chart's colours stand for.
+        legend: whether the page lists the keys, because the chart has no legend.
     """
 
     title: str
@@ -54,7 +62,19 @@ class Figure:
     summary: Sequence[str]
     table: Table
     caption: str = ""
-    legend: Sequence[str] = ()
+    keys: Sequence[Key] = ()
+    legend: bool = False
+
+
+def drawn(chart: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, Any]:
+    """The layers of a chart whose data sets have rows in some panel."""
+    empty = {
+        name
+        for name in panels[0].data
+        if not any(len(column) for panel in panels for column in panel.data[name].values())
+    }
+    layers = [layer for layer in chart["layer"] if layer.get("data", {}).get("name") not in empty]
+    return {**chart, "layer": layers}
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Columns:

@@ -34,6 +34,7 @@ class Chapter:
 
     name: str
     figures: Sequence[Figure]
+    estimates: Table
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,14 @@ def _output(content: Content, drawn: list[dict[str, Any]]) -> dict[str, Any]:
         figures = []
         for figure in chapter.figures:
             figures.append({**vars(figure), "place": len(drawn), "file": _file_name(figure.title)})
-            drawn.append({"chart": figure.chart, "panels": [panel.data for panel in figure.panels]})
-        subjects.append({"name": chapter.name, "figures": figures})
+            drawn.append(
+                {
+                    "chart": figure.chart,
+                    "panels": [panel.data for panel in figure.panels],
+                    "colours": [key.colour for key in figure.keys],
+                }
+            )
+        subjects.append({"name": chapter.name, "figures": figures, "estimates": chapter.estimates})
     return {**vars(content), "subjects": subjects, "tables": content.parts}
 
 

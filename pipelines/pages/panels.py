@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 import altair as alt
 
+from ldpbeam.pipelines.pages.figures import Key
 from ldpbeam.pipelines.pages.subject import Place, Subject
 
 #: A figure has at most so many panels.
 MOST_PANELS = 12
+#: A chart's own legend has so many keys; the page wraps longer ones.
+MOST_IN_LEGEND = 4
+#: The label of true values.
+TRUTH = "the truth"
 
 
 def chosen_places(subject: Subject, field: str) -> tuple[list[Place], list[str]]:
@@ -18,30 +25,45 @@ def chosen_places(subject: Subject, field: str) -> tuple[list[Place], list[str]]
     places = [
         place
         for place, records in subject.places.items()
-        if any(record.get(field) is not None for record in records)
+        if any(getattr(record, field) is not None for record in records)
     ]
     if len(places) <= MOST_PANELS:
         return places, []
     latest = sorted(places, key=lambda place: place.start or "", reverse=True)
     kept = {*latest[:MOST_PANELS]}
-    what = (
-        "windows and groups"
-        if places[0].group_name and places[0].window
-        else ("windows" if places[0].window else "groups")
-    )
-    which = "latest" if places[0].window else "largest"
-    return [place for place in places if place in kept], [
-        f"The {which} {MOST_PANELS} of {len(places):,} {what} are drawn."
-    ]
+    windows, groups = bool(subject.windows), any(place.group_name for place in places)
+    what = "windows and groups" if windows and groups else "windows" if windows else "groups"
+    which = "latest" if windows else "largest"
+    sentence = f"The {which} {MOST_PANELS} of {len(places):,} {what} are drawn; the others are in the output."
+    return [place for place in places if place in kept], [sentence]
 
 
-def labels_of(subject: Subject) -> list[str]:
-    """The labels of the colours, in their order."""
-    return list(subject.estimates.values())
+def keys_of(subject: Subject, names: Collection[str], truth: bool) -> list[Key]:
+    """What the colours of estimates stand for; an estimate has one colour in all charts of its attribute."""
+    keys = [Key(label, place) for place, (name, label) in enumerate(subject.labels.items()) if name in names]
+    return [*keys, *([Key(TRUTH, -1)] if truth else [])]
 
 
-def colour(subject: Subject, legend: bool) -> alt.Color:
-    """A colour for each estimate, the same in all charts of the attribute; the theme names the colours."""
-    labels = labels_of(subject)
+def colour(keys: Sequence[Key], legend: bool, field: str = "estimate") -> alt.Color:
+    """A colour for each key; the page's script gives the scale the colours of the theme."""
     shown = alt.Legend(orient="top", direction="vertical", title=None, columns=1, symbolOpacity=1)
-    return alt.Color("estimate:N", scale=alt.Scale(domain=labels), legend=shown if legend else None)
+    scale = alt.Scale(domain=[key.label for key in keys])
+    return alt.Color(f"{field}:N", scale=scale, legend=shown if legend else None)
+
+
+def has_legend(keys: Sequence[Key], alone: bool) -> bool:
+    """Whether the chart itself has a legend: one chart with few colours."""
+    return alone and 1 < len(keys) <= MOST_IN_LEGEND
+
+
+def ticks(top: float, most: int) -> list[float]:
+    """Round values from zero to the top: at most ``most``, and zero."""
+    if top <= 0:
+        return [0.0]
+    step = 1.0
+    while step * most > top:
+        step /= 10
+    while step * most * 10 <= top:
+        step *= 10
+    wide = next(step * times for times in (1, 2, 5, 10, 20) if top / (step * times) <= most)
+    return [float(f"{place * wide:.6g}") for place in range(int(top / wide) + 1)]

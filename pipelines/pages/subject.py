@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ldpbeam.pipelines.pages import words
-
-#: A line of ``estimates.jsonl``.
-Record = Mapping[str, Any]
+from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, ManyEnds
 
 
 class Place(NamedTuple):
@@ -22,9 +20,9 @@ class Place(NamedTuple):
     other_groups: int
 
     @classmethod
-    def of(cls, record: Record) -> Place:
+    def of(cls, record: EstimateRecord) -> Place:
         """The place of an estimate."""
-        return cls(record["window_start"], record["window_end"], record["group"], record["other_groups"])
+        return cls(record.window_start, record.window_end, record.group, record.other_groups)
 
     @property
     def window(self) -> str:
@@ -34,7 +32,7 @@ class Place(NamedTuple):
     @property
     def group_name(self) -> str:
         """The group, or how many groups are added up; empty without groups."""
-        return f"{self.other_groups:,} more groups" if self.other_groups else self.group or ""
+        return words.counted(self.other_groups, "other group") if self.other_groups else self.group or ""
 
     def __str__(self) -> str:
         return ", ".join(part for part in (self.group_name, self.window) if part)
@@ -50,23 +48,23 @@ class Subject:
     """
 
     name: str
-    records: Sequence[Record]
+    records: Sequence[EstimateRecord]
 
     @cached_property
-    def estimates(self) -> dict[str, str]:
-        """The label of each estimate: its name, its estimator and its services."""
+    def labels(self) -> dict[str, str]:
+        """The label of each estimate, by its name: the name, the estimator and the services."""
         return {
-            record["name"]: f"{record['name']} ({record['estimator']} of {_services(record['services'])})"
+            record.name: f"{record.name} ({record.estimator} of {_services(record.services)})"
             for record in self.records
         }
 
     @cached_property
-    def places(self) -> dict[Place, list[Record]]:
+    def places(self) -> dict[Place, list[EstimateRecord]]:
         """The estimates of each window and group, by time and then by the number of reports."""
-        found: dict[Place, list[Record]] = {}
+        found: dict[Place, list[EstimateRecord]] = {}
         for record in self.records:
             found.setdefault(Place.of(record), []).append(record)
-        reports = {place: max(record["reports"] for record in own) for place, own in found.items()}
+        reports = {place: max(record.reports for record in own) for place, own in found.items()}
         order = sorted(
             found, key=lambda place: (place.start or "", bool(place.other_groups), -reports[place])
         )
@@ -77,35 +75,56 @@ class Subject:
         """The starts of the windows, in order; empty without windows."""
         return sorted({place.start for place in self.places if place.start})
 
-    def shaped(self, field: str) -> Iterator[Record]:
-        """The estimates that have a field, as ``distribution``."""
-        return (record for record in self.records if record.get(field) is not None)
+    @property
+    def first_label(self) -> str:
+        """The label of the estimate that the study names first."""
+        return next(iter(self.labels.values()))
 
 
-def note_of(record: Record) -> str:
-    """What a reader must know about a pane: that it is early, or that reports may be missing."""
-    if record["pane_timing"] == "early":
-        return "early: the window had not closed"
-    if not record["complete"]:
-        return "incomplete: reports of this window may be missing"
-    return ""
+def state_of(record: EstimateRecord) -> str:
+    """Whether a window is ``complete``, ``early`` or ``incomplete``."""
+    if record.pane_timing == "early":
+        return "early"
+    return "complete" if record.complete else "incomplete"
 
 
-def ends(record: Record, part: str, place: int | str | None = None) -> tuple[float, float] | None:
-    """The interval of a part of an estimate; None if the estimate has none.
+#: What a reader must know about a window that is not complete.
+STATES = {
+    "early": "early: the window had not closed",
+    "incomplete": "incomplete: reports of this window may be missing",
+}
 
-    Args:
-        record: the estimate.
-        part: the name of the part among ``intervals``.
-        place: which of several intervals: an index, or the level of a quantile.
+
+def pairs(ends: Ends | None) -> tuple[float, float] | None:
+    """The two ends of an interval; None without one."""
+    return None if ends is None else (ends.low, ends.high)
+
+
+def many(record: EstimateRecord, part: str) -> ManyEnds | None:
+    """The intervals of a part of an estimate that has many of them, as ``distribution``."""
+    return None if record.intervals is None else getattr(record.intervals, part)
+
+
+def mean_ends(record: EstimateRecord) -> tuple[float, float] | None:
+    """The interval of the mean; None without one."""
+    return None if record.intervals is None else pairs(record.intervals.mean)
+
+
+def level_of(records: Sequence[EstimateRecord]) -> str:
+    """The level of the intervals, as in 95%; empty if no estimate has intervals."""
+    levels = (f"{100 * record.intervals.level:g}%" for record in records if record.intervals is not None)
+    return next(levels, "")
+
+
+def banded(records: Sequence[EstimateRecord]) -> set[str]:
+    """The names of the estimates whose intervals are drawn: one per set of services.
+
+    Intervals are of the number and not of the estimator, so that the others have the same.
     """
-    found = (record.get("intervals") or {}).get(part)
-    if found is None:
-        return None
-    if isinstance(place, str):
-        found = found.get(place)
-        return None if found is None else (found["low"], found["high"])
-    return (found["low"], found["high"]) if place is None else (found["low"][place], found["high"][place])
+    first: dict[tuple[str, ...], str] = {}
+    for record in records:
+        first.setdefault(record.services, record.name)
+    return {*first.values()}
 
 
 def _services(services: Sequence[str]) -> str:

@@ -27,17 +27,22 @@ def percent(share: float | None) -> str:
     return f"{100 * share:.{digits}f}%"
 
 
-def interval(ends: tuple[float, float] | None, spell: object = None) -> str:
+def interval(ends: tuple[float, float] | None) -> str:
     """The two ends of an interval; an empty text for None."""
     if ends is None:
         return ""
-    spelled = [percent(end) if spell is percent else number(end) for end in ends]
+    spelled = [number(end) for end in ends]
     return f"{spelled[0]} to {spelled[1]}"
 
 
 def listed(parts: Sequence[str], last: str = "and") -> str:
     """The parts in a sentence: a, b and c."""
     return " ".join([", ".join(parts[:-1]), last, parts[-1]]) if len(parts) > 1 else "".join(parts)
+
+
+def opened(where: str, first: str) -> str:
+    """The start of a sentence: its first word, after the place that it is about if there is one."""
+    return f"{where}: {first}" if where else first.capitalize()
 
 
 def counted(count: int, what: str, plural: str = "") -> str:

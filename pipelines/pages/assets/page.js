@@ -6,21 +6,21 @@ const views = new Map();
 const theme = () => root.dataset.theme || (dark.matches ? "dark" : "light");
 const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
-function config() {
+function config(colours) {
   const ink = colour("--ink"), soft = colour("--soft"), line = colour("--line");
   const font = getComputedStyle(document.body).fontFamily;
   return {
     background: colour("--card"),
     font,
     view: { stroke: null },
-    range: { category: Array.from({ length: 8 }, (_, place) => colour(`--c${place}`)) },
+    range: { category: colours.map((place) => (place < 0 ? ink : colour(`--c${place % 8}`))) },
     axis: {
       aria: false, domain: false, ticks: false, grid: true, gridColor: line, gridOpacity: 0.8,
       labelColor: soft, labelFontSize: 12, labelPadding: 7, labelFontWeight: 400,
       titleColor: soft, titleFontSize: 12, titleFontWeight: 400, titlePadding: 9,
     },
     axisX: { domain: true, domainColor: line, ticks: true, tickColor: line, tickSize: 4, labelPadding: 4, labelOverlap: true },
-    legend: { aria: false, labelColor: ink, labelFontSize: 12.5, labelLimit: 320, rowPadding: 4, symbolSize: 110, symbolType: "square", symbolStrokeWidth: 0, offset: 12 },
+    legend: { aria: false, labelColor: ink, labelFontSize: 12.5, labelLimit: 480, rowPadding: 4, symbolSize: 110, symbolType: "square", symbolStrokeWidth: 0, offset: 12 },
     mark: { aria: false },
     rule: { color: soft },
     text: { color: ink },
@@ -33,14 +33,22 @@ function rows(columns) {
   return columns[names[0]].map((_, row) => Object.fromEntries(names.map((name) => [name, columns[name][row]])));
 }
 
+const narrow = matchMedia("(max-width: 40rem)");
+
+// On a phone the page lists what the colours stand for, as long labels do not fit into a chart.
+function withoutLegends(chart) {
+  const layer = chart.layer.map((one) => (one.encoding?.color?.legend ? { ...one, encoding: { ...one.encoding, color: { ...one.encoding.color, legend: null } } } : one));
+  return { ...chart, layer };
+}
+
 async function draw(place) {
   const [figure, panel] = place.dataset.chart.split(".").map(Number);
-  const { chart, panels } = figures[figure];
+  const { chart, panels, colours } = figures[figure];
   const datasets = Object.fromEntries(Object.entries(panels[panel]).map(([name, columns]) => [name, rows(columns)]));
-  const { view } = await window.embedChart(place, { ...chart, datasets, description: place.dataset.description }, {
+  const { view } = await window.embedChart(place, { ...(narrow.matches ? withoutLegends(chart) : chart), datasets, description: place.dataset.description }, {
     actions: { export: { svg: true, png: true }, source: false, compiled: false, editor: false },
     ast: true,
-    config: config(),
+    config: config(colours),
     downloadFileName: place.dataset.file,
     renderer: "svg",
     scaleFactor: { png: 2 },
@@ -79,6 +87,7 @@ button.addEventListener("click", () => {
   named();
   redraw();
 });
+narrow.addEventListener("change", redraw);
 dark.addEventListener("change", () => {
   named();
   redraw();

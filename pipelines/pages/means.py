@@ -1,0 +1,130 @@
+"""Means beside each other: one line per group, a dot and an interval per estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+
+from ldpbeam.pipelines.pages import words
+from ldpbeam.pipelines.pages.figures import Figure, Key, Panel, Table, columns_of
+from ldpbeam.pipelines.pages.panels import TRUTH, colour, has_legend, keys_of
+from ldpbeam.pipelines.pages.subject import Place, Subject, level_of, mean_ends
+from ldpbeam.pipelines.pages.truth import Truth
+from ldpbeam.schemas.outputs.records import EstimateRecord
+
+#: So many groups are drawn, those with the most reports.
+MOST_GROUPS = 20
+#: The normal quantile of a 95% interval, for means that have a standard error and no interval.
+_TWO_SIDED = 1.959963984540054
+_COLUMNS = ("estimate", "group", "value", "low", "high")
+
+
+def means(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | None:
+    """The means of all estimates; None with several windows, and where there is only one mean."""
+    records = [
+        (place, record) for place, own in subject.places.items() for record in own if record.mean is not None
+    ]
+    if len(subject.windows) > 1 or len(records) < 2:
+        return None
+    places = list(dict.fromkeys(place for place, _ in records))[:MOST_GROUPS]
+    rows = [
+        {
+            "estimate": subject.labels[record.name],
+            "group": place.group_name,
+            "value": record.mean,
+            **dict(zip(("low", "high"), _ends(record) or (None, None), strict=True)),
+        }
+        for place, record in records
+        if place in places
+    ]
+    rows += [
+        {"estimate": TRUTH, "group": place.group_name, "value": truths[place].mean}
+        for place in places
+        if place in truths and truths[place].mean is not None
+    ]
+    named = {record.name for _, record in records}
+    keys = keys_of(subject, named, any(row["estimate"] == TRUTH for row in rows))
+    groups = [place.group_name for place in places]
+    left_out = len({place for place, _ in records}) - len(places)
+    return Figure(
+        title=f"Mean {subject.name}" + (" by group" if len(groups) > 1 else ""),
+        chart=_chart(subject.name, keys, groups),
+        panels=[Panel("", {"means": columns_of(rows, _COLUMNS)})],
+        summary=[_said(place, own) for place, own in subject.places.items() if place in places]
+        + ([f"{left_out:,} with fewer reports are not drawn."] if left_out else []),
+        table=_table(records, groups),
+        caption=f"The line through each mean is its {level_of(subject.records) or '95%'} interval.",
+        keys=keys,
+        legend=not has_legend(keys, alone=True),
+    )
+
+
+def _ends(record: EstimateRecord) -> tuple[float, float] | None:
+    """The interval of the mean; of two standard errors if the estimate has no other."""
+    if record.mean is None or record.standard_error is None:
+        return mean_ends(record)
+    error = _TWO_SIDED * record.standard_error
+    return mean_ends(record) or (record.mean - error, record.mean + error)
+
+
+def _chart(name: str, keys: Sequence[Key], groups: Sequence[str]) -> dict[str, Any]:
+    tint = colour(keys, has_legend(keys, alone=True))
+    labels = [key.label for key in keys]
+    x = alt.X(
+        "value:Q",
+        title=f"mean {name}",
+        scale=alt.Scale(zero=False),
+        axis=alt.Axis(tickCount=6, format=",.5~g"),
+    )
+    axis = alt.Axis(grid=False, labelLimit=110, ticks=False, domain=False)
+    if len(groups) > 1:
+        y = alt.Y("group:N", title=None, sort=list(groups), axis=axis)
+    else:
+        y = alt.Y("estimate:N", title=None, sort=list(labels), axis=None)
+    offset = {"yOffset": alt.YOffset("estimate:N", sort=list(labels))} if len(groups) > 1 else {}
+    base = alt.Chart(alt.NamedData("means"))
+    tips = [
+        *(["group:N"] if len(groups) > 1 else []),
+        "estimate:N",
+        *(
+            alt.Tooltip(f"{field}:Q", title=title, format=",.4~g")
+            for field, title in (("value", "mean"), ("low", "low"), ("high", "high"))
+        ),
+    ]
+    drawn = alt.layer(
+        base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q", y=y, color=tint, **offset),
+        base.mark_circle(size=75, opacity=1).encode(x=x, y=y, color=tint, tooltip=tips, **offset),
+    )
+    step = 14 * len(labels) + 8 if len(groups) > 1 else 26 * len(labels)
+    return dict(drawn.properties(width="container", height=step * len(groups)).to_dict())
+
+
+def _said(place: Place, records: Sequence[EstimateRecord]) -> str:
+    where = f"{place}: " if str(place) else ""
+    told = [
+        f"{record.name} {words.number(record.mean)}"
+        + (f" ({words.interval(_ends(record))})" if _ends(record) else "")
+        for record in records
+        if record.mean is not None
+    ]
+    return f"{where}{words.listed(told)}."
+
+
+def _table(records: Sequence[tuple[Place, EstimateRecord]], groups: Sequence[str]) -> Table:
+    many = len(groups) > 1
+    return Table(
+        [*(["group"] if many else []), "estimate", "mean", "interval", "reports"],
+        [
+            [
+                *([place.group_name] if many else []),
+                record.name,
+                words.number(record.mean),
+                words.interval(_ends(record)),
+                f"{record.reports:,}",
+            ]
+            for place, record in records
+        ],
+        frozenset(("mean", "interval", "reports")),
+    )

@@ -1,0 +1,214 @@
+"""Categories and keys: one row per name, sorted; a bar or a dot for the first estimate, points for others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import altair as alt
+
+from ldpbeam.domains import Floats
+from ldpbeam.pipelines.pages import words
+from ldpbeam.pipelines.pages.figures import Figure, Key, Panel, Table, columns_of, drawn
+from ldpbeam.pipelines.pages.panels import TRUTH, chosen_places, colour, has_legend, keys_of
+from ldpbeam.pipelines.pages.subject import STATES, Place, Subject, level_of, many, state_of
+from ldpbeam.pipelines.pages.truth import Truth
+from ldpbeam.schemas.outputs.records import EstimateRecord, Numbers
+
+#: So many names are drawn, and so many in each of several panels.
+MOST_NAMES, MOST_NAMES_OF_PANELS = 30, 12
+#: The table has so many names.
+TABLE_ROWS = 100
+
+Field = Literal["frequencies", "key_means"]
+_COLUMNS = ("estimate", "label", "value", "low", "high")
+
+
+def frequencies(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | None:
+    """The shares of categories, or of the people who have each key; None if no estimate has any."""
+    return _figure(subject, "frequencies", truths)
+
+
+def key_means(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | None:
+    """The mean value of each key; None if no estimate has any."""
+    return _figure(subject, "key_means", truths)
+
+
+def _figure(subject: Subject, field: Field, truths: Mapping[Place, Truth]) -> Figure | None:
+    places, left_out = chosen_places(subject, field)
+    if not places:
+        return None
+    alone = len(places) == 1
+    records = {
+        place: [own for own in subject.places[place] if getattr(own, field) is not None] for place in places
+    }
+    names = list(dict.fromkeys(own.name for chosen in records.values() for own in chosen))
+    order = _order(next(iter(records.values()))[0], MOST_NAMES if alone else MOST_NAMES_OF_PANELS)
+    every = len(next(iter(records.values()))[0].labels or ())
+    given = any(_true(truths.get(place), field) is not None for place in places)
+    keys = keys_of(subject, names, given)
+    of_keys = next(iter(records.values()))[0].keys is not None
+    if every > len(order):
+        left_out = [f"The {len(order)} most frequent of {every:,} are drawn.", *left_out]
+    panels = [
+        Panel(
+            "" if alone else str(place),
+            _data(subject, own, order, field, truths.get(place)),
+            STATES.get(state_of(own[0]), ""),
+        )
+        for place, own in records.items()
+    ]
+    return Figure(
+        title=_title(subject.name, field, of_keys),
+        chart=drawn(_chart(order, keys, field, alone, of_keys), panels),
+        panels=panels,
+        summary=[_sentence(place, own[0], field) for place, own in records.items()] + left_out,
+        table=_table(records, names, field, alone),
+        caption=_caption(records[places[0]], field, of_keys),
+        keys=keys,
+        legend=len(keys) > 1 and not has_legend(keys, alone),
+    )
+
+
+def _title(name: str, field: Field, of_keys: bool) -> str:
+    if field == "key_means":
+        return f"Mean {name} of each key"
+    return f"Who has which key of {name}" if of_keys else f"Shares of {name}"
+
+
+def _order(record: EstimateRecord, most: int) -> list[int]:
+    """The places of the most frequent names, by the first estimate; ties keep the study's order."""
+    shares = record.frequencies or ()
+    return sorted(range(len(shares)), key=lambda place: -shares[place])[:most]
+
+
+def _data(
+    subject: Subject,
+    records: Sequence[EstimateRecord],
+    order: Sequence[int],
+    field: Field,
+    truth: Truth | None,
+) -> dict[str, Any]:
+    """The rows of the first estimate, of the others, and of the truth."""
+    first, others = records[0], records[1:]
+    rows = {"main": _rows(subject, first, order, field), "others": []}
+    for record in others:
+        rows["others"] += _rows(subject, record, order, field)
+    true, names = _true(truth, field), first.labels or ()
+    rows["truth"] = [
+        {"estimate": TRUTH, "label": names[place], "value": float(true[place])}
+        for place in order
+        if true is not None and true[place] == true[place]
+    ]
+    return {name: columns_of(own, _COLUMNS) for name, own in rows.items()}
+
+
+def _rows(
+    subject: Subject, record: EstimateRecord, order: Sequence[int], field: Field
+) -> list[dict[str, Any]]:
+    names, values, ends = record.labels or (), _values(record, field), many(record, field)
+    return [
+        {
+            "estimate": subject.labels[record.name],
+            "label": names[place],
+            "value": values[place],
+            "low": ends.low[place] if ends else None,
+            "high": ends.high[place] if ends else None,
+        }
+        for place in order
+    ]
+
+
+def _values(record: EstimateRecord, field: Field) -> Numbers:
+    found: Numbers = getattr(record, field)
+    return found
+
+
+def _true(truth: Truth | None, field: Field) -> Floats | None:
+    if truth is None:
+        return None
+    return truth.shares if field == "frequencies" else truth.key_means
+
+
+def _chart(
+    order: Sequence[int], keys: Sequence[Key], field: Field, alone: bool, of_keys: bool
+) -> dict[str, Any]:
+    """Bars (dots for keys) of the first estimate, its intervals, points of the others, ticks of the truth."""
+    shares = field == "frequencies"
+    title = ("share of people who have it" if of_keys else "share of people") if shares else "mean"
+    x = alt.X(
+        "value:Q",
+        title=title if alone else None,
+        axis=alt.Axis(format="~%" if shares else ",.5~g", tickCount=5, grid=True),
+        scale=alt.Scale(zero=shares),
+    )
+    axis = alt.Axis(
+        grid=False, labelLimit=110 if alone else 90, labelOverlap=False, domain=False, ticks=False
+    )
+    y = alt.Y("label:N", title=None, axis=axis, sort=None)
+    tint = colour(keys, has_legend(keys, alone))
+    spelled = ".3~%" if shares else ".4~g"
+    tips = ["label:N", "estimate:N", alt.Tooltip("value:Q", title="value", format=spelled)]
+    with_ends = [
+        *tips,
+        alt.Tooltip("low:Q", title="low", format=spelled),
+        alt.Tooltip("high:Q", title="high", format=spelled),
+    ]
+    main = alt.Chart(alt.NamedData("main"))
+    mark = (
+        main.mark_circle(size=85, opacity=1)
+        if of_keys
+        else main.mark_bar(height={"band": 0.62}, opacity=0.75)
+    )
+    layers = alt.layer(
+        mark.encode(x=x, y=y, color=tint, tooltip=with_ends),
+        main.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q", y=y),
+        alt.Chart(alt.NamedData("others"))
+        .mark_point(size=34, strokeWidth=1.75, opacity=1)
+        .encode(x=x, y=y, color=tint, tooltip=tips),
+        alt.Chart(alt.NamedData("truth"))
+        .mark_tick(thickness=2.5, size=17)
+        .encode(x=x, y=y, color=tint, tooltip=tips),
+    )
+    step = 24 if alone else 19
+    return dict(layers.properties(width="container", height=max(60, step * len(order))).to_dict())
+
+
+def _sentence(place: Place, record: EstimateRecord, field: Field) -> str:
+    """The three largest, in words."""
+    where = str(place)
+    names, values, ends = record.labels or (), _values(record, field), many(record, field)
+    spell = words.percent if field == "frequencies" else words.number
+    order = sorted(range(len(values)), key=lambda index: -values[index])[:3]
+    told = [
+        f"{names[index]}: {spell(values[index])}"
+        + (f" ({spell(ends.low[index])} to {spell(ends.high[index])})" if ends else "")
+        for index in order
+    ]
+    what = "the most frequent are" if field == "frequencies" else "the highest means have"
+    return f"{words.opened(where, 'by')} {record.name}, {what} {words.listed(told)}."
+
+
+def _caption(records: Sequence[EstimateRecord], field: Field, of_keys: bool) -> str:
+    mark = "dots" if of_keys else "bars"
+    parts = []
+    if len(records) > 1:
+        parts.append(f"The {mark} are of {records[0].name}, and points of the other estimates.")
+    if many(records[0], field) is not None:
+        parts.append(f"The line through each is its {level_of(records)} interval.")
+    return " ".join(parts)
+
+
+def _table(
+    records: Mapping[Place, Sequence[EstimateRecord]], names: Sequence[str], field: Field, alone: bool
+) -> Table:
+    """One row per name, most frequent first, and one column per estimate."""
+    spell = words.percent if field == "frequencies" else words.number
+    columns = [*([] if alone else ["where"]), "name", *names]
+    rows = []
+    for place, own in records.items():
+        first, by_name = own[0], {record.name: record for record in own}
+        for index in _order(first, TABLE_ROWS if alone else MOST_NAMES_OF_PANELS):
+            told = [spell(_values(by_name[name], field)[index]) if name in by_name else "" for name in names]
+            rows.append([*([] if alone else [str(place)]), (first.labels or ())[index], *told])
+    return Table(columns, rows, frozenset(names))

@@ -1,0 +1,243 @@
+"""Windows as lines over time: means of a number, shares of categories and of the people who have keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import altair as alt
+
+from ldpbeam.pipelines.pages import words
+from ldpbeam.pipelines.pages.figures import Figure, Key, Panel, Table, columns_of
+from ldpbeam.pipelines.pages.panels import MOST_PANELS, TRUTH, colour, has_legend, keys_of
+from ldpbeam.pipelines.pages.subject import (
+    STATES,
+    Place,
+    Subject,
+    banded,
+    level_of,
+    many,
+    mean_ends,
+    state_of,
+)
+from ldpbeam.pipelines.pages.truth import Truth
+
+#: So many categories or keys have a line.
+MOST_LINES = 6
+#: The table has so many windows, the latest.
+TABLE_ROWS = 200
+#: How the time axis spells ticks of each unit.
+_TIMES = {
+    "seconds": "%H:%M:%S", "minutes": "%H:%M", "hours": "%H:%M", "day": "%-d %b", "date": "%-d %b",
+    "week": "%-d %b", "month": "%b", "quarter": "%b", "year": "%Y",
+}  # fmt: skip
+_COLUMNS = ("line", "start", "value", "low", "high", "state", "window")
+
+
+class _Point(NamedTuple):
+    """One window of one line."""
+
+    line: str
+    place: Place
+    value: float
+    ends: tuple[float, float] | None
+    state: str
+
+
+def means_over_time(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | None:
+    """The means of all estimates by window; None without several windows, or without means."""
+    points = [
+        _Point(
+            subject.labels[record.name],
+            place,
+            record.mean,
+            mean_ends(record) if record.name in banded(records) else None,
+            state_of(record),
+        )
+        for place, records in subject.places.items()
+        for record in records
+        if record.mean is not None
+    ]
+    if len(subject.windows) < 2 or not points:
+        return None
+    points += [
+        _Point(TRUTH, place, truth.mean, None, "complete")
+        for place, truth in truths.items()
+        if truth.mean is not None
+    ]
+    named = {record.name for record in subject.records if record.mean is not None}
+    keys = keys_of(subject, named, any(point.line == TRUTH for point in points))
+    caption = "The mean in each window."
+    if any(point.ends for point in points):
+        caption += f" The band is its {level_of(subject.records)} interval."
+    return _figure(f"Mean {subject.name} over time", points, keys, caption, shares=False)
+
+
+def shares_over_time(subject: Subject) -> Figure | None:
+    """The shares of the most frequent names by window; None without several windows, or without names."""
+    records = [record for record in subject.records if record.frequencies is not None]
+    if len(subject.windows) < 2 or not records:
+        return None
+    first = records[0]
+    chosen = [record for record in records if record.name == first.name]
+    names, totals = first.labels or (), [0.0] * len(first.labels or ())
+    for record in chosen:
+        for index, share in enumerate(record.frequencies or ()):
+            totals[index] += share
+    drawn = sorted(range(len(names)), key=lambda index: -totals[index])[:MOST_LINES]
+    points = []
+    for record in chosen:
+        ends, shares = many(record, "frequencies"), record.frequencies or ()
+        for index in drawn:
+            own = (ends.low[index], ends.high[index]) if ends else None
+            points.append(_Point(names[index], Place.of(record), shares[index], own, state_of(record)))
+    keys = [Key(names[index], place) for place, index in enumerate(drawn)]
+    caption = f"Shares by {first.name} in each window"
+    caption += f", of the {len(drawn)} most frequent of {len(names):,}." if len(drawn) < len(names) else "."
+    if many(first, "frequencies") is not None:
+        caption += f" The bands are {level_of(records)} intervals."
+    return _figure(f"{subject.name} over time", points, keys, caption, shares=True)
+
+
+def _figure(
+    title: str, points: Sequence[_Point], keys: Sequence[Key], caption: str, *, shares: bool
+) -> Figure:
+    lines = [key.label for key in keys]
+    reports = list(dict.fromkeys((point.place.group, point.place.other_groups) for point in points))
+    groups = reports[:MOST_PANELS]
+    alone = len(groups) == 1
+    panels, summary = [], []
+    for group in groups:
+        own = [point for point in points if (point.place.group, point.place.other_groups) == group]
+        panels.append(Panel("" if alone else own[0].place.group_name, {"points": _data(own)}))
+        summary += _said(own, lines, shares, alone)
+    if len(reports) > len(groups):
+        summary.append(f"{len(groups)} of {len(reports):,} groups are drawn; the others are in the output.")
+    states = [state for state in STATES if any(point.state == state for point in points)]
+    if states:
+        caption += f" Open marks are windows that are {words.listed(states, 'or')}."
+    ends = [end for point in points for end in (point.value, *(point.ends or ()))]
+    return Figure(
+        title=title,
+        chart=_chart(keys, states, (min(ends), max(ends)), shares, alone),
+        panels=panels,
+        summary=summary,
+        table=_table(points, lines, shares, alone),
+        caption=caption,
+        keys=keys,
+        legend=not has_legend(keys, alone),
+    )
+
+
+def _data(points: Sequence[_Point]) -> Any:
+    return columns_of(
+        [
+            {
+                "line": point.line,
+                "start": point.place.start,
+                "value": point.value,
+                "low": point.ends[0] if point.ends else None,
+                "high": point.ends[1] if point.ends else None,
+                "state": STATES.get(point.state, "complete"),
+                "window": point.place.window,
+            }
+            for point in sorted(points, key=lambda point: point.place.start or "")
+        ],
+        _COLUMNS,
+    )
+
+
+def _chart(
+    keys: Sequence[Key], states: Sequence[str], ends: tuple[float, float], shares: bool, alone: bool
+) -> dict[str, Any]:
+    """Bands, lines and a mark for each window; open marks of windows that are early or incomplete."""
+    x = alt.X(
+        "start:T",
+        title=None,
+        scale=alt.Scale(type="utc"),
+        axis=alt.Axis(grid=False, format=_TIMES, tickCount=6 if alone else 3, labelOverlap=True),
+    )
+    room = 0.04 * (ends[1] - ends[0]) or 0.5
+    y = alt.Y(
+        "value:Q",
+        title=("share of people" if shares else "mean") if alone else None,
+        scale=alt.Scale(domain=[ends[0] - room, ends[1] + room], nice=True, zero=shares and ends[0] >= 0),
+        axis=alt.Axis(format="~%" if shares else ",.5~g", tickCount=5 if alone else 3),
+    )
+    tint = colour(keys, has_legend(keys, alone), field="line")
+    spelled = ".3~%" if shares else ",.4~g"
+    tips = [
+        "window:N",
+        alt.Tooltip("line:N", title="estimate"),
+        alt.Tooltip("value:Q", title="value", format=spelled),
+        alt.Tooltip("low:Q", title="low", format=spelled),
+        alt.Tooltip("high:Q", title="high", format=spelled),
+        "state:N",
+    ]
+    base = alt.Chart(alt.NamedData("points"))
+    complete = "datum.state === 'complete'"
+    whole, open_ = (base.transform_filter(f"{sign}({complete})") for sign in ("", "!"))
+    layers = [
+        base.transform_filter("isValid(datum.low)")
+        .mark_area(opacity=0.16)
+        .encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=tint),
+        base.mark_line(strokeWidth=1.75).encode(x=x, y=y, color=tint),
+        whole.mark_circle(size=44, opacity=1).encode(x=x, y=y, color=tint, tooltip=tips),
+        open_.mark_point(filled=False, size=80, strokeWidth=2, opacity=1).encode(
+            x=x,
+            y=y,
+            color=tint,
+            shape=alt.Shape(
+                "state:N",
+                scale=alt.Scale(domain=[STATES[state] for state in STATES], range=["triangle-up", "square"]),
+                legend=None,
+            ),
+            tooltip=tips,
+        ),
+    ]
+    height = 300 if alone else 170
+    return dict(
+        alt.layer(*layers[: 4 if states else 3]).properties(width="container", height=height).to_dict()
+    )
+
+
+def _said(points: Sequence[_Point], lines: Sequence[str], shares: bool, alone: bool) -> list[str]:
+    """One sentence per line: its first and last window, its lowest and its highest."""
+    spell = words.percent if shares else words.number
+    where = "" if alone else f"{points[0].place.group_name}, "
+    sentences = []
+    for line in lines:
+        if line == TRUTH:
+            continue
+        own = sorted((point for point in points if point.line == line), key=lambda p: p.place.start or "")
+        if not own:
+            continue
+        low, high = min(own, key=lambda p: p.value), max(own, key=lambda p: p.value)
+        sentences.append(
+            f"{where}{line}: between {spell(low.value)} ({low.place.window}) and {spell(high.value)} "
+            f"({high.place.window}), and {spell(own[-1].value)} in the last window."
+        )
+    return sentences if alone else sentences[:1]
+
+
+def _table(points: Sequence[_Point], lines: Sequence[str], shares: bool, alone: bool) -> Table:
+    """One row per window and group, one column per line."""
+    spell = words.percent if shares else words.number
+    rows: dict[Place, dict[str, _Point]] = {}
+    for point in points:
+        rows.setdefault(point.place, {})[point.line] = point
+    latest = sorted(rows, key=lambda place: place.start or "")[-TABLE_ROWS:]
+    columns = ["window", *([] if alone else ["group"]), *lines, "state"]
+    return Table(
+        columns,
+        [
+            [
+                place.window,
+                *([] if alone else [place.group_name]),
+                *(spell(rows[place][line].value) if line in rows[place] else "" for line in lines),
+                next((point.state for point in rows[place].values() if point.line != TRUTH), ""),
+            ]
+            for place in latest
+        ],
+        frozenset(lines),
+    )

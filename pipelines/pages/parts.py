@@ -1,0 +1,118 @@
+"""Where the numbers come from: the accounting, the ledger, the tests of fit, and the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ldpbeam.pipelines.pages import words
+from ldpbeam.pipelines.pages.figures import Table
+from ldpbeam.pipelines.pages.page import Part
+from ldpbeam.pipelines.pages.subject import Place
+from ldpbeam.pipelines.results.results import Results
+
+#: A table has so many rows, the latest.
+MOST_ROWS = 100
+_FATES = ("used", "duplicates", "late", "out_of_range", "dead_letters")
+
+
+def parts_of(results: Results) -> list[Part]:
+    """The parts that the output has."""
+    return [*_accounting(results), *_fit(results), *_ledger(results), _runs(results)]
+
+
+def _accounting(results: Results) -> Iterator[Part]:
+    counts = results.counts
+    if not counts:
+        return
+    read = counts["in_"]
+    rows = [
+        (name.replace("_", " "), f"{counts[name]:,}", words.percent(counts[name] / read) if read else "")
+        for name in _FATES
+    ]
+    rows += [
+        (f"- {reason.replace('_', ' ')}", f"{count:,}", words.percent(count / read) if read else "")
+        for reason, count in results.dead_letters_by_reason.items()
+    ]
+    total = sum(counts[name] for name in _FATES)
+    sentence = f"{words.counted(read, 'report was', 'reports were')} read, and every one is accounted for."
+    if total != read:
+        sentence = f"{read:,} reports were read, but {total:,} are accounted for."
+    more = []
+    if counts.get("used_in_windows"):
+        more = [f"Windows slide and share reports: together they used {counts['used_in_windows']:,}."]
+    yield Part(
+        "What became of the reports",
+        [sentence, *more],
+        Table(("fate", "reports", "share"), rows, frozenset(("reports", "share"))),
+    )
+
+
+def _fit(results: Results) -> Iterator[Part]:
+    found = [run.fit for run in results.runs if run.fit is not None]
+    tests = [test for fit in found for test in fit.tests]
+    if not tests:
+        return
+    flagged = sum(test.flagged for test in tests)
+    sentences = [
+        f"{flagged:,} of {words.counted(len(tests), 'test')} "
+        f"{'says' if flagged == 1 else 'say'} that the reports are not what the study claims."
+        if flagged
+        else f"{words.counted(len(tests), 'test finds', 'tests find')} nothing in the reports that the study "
+        "does not claim."
+    ]
+    sentences += [f"Not tested: {sentence}." for fit in found for sentence in dict.fromkeys(fit.not_tested)]
+    tests.sort(key=lambda test: (not test.flagged, test.p_value))
+    several = len({test.window_start for test in tests}) > 1 or any(test.group for test in tests)
+    rows = [
+        (
+            "fits its mechanism" if test.test == "reports" else "same people",
+            words.listed(test.services),
+            *([str(Place(test.window_start, test.window_end, test.group, 0))] if several else []),
+            f"{test.reports:,}",
+            f"{test.p_value:.2g}",
+            "flagged" if test.flagged else "no surprise",
+        )
+        for test in tests[:MOST_ROWS]
+    ]
+    columns = ("test", "services", *(["where"] if several else []), "reports", "p at most", "result")
+    yield Part("Do the reports fit?", sentences, Table(columns, rows, frozenset(("reports", "p at most"))))
+
+
+def _ledger(results: Results) -> Iterator[Part]:
+    entries = [entry for run in results.runs for entry in run.ledger]
+    if not entries:
+        return
+    rows = [
+        (
+            entry.attribute,
+            str(Place(entry.window_start, entry.window_end, entry.group, 0)),
+            f"{spent.epsilon:g}" + (f", delta {spent.delta:g}" if spent.delta else ""),
+            f"{spent.users:,}",
+        )
+        for entry in entries
+        for spent in entry.spent
+    ]
+    where = any(row[1] for row in rows)
+    shown = [row if where else (row[0], *row[2:]) for row in rows[-MOST_ROWS:]]
+    sentences = ["The epsilon of each user's kept reports, added up for each attribute, window and group."]
+    if len(rows) > MOST_ROWS:
+        sentences.append(f"The last {MOST_ROWS} of {len(rows):,} entries are listed; ledger.json has all.")
+    columns = ("attribute", *(["where"] if where else []), "epsilon", "users")
+    yield Part("What users spent", sentences, Table(columns, shown, frozenset(("epsilon", "users"))))
+
+
+def _runs(results: Results) -> Part:
+    rows = []
+    for run in results.runs[-MOST_ROWS:]:
+        about = run.about
+        span = words.window(about.from_, about.to) if about.from_ and about.to else ""
+        state = {True: "finished", False: "not finished", None: "a stream"}[run.finished]
+        rows.append((about.run, span, ", ".join(about.input) or about.reads, state))
+    columns = ["run", "span", "input", "state"]
+    kept = [index for index in range(len(columns)) if any(row[index] for row in rows)]
+    study = f"Study {results.about.study}, fingerprint {results.about.study_fingerprint}."
+    return Part(
+        "Runs" if len(rows) > 1 else "The run",
+        [study],
+        Table([columns[index] for index in kept], [[row[index] for index in kept] for row in rows]),
+    )

@@ -1,0 +1,115 @@
+"""What a reader must know before the numbers are used, in plain words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from ldpbeam.pipelines.pages import words
+from ldpbeam.pipelines.pages.subject import Place
+from ldpbeam.pipelines.results.results import Results, WindowResult
+from ldpbeam.schemas.outputs.records import EstimateRecord, FitEntry
+from ldpbeam.windows import Bounds
+
+#: So many of a kind are named.
+MOST_NAMED = 5
+
+
+def warnings_of(results: Results) -> list[str]:
+    """The sentences, the gravest first."""
+    return [
+        *_of_fit(results),
+        *_of_reports(results),
+        *_of_windows(results),
+        *_of_ledger(results),
+        *_of_estimates(results.estimates),
+    ]
+
+
+def _of_fit(results: Results) -> Iterator[str]:
+    flagged = [test for run in results.runs if run.fit for test in run.fit.tests if test.flagged]
+    for test in flagged[:MOST_NAMED]:
+        yield _misfit(test)
+    if len(flagged) > MOST_NAMED:
+        yield f"{words.counted(len(flagged) - MOST_NAMED, 'more test')} of fit are flagged."
+
+
+def _misfit(test: FitEntry) -> str:
+    place = Place(test.window_start, test.window_end, test.group, 0)
+    where = f"{test.attribute}{f' ({place})' if str(place) else ''}"
+    if test.test == "same_people":
+        return (
+            f"{where}: the reports of {test.reports:,} users to {words.listed(test.services)} do not go "
+            "together. A user id may mean different people there, or one service may report another "
+            "value."
+        )
+    return (
+        f"{where}: the {test.reports:,} reports to {words.listed(test.services)} do not fit the mechanism "
+        "and the epsilon that the study claims. Estimates from them may be wrong."
+    )
+
+
+def _of_reports(results: Results) -> Iterator[str]:
+    counts = results.counts
+    if not counts:
+        return
+    dead, late, read = counts["dead_letters"], counts["late"], counts["in_"]
+    impossible = results.dead_letters_by_reason.get("payload_outside_mechanism", 0)
+    if impossible:
+        yield (
+            f"{words.counted(impossible, 'report is', 'reports are')} outside of what the mechanism can "
+            "send, and dropped. The clients may use another mechanism, epsilon or domain; their other "
+            "reports would then be read wrongly, too."
+        )
+    if dead and dead != impossible:
+        share = f" ({words.percent(dead / read)} of those read)" if read else ""
+        yield f"{words.counted(dead, 'report')} could not be used{share}."
+    if counts.get("damaged_files"):
+        files = words.counted(counts["damaged_files"], "file is", "files are")
+        yield f"{files} damaged: how many reports were lost is not known."
+    if late:
+        yield f"{words.counted(late, 'report')} came too late for {'its' if late == 1 else 'their'} window."
+    unfinished = sum(run.finished is False for run in results.runs)
+    if unfinished:
+        yield f"{words.counted(unfinished, 'run')} had not finished when this page was written."
+
+
+def _of_windows(results: Results) -> Iterator[str]:
+    windows: dict[Bounds, WindowResult] = {}
+    for window in results.windows:
+        windows.setdefault(window.window, window)
+    early = [window for window in windows.values() if window.pane_timing == "early"]
+    missing = [window for window in windows.values() if not window.complete and window not in early]
+    of_all = words.counted(len(windows), "window")
+    if early:
+        yield (
+            f"{len(early):,} of {of_all} had not closed: their estimates are of the reports that had come "
+            "until then."
+        )
+    if missing:
+        yield f"{len(missing):,} of {of_all} may lack reports: a run ended before the window closed."
+    if not windows and any(not record.complete for record in results.estimates):
+        yield "The estimates are incomplete: some reports were lost."
+
+
+def _of_ledger(results: Results) -> Iterator[str]:
+    over = sum(entry.users_over_cap for run in results.runs for entry in run.ledger)
+    if over:
+        yield f"{words.counted(over, 'user')} spent more epsilon in a window than the study's cap."
+
+
+def _of_estimates(records: Sequence[EstimateRecord]) -> Iterator[str]:
+    """What estimators and intervals say of themselves, each sentence once."""
+    said: Counter[tuple[str, str]] = Counter()
+    for record in records:
+        who = f"{record.attribute}, {record.name}"
+        if not record.converged:
+            said[who, "stopped before it converged"] += 1
+        for warning in record.warnings:
+            said[who, warning] += 1
+        if record.intervals is not None:
+            for part, flag in record.intervals.flags.items():
+                said[record.attribute, f"intervals of {part.replace('_', ' ')}: {flag}"] += 1
+    for (who, sentence), times in said.items():
+        often = f" (in {times:,} windows or groups)" if times > 1 else ""
+        yield f"{who}: {sentence}{often}."
