@@ -8,6 +8,8 @@ A program of your own needs three names: :class:`Study`, what is asked; :class:`
     study = ldp.Study.from_yaml("study.yaml")
     print(ldp.estimate(study, reports).summary())
 
+``ldpbeam.beam`` has the transforms for a Beam pipeline of your own.
+
 Every name is imported when it is first used, so that ``import ldpbeam`` costs nothing. The modules of this
 package compute the statistics, with numpy and scipy only. ``ldpbeam.schemas``, ``ldpbeam.transforms``,
 ``ldpbeam.pipelines`` and ``ldpbeam.runners`` are the Beam pipelines that use them, and ``ldpbeam.library`` is
@@ -18,6 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ldpbeam import beam as beam
     from ldpbeam.attributes import Attribute, ServiceVersion
     from ldpbeam.domains import Categories, Numeric
     from ldpbeam.estimators import Estimate, registered_estimators
@@ -75,6 +78,8 @@ _MODULES = {
 
 def __getattr__(name: str) -> Any:
     """Import a name when it is first used (PEP 562)."""
+    if name == "beam":
+        return import_module("ldpbeam.beam")
     module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module 'ldpbeam' has no attribute {name!r}")
@@ -83,4 +88,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "beam"})

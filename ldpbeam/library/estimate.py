@@ -12,7 +12,7 @@ from ldpbeam.library.times import milliseconds_of
 from ldpbeam.pipelines.estimates.blas import one_blas_thread
 from ldpbeam.pipelines.estimates.solve import solve, sort_key
 from ldpbeam.study import Study
-from ldpbeam.transforms.reports.validation import wanted_columns
+from ldpbeam.transforms.reports.validation import columns_or_only
 from ldpbeam.windows import FAR, Span, whole_windows
 
 
@@ -56,30 +56,12 @@ def estimate(
             f"the first argument is a Study, found {type(study).__name__}: ldpbeam.Study.from_yaml(...) or "
             "from_dict(...); an estimate from a statistic is ldpbeam.estimators.estimate"
         )
-    services = {name for own in study.attributes.values() for name in own.services}
-    wanted = wanted_columns(
-        study,
-        _the("attribute", attribute, list(study.attributes)),
-        _the("service", service, sorted(services)),
-    )
+    wanted = columns_or_only(study, attribute, service)
     tally = tally_of(study, decoded_batches(reports, wanted), _span(study, start, stop))
     with one_blas_thread():
         found = [solved for snapshot in tally.snapshots for solved in solve(study, snapshot)]
     found.sort(key=lambda solved: sort_key(study, solved))
     return Estimates(study, tuple(found), tally.dead_letter_table, tally.accounting)
-
-
-def _the(what: str, given: str | None, known: list[str]) -> str | None:
-    """The given name, else the only one that there is, else None.
-
-    Raises:
-        ValueError: if the given name is unknown.
-    """
-    if given is None:
-        return known[0] if len(known) == 1 else None
-    if given not in known:
-        raise ValueError(f"{what}={given!r}: the study has no such {what}; there are: {', '.join(known)}")
-    return given
 
 
 def _span(study: Study, start: datetime | str | int | None, stop: datetime | str | int | None) -> Span:

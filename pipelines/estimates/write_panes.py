@@ -1,4 +1,4 @@
-"""The last stages of a stream: each pane is solved, written to files, logged, and published if asked."""
+"""The last stages of a stream: each pane is written to files, logged, and published if asked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from ldpbeam.pipelines.estimates.solve import Solver, sort_key
+from ldpbeam.pipelines.estimates.solve_windows import Solved
 from ldpbeam.pipelines.runs.output import ESTIMATES, STATISTICS, Output
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields
@@ -26,8 +26,8 @@ from ldpbeam.transforms.windows.panes import EARLY
 PANES = logging.getLogger("ldpbeam.panes")
 
 
-class WritePane(beam.DoFn):
-    """Solve (attribute, snapshots of one pane), write snapshots and estimates, and emit the estimates.
+class WritePaneStatistics(beam.DoFn):
+    """Write the snapshots of (attribute, snapshots of one pane), and emit them as they are written.
 
     A pane replaces its window's files, whose names have the run's. Panes that fire because the run was asked
     to stop are marked as early, since their windows have not closed.
@@ -40,24 +40,14 @@ class WritePane(beam.DoFn):
     def __init__(self, output: Output, incomplete: frozenset[OpenWindow]) -> None:
         self.output = output
         self.incomplete = incomplete
-        self._solver: Solver
 
-    def setup(self) -> None:
-        """Create the solver, which remembers the last estimates for early panes."""
-        self._solver = Solver(self.output.study)
-
-    def process(self, element: tuple[str, list[Snapshot]]) -> Iterator[SolvedEstimate]:
-        """Write the files of a pane, log its line, and emit its estimates."""
+    def process(self, element: tuple[str, list[Snapshot]]) -> Iterator[tuple[str, list[Snapshot]]]:
+        """Write the file of a pane's snapshots."""
         attribute, snapshots = element
         snapshots = self._judged(attribute, snapshots)
         study, run = self.output.study, self.output.run
         write_window(study, self.output.path(STATISTICS), run, snapshots, named_by_run=True)
-        found = [solved for snapshot in snapshots for solved in self._solver.solve(snapshot)]
-        found.sort(key=lambda solved: sort_key(study, solved))
-        window, folder = snapshots[0].window, self.output.path(ESTIMATES)
-        write_window_estimates(study, folder, run, attribute, window, found, named_by_run=True)
-        PANES.info(pane_line(snapshots, found))
-        yield from found
+        yield attribute, snapshots
 
     def _judged(self, attribute: str, snapshots: Sequence[Snapshot]) -> list[Snapshot]:
         """The snapshots with ``complete`` set; early ones if the run stopped before the window's end."""
@@ -71,6 +61,27 @@ class WritePane(beam.DoFn):
                 timing = EARLY
         complete = complete and timing != EARLY
         return [replace(snapshot, pane_timing=timing, complete=complete) for snapshot in snapshots]
+
+
+class WritePaneEstimates(beam.DoFn):
+    """Write the estimates of a pane, log its line, and emit the estimates.
+
+    Args:
+        output: the study, the output folder and the run.
+    """
+
+    def __init__(self, output: Output) -> None:
+        self.output = output
+
+    def process(self, pane: Solved) -> Iterator[SolvedEstimate]:
+        """Write the file of a pane's estimates."""
+        study, run, folder = self.output.study, self.output.run, self.output.path(ESTIMATES)
+        first = pane.snapshots[0]
+        write_window_estimates(
+            study, folder, run, first.attribute, first.window, pane.estimates, named_by_run=True
+        )
+        PANES.info(pane_line(pane.snapshots, pane.estimates))
+        yield from pane.estimates
 
 
 def pane_line(snapshots: Sequence[Snapshot], estimates: Sequence[SolvedEstimate]) -> str:

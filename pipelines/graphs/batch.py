@@ -8,24 +8,21 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 
-from ldpbeam.pipelines.estimates.solve import solve, sort_key
+from ldpbeam.pipelines.estimates.solve import sort_key
+from ldpbeam.pipelines.estimates.solve_windows import Solve
 from ldpbeam.pipelines.runs.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, WORKER_ESTIMATES, Output
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields, write_json_lines
-from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.drop_report_ids import DropDuplicateIds
 from ldpbeam.transforms.outputs.accounting import WriteAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteDeadLetters
 from ldpbeam.transforms.outputs.snapshots import WriteSnapshots
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
-from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.files import BadFile, ReportFile
 from ldpbeam.transforms.sources.read import ReadReports
+from ldpbeam.transforms.statistics import BatchStatistics
 from ldpbeam.transforms.storage import write_bytes
-from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
-from ldpbeam.transforms.windows.spans import LeaveOutside
 from ldpbeam.windows import EVERYTHING, Span
 
 #: A partition of users holds about this many bytes of input.
@@ -78,47 +75,34 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
     columns = wanted_columns(study, job.attribute, job.service)
     # read.decoded : RecordBatch of one range of a file
     read = pipeline | "Read" >> ReadReports(list(job.files), list(job.bad_files), columns, job.disclosure)
-    # validated.reports : RecordBatch of one channel
-    validated = read.decoded | "Validate" >> ValidateReports(study, span=job.span, disclosure=job.disclosure)
-    counts = [read[COUNTS], validated[COUNTS]]
-    reports = validated.reports
-    if study.duplicates == "drop":
-        reports, repeats = reports | "DropDuplicateIds" >> DropDuplicateIds(study, job.user_partitions)
-        counts.append(repeats)
-        # A report outside the span can make one inside a duplicate, so it is dropped after duplicates are.
-        if job.span.bounded:
-            reports, outside = reports | "InSpan" >> LeaveOutside(job.span)
-            counts.append(outside)
-    # statistics : (WindowKey, Statistics)
-    statistics, folded = reports | "GroupUsers" >> FoldBatch(study, job.user_partitions, job.span)
-    counts.append(folded)
-    # snapshots : (attribute, list[Snapshot] of one window)
-    snapshots = statistics | "Aggregate" >> Aggregate(study)
+    # counted.snapshots : (attribute, list[Snapshot] of one window)
+    counted = read.decoded | "Statistics" >> BatchStatistics(
+        study, job.user_partitions, span=job.span, disclosure=job.disclosure
+    )
+    snapshots = counted.snapshots
     _ = snapshots | "WriteStatistics" >> WriteSnapshots(study, job.path(STATISTICS), job.run)
     if job.estimate_on == "worker":
         _ = (
             snapshots
-            | "Estimate" >> beam.FlatMap(_solved, study)
+            | "Estimate" >> Solve(study)
+            # Solved, all estimates of one window
+            | "Flat" >> beam.FlatMap(lambda solved: solved.estimates)
             | "ToOne" >> beam.Map(lambda solved: ("", solved))
             | "Together" >> beam.GroupByKey()
             | "WriteEstimates" >> beam.Map(_write_estimates, study, job.path(WORKER_ESTIMATES))
         )
     # dead letters : RecordBatch of dead_letter.avsc
     _ = (
-        (read[DEAD], validated[DEAD])
+        (read[DEAD], counted.dead_letters)
         | "DeadLetters" >> beam.Flatten()
         | "WriteDeadLetters" >> WriteDeadLetters(job.path(DEAD_LETTERS))
     )
     # counts : (name, reports)
     _ = (
-        tuple(counts)
+        (read[COUNTS], counted.counts)
         | "Counts" >> beam.Flatten()
         | "WriteAccounting" >> WriteAccounting(job.path(ACCOUNTING))
     )
-
-
-def _solved(element: tuple[str, list[Snapshot]], study: Study) -> list[SolvedEstimate]:
-    return [solved for snapshot in element[1] for solved in solve(study, snapshot)]
 
 
 def _write_estimates(element: tuple[str, Iterable[SolvedEstimate]], study: Study, path: str) -> None:

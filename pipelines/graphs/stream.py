@@ -7,20 +7,19 @@ from dataclasses import dataclass
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.estimates.write_panes import Publish, WritePane
+from ldpbeam.pipelines.estimates.solve_windows import Solve
+from ldpbeam.pipelines.estimates.write_panes import Publish, WritePaneEstimates, WritePaneStatistics
 from ldpbeam.pipelines.runs.output import ACCOUNTING, DEAD_LETTERS, Output
 from ldpbeam.transforms.outputs.accounting import WriteRunningAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
-from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.sources.feeds import Feed
 from ldpbeam.transforms.sources.journal import RUNS, OpenWindow
 from ldpbeam.transforms.sources.native_pubsub import ReadNative
 from ldpbeam.transforms.sources.reading import Reading
 from ldpbeam.transforms.sources.source import ReadStream
-from ldpbeam.transforms.windows.panes import Panes
-from ldpbeam.transforms.windows.unbounded import FoldStream
+from ldpbeam.transforms.statistics import StreamStatistics
 
 
 @dataclass(frozen=True)
@@ -81,23 +80,30 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
             stays=job.stays,
         )
         read = pipeline | "Read" >> ReadStream(reading, job.disclosure)
-    # validated.reports : RecordBatch of one channel
-    validated = read.decoded | "Validate" >> ValidateReports(study, disclosure=job.disclosure)
-    # gains : (WindowKey, Statistics), what the groups of a window gained and lost
-    gains, folded = validated.reports | "GroupUsers" >> FoldStream(study, job.partitions)
+    # counted.snapshots : (attribute, list[Snapshot] of one pane)
+    counted = read.decoded | "Statistics" >> StreamStatistics(
+        study, job.partitions, disclosure=job.disclosure
+    )
     # estimates : SolvedEstimate, those of a pane after its files are written
-    estimates = gains | "Panes" >> Panes(study) | "WritePanes" >> beam.ParDo(WritePane(job, job.incomplete))
+    estimates = (
+        counted.snapshots
+        | "WriteStatistics" >> beam.ParDo(WritePaneStatistics(job, job.incomplete))
+        # (attribute, list[Snapshot] of one pane, judged)
+        | "Estimate" >> Solve(study)
+        # Solved, all estimates of one pane
+        | "WriteEstimates" >> beam.ParDo(WritePaneEstimates(job))
+    )
     if job.publish_to is not None:
         _ = estimates | "Publish" >> beam.ParDo(Publish(job, job.publish_to))
     # dead letters : RecordBatch of dead_letter.avsc
     _ = (
-        (read[DEAD], validated[DEAD])
+        (read[DEAD], counted.dead_letters)
         | "DeadLetters" >> beam.Flatten()
         | "WriteDeadLetters" >> WriteStreamDeadLetters(job.of_run(DEAD_LETTERS))
     )
     # counts : (name, reports)
     _ = (
-        (read[COUNTS], validated[COUNTS], folded)
+        (read[COUNTS], counted.counts)
         | "Counts" >> beam.Flatten()
         | "WriteAccounting" >> WriteRunningAccounting(job.of_run(ACCOUNTING))
     )

@@ -177,9 +177,8 @@ def check_submission(google: GoogleServer, ran: Any, *packages: str) -> dict[str
     assert job.problem is None
     assert job.state == "JOB_STATE_DONE"
     assert job.looks >= 2
-    assert {"Read", "Validate", "DropDuplicateIds", "GroupUsers", "Aggregate", "WriteAccounting"} <= set(
-        job.steps
-    )
+    inside = {"Validate", "DropDuplicateIds", "GroupUsers", "Aggregate"}
+    assert {"Read", *(f"Statistics/{name}" for name in inside), "WriteAccounting"} <= set(job.steps)
     environment = job.environment
     assert environment["version"]["job_type"] == "FNAPI_BATCH"
     assert environment["userAgent"]["name"].startswith("Apache Beam Python")
@@ -223,14 +222,14 @@ def test_the_steps_of_a_job_have_our_names_and_combiners_are_whole(
     components = jobs_proto(put_reports, study, tmp_path).components
     steps = {step.unique_name: step for step in components.transforms.values()}
     assert {name for name in steps if "/" not in name and not name.startswith(("Unwindow", "ref_"))} == {
-        *("Read", "Validate", "DropDuplicateIds", "GroupUsers", "Aggregate", "WriteStatistics"),
-        *("DeadLetters", "WriteDeadLetters", "Counts", "WriteAccounting"),
+        *("Read", "Statistics", "WriteStatistics", "DeadLetters", "WriteDeadLetters", "Counts"),
+        "WriteAccounting",
     }
     # Dataflow lifts those, and a grouping with a sum after it is none to it.
     combiners = {
         name: step for name, step in steps.items() if step.spec.urn == "beam:transform:combine_per_key:v1"
     }
-    assert set(combiners) == {"Aggregate/Combine", "WriteAccounting/AddUp"}
+    assert set(combiners) == {"Statistics/Aggregate/Combine", "WriteAccounting/AddUp"}
     for name, step in combiners.items():
         payload = beam_runner_api_pb2.CombinePayload.FromString(step.spec.payload)
         assert payload.combine_fn.urn == "beam:combinefn:pickled_python:v1"
@@ -245,8 +244,8 @@ def test_the_steps_of_a_job_have_our_names_and_combiners_are_whole(
         for name, step in steps.items()
         if step.spec.urn == "beam:transform:group_by_key:v1" and name.rpartition("/")[0] not in combiners
     } == {
-        *("Read/SpreadRanges/ReshufflePerKey/GroupByKey", "DropDuplicateIds/GroupReportIds"),
-        *("GroupUsers/GroupPartitions", "Aggregate/GroupsOfWindow"),
+        *("Read/SpreadRanges/ReshufflePerKey/GroupByKey", "Statistics/DropDuplicateIds/GroupReportIds"),
+        *("Statistics/GroupUsers/GroupPartitions", "Statistics/Aggregate/GroupsOfWindow"),
         *("WriteDeadLetters/GroupShards", "WriteAccounting/Together"),
     }
     assert not google.jobs
@@ -490,5 +489,5 @@ def test_a_stream_is_submitted_and_goes_on_by_itself(google: GoogleServer, strea
     assert pull.unique_name == "Read/Pull/Read"
     payload = beam_runner_api_pb2.PubSubReadPayload.FromString(pull.spec.payload)
     assert (payload.subscription, payload.with_attributes) == (names.subscription, True)
-    assert "Panes/FirePanes" in job.steps
+    assert "Statistics/Panes/FirePanes" in job.steps
     assert {"ldpbeam-0.1.0.tar.gz", "pipeline.pb"} <= set(google.staged(job))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,15 @@ import pytest
 from ldpbeam import tally
 from ldpbeam.estimators import Estimate
 from ldpbeam.pipelines.estimates.solve import solve, sort_key
-from ldpbeam.pipelines.estimates.write_panes import PANES, Publish, WritePane, estimate_id, pane_line
+from ldpbeam.pipelines.estimates.solve_windows import SolveWindow
+from ldpbeam.pipelines.estimates.write_panes import (
+    PANES,
+    Publish,
+    WritePaneEstimates,
+    WritePaneStatistics,
+    estimate_id,
+    pane_line,
+)
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
@@ -70,13 +78,22 @@ class Writing:
 
     def __init__(self, output: Path, study: Study, run: str, incomplete: Sequence[OpenWindow]) -> None:
         self.output, self.study, self.run = output, study, run
-        self.function = WritePane(Output(study, str(output), run), frozenset(incomplete))
-        self.function.setup()
+        self.place = Output(study, str(output), run)
+        self.statistics = WritePaneStatistics(self.place, frozenset(incomplete))
+        self.estimates = WritePaneEstimates(self.place)
+        self.solver = SolveWindow(study)
+        self.solver.setup()
 
     def write(self, snapshots: Sequence[Snapshot], **pane: Any) -> list[dict[str, Any]]:
         """What is handed on of a pane."""
         own = [replace(snapshot, **pane) for snapshot in snapshots]
-        return [self.as_written(solved) for solved in self.function.process((own[0].attribute, own))]
+        return [self.as_written(solved) for solved in self.process((own[0].attribute, own))]
+
+    def process(self, element: tuple[str, list[Snapshot]]) -> Iterator[SolvedEstimate]:
+        """What the three stages, one after the other, hand on of a pane."""
+        for judged in self.statistics.process(element):
+            for solved in self.solver.process(judged):
+                yield from self.estimates.process(solved)
 
     def as_written(self, solved: SolvedEstimate) -> dict[str, Any]:
         """The fields that a line of a file has."""
@@ -120,7 +137,7 @@ NAME = "panes-x-19700101T000000Z-19700101T000010Z.run-1"
 
 def test_both_files_are_there_before_an_estimate_is_handed_on(writing: Write) -> None:
     own = writing()
-    given = own.function.process(("x", PANE))
+    given = own.process(("x", PANE))
     assert own.names == set()
     first = own.as_written(next(iter(given)))
     assert own.names == {f"statistics/{NAME}.avro", f"estimates/{NAME}.jsonl"}
@@ -145,7 +162,7 @@ def test_what_cannot_be_written_is_not_handed_on(writing: Write, monkeypatch: py
 
     own = writing()
     monkeypatch.setattr("ldpbeam.transforms.outputs.estimates.write_json_lines", full_disk)
-    given = own.function.process(("x", PANE))
+    given = own.process(("x", PANE))
     with pytest.raises(OSError, match="no space"):
         next(iter(given))
     assert own.names == {f"statistics/{NAME}.avro"}
@@ -288,9 +305,9 @@ def test_estimates_are_published_with_their_ids_and_a_bundle_waits_for_them(
     broker = Broker()
     monkeypatch.setattr(pubsub, "PublisherClient", lambda: broker)
     own = writing()
-    publish = Publish(own.function.output, "projects/p/topics/estimates")
+    publish = Publish(own.place, "projects/p/topics/estimates")
     publish.setup()
-    estimates = list(own.function.process(("x", PANE)))
+    estimates = list(own.process(("x", PANE)))
     texts = (own.output / "estimates" / f"{NAME}.jsonl").read_text().splitlines()
     publish.start_bundle()
     for solved in estimates:
@@ -357,7 +374,7 @@ def test_the_line_is_told_when_the_files_are_there(writing: Write, monkeypatch: 
     monkeypatch.setattr(PANES, "handlers", [teller])
     monkeypatch.setattr(PANES, "level", logging.INFO)
     PANES.manager._clear_cache()
-    given = list(own.function.process(("x", PANE)))
+    given = list(own.process(("x", PANE)))
     ((text, names),) = lines
     assert text == pane_line(PANE, given)
     assert names == {f"statistics/{NAME}.avro", f"estimates/{NAME}.jsonl"}

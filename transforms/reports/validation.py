@@ -39,6 +39,28 @@ def wanted_columns(study: Study, attribute: str | None, service: str | None) -> 
     return Columns(attribute, service, tuple(dict.fromkeys(fields)))
 
 
+def columns_or_only(study: Study, attribute: str | None, service: str | None) -> Columns:
+    """The columns that a study needs; a name that is not given is the study's, if it has only one.
+
+    Raises:
+        ValueError: if the study has no such attribute or service.
+    """
+    services = sorted({name for own in study.attributes.values() for name in own.services})
+    return wanted_columns(
+        study,
+        _or_only("attribute", attribute, list(study.attributes)),
+        _or_only("service", service, services),
+    )
+
+
+def _or_only(what: str, given: str | None, known: Sequence[str]) -> str | None:
+    if given is None:
+        return known[0] if len(known) == 1 else None
+    if given not in known:
+        raise ValueError(f"{what}={given!r}: the study has no such {what}; there are: {', '.join(known)}")
+    return given
+
+
 class Validated(NamedTuple):
     """The result of the validation of a decoded batch.
 

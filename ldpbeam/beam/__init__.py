@@ -1,0 +1,47 @@
+"""Beam transforms for somebody else's pipeline.
+
+``reports | Estimate(study)`` estimates what a study asks for, of a bounded collection or of a stream::
+
+    import apache_beam as beam
+    import ldpbeam as ldp
+
+    with beam.Pipeline() as pipeline:
+        reports = pipeline | ldp.beam.ReadReports("study.yaml", "reports/*.avro")
+        found = reports | ldp.beam.Estimate("study.yaml")
+        found.estimates | beam.io.WriteToParquet("estimates")
+
+``ldpbeam estimate`` and ``ldpbeam stream`` are built from the same transforms, so the estimates are the same,
+bit for bit. docs/beam.md says what goes in and what comes out.
+"""
+
+from ldpbeam.beam.estimate import Estimate, Estimated, Statistics, Tallied
+from ldpbeam.beam.read import ReadReports, ReportsRead
+from ldpbeam.beam.rows import (
+    CountRow,
+    DeadLetterRow,
+    EstimateRow,
+    Quantile,
+    RangeShare,
+    ShareRow,
+    StatisticRow,
+    as_dict,
+    statistic_of,
+)
+
+__all__ = [
+    "CountRow",
+    "DeadLetterRow",
+    "Estimate",
+    "EstimateRow",
+    "Estimated",
+    "Quantile",
+    "RangeShare",
+    "ReadReports",
+    "ReportsRead",
+    "ShareRow",
+    "StatisticRow",
+    "Statistics",
+    "Tallied",
+    "as_dict",
+    "statistic_of",
+]

@@ -1,0 +1,153 @@
+"""Elements of somebody else's pipeline become the decoded batches that a file of reports gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.transforms.window import GlobalWindow, GlobalWindows, TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns, decoded
+from ldpbeam.schemas.reports.records import by_payload, columns_of
+from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
+from ldpbeam.transforms.reports.counts import COUNTS, IN
+from ldpbeam.transforms.reports.emitted import count
+
+#: Records are gathered until there are so many, or the bundle ends.
+GATHERED_RECORDS = 10_000
+_TIME = "event_time"
+#: A decoded batch has these columns, and the name of its file in its metadata.
+_DECODED = {"user_id", "payload", _TIME, "position", "row"}
+
+
+class DecodeElements(beam.PTransform):
+    """Decode dicts, Beam Rows (or any named tuples) and Arrow RecordBatches.
+
+    Records of a bundle are gathered into batches. The windows of the elements are left, because the study has
+    its own. Batches that :class:`ldpbeam.beam.ReadReports` gave pass as they are.
+
+    Outputs: decoded batches (``decoded``, the main one), and counts.
+
+    Args:
+        columns: the columns of reports that the study needs.
+        event_time: the field with the event time; None to take each element's timestamp.
+    """
+
+    def __init__(self, columns: Columns, event_time: str | None) -> None:
+        super().__init__()
+        self.function = _Decode(columns, event_time)
+
+    def expand(self, reports: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+        """Leave the windows of the elements, and decode each bundle."""
+        # decoded : RecordBatch
+        return (
+            reports
+            | "LeaveWindows" >> beam.WindowInto(GlobalWindows())
+            | "Decode"
+            >> beam.ParDo(self.function)
+            .with_outputs(COUNTS, main="decoded")
+            .with_output_types(pa.RecordBatch)
+        )
+
+
+class _Decode(beam.DoFn):
+    def __init__(self, columns: Columns, event_time: str | None) -> None:
+        self.columns = columns
+        self.event_time = event_time
+
+    def start_bundle(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self._records: list[Mapping[str, Any]] = []
+        self._earliest: Timestamp | None = None
+
+    def process(self, element: Any, time: Timestamp = beam.DoFn.TimestampParam) -> Iterable[Any]:
+        if isinstance(element, pa.RecordBatch):
+            batch = element if _is_decoded(element) else self._of_batch(element, time)
+            yield count(IN, batch.num_rows)
+            yield batch
+            return
+        self._records.append(self._record(element, time))
+        self._earliest = time if self._earliest is None else min(self._earliest, time)
+        if len(self._records) >= GATHERED_RECORDS:
+            at = self._earliest
+            for found in self._gathered():
+                yield found if isinstance(found, beam.pvalue.TaggedOutput) else TimestampedValue(found, at)
+
+    def finish_bundle(self) -> Iterator[Any]:
+        at = self._earliest
+        for found in self._gathered():
+            if isinstance(found, beam.pvalue.TaggedOutput):
+                value = WindowedValue(found.value, at, [GlobalWindow()])
+                yield beam.pvalue.TaggedOutput(found.tag, value)
+            else:
+                yield WindowedValue(found, at, [GlobalWindow()])
+
+    def _record(self, element: Any, time: Timestamp) -> Mapping[str, Any]:
+        """The fields of an element, with its event time in milliseconds or as it came.
+
+        Raises:
+            TypeError: if it has no fields.
+        """
+        record = element if isinstance(element, dict) else _fields(element)
+        if self.event_time is None:
+            return {**record, _TIME: _milliseconds(time)}
+        given = record.get(self.event_time)
+        if isinstance(given, Timestamp):
+            given = _milliseconds(given)
+        elif self.event_time == _TIME:
+            return record
+        return {**record, _TIME: given}
+
+    def _gathered(self) -> Iterator[Any]:
+        """The decoded batches of all records gathered so far, which are forgotten, and a count."""
+        records = self._records
+        self._clear()
+        if not records:
+            return
+        yield count(IN, len(records))
+        for rows in by_payload(records):
+            chosen = [records[row] for row in rows.tolist()]
+            nowhere = pa.nulls(len(chosen), pa.int64())
+            yield decoded(columns_of(chosen, self.columns.names), self.columns, {}, nowhere, nowhere)
+
+    def _of_batch(self, batch: pa.RecordBatch, time: Timestamp) -> pa.RecordBatch:
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        if self.event_time is None:
+            columns[_TIME] = pa.array(np.full(batch.num_rows, _milliseconds(time)))
+        elif self.event_time != _TIME:
+            columns[_TIME] = columns.get(self.event_time, pa.nulls(batch.num_rows))
+        given = batch.schema.metadata or {}
+        metadata = {key: given[key.encode()].decode() for key in _KEPT if key.encode() in given}
+        nowhere = pa.nulls(batch.num_rows, pa.int64())
+        wanted = {name: columns[name] for name in self.columns.names if name in columns}
+        return decoded(wanted, self.columns, metadata, nowhere, nowhere)
+
+
+#: Of the metadata of a batch, what says of which attribute and service its reports are.
+_KEPT = (ATTRIBUTE_KEY, SERVICE_KEY)
+
+
+def _is_decoded(batch: pa.RecordBatch) -> bool:
+    return b"file" in (batch.schema.metadata or {}) and {*batch.schema.names} >= _DECODED
+
+
+def _fields(element: Any) -> dict[str, Any]:
+    fields = getattr(element, "_asdict", None)
+    if fields is None:
+        raise TypeError(
+            f"an element is of type {type(element).__name__}: reports are dicts, Beam Rows or Arrow "
+            "RecordBatches"
+        )
+    found: dict[str, Any] = fields()
+    return found
+
+
+def _milliseconds(time: Timestamp) -> int:
+    return int(time.micros // 1000)

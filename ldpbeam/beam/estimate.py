@@ -1,0 +1,230 @@
+"""``reports | Estimate(study)``, and ``Statistics``, which ends before the estimates are computed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+
+from ldpbeam.beam import rows
+from ldpbeam.beam.elements import DecodeElements
+from ldpbeam.beam.read import ReportsRead
+from ldpbeam.beam.studies import study_of
+from ldpbeam.pipelines.estimates.solve_windows import Solve, Solved
+from ldpbeam.pipelines.runs.costs import endless_parts
+from ldpbeam.schemas.outputs.estimates import SolvedEstimate
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.study import Study
+from ldpbeam.transforms.reports.counts import COUNTS
+from ldpbeam.transforms.reports.dead_letters import Disclosure
+from ldpbeam.transforms.reports.validation import columns_or_only
+from ldpbeam.transforms.statistics import BatchStatistics, Counted, StreamStatistics
+from ldpbeam.transforms.windows.cut import check_overlap, explain
+from ldpbeam.transforms.windows.panes import EARLY
+
+#: The default number of partitions of users of a bounded collection, and of a stream.
+BATCH_PARTITIONS, STREAM_PARTITIONS = 64, 8
+
+
+class Estimated(NamedTuple):
+    """What :class:`Estimate` gives; nothing is written.
+
+    Attributes:
+        estimates: :class:`EstimateRow`, one per attribute, window, group and estimate, and in a stream pane.
+        shares: :class:`ShareRow`, one per bucket, category or key of each estimate.
+        statistics: :class:`StatisticRow`, one per attribute, window and group, and in a stream pane.
+        dead_letters: :class:`DeadLetterRow`, one per input that could not be used.
+        counts: :class:`CountRow`; of a bounded collection one per name, of a stream increments.
+    """
+
+    estimates: beam.PCollection
+    shares: beam.PCollection
+    statistics: beam.PCollection
+    dead_letters: beam.PCollection
+    counts: beam.PCollection
+
+    def as_dicts(self) -> Estimated:
+        """The same collections with every row as a dict of JSON values, as ``WriteToBigQuery`` takes them."""
+        return Estimated(*map(_as_dicts, self))
+
+
+class Tallied(NamedTuple):
+    """What :class:`Statistics` gives: the same as :class:`Estimated`, without estimates and shares."""
+
+    statistics: beam.PCollection
+    dead_letters: beam.PCollection
+    counts: beam.PCollection
+
+    def as_dicts(self) -> Tallied:
+        """The same collections with every row as a dict of JSON values."""
+        return Tallied(*map(_as_dicts, self))
+
+
+def _as_dicts(collection: beam.PCollection) -> beam.PCollection:
+    # A pipeline may have several: the label has the name of what made the rows.
+    label = f"{collection.producer.full_label}[{collection.tag or ''}]".replace("/", " ")
+    return collection | f"{label} as dicts" >> beam.Map(rows.as_dict).with_output_types(dict[str, Any])
+
+
+class _OfReports(beam.PTransform):
+    """From reports to the statistics of windows, by the transforms of ``ldpbeam estimate`` and ``stream``."""
+
+    def __init__(
+        self,
+        study: Study | str | os.PathLike[str] | Mapping[str, Any],
+        *,
+        attribute: str | None = None,
+        service: str | None = None,
+        event_time: str | None = "event_time",
+        partitions: int | None = None,
+        user_id_key: bytes | None = None,
+        keep_bad_records: bool = False,
+    ) -> None:
+        super().__init__()
+        self.study = study_of(study)
+        self.columns = columns_or_only(self.study, attribute, service)
+        self.event_time = event_time
+        self.partitions = partitions
+        if partitions is not None and not 1 <= partitions <= 65536:
+            raise ValueError(f"partitions={partitions}: from 1 to 65536")
+        if user_id_key is not None and len(user_id_key) < 16:
+            raise ValueError(f"user_id_key has {len(user_id_key)} bytes: 16 or more are needed")
+        self.disclosure = Disclosure(keep_bad_records, user_id_key)
+        for sentence in endless_parts(self.study):
+            raise ValueError(sentence)
+
+    def _counted(self, reports: Any) -> Counted:
+        """Decode what was not read by ReadReports, and count it in windows."""
+        read = ReportsRead(*reports) if isinstance(reports, tuple) else None
+        if read is None:
+            found = reports | "Elements" >> DecodeElements(self.columns, self.event_time)
+            decoded, counts = found.decoded, found[COUNTS]
+        else:
+            decoded, counts = read.reports, read.counts
+        counted: Counted = decoded | "Statistics" >> self._statistics(decoded.is_bounded)
+        dead = counted.dead_letters
+        if read is not None:
+            dead = (read.dead_letters, dead) | "DeadLetters" >> beam.Flatten()
+        return Counted(counted.snapshots, dead, (counts, counted.counts) | "Counts" >> beam.Flatten())
+
+    def _statistics(self, bounded: bool) -> beam.PTransform:
+        study = self.study
+        if bounded:
+            if study.group_users:
+                check_overlap(study.windows)
+            return BatchStatistics(study, self.partitions or BATCH_PARTITIONS, disclosure=self.disclosure)
+        if study.windows is None:
+            raise ValueError(
+                f"study {study.name!r} has no windows, and the reports are unbounded: a stream needs "
+                "windows, as in windows: {size: 1h}"
+            )
+        return StreamStatistics(study, self.partitions or STREAM_PARTITIONS, disclosure=self.disclosure)
+
+    def _about(self, counted: Counted) -> dict[str, beam.PCollection]:
+        """The rows of statistics, dead letters and counts."""
+        study, counts = self.study, counted.counts
+        if counts.is_bounded:
+            counts = counts | "AddUp" >> beam.CombinePerKey(sum)
+        return {
+            "statistics": counted.snapshots
+            | "StatisticRows" >> beam.FlatMap(_statistic_rows, study).with_output_types(rows.StatisticRow),
+            "dead_letters": counted.dead_letters
+            | "DeadLetterRows" >> beam.FlatMap(rows.dead_letter_rows).with_output_types(rows.DeadLetterRow),
+            "counts": counts | "CountRows" >> beam.MapTuple(rows.CountRow).with_output_types(rows.CountRow),
+        }
+
+    def display_data(self) -> dict[str, Any]:
+        """What is estimated and how, for the pages of runners; no key is shown."""
+        study = self.study
+        return {
+            "study": study.name,
+            "study_fingerprint": study.fingerprint,
+            "attributes": ", ".join(study.attributes),
+            "windows": explain(study.windows),
+            "duplicates": study.duplicates,
+            "event_time": self.event_time or "the timestamp of the element",
+            "partitions": self.partitions or "default",
+            "user_ids_hidden": self.disclosure.user_id_key is not None,
+        }
+
+
+class Estimate(_OfReports):
+    """Every estimate that a study asks for, from a collection of reports.
+
+    The elements are dicts, Beam Rows, Arrow RecordBatches, or what :class:`ReadReports` gives. A bounded
+    collection is estimated as by ``ldpbeam estimate``. An unbounded one is estimated as by ``ldpbeam
+    stream``: every pane of a window gives rows, and the watermark of the collection says when a window ends.
+    The windows are the study's, whatever windows the elements have. Gives :class:`Estimated`.
+
+    Args:
+        study: a :class:`ldpbeam.Study`, the path or the text of a study file, or a mapping with its keys.
+        attribute: the attribute of reports that do not name one; by default the study's, if it has only one.
+        service: the service of reports that do not name one; by default the study's, if it has only one.
+        event_time: the field with the event time; None to take each element's timestamp.
+        partitions: how many partitions of users are brought together; results do not depend on it. By
+            default 64, of a stream 8. A partition's reports must fit into a worker's memory.
+        user_id_key: replaces user ids by their HMAC with this key, of 16 bytes or more.
+        keep_bad_records: whether dead letters have the whole record.
+
+    Raises:
+        ldpbeam.StudyError: if the study is none.
+        ValueError: if an argument does not fit the study, a part of the study cannot be computed in hours,
+            or the collection is unbounded and the study has no windows.
+    """
+
+    def expand(self, reports: Any) -> Estimated:
+        """Count the reports, solve each window, and make rows."""
+        counted = self._counted(reports)
+        # Solved, all estimates of one window or pane
+        solved = counted.snapshots | "Solve" >> Solve(self.study)
+        answers = solved | "EstimateRows" >> beam.FlatMap(_estimate_rows, self.study).with_output_types(
+            rows.EstimateRow
+        )
+        shares = solved | "ShareRows" >> beam.FlatMap(_share_rows, self.study).with_output_types(
+            rows.ShareRow
+        )
+        return Estimated(estimates=answers, shares=shares, **self._about(counted))
+
+    def display_data(self) -> dict[str, Any]:
+        """What is estimated and how, for the pages of runners; no key is shown."""
+        estimates = {
+            f"estimates of {name}": ", ".join(
+                f"{key} ({wanted.estimator})" for key, wanted in own.estimates.items()
+            )
+            for name, own in self.study.attributes.items()
+        }
+        return {**super().display_data(), **estimates}
+
+
+class Statistics(_OfReports):
+    """The mergeable statistics of a study, from a collection of reports; :class:`Estimate` computes them too.
+
+    They are exact integers: statistics of several days or pipelines are added up with :func:`ldpbeam.merge`,
+    and then estimated. Gives :class:`Tallied`. The arguments are those of :class:`Estimate`.
+    """
+
+    def expand(self, reports: Any) -> Tallied:
+        """Count the reports, and make rows."""
+        return Tallied(**self._about(self._counted(reports)))
+
+
+def _estimate_rows(solved: Solved, study: Study) -> Iterable[rows.EstimateRow]:
+    return rows.estimate_rows(study, _complete(solved))
+
+
+def _share_rows(solved: Solved, study: Study) -> Iterable[rows.ShareRow]:
+    return rows.share_rows(study, _complete(solved))
+
+
+def _complete(solved: Solved) -> list[SolvedEstimate]:
+    """The estimates; those of an early pane are not complete."""
+    return [replace(own, complete=own.pane_timing != EARLY) for own in solved.estimates]
+
+
+def _statistic_rows(element: tuple[str, list[Snapshot]], study: Study) -> Iterable[rows.StatisticRow]:
+    _, snapshots = element
+    for snapshot in snapshots:
+        yield rows.statistic_row(study, replace(snapshot, complete=snapshot.pane_timing != EARLY))

@@ -1,0 +1,104 @@
+"""From decoded batches of reports to the statistics of windows: the graph that every run shares.
+
+``ldpbeam estimate`` and :class:`ldpbeam.beam.Estimate` of a bounded collection use :class:`BatchStatistics`;
+``ldpbeam stream`` and ``Estimate`` of an unbounded one use :class:`StreamStatistics`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import apache_beam as beam
+
+from ldpbeam.study import Study
+from ldpbeam.transforms.joining.drop_report_ids import DropDuplicateIds
+from ldpbeam.transforms.reports.counts import COUNTS
+from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
+from ldpbeam.transforms.reports.validate import ValidateReports
+from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
+from ldpbeam.transforms.windows.panes import Panes
+from ldpbeam.transforms.windows.spans import LeaveOutside
+from ldpbeam.transforms.windows.unbounded import FoldStream
+from ldpbeam.windows import EVERYTHING, Span
+
+
+class Counted(NamedTuple):
+    """Statistics, and what became of the reports.
+
+    Attributes:
+        snapshots: (attribute, list of :class:`Snapshot` of one window, or of one pane of it).
+        dead_letters: RecordBatch of ``dead_letter.avsc``.
+        counts: (name, reports).
+    """
+
+    snapshots: beam.PCollection
+    dead_letters: beam.PCollection
+    counts: beam.PCollection
+
+
+class BatchStatistics(beam.PTransform):
+    """Validate decoded batches, drop duplicates, join users, and add up by window and group.
+
+    Args:
+        study: the study.
+        partitions: the number of partitions of users; results do not depend on it.
+        span: reports outside are out of range, and only the windows inside are counted.
+        disclosure: what dead letters may reveal, with the HMAC key for user ids.
+    """
+
+    def __init__(
+        self, study: Study, partitions: int, *, span: Span = EVERYTHING, disclosure: Disclosure = PLAIN
+    ) -> None:
+        super().__init__()
+        self.study = study
+        self.partitions = partitions
+        self.span = span
+        self.disclosure = disclosure
+
+    def expand(self, decoded: beam.PCollection) -> Counted:
+        """Wire the stages; every report is in the counts of one of them."""
+        study, span = self.study, self.span
+        # validated.reports : RecordBatch of one channel
+        validated = decoded | "Validate" >> ValidateReports(study, span=span, disclosure=self.disclosure)
+        counts = [validated[COUNTS]]
+        reports = validated.reports
+        if study.duplicates == "drop":
+            reports, repeats = reports | "DropDuplicateIds" >> DropDuplicateIds(study, self.partitions)
+            counts.append(repeats)
+            # A report outside the span can make one inside a duplicate: it is dropped after duplicates are.
+            if span.bounded:
+                reports, outside = reports | "InSpan" >> LeaveOutside(span)
+                counts.append(outside)
+        # statistics : (WindowKey, Statistics)
+        statistics, folded = reports | "GroupUsers" >> FoldBatch(study, self.partitions, span)
+        counts.append(folded)
+        # snapshots : (attribute, list[Snapshot] of one window)
+        snapshots = statistics | "Aggregate" >> Aggregate(study)
+        return Counted(snapshots, validated[DEAD], tuple(counts) | "Counts" >> beam.Flatten())
+
+
+class StreamStatistics(beam.PTransform):
+    """Validate decoded batches, join the users of each window in state, and fire the panes of the windows.
+
+    Args:
+        study: the study; it has windows.
+        partitions: the number of partitions of users; results do not depend on it.
+        disclosure: what dead letters may reveal, with the HMAC key for user ids.
+    """
+
+    def __init__(self, study: Study, partitions: int, *, disclosure: Disclosure = PLAIN) -> None:
+        super().__init__()
+        self.study = study
+        self.partitions = partitions
+        self.disclosure = disclosure
+
+    def expand(self, decoded: beam.PCollection) -> Counted:
+        """Wire the stages; every report is in the counts of one of them."""
+        # validated.reports : RecordBatch of one channel
+        validated = decoded | "Validate" >> ValidateReports(self.study, disclosure=self.disclosure)
+        # gains : (WindowKey, Statistics), what the groups of a window gained and lost
+        gains, folded = validated.reports | "GroupUsers" >> FoldStream(self.study, self.partitions)
+        # panes : (attribute, list[Snapshot] of one pane)
+        panes = gains | "Panes" >> Panes(self.study)
+        counts = (validated[COUNTS], folded) | "Counts" >> beam.Flatten()
+        return Counted(panes, validated[DEAD], counts)
