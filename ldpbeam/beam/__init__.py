@@ -15,6 +15,7 @@ bit for bit. docs/beam.md says what goes in and what comes out.
 """
 
 from ldpbeam.beam.estimate import Estimate, Estimated, Statistics, Tallied
+from ldpbeam.beam.perturb import Perturb
 from ldpbeam.beam.read import ReadReports, ReportsRead
 from ldpbeam.beam.rows import (
     CountRow,
@@ -34,6 +35,7 @@ __all__ = [
     "Estimate",
     "EstimateRow",
     "Estimated",
+    "Perturb",
     "Quantile",
     "RangeShare",
     "ReadReports",

@@ -90,17 +90,13 @@ class _Decode(beam.DoFn):
                 yield WindowedValue(found, at, [GlobalWindow()])
 
     def _record(self, element: Any, time: Timestamp) -> Mapping[str, Any]:
-        """The fields of an element, with its event time in milliseconds or as it came.
-
-        Raises:
-            TypeError: if it has no fields.
-        """
-        record = element if isinstance(element, dict) else _fields(element)
+        """The fields of an element, with its event time in milliseconds or as it came."""
+        record = fields_of(element)
         if self.event_time is None:
-            return {**record, _TIME: _milliseconds(time)}
+            return {**record, _TIME: milliseconds_of(time)}
         given = record.get(self.event_time)
         if isinstance(given, Timestamp):
-            given = _milliseconds(given)
+            given = milliseconds_of(given)
         elif self.event_time == _TIME:
             return record
         return {**record, _TIME: given}
@@ -120,7 +116,7 @@ class _Decode(beam.DoFn):
     def _of_batch(self, batch: pa.RecordBatch, time: Timestamp) -> pa.RecordBatch:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         if self.event_time is None:
-            columns[_TIME] = pa.array(np.full(batch.num_rows, _milliseconds(time)))
+            columns[_TIME] = pa.array(np.full(batch.num_rows, milliseconds_of(time)))
         elif self.event_time != _TIME:
             columns[_TIME] = columns.get(self.event_time, pa.nulls(batch.num_rows))
         given = batch.schema.metadata or {}
@@ -138,16 +134,24 @@ def _is_decoded(batch: pa.RecordBatch) -> bool:
     return b"file" in (batch.schema.metadata or {}) and {*batch.schema.names} >= _DECODED
 
 
-def _fields(element: Any) -> dict[str, Any]:
+def fields_of(element: Any) -> Mapping[str, Any]:
+    """The fields of a dict, a Beam Row or another named tuple.
+
+    Raises:
+        TypeError: if it has no fields.
+    """
+    if isinstance(element, dict):
+        return element
     fields = getattr(element, "_asdict", None)
     if fields is None:
         raise TypeError(
-            f"an element is of type {type(element).__name__}: reports are dicts, Beam Rows or Arrow "
+            f"an element is of type {type(element).__name__}: give dicts, Beam Rows, or (of reports) Arrow "
             "RecordBatches"
         )
-    found: dict[str, Any] = fields()
+    found: Mapping[str, Any] = fields()
     return found
 
 
-def _milliseconds(time: Timestamp) -> int:
+def milliseconds_of(time: Timestamp) -> int:
+    """A timestamp of Beam as epoch milliseconds."""
     return int(time.micros // 1000)

@@ -187,7 +187,9 @@ def _called(name: str, of_categories: bool) -> str:
 def _found_intervals(record: Mapping[str, Any], of_categories: bool) -> Intervals:
     """The inverse of :func:`_intervals`."""
     parts: dict[str, Any] = {"quantiles": None}
-    names = {_called(name, of_categories): name for name in ("frequencies", *_ONE, *_MANY)}
+    names = {name: name for name in (*_ONE, *_MANY)}
+    if of_categories:
+        names[_called("distribution", of_categories)] = names.pop("distribution")
     for told, name in names.items():
         if told in record:
             ends = record[told]

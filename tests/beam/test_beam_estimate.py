@@ -2,55 +2,214 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.display import DisplayData
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
+from support.beam_reports import FILES, KEPT, STUDY, counts_of, records_in, rows_of, shares_of
 
 import ldpbeam as ldp
 from ldpbeam.runners import direct
-from ldpbeam.schemas.outputs.estimates import solved_estimate
+from ldpbeam.schemas.outputs.tables import ESTIMATES, SHARES
+from ldpbeam.times import milliseconds, rfc3339
+
+KEPT_STUDY = ldp.Study.from_yaml(STUDY)
+RECORDS = records_in()
 
 
 def local() -> beam.Pipeline:
     return beam.Pipeline(runner=direct.runner())
 
 
-def records_of(paths: Sequence[Path]) -> list[dict[str, Any]]:
-    """The reports in files of JSON lines."""
-    return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+@pytest.fixture(scope="module")
+def run(run_estimate: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the command makes of the reports."""
+    return run_estimate(tmp_path_factory.mktemp("run"), STUDY, FILES)
 
 
-def rows_of(study: ldp.Study, run: Any) -> list[ldp.beam.EstimateRow]:
-    """The rows of the estimates that a run wrote."""
-    return ldp.beam.rows.estimate_rows(study, [solved_estimate(record) for record in run.estimates])
+def as_row(record: dict[str, Any]) -> beam.Row:
+    return beam.Row(**record)
 
 
-def test_dicts_give_the_estimates_of_the_command(
-    small_text: str, simulate: Any, write_reports: Any, run_estimate: Any, tmp_path: Path
-) -> None:
-    study = ldp.Study.from_yaml(small_text)
-    sent = simulate(study, "x", [0.1, 0.2, 0.5, 0.9] * 50, users=[f"u{i}" for i in range(200)])
-    paths = write_reports(tmp_path / "in", sent, "jsonl")
-    run = run_estimate(tmp_path / "run", small_text, paths)
-    assert run.code == 0
-    records = [*records_of(paths), {"user_id": "v", "attribute": "y", "service": "a", "payload": 1}]
+def as_batches(records: list[dict[str, Any]]) -> list[pa.RecordBatch]:
+    """Each kind of payload in a batch, as Arrow has one type for a column."""
+    kinds: dict[type, list[dict[str, Any]]] = {}
+    for record in records:
+        kinds.setdefault(type(record["payload"]), []).append(record)
+    return [pa.RecordBatch.from_pylist(own) for own in kinds.values()]
+
+
+def with_beams_time(record: dict[str, Any]) -> dict[str, Any]:
+    """The same report with its time in another field, as Beam has it."""
+    rest = {name: value for name, value in record.items() if name != "event_time"}
+    return {**rest, "at": Timestamp(milliseconds(record["event_time"]) / 1000)} if len(rest) > 3 else rest
+
+
+def in_a_window(record: dict[str, Any]) -> TimestampedValue:
+    """The same report without a field for its time."""
+    time = Timestamp(milliseconds(record["event_time"]) / 1000) if "event_time" in record else 0
+    return TimestampedValue({name: v for name, v in record.items() if name != "event_time"}, time)
+
+
+ELEMENTS: dict[str, Callable[[beam.Pipeline], Any]] = {
+    "dicts": lambda pipeline: (
+        pipeline | beam.Create(RECORDS) | beam.WindowInto(FixedWindows(60)) | ldp.beam.Estimate(KEPT_STUDY)
+    ),
+    "rows": lambda pipeline: (
+        pipeline | beam.Create(RECORDS) | beam.Map(as_row) | ldp.beam.Estimate(STUDY, partitions=3)
+    ),
+    "batches": lambda pipeline: (
+        pipeline | beam.Create(as_batches(RECORDS)) | ldp.beam.Estimate(KEPT / "study.yaml")
+    ),
+    "files": lambda pipeline: (
+        pipeline
+        | ldp.beam.ReadReports(STUDY, [f"{KEPT}/reports/parquet/*", f"{KEPT}/reports/bad.jsonl"])
+        | ldp.beam.Estimate(STUDY)
+    ),
+    "decoded batches of files": lambda pipeline: (
+        (pipeline | ldp.beam.ReadReports(STUDY, [f"{KEPT}/reports/avro/*", str(FILES[-1])])).reports
+        | ldp.beam.Estimate(STUDY)
+    ),
+    "times in another field": lambda pipeline: (
+        pipeline | beam.Create(map(with_beams_time, RECORDS)) | ldp.beam.Estimate(STUDY, event_time="at")
+    ),
+    "timestamps of elements": lambda pipeline: (
+        pipeline
+        | beam.Create(RECORDS)
+        | beam.Map(in_a_window)
+        | beam.WindowInto(FixedWindows(60))
+        | ldp.beam.Estimate(STUDY, event_time=None)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ELEMENTS)
+def test_the_estimates_are_those_of_the_command(kind: str, run: Any) -> None:
+    assert len(run.estimates) > 10
     with local() as pipeline:
-        reports = pipeline | beam.Create(records)
-        found = reports | ldp.beam.Estimate(study)
-        assert_that(found.estimates, equal_to(rows_of(study, run)))
-        assert_that(
-            found.counts,
-            equal_to(
-                [
-                    ("in", 401),
-                    ("used", 400),
-                    ("dead_letters", 1),
-                    ("dead_letters_by_reason/unknown_attribute", 1),
-                ]
-            ),
-            "counts",
+        found = ELEMENTS[kind](pipeline)
+        assert_that(found.estimates, equal_to(rows_of(KEPT_STUDY, run.estimates)))
+        assert_that(found.shares, equal_to(shares_of(KEPT_STUDY, run.estimates)), "shares")
+        assert_that(found.counts, equal_to([*counts_of(run.accounting).items()]), "counts")
+        own = found.statistics | beam.Map(
+            lambda row: (row.attribute, row.window_start, row.group, row.reports)
         )
+        expected = [
+            (one.attribute, rfc3339(one.window[0]), one.group, one.statistic.reports) for one in run.snapshots
+        ]
+        assert_that(own, equal_to(expected), "statistics")
+        reasons = found.dead_letters | beam.Map(lambda row: (row.reason, row.reports))
+        assert_that(reasons, equal_to([("no_user_id", 1)]), "dead letters")
+
+
+def test_statistics_are_merged_and_estimated_later(run: Any) -> None:
+    expected = {(own.attribute, own.window, own.group): own.statistic for own in run.snapshots}
+    name, window, group = next(key for key in expected if key[0] == "minutes")
+    with local() as pipeline:
+        found = pipeline | beam.Create(RECORDS) | ldp.beam.Statistics(STUDY)
+        assert found._fields == ("statistics", "dead_letters", "counts")
+
+        def check(rows: list[ldp.beam.StatisticRow]) -> None:
+            (row,) = [
+                row
+                for row in rows
+                if (row.attribute, row.window_start, row.group) == (name, rfc3339(window[0]), group)
+            ]
+            statistic = ldp.beam.statistic_of(row)
+            assert statistic == expected[name, window, group]
+            assert ldp.merge([statistic, statistic]).reports == 2 * statistic.reports
+            assert (row.study, row.study_fingerprint) == ("kept", KEPT_STUDY.fingerprint)
+
+        assert_that(found.statistics, check)
+
+
+def test_the_counters_have_the_names_of_the_counts(run: Any) -> None:
+    pipeline = local()
+    _ = pipeline | beam.Create(RECORDS) | ldp.beam.Estimate(STUDY)
+    result = pipeline.run()
+    found = result.metrics().query(beam.metrics.MetricsFilter().with_namespace("ldpbeam"))
+    counters = {own.key.metric.name: own.committed for own in found["counters"]}
+    expected = {name.rpartition("/")[2]: reports for name, reports in counts_of(run.accounting).items()}
+    assert counters == {**expected, "estimates": len(run.estimates)}
+    assert {own.key.metric.name for own in found["distributions"]} == {
+        "join_milliseconds",
+        "solve_milliseconds",
+    }
+
+
+def test_rows_are_columns_of_the_tables_and_have_schemas() -> None:
+    for kind, table in ((ldp.beam.EstimateRow, ESTIMATES), (ldp.beam.ShareRow, SHARES)):
+        assert [name for name in table.names if name in kind._fields] == list(kind._fields)
+    for kind in (*(ldp.beam.EstimateRow, ldp.beam.ShareRow), ldp.beam.StatisticRow):
+        assert isinstance(beam.coders.registry.get_coder(kind), beam.coders.RowCoder)
+
+
+def test_rows_are_written_to_parquet(run: Any, tmp_path: Path) -> None:
+    with local() as pipeline:
+        found = pipeline | beam.Create(RECORDS) | ldp.beam.Estimate(STUDY)
+        for name in found._fields:
+            _ = getattr(found, name) | name >> beam.io.WriteToParquet(str(tmp_path / name))
+    written = {name: pq.read_table([*tmp_path.glob(f"{name}-*")]).to_pylist() for name in found._fields}
+    expected = [ldp.beam.as_dict(row) for row in rows_of(KEPT_STUDY, run.estimates)]
+    assert by_place(written["estimates"]) == by_place(expected)
+    shares = [ldp.beam.as_dict(row) for row in shares_of(KEPT_STUDY, run.estimates)]
+    assert by_place(written["shares"]) == by_place(shares)
+    assert [own["reason"] for own in written["dead_letters"]] == ["no_user_id"]
+    assert {own["name"]: own["reports"] for own in written["counts"]} == counts_of(run.accounting)
+    assert len(written["statistics"]) == len(run.snapshots)
+
+
+def by_place(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    names = ("attribute", "estimate", "window_start", "group", "place")
+    return sorted(records, key=lambda record: [str(record.get(name)) for name in names])
+
+
+def test_keys_hide_users_and_bad_records_are_kept_if_asked() -> None:
+    key = b"k" * 16
+    with local() as pipeline:
+        bad = pipeline | beam.Create([{"user_id": "u", "attribute": "sushi", "payload": 1.0}])
+        plain = bad | "plain" >> ldp.beam.Estimate(STUDY, keep_bad_records=True)
+        assert_that(
+            plain.dead_letters | "records" >> beam.Map(lambda row: (row.reason, b"sushi" in row.record)),
+            equal_to([("unknown_attribute", True)]),
+        )
+        hidden = bad | "hidden" >> ldp.beam.Estimate(STUDY, user_id_key=key)
+        both = (plain.dead_letters, hidden.dead_letters) | beam.Flatten() | beam.Map(lambda row: row.sha256)
+        assert_that(both | beam.Distinct() | beam.combiners.Count.Globally(), equal_to([2]), "hashes")
+    shown = DisplayData.create_from(ldp.beam.Estimate(STUDY, user_id_key=key))
+    items = {item.key: item.value for item in shown.items}
+    assert items["study"] == "kept"
+    assert items["estimates of minutes"] == "together (ule), mean (ivw)"
+    assert items["user_ids_hidden"]
+    assert str(key) not in str(items)
+
+
+def test_mistakes_are_told_when_the_pipeline_is_built(small_text: str) -> None:
+    for wrong, sentence in (
+        ({"attribute": "y"}, "attribute='y': the study has no such attribute; there are: x"),
+        ({"service": "c"}, "service='c': the study has no such service; there are: a, b"),
+        ({"partitions": 0}, "partitions=0: from 1 to 65536"),
+        ({"user_id_key": b"short"}, "user_id_key has 5 bytes: 16 or more are needed"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            ldp.beam.Estimate(small_text, **wrong)
+    with pytest.raises(ldp.StudyError):
+        ldp.beam.Estimate({"study": "s"})
+    with pytest.raises(ValueError, match="no file has this name"):
+        ldp.beam.ReadReports(small_text, "/nowhere/*.avro")
+
+
+def test_an_element_of_another_type_is_named() -> None:
+    with (
+        pytest.raises(Exception, match="an element is of type str: give dicts, Beam Rows"),
+        local() as pipeline,
+    ):
+        _ = pipeline | beam.Create(["a report"]) | ldp.beam.Estimate(STUDY)

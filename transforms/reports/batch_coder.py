@@ -13,7 +13,8 @@ class BatchCoder(beam.coders.Coder):
 
     The shuffle dominates the cost of a run, so the columns are narrowed: keys of 16 bytes lose their offsets,
     and event times become 32-bit offsets from the earliest. A report takes 28 bytes instead of 36; three
-    million reports on the local engine take a sixth less time and memory.
+    million reports on the local engine take a sixth less time and memory. Batches of other columns, which a
+    pipeline that imports ldpbeam may have, come out as they went in.
     """
 
     def encode(self, value: pa.RecordBatch) -> bytes:
@@ -35,36 +36,43 @@ class BatchCoder(beam.coders.Coder):
         return False
 
 
-_EARLIEST = b"earliest"
+#: In the metadata of an encoded batch: the earliest event time, and that user keys have lost their offsets.
+_EARLIEST, _WITHOUT_OFFSETS = b"earliest", b"without_offsets"
 
 
 def _narrow(batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     metadata = dict(batch.schema.metadata or {})
-    if "user" in columns:
+    if "user" in columns and _has_offsets_of_16(columns["user"]):
         columns["user"] = _without_offsets(columns["user"])
-    if "event_time" in columns and batch.num_rows:
-        times = columns["event_time"].to_numpy()
-        earliest = times.min()
-        if times.max() - earliest < 2**32:
-            columns["event_time"] = pa.array((times - earliest).astype(np.uint32))
+        metadata[_WITHOUT_OFFSETS] = b""
+    times = columns.get("event_time")
+    if times is not None and times.type == pa.int64() and len(times) and not times.null_count:
+        given = times.to_numpy()
+        earliest = given.min()
+        if given.max() - earliest < 2**32:
+            columns["event_time"] = pa.array((given - earliest).astype(np.uint32))
             metadata[_EARLIEST] = str(earliest).encode()
     return pa.RecordBatch.from_pydict(columns).replace_schema_metadata(metadata)
 
 
+def _has_offsets_of_16(keys: pa.Array) -> bool:
+    if keys.type != pa.binary() or keys.null_count or not len(keys):
+        return False
+    offsets = np.frombuffer(keys.buffers()[1], dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1]
+    return bool((np.diff(offsets) == 16).all())
+
+
 def _without_offsets(keys: pa.Array) -> pa.Array:
     _, offsets, data = keys.buffers()
-    starts = np.frombuffer(offsets, dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1]
-    if not len(keys) or not (np.diff(starts) == 16).all():
-        return keys
-    raw = data.slice(int(starts[0]), 16 * len(keys))
-    return pa.Array.from_buffers(pa.binary(16), len(keys), [None, raw])
+    first = int(np.frombuffer(offsets, dtype=np.int32)[keys.offset])
+    return pa.Array.from_buffers(pa.binary(16), len(keys), [None, data.slice(first, 16 * len(keys))])
 
 
 def _widened(batch: pa.RecordBatch) -> pa.RecordBatch:
     metadata = dict(batch.schema.metadata or {})
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    if "user" in columns:
+    if metadata.pop(_WITHOUT_OFFSETS, None) is not None:
         columns["user"] = pc.cast(columns["user"], pa.binary())
     if _EARLIEST in metadata:
         earliest = int(metadata.pop(_EARLIEST))

@@ -1,0 +1,166 @@
+"""``values | Perturb(study, service)``: the clients of one service, in a pipeline."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+from ldpbeam.beam.elements import fields_of, milliseconds_of
+from ldpbeam.beam.studies import study_of
+from ldpbeam.library.client import Client
+from ldpbeam.study import Study
+from ldpbeam.times import rfc3339
+from ldpbeam.transforms.reports.validation import columns_or_only
+
+#: Values are gathered until there are so many, or the bundle ends.
+GATHERED_VALUES = 10_000
+
+
+class Perturb(beam.PTransform):
+    """Perturb true values into reports, as :class:`ldpbeam.Client` does.
+
+    The elements are dicts or Beam Rows. Where the study has groups, they have its group field; they may have
+    a ``report_id``. The reports are dicts with the fields of a file of reports; each has the timestamp and
+    the window of its value.
+
+    The draws come from the operating system's secure source, so a pipeline that runs again draws again. Write
+    the reports once and estimate from what was written: a person's values must not be perturbed twice.
+
+    Args:
+        study: as of :class:`Estimate`.
+        service: the service that the reports are for; None for the only one.
+        attribute: the attribute that the values are of; None for the only one.
+        value: the field with the true value, in the unit of the domain, or the name of a category.
+        user_id: the field with who reports; elements without it get random ids.
+        event_time: the field with when the value was observed; None to take each element's timestamp.
+        version: the client's version, where a field tells versions apart.
+        clip: whether numbers outside the domain are moved to its nearest end; if not, they end the pipeline.
+
+    Raises:
+        ldpbeam.StudyError: if the study is none.
+        ValueError: if the study has no such attribute, service or version, or has several and none is named.
+    """
+
+    def __init__(
+        self,
+        study: Study | str | os.PathLike[str] | Mapping[str, Any],
+        service: str | None = None,
+        *,
+        attribute: str | None = None,
+        value: str = "value",
+        user_id: str = "user_id",
+        event_time: str | None = "event_time",
+        version: str | None = None,
+        clip: bool = False,
+    ) -> None:
+        super().__init__()
+        study = study_of(study)
+        columns = columns_or_only(study, attribute, service)
+        for what, name in (("attribute", columns.attribute), ("service", columns.service)):
+            if name is None:
+                raise ValueError(f"the study has several {what}s: name one with {what}=...")
+        assert columns.attribute is not None and columns.service is not None
+        self.study = study
+        # What does not fit is told before the pipeline runs.
+        Client(study, columns.attribute, columns.service, version=version, clip=clip)
+        client = _ClientOf(study, columns.attribute, columns.service, version, clip)
+        self.function = _Perturb(client, _Fields(value, user_id, event_time))
+
+    def expand(self, values: beam.PCollection) -> beam.PCollection:
+        """Perturb the values of each bundle together."""
+        # dict, a report
+        return values | "Perturb" >> beam.ParDo(self.function).with_output_types(dict[str, Any])
+
+    def display_data(self) -> dict[str, Any]:
+        """Which clients these are, for the pages of runners."""
+        own = self.function.of
+        return {"study": own.study.name, "attribute": own.attribute, "service": own.service}
+
+
+class _ClientOf(NamedTuple):
+    """The arguments of a client."""
+
+    study: Study
+    attribute: str
+    service: str
+    version: str | None
+    clip: bool
+
+
+class _Fields(NamedTuple):
+    """The names of fields; an event time of None is the element's timestamp."""
+
+    value: str
+    user_id: str
+    event_time: str | None
+
+
+class _Perturb(beam.DoFn):
+    def __init__(self, of: _ClientOf, fields: _Fields) -> None:
+        self.of = of
+        self.fields = fields
+        self._client: Client
+
+    def setup(self) -> None:
+        """Make the client of this worker."""
+        of = self.of
+        self._client = Client(of.study, of.attribute, of.service, version=of.version, clip=of.clip)
+
+    def start_bundle(self) -> None:
+        self._waiting: list[tuple[Mapping[str, Any], Timestamp, Any]] = []
+
+    def process(
+        self,
+        element: Any,
+        time: Timestamp = beam.DoFn.TimestampParam,
+        window: Any = beam.DoFn.WindowParam,
+    ) -> Iterable[Any]:
+        self._waiting.append((fields_of(element), time, window))
+        if len(self._waiting) >= GATHERED_VALUES:
+            yield from self._reports()
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        yield from self._reports()
+
+    def _reports(self) -> Iterator[WindowedValue]:
+        """The reports of the values gathered so far, which are forgotten."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        records = [record for record, _, _ in waiting]
+        groups = self.of.study.groups
+        users = _column(records, self.fields.user_id)
+        table = self._client.reports(
+            [record[self.fields.value] for record in records],
+            users,
+            event_times=self._times(waiting),
+            groups=_column(records, groups.field) if groups else None,
+            report_ids=_column(records, "report_id"),
+        )
+        if "event_time" in table.column_names:
+            place = table.column_names.index("event_time")
+            times = table.column(place).cast(pa.int64()).to_pylist()
+            table = table.set_column(place, "event_time", pa.array(map(rfc3339, times)))
+        if users is None:
+            users = [str(uuid.UUID(bytes=user)) for user in table.column("user_id").to_pylist()]
+        for report, user, (_, time, window) in zip(table.to_pylist(), users, waiting, strict=True):
+            yield WindowedValue({**report, "user_id": user}, time, [window])
+
+    def _times(self, waiting: list[tuple[Mapping[str, Any], Timestamp, Any]]) -> list[Any] | None:
+        if self.fields.event_time is None:
+            return [milliseconds_of(time) for _, time, _ in waiting]
+        given = _column([record for record, _, _ in waiting], self.fields.event_time)
+        return given and [milliseconds_of(time) if isinstance(time, Timestamp) else time for time in given]
+
+
+def _column(records: list[Mapping[str, Any]], name: str) -> list[Any] | None:
+    """A field of all records; None if no record has it."""
+    values = [record.get(name) for record in records]
+    return None if all(value is None for value in values) else values
