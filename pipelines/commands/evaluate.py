@@ -11,8 +11,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
 
 from ldpbeam.estimators.solving import check
 from ldpbeam.pipelines.clients.people import People, read_people
@@ -22,7 +20,7 @@ from ldpbeam.pipelines.commands.options import (
 )
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimates.processes import cores
-from ldpbeam.pipelines.estimates.tables import print_whole
+from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.printing import document, progress_console
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.pipelines.trials.evaluation import evaluation, run, summarised, with_estimators
@@ -144,15 +142,10 @@ def _write_table(path: Path, rows: list[dict[str, Any]]) -> None:
 def _print(rows: list[dict[str, Any]]) -> None:
     """A row for each case and estimate, a column for each kind of error."""
     kinds = list(dict.fromkeys(row["error"] for row in rows))
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("population", "epsilon", "people", "estimate", *kinds):
-        table.add_column(heading, justify="left" if heading in ("population", "estimate") else "right")
-    lines: dict[tuple[Any, ...], dict[str, str]] = {}
+    keys = ("population", "epsilon", "people", "estimate")
+    lines: dict[tuple[str, ...], dict[str, str]] = {}
     for row in rows:
         epsilon = "" if row["epsilon"] is None else f"{row['epsilon']:g}"
-        line = lines.setdefault((row["population"], epsilon, f"{row['users']:,}", row["estimate"]), {})
-        line[row["error"]] = f"{row['mean']:.3g}"
-    for of, line in lines.items():
-        # Text, since names from studies may look like markup.
-        table.add_row(*(Text(shown(text)) for text in (*of, *(line.get(kind, "") for kind in kinds))))
-    print_whole(Console(), table)
+        of = (row["population"], epsilon, f"{row['users']:,}", row["estimate"])
+        lines.setdefault(of, dict(zip(keys, of, strict=True)))[row["error"]] = f"{row['mean']:.3g}"
+    print_fitting(Console(), [*keys, *kinds], list(lines.values()), keys=keys)

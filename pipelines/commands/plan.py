@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from ldpbeam.pipelines.commands.options import study_of
 from ldpbeam.pipelines.errors import DONE, UserError
-from ldpbeam.pipelines.estimates.tables import print_whole
+from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.printing import document
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.pipelines.trials.planned import FIRST, MOST_SIMULATED, Planned, computed, simulated
@@ -94,18 +92,22 @@ def _notes(
 
 
 def _print(planned: list[Planned], wanted: float | None) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("attribute", "estimate", "estimator", "error of", "people"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("error", *([f"people for {wanted:g}"] if wanted is not None else [])):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for line in planned:
-        texts = [line.attribute, line.estimate, line.estimator, line.quantity, line.population, _error(line)]
-        if wanted is not None:
-            texts.append(_people(line))
-        # Text, since names from studies may look like markup.
-        table.add_row(*(Text(shown(text)) for text in texts))
-    print_whole(Console(), table)
+    keys = ("attribute", "estimate", "error of", "people")
+    names = ["attribute", "estimate", "estimator", "error of", "people", "error"]
+    enough = f"people for {wanted:g}" if wanted is not None else ""
+    rows = [
+        {
+            "attribute": line.attribute,
+            "estimate": line.estimate,
+            "estimator": line.estimator,
+            "error of": line.quantity,
+            "people": line.population,
+            "error": _error(line),
+            enough: _people(line),
+        }
+        for line in planned
+    ]
+    print_fitting(Console(), [*names, *filter(None, [enough])], rows, keys=keys, left=("estimator",))
 
 
 def _error(line: Planned) -> str:

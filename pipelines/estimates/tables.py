@@ -8,9 +8,8 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from ldpbeam.pipelines.terminal import shown
+from ldpbeam.pipelines.fitting import print_fitting, table_of
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields
 from ldpbeam.study import Study
 
@@ -26,6 +25,15 @@ _ERRORS = {
     "key_mean_error": "error of means",
     "mean": "mean - truth",
 }
+#: What the errors mean, for a reader of the table (:mod:`ldpbeam.metrics`).
+MEANINGS = {
+    "W1": "Wasserstein distance from the true distribution: how far shares must be moved on average, in the "
+    "unit of the values",
+    "KS": "Kolmogorov-Smirnov distance from it: the largest difference of two cumulative shares, from 0 to 1",
+    "JS": "Jensen-Shannon distance from it: 0 for the same distribution, 0.83 for two without common values",
+    "MAE": "mean absolute error of the shares",
+    "MAE of uniform": "the same, if every category were given the same share",
+}
 
 
 def print_estimates(
@@ -34,13 +42,17 @@ def print_estimates(
     estimates: Sequence[SolvedEstimate],
     errors: Sequence[Mapping[str, float]] | None,
 ) -> None:
-    """Print the table of estimates."""
-    print_whole(console, estimates_table(study, estimates, errors))
-
-
-def print_whole(console: Console, table: Table) -> None:
-    """Print a table as wide as it needs: a terminal folds long lines, and no number is cut."""
-    Console(width=10_000, force_terminal=console.is_terminal).print(table)
+    """Print the table of estimates, and what its columns mean where their names do not say so."""
+    names, rows = estimate_rows(study, estimates, errors)
+    if not rows:
+        return
+    print_fitting(console, names, _shortened(names, rows), keys=_KEYS, left=_WORDS)
+    if "interval of mean" in names:
+        level = next(own.answer.intervals.level for own in estimates if own.answer.intervals is not None)
+        print(f"An interval of a mean holds the truth in {100 * level:.4g}% of all samples.")
+    for name in names:
+        if name in MEANINGS:
+            print(f"{name}: {MEANINGS[name]}")
 
 
 def estimate_rows(
@@ -56,24 +68,10 @@ def estimate_rows(
     return [name for name in _COLUMNS if any(row.get(name) for row in rows)], rows
 
 
-def estimates_table(
-    study: Study,
-    estimates: Sequence[SolvedEstimate],
-    errors: Sequence[Mapping[str, float]] | None = None,
-) -> Table:
-    """One row per estimate; columns that no row fills are left out."""
-    names, rows = estimate_rows(study, estimates, errors)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in names:
-        right = name not in ("attribute", "window", "group", "estimate", "estimator", "notes")
-        table.add_column(name, justify="right" if right else "left", no_wrap=name != "notes")
-    chosen = rows if len(rows) <= MOST_ROWS else rows[: MOST_ROWS // 2] + rows[-MOST_ROWS // 2 :]
-    for place, row in enumerate(chosen):
-        if len(chosen) < len(rows) and place == MOST_ROWS // 2:
-            table.add_row(*("..." for _ in names))
-        # Text, since names from reports may look like markup.
-        table.add_row(*(Text(shown(row.get(name, ""))) for name in names))
-    return table
+def _shortened(names: Sequence[str], rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    if len(rows) <= MOST_ROWS:
+        return rows
+    return [*rows[: MOST_ROWS // 2], dict.fromkeys(names, "..."), *rows[-MOST_ROWS // 2 :]]
 
 
 def summary_text(study: Study, estimates: Sequence[SolvedEstimate], found: Mapping[str, Any]) -> str:
@@ -81,7 +79,8 @@ def summary_text(study: Study, estimates: Sequence[SolvedEstimate], found: Mappi
     console = Console(width=10_000, file=io.StringIO(), color_system=None)
     with console.capture() as captured:
         if estimates:
-            console.print(estimates_table(study, estimates))
+            names, rows = estimate_rows(study, estimates)
+            console.print(table_of(names, _shortened(names, rows), (*_KEYS, *_WORDS)))
         else:
             console.print("no estimates: no report could be used")
         console.print(accounting_line(found), highlight=False)
@@ -90,9 +89,11 @@ def summary_text(study: Study, estimates: Sequence[SolvedEstimate], found: Mappi
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
+_KEYS = ("attribute", "window", "group", "estimate")
+_WORDS = ("estimator", "most frequent", "notes")
 _COLUMNS = (
-    "attribute", "window", "group", "estimate", "estimator", "reports", "users", "mean", "± se",
-    "interval of mean", "5%", "median", "95%", "most frequent", *_ERRORS.values(), "iterations", "notes",
+    *_KEYS, "estimator", "reports", "mean", "interval of mean", "5%", "median", "95%", "most frequent",
+    *_ERRORS.values(), "± se", "users", "iterations", "notes",
 )  # fmt: skip
 
 
