@@ -69,8 +69,8 @@ setup(
         "PyYAML>=6",
         "rich>=13",
         "scipy>=1.15",
-        # Completion for shells.
-        "shtab>=1.7",
+        # Completion for shells, fish among them.
+        "shtab>=1.13",
         "threadpoolctl>=3.1",
     ],
     extras_require={

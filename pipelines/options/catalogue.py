@@ -13,6 +13,7 @@ from importlib import import_module
 from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.options import (
+    completion,
     doctor,
     estimate,
     evaluate,
@@ -156,6 +157,11 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
             "doctor", "what an engine needs, whether it is here, and how to get it",
             "ldpbeam doctor --runner prism",
             "doctor:doctor_command", doctor.add_options, printing=("json",),
+        ),
+        Command(
+            "completion", "what a shell needs to complete commands, options, names and files",
+            "ldpbeam completion bash > ~/.local/share/bash-completion/completions/ldpbeam",
+            "completion:completion_command", completion.add_options,
         ),
     ),
 }  # fmt: skip

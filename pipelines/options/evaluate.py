@@ -33,7 +33,10 @@ def add_options(parser: Parser) -> None:
         "--users", nargs="+", type=int, metavar="N", help="numbers of people (default: 10000)"
     )
     trials.add_argument(
-        "--estimators", nargs="+", metavar="NAME", help="these estimators instead of the study's estimates"
+        "--estimators",
+        nargs="+",
+        metavar="ESTIMATOR",
+        help="these estimators instead of the study's estimates",
     )
     trials.add_argument("--trials", type=int, metavar="N", help="how often each is repeated (default: 5)")
     trials.add_argument("--seed", type=int, default=0, metavar="N", help="the first seed (default: 0)")
