@@ -5,6 +5,6 @@ with the most likely distribution. The true one explains the counts no better, s
 large rather than too small: a clean run is flagged no more often than the stated rate.
 """
 
-from ldpbeam.fit.tests import FALSE_ALARMS, FitTest, fit_tests, flagged, not_tested
+from ldpbeam.fit.tests import FALSE_ALARMS, FitTest, explain, fit_tests, flagged, not_tested
 
-__all__ = ["FALSE_ALARMS", "FitTest", "fit_tests", "flagged", "not_tested"]
+__all__ = ["FALSE_ALARMS", "FitTest", "explain", "fit_tests", "flagged", "not_tested"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.fit.histograms import histogram_p_value, is_tested
-from ldpbeam.fit.people import is_compared, pairs
+from ldpbeam.fit.people import FEWEST_USERS, is_compared, pairs
 from ldpbeam.statistics import Statistic
 
 #: The share of clean runs that may have a flag: the probability of one or more false alarms in a run.
@@ -52,6 +52,26 @@ def fit_tests(attribute: Attribute, statistic: Statistic) -> Iterator[FitTest]:
     for pair in pairs(attribute, statistic):
         one, other = (attribute.versions[index].label for index in pair.channels)
         yield FitTest("same_people", (one, other), pair.users, pair.p_value)
+
+
+def explain(attribute: Attribute) -> Iterator[str]:
+    """Sentences on what is tested of an attribute's reports, and what is not."""
+    versions = attribute.versions
+    tested = [version.label for index, version in enumerate(versions) if is_tested(attribute, index)]
+    if tested:
+        yield (
+            f"Tests say whether the reports of {attribute.name!r} to {', '.join(tested)} fit the mechanism "
+            f"and the epsilon of their service, if there are {FEWEST_REPORTS} or more."
+        )
+    joined = attribute.versions_of(attribute.joint_services)
+    compared = [versions[index].label for index in joined if is_compared(attribute, index)]
+    if len(compared) > 1:
+        yield (
+            f"Tests say whether one user id is one person to any two of {', '.join(compared)}, if "
+            f"{FEWEST_USERS} or more users answered both."
+        )
+    for sentence in not_tested(attribute):
+        yield f"Not tested: {sentence}."
 
 
 def not_tested(attribute: Attribute) -> Iterator[str]:

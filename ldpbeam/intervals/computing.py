@@ -21,9 +21,9 @@ from ldpbeam.domains import Categories, Floats, KeyValues, Numeric
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import Intervals, WantedIntervals
-from ldpbeam.intervals.keys import keys_intervals
+from ldpbeam.intervals.keys import explain_keys, keys_intervals
 from ldpbeam.intervals.means import has_sums, mean_interval
-from ldpbeam.intervals.numbers import UNBIASED_SUMS, of_distribution
+from ldpbeam.intervals.numbers import UNBIASED_SUMS, explain_numbers, of_distribution
 from ldpbeam.intervals.shares import shares_interval
 from ldpbeam.statistics import Statistic
 
@@ -35,6 +35,23 @@ UNBIASED_SHARES = "unbiased shares and their variance, within [0, 1]"
 
 #: More than this share of the estimates outside of their intervals is flagged, of many shares.
 MOST_OUTSIDE = 0.2
+
+
+def explain(attribute: Attribute, wanted: WantedIntervals | None) -> str:
+    """A sentence on the intervals of an attribute's estimates, and how they are computed."""
+    if wanted is None:
+        return f"Estimates of {attribute.name!r} have no intervals."
+    if isinstance(attribute.domain, Categories):
+        kinds = f"the share of every category ({UNBIASED_SHARES})"
+    elif isinstance(attribute.domain, KeyValues):
+        kinds = explain_keys(attribute)
+    else:
+        kinds = explain_numbers(attribute)
+    together = ", so wide that all shares lie in theirs at once" if wanted.simultaneous else ""
+    return (
+        f"Estimates of {attribute.name!r} have {100.0 * wanted.level:g}% intervals{together}: of {kinds}. "
+        "They are for the people whose reports are used, and do not depend on the estimator."
+    )
 
 
 class StatisticIntervals:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, KeyValues
 from ldpbeam.estimators.key_values.key_value import mechanism_of
 from ldpbeam.estimators.question import Question
@@ -22,6 +23,7 @@ from ldpbeam.mechanisms.key_values.privkv import MINUS, PLUS, PrivKV, PrivKVM
 #: How the intervals are computed, in words.
 FREQUENCIES = "unbiased frequencies and their variance, within [0, 1]"
 MEANS = "Fieller's interval of a ratio of unbiased numbers, within the domain"
+BIASED = "the sign of a missing key is no fair coin in later rounds"
 #: More than this share of keys whose frequency is not clearly above zero is flagged.
 MOST_RARE = 0.9
 
@@ -45,6 +47,21 @@ class Told:
     of_both: Floats
 
 
+def explain_keys(attribute: Attribute) -> str:
+    """What of keys has intervals, and how they are computed."""
+    biased = [
+        own.label for own in attribute.versions if not _is_unbiased(cast(KeyValueMechanism, own.mechanism))
+    ]
+    none = f"; none with {', '.join(biased)}, where {BIASED}" if biased else ""
+    return f"the frequency of every key ({FREQUENCIES}) and its mean ({MEANS}){none}"
+
+
+def _is_unbiased(mechanism: KeyValueMechanism) -> bool:
+    """Whether the numbers that :func:`_told` computes are unbiased."""
+    later = isinstance(mechanism, PrivKVM) and mechanism.round > 1
+    return isinstance(mechanism, PrivKV | PaddedKeyValueMechanism) and not later
+
+
 def keys_intervals(
     question: Question, wanted: WantedIntervals
 ) -> tuple[dict[str, object], dict[str, str], dict[str, str]]:
@@ -53,7 +70,7 @@ def keys_intervals(
     level = each_level(wanted.level, domain.size, wanted.simultaneous)
     told = [_told(mechanism_of(question, i), question, i) for i in question.versions]
     if any(own is None for own in told):
-        flag = "the sign of a missing key is no fair coin in later rounds; no intervals are computed"
+        flag = f"{BIASED}; no intervals are computed"
         return {}, {}, {"frequencies": flag, "key_means": flag}
     all_told = _weighted([own for own in told if own is not None])
     errors = np.sqrt(all_told.of_frequency)
@@ -74,9 +91,9 @@ def keys_intervals(
 def _told(mechanism: KeyValueMechanism, question: Question, index: int) -> Told | None:
     """What the reports of one channel say; None for a mechanism whose numbers are not unbiased."""
     histogram, reports = question.statistic.histograms[index], question.reports_of(index)
+    if not _is_unbiased(mechanism):
+        return None
     if isinstance(mechanism, PrivKV):
-        if isinstance(mechanism, PrivKVM) and mechanism.round > 1:
-            return None
         p1, p2 = mechanism.probabilities
         counts = histogram.reshape(mechanism.size, 3).astype(np.float64)
         # The people who were asked for a key are a random part of all people.
@@ -84,8 +101,7 @@ def _told(mechanism: KeyValueMechanism, question: Question, index: int) -> Told 
         signs = counts[:, PLUS] - counts[:, MINUS], counts[:, PLUS] + counts[:, MINUS]
         scales = 1.0 / (2.0 * p1 - 1.0), 1.0 / (p1 * (2.0 * p2 - 1.0))
         return _unbiased(asked, *signs, signs[1], 1.0 - p1, scales, sampled=True)
-    if not isinstance(mechanism, PaddedKeyValueMechanism):
-        return None
+    assert isinstance(mechanism, PaddedKeyValueMechanism)
     if isinstance(mechanism, PCKVPM):
         a, b = mechanism.constants
         gain = a

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import WantedIntervals
@@ -18,6 +19,7 @@ from ldpbeam.intervals.evidence import evidence_of
 from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.smooth import posterior
 from ldpbeam.intervals.spread import variance_interval
+from ldpbeam.mechanisms import NumericMechanism
 
 #: How the intervals are computed, in words.
 UNBIASED_SUMS = "unbiased reports and their variance, within the domain"
@@ -80,6 +82,22 @@ def smooth_people(question: Question) -> Smooth | None:
     elif found.effective < FEW_DRAWS:
         flag = "the posterior is far from normal, and few draws of it count"
     return Smooth(shares, found.mode, question.attribute.value_buckets // buckets, flag)
+
+
+def explain_numbers(attribute: Attribute) -> str:
+    """What of a number has intervals, and how they are computed."""
+    versions = attribute.versions
+    biased = [own.label for own in versions if not isinstance(own.mechanism, NumericMechanism)]
+    composite = [own.label for own in versions if own.mechanism.composite]
+    if len(biased) == len(versions):
+        kinds = f"the mean, the variance, quantiles, ranges and value buckets ({SMOOTH})"
+    else:
+        also = f"; with {', '.join(biased)}: {SMOOTH}" if biased else ""
+        kinds = f"the mean and the variance ({UNBIASED_SUMS}{also})"
+        kinds = f"{kinds}, and of quantiles, ranges and value buckets ({SMOOTH})"
+    if composite:
+        kinds += f"; none with {', '.join(composite)}, where each report is counted in several cells"
+    return kinds
 
 
 def of_distribution(

@@ -5,7 +5,7 @@ group ``ldpbeam.mechanisms``.
 """
 
 from ldpbeam.mechanisms.categories.block_hadamard import BlockHadamardResponse
-from ldpbeam.mechanisms.categories.hadamard import HadamardResponse
+from ldpbeam.mechanisms.categories.hadamard import HadamardRandomisedResponse
 from ldpbeam.mechanisms.categories.local_hashing import LocalHashing
 from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse
 from ldpbeam.mechanisms.categories.unary_encoding import (
@@ -53,7 +53,7 @@ __all__ = [
     "Gaussian",
     "GeneralWave",
     "Haar",
-    "HadamardResponse",
+    "HadamardRandomisedResponse",
     "Hierarchy",
     "Hybrid",
     "KeyValueMechanism",

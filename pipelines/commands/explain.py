@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from ldpbeam import statistics
+from ldpbeam import fit, statistics
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Vector
 from ldpbeam.estimators import registered_estimators
+from ldpbeam.intervals import computing
 from ldpbeam.pipelines.commands.options import study_of
 from ldpbeam.pipelines.errors import DONE
+from ldpbeam.pipelines.estimates import fit as estimates_fit
 from ldpbeam.pipelines.estimates import ledger
 from ldpbeam.pipelines.printing import document
 from ldpbeam.pipelines.runs.costs import endless_parts, slow_parts
@@ -56,6 +58,8 @@ def explain(study: Study) -> list[str]:
         first = study.attribute(estimated[0])
         sentences += statistics.explain(first)
         sentences += _estimates(first, described)
+        sentences += fit.explain(first)
+    sentences.append(estimates_fit.explain())
     sentences += slow_parts(study)
     sentences += (f"A run is refused, because {sentence}." for sentence in endless_parts(study))
     sentences += ledger.explain(study)
@@ -78,3 +82,4 @@ def _estimates(attribute: Attribute, described: StudyAttribute) -> Iterator[str]
             f"Estimate {name!r} of {attribute.name!r} is "
             f"{estimator.explain(wanted.services, wanted.options)}."
         )
+    yield computing.explain(attribute, next(iter(described.estimates.values())).intervals)

@@ -71,6 +71,15 @@ def write_fit(job: Output) -> tuple[list[Tested], list[Tested]]:
     return tested, [entry for entry, flag in zip(tested, flags, strict=True) if flag]
 
 
+def explain() -> str:
+    """A sentence on what a run does with its tests."""
+    return (
+        f"`ldpbeam estimate` and `ldpbeam rollup` write all tests to {FIT} and warn of those that fail; if "
+        f"all claims of the study are true, at most {FALSE_ALARMS:.0%} of runs warn. `ldpbeam stream` makes "
+        "no tests."
+    )
+
+
 def _tests(job: Output) -> Iterator[Tested]:
     """The tests of each snapshot, and of all groups of a window together if there are several."""
     by_window = itertools.groupby(snapshots_of(job), lambda snapshot: (snapshot.attribute, snapshot.window))

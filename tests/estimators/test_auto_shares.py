@@ -25,7 +25,7 @@ from ldpbeam.estimators.auto.share_prior import (
 from ldpbeam.estimators.auto.shares import share_belief
 from ldpbeam.mechanisms import (
     BlockHadamardResponse,
-    HadamardResponse,
+    HadamardRandomisedResponse,
     LocalHashing,
     Mechanism,
     OptimisedUnaryEncoding,
@@ -94,7 +94,11 @@ def test_the_likelihood_of_grr_is_its_binomial_one() -> None:
 
 def test_services_add_up() -> None:
     values = np.repeat(np.arange(6), [500, 200, 100, 100, 50, 50])
-    kinds = (OptimisedUnaryEncoding(1.0, 6), HadamardResponse(2.0, 6), BlockHadamardResponse(2.0, 6))
+    kinds = (
+        OptimisedUnaryEncoding(1.0, 6),
+        HadamardRandomisedResponse(2.0, 6),
+        BlockHadamardResponse(2.0, 6),
+    )
     both = likelihood_of(answered(asked(6, *kinds), values, 3))
     assert [type(part) for part in both.parts] == [Supports, Supports, Normal]
     assert both.scale == 1.0
@@ -274,8 +278,8 @@ def test_it_finds_that_neighbours_are_alike() -> None:
 
 
 KINDS = [
-    RandomisedResponse, OptimisedUnaryEncoding, SymmetricUnaryEncoding, LocalHashing, HadamardResponse,
-    BlockHadamardResponse,
+    RandomisedResponse, OptimisedUnaryEncoding, SymmetricUnaryEncoding, LocalHashing,
+    HadamardRandomisedResponse, BlockHadamardResponse,
 ]  # fmt: skip
 
 

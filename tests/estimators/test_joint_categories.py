@@ -17,7 +17,7 @@ from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.estimators.ule import ule
 from ldpbeam.mechanisms import (
-    HadamardResponse,
+    HadamardRandomisedResponse,
     LocalHashing,
     Mechanism,
     OptimisedUnaryEncoding,
@@ -38,7 +38,7 @@ FOUR = Attribute(
         ServiceVersion("olh", "old", LocalHashing(0.5, size=SIZE, seeds=16)),
         ServiceVersion("olh", "new", LocalHashing(1.5, size=SIZE, seeds=32)),
         ServiceVersion("oue", "", OptimisedUnaryEncoding(1.0, size=SIZE)),
-        ServiceVersion("hadamard", "", HadamardResponse(1.0, size=SIZE)),
+        ServiceVersion("hadamard", "", HadamardRandomisedResponse(1.0, size=SIZE)),
     ),
     joint_services=NAMES,
     joint_buckets=2,
@@ -74,7 +74,7 @@ def likelihood_of(mechanism: Mechanism, report: Any) -> list[float]:
         bits, q = bytes(report)[0], 1 / (E + 1)
         others = [q if bits >> k & 1 else 1 - q for k in range(SIZE)]
         return [0.5 * math.prod(others) / others[k] for k in range(SIZE)]
-    assert isinstance(mechanism, HadamardResponse)
+    assert isinstance(mechanism, HadamardRandomisedResponse)
     row, plus = divmod(int(report), 2)
     agree = [((row & k).bit_count() % 2 == 0) == bool(plus) for k in range(SIZE)]
     return [(E if one else 1.0) / (E + 1) / 8 for one in agree]

@@ -29,7 +29,7 @@ from ldpbeam.estimators.mixture_reduction.merging import (
 from ldpbeam.estimators.mixture_reduction.mr import check_mr, mr
 from ldpbeam.estimators.mixture_reduction.neighbours import Windows, bootstrap
 from ldpbeam.mechanisms import (
-    HadamardResponse,
+    HadamardRandomisedResponse,
     LocalHashing,
     Mechanism,
     OptimisedUnaryEncoding,
@@ -144,7 +144,7 @@ def brute_force(
 
 
 TRUTH = np.array([0.4, 0.25, 0.1, 0.05, 0.05, 0.03, 0.03, 0.03, 0.02, 0.02, 0.01, 0.01])
-ORACLES = {"grr": RandomisedResponse(1.5, size=12), "hadamard": HadamardResponse(1.5, size=12)}
+ORACLES = {"grr": RandomisedResponse(1.5, size=12), "hadamard": HadamardRandomisedResponse(1.5, size=12)}
 
 
 @pytest.mark.parametrize(
@@ -382,7 +382,7 @@ def test_bootstrap_deviations_are_those_of_repeated_experiments() -> None:
 
 CHANNELS: dict[str, Channel] = {
     "grr": RandomisedResponse(1.0, size=12).channel(12, 12),
-    "hadamard": HadamardResponse(1.0, size=12).channel(12, 12),
+    "hadamard": HadamardRandomisedResponse(1.0, size=12).channel(12, 12),
     "square wave": SquareWave(1.0).channel(12, 20),
 }
 
@@ -405,7 +405,7 @@ def test_reduced_products_equal_those_of_averaged_columns(name: str) -> None:
 def test_structured_products_give_the_dense_estimate(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if kind == "categories":
         truth = np.r_[0.4, 0.2, np.full(30, 0.4 / 30)]
-        question = of_categories(truth, HadamardResponse(2.0, size=32), 5_000, 0)
+        question = of_categories(truth, HadamardRandomisedResponse(2.0, size=32), 5_000, 0)
     else:
         rng = np.random.default_rng(1)
         attribute = asked(UNIT, 48, Piecewise(2.0), SquareWave(2.0))
@@ -558,7 +558,9 @@ def test_services_are_stacked_and_called_a_composite_likelihood() -> None:
     rng = np.random.default_rng(0)
     truth = np.r_[0.5, np.full(10, 0.05)]
     values = rng.choice(11, 5_000, p=truth)
-    attribute = asked(categories(11), 0, RandomisedResponse(1.0, size=11), HadamardResponse(2.0, size=11))
+    attribute = asked(
+        categories(11), 0, RandomisedResponse(1.0, size=11), HadamardRandomisedResponse(2.0, size=11)
+    )
     question = answered(attribute, values, rng)
     found = mr(question)
     assert "composite" in found.details["likelihood"]
@@ -579,7 +581,7 @@ def test_services_are_stacked_and_called_a_composite_likelihood() -> None:
         (LocalHashing(2.0, size=12, seeds="any"), True),
         (LocalHashing(2.0, size=12, seeds=64), False),
         (RandomisedResponse(2.0, size=12), False),
-        (HadamardResponse(2.0, size=12), False),
+        (HadamardRandomisedResponse(2.0, size=12), False),
     ],
 )
 def test_merging_unary_encodings_as_published_says_to_use_em(mechanism: Mechanism, composite: bool) -> None:

@@ -18,7 +18,7 @@ from ldpbeam.estimators import estimate
 from ldpbeam.mechanisms import (
     BlockHadamardResponse,
     CategoricalMechanism,
-    HadamardResponse,
+    HadamardRandomisedResponse,
     OptimisedUnaryEncoding,
 )
 from ldpbeam.mechanisms.categories.hadamard import walsh_hadamard
@@ -221,7 +221,7 @@ def test_the_guides_variances_relative_to_hrr_and_oue_are_those_of_the_formulas(
     for epsilon, shown in {1.0: (0.6, 0.8), 2.0: (0.9, 1.4), 3.0: (2.0, 2.8), 4.0: (4.9, 7.6)}.items():
         own, one_bit, unary = (
             np.array([build(epsilon, size=size).frequency_variance for size in sizes])
-            for build in (BlockHadamardResponse, HadamardResponse, OptimisedUnaryEncoding)
+            for build in (BlockHadamardResponse, HadamardRandomisedResponse, OptimisedUnaryEncoding)
         )
         gain, loss = one_bit / own, own / unary
         assert (round(gain.min(), 1), round(gain.max(), 1)) == shown

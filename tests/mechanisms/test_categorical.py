@@ -23,7 +23,7 @@ from ldpbeam.domains import Vector
 from ldpbeam.estimators import estimate
 from ldpbeam.mechanisms import (
     CategoricalMechanism,
-    HadamardResponse,
+    HadamardRandomisedResponse,
     LocalHashing,
     OptimisedUnaryEncoding,
     Piecewise,
@@ -45,7 +45,11 @@ words = st.integers(0, 2**32 - 1)
 
 
 def make(name: str, epsilon: float, size: int, seeds: int = 64) -> CategoricalMechanism:
-    kinds = {"oue": OptimisedUnaryEncoding, "sue": SymmetricUnaryEncoding, "hadamard": HadamardResponse}
+    kinds = {
+        "oue": OptimisedUnaryEncoding,
+        "sue": SymmetricUnaryEncoding,
+        "hadamard": HadamardRandomisedResponse,
+    }
     if name in kinds:
         return kinds[name](epsilon, size=size)
     return LocalHashing(epsilon, size=size, seeds="any" if name == "olh any" else seeds)
@@ -124,7 +128,7 @@ def test_products_with_hashes_equal_the_matrix_in_blocks_of_any_size(
 
 def test_products_of_hadamard_response_equal_the_matrix() -> None:
     for size in (2, 3, 8, 9, 33):
-        check_products(HadamardResponse(0.7, size=size).channel(size, 0))
+        check_products(HadamardRandomisedResponse(0.7, size=size).channel(size, 0))
 
 
 def check_products(channel: Channel) -> None:
@@ -401,9 +405,9 @@ def test_hashes_from_g_up_and_seeds_beyond_the_family_are_refused() -> None:
 
 
 def test_rows_and_signs_of_hadamard_response_end_with_its_matrix() -> None:
-    mechanism = HadamardResponse(1.0, size=5)
+    mechanism = HadamardRandomisedResponse(1.0, size=5)
     assert (mechanism.order, mechanism.cells(0)) == (8, 16)
-    assert [HadamardResponse(1.0, size=size).order for size in (2, 4, 8, 9)] == [2, 4, 8, 16]
+    assert [HadamardRandomisedResponse(1.0, size=size).order for size in (2, 4, 8, 9)] == [2, 4, 8, 16]
     payloads = np.array([0, 15, 16, -1, 0.5, np.nan, np.inf])
     assert mechanism.is_report(payloads).tolist() == [True, True, False, False, False, False, False]
     # Sylvester's matrix, by doubling; the report of a kept sign is 2 row + (entry is +1).

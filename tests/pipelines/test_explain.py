@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+from ldpbeam import fit
+from ldpbeam.fit import FALSE_ALARMS
+from ldpbeam.intervals import computing
+from ldpbeam.pipelines.estimates.child import compute
+from ldpbeam.schemas.study.yaml_file import read_study
+from ldpbeam.statistics import Answers, tally
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 Explain = Callable[[str], list[str]]
 
@@ -129,6 +140,57 @@ def test_reports_that_are_not_compared_or_joined_are_said_to_count(
     unjoined = commute_text.replace("{estimator: ule}", "{estimator: em}")
     assert not any(words in sentence for sentence in explain(unjoined))
     assert any(words in sentence for sentence in explain(f"{unjoined}{line}\n"))
+
+
+def test_intervals_are_explained_with_the_methods_that_computed_them(
+    explain: Explain, commute_text: str, simulate: Callable[..., Any], commute: Any
+) -> None:
+    attribute = commute.attribute("minutes")
+    users = np.arange(300)
+    answers = [
+        Answers(place, users, sent.payloads)
+        for place, sent in enumerate(simulate(commute, "minutes", [30, 60, 90] * 100))
+    ]
+    statistic = tally(attribute, 300, answers)
+    wanted = commute.attributes["minutes"].estimates["together"]
+    found = compute(attribute, statistic, replace(wanted, estimator="ems")).intervals
+    (sentence,) = [s for s in explain(commute_text) if "intervals" in s]
+    assert "have 95% intervals" in sentence
+    assert found is not None
+    for name, method in found.methods.items():
+        before = sentence.partition(f"({method})")[0].rpartition(")")[2]
+        assert {"distribution": "value buckets"}.get(name, name) in before
+    wider = explain(f"{commute_text}intervals: {{level: 0.999, simultaneous: true}}\n")
+    assert any("99.9% intervals, so wide that all" in s for s in wider)
+    assert "Estimates of 'minutes' have no intervals." in explain(f"{commute_text}intervals: false\n")
+
+
+@pytest.mark.parametrize(
+    ("example", "words"),
+    [
+        ("numbers", "; with discrete: posterior of a smooth density)"),
+        ("categories", "of the share of every category (unbiased shares"),
+        ("privkvm", "; none with second, third, where the sign of a missing key"),
+    ],
+)
+def test_intervals_depend_on_what_services_send(example: str, words: str) -> None:
+    study = read_study(str(EXAMPLES / example / "study.yaml"))
+    (name,) = study.attributes
+    wanted = next(iter(study.attributes[name].estimates.values())).intervals
+    assert words in computing.explain(study.attribute(name), wanted)
+
+
+def test_the_tests_of_fit_are_explained(explain: Explain, commute_text: str) -> None:
+    said = explain(commute_text)
+    assert any("reports of 'minutes' to maps, taxi, survey fit the mechanism" in s for s in said)
+    assert any("one user id is one person to any two of maps, taxi, survey" in s for s in said)
+    assert any(f"at most {FALSE_ALARMS:.0%} of runs warn" in s for s in said)
+    said = explain(commute_text.replace("{estimator: ule}", "{estimator: em}"))
+    assert not any("one user id is one person" in s for s in said), "services that are not joined"
+    study = read_study(str(EXAMPLES / "hierarchies" / "study.yaml"))
+    assert "Not tested: tree: its channel is too large to be fitted." in fit.explain(
+        study.attribute("income")
+    )
 
 
 @pytest.mark.parametrize("line", ["duplicates: keep", "repeats: all"])

@@ -18,7 +18,7 @@ from ldpbeam.estimators.frequencies import unbiased_shares
 from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms import (
     FrequencyMechanism,
-    HadamardResponse,
+    HadamardRandomisedResponse,
     LocalHashing,
     RandomisedResponse,
     UnaryEncoding,
@@ -215,6 +215,6 @@ def _chances(mechanism: FrequencyMechanism) -> tuple[float, float] | None:
         return mechanism.probabilities
     if isinstance(mechanism, LocalHashing):
         return mechanism.probabilities[0], 1.0 / mechanism.hashes
-    if isinstance(mechanism, HadamardResponse):
+    if isinstance(mechanism, HadamardRandomisedResponse):
         return mechanism.keep, 0.5
     return None

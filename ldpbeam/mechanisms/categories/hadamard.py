@@ -77,7 +77,7 @@ class HadamardChannel(Channel):
 
 @register
 @dataclasses.dataclass(frozen=True)
-class HadamardResponse(CategoricalMechanism):
+class HadamardRandomisedResponse(CategoricalMechanism):
     """HRR: a uniformly drawn row r of K rows, and the sign of entry (r, category), kept with E/(E+1).
 
     K is the smallest power of two that is at least the number of categories, and E = exp(epsilon). The report

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpbeam.channels import BinnedChannel, Channel, MixtureChannel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.categories.choice import AUTO
-from ldpbeam.mechanisms.categories.hadamard import HadamardResponse
+from ldpbeam.mechanisms.categories.hadamard import HadamardRandomisedResponse
 from ldpbeam.mechanisms.categories.local_hashing import LocalHashing
 from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse
 from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
@@ -93,7 +93,7 @@ def node_variance(oracle: CategoricalMechanism) -> float:
         by_chance = 1.0 / oracle.hashes
         own = (1.0 - 2.0 * by_chance) / (oracle.size * (oracle.probabilities[0] - by_chance))
         return oracle.frequency_variance + own
-    assert isinstance(oracle, HadamardResponse)
+    assert isinstance(oracle, HadamardRandomisedResponse)
     return 1.0 / math.tanh(oracle.epsilon / 2.0) ** 2
 
 
