@@ -1,4 +1,4 @@
-"""The pages of the site: the Markdown of the repository at its own paths, so that all links work as they are."""
+"""The pages of the site: the Markdown of the repository at its own paths, so that all links work."""
 
 from __future__ import annotations
 
