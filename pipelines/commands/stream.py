@@ -25,7 +25,14 @@ from ldpbeam.pipelines.graphs.stream import StreamJob, build
 from ldpbeam.pipelines.options.stream import DISORDER
 from ldpbeam.pipelines.printing import document, note
 from ldpbeam.pipelines.runs.costs import refuse_endless
-from ldpbeam.pipelines.runs.output import DEAD_LETTERS, ESTIMATES, STATISTICS, named_in_errors, sweep
+from ldpbeam.pipelines.runs.output import (
+    DEAD_LETTERS,
+    ESTIMATES,
+    STATISTICS,
+    TABLE_FOLDERS,
+    named_in_errors,
+    sweep,
+)
 from ldpbeam.pipelines.runs.stream_runs import (
     incomplete_windows,
     owned_by_stream,
@@ -238,7 +245,8 @@ def _about_incomplete(job: StreamJob) -> str:
 
 def _finished(job: StreamJob) -> int:
     """Print what a finished run wrote and counted, and return its exit code."""
-    sweep([job.path(STATISTICS), job.path(ESTIMATES)], job.run)
+    windows = ((STATISTICS,), (ESTIMATES,), *TABLE_FOLDERS.values())
+    sweep([job.path(*folder) for folder in windows], job.run)
     sweep([job.of_run(""), job.of_run(DEAD_LETTERS)])
     found = read_run_accounting(job)
     document({"event": "ended", "run": job.run, "output": job.output, "accounting": found})

@@ -44,6 +44,7 @@ from ldpbeam.schemas.outputs.estimates import (
 from ldpbeam.schemas.reports import stamps
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import write_accounting
+from ldpbeam.transforms.outputs.estimates import write_run_tables
 from ldpbeam.transforms.reports import emitted
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.sources import files
@@ -218,12 +219,13 @@ def estimate_all(
 
 
 def write_estimates(job: Output, estimates: Iterable[SolvedEstimate]) -> None:
-    """Write estimates to ``estimates.jsonl`` and ``estimates.avro``."""
+    """Write the estimates of a run: JSON lines, Avro, and two tables in Parquet."""
     records = [estimate_fields(job.study, solved, job.run) for solved in estimates]
     with replacing(job.path(f"{ESTIMATES}.jsonl")) as stream:
         write_json_lines(stream, records)
     with replacing(job.path(f"{ESTIMATES}.avro")) as stream:
         write_avro(stream, records, bytes.fromhex(job.study.fingerprint))
+    write_run_tables(job.output, records)
 
 
 def _from_workers(job: Output) -> list[SolvedEstimate]:

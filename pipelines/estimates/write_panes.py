@@ -11,7 +11,7 @@ from typing import Any
 import apache_beam as beam
 
 from ldpbeam.pipelines.estimates.solve_windows import Solved
-from ldpbeam.pipelines.runs.output import ESTIMATES, STATISTICS, Output
+from ldpbeam.pipelines.runs.output import STATISTICS, Output
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields
 from ldpbeam.schemas.outputs.snapshots import Snapshot
@@ -74,11 +74,11 @@ class WritePaneEstimates(beam.DoFn):
         self.output = output
 
     def process(self, pane: Solved) -> Iterator[SolvedEstimate]:
-        """Write the file of a pane's estimates."""
-        study, run, folder = self.output.study, self.output.run, self.output.path(ESTIMATES)
+        """Write the files of a pane's estimates."""
+        study, run, output = self.output.study, self.output.run, self.output.output
         first = pane.snapshots[0]
         write_window_estimates(
-            study, folder, run, first.attribute, first.window, pane.estimates, named_by_run=True
+            study, output, run, first.attribute, first.window, pane.estimates, named_by_run=True
         )
         PANES.info(pane_line(pane.snapshots, pane.estimates))
         yield from pane.estimates

@@ -15,14 +15,17 @@ from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs.locks import is_lock
 from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.outputs.snapshots import SNAPSHOTS, Snapshot, read_snapshots
+from ldpbeam.schemas.outputs.tables import SCHEMAS
 from ldpbeam.study import Study
-from ldpbeam.transforms.outputs.names import snapshot_name, window_in
+from ldpbeam.transforms.outputs.names import ESTIMATES as ESTIMATES
+from ldpbeam.transforms.outputs.names import TABLES, snapshot_name, window_in
 from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.storage import half_written, literal, open_raw, write_bytes
 
 #: The version of the layout of output folders, in ``run.json``; a folder that does not say has version 1.
 FORMAT = 1
-ESTIMATES = "estimates"
+#: The folder of each kind of table, where runs share an output folder.
+TABLE_FOLDERS = {kind: (TABLES, kind) for kind in SCHEMAS}
 LEDGER = "ledger.json"
 FIT = "fit.json"
 RUN = "run.json"
@@ -90,8 +93,8 @@ def keep_study(job: Output) -> None:
 
 def clear(job: Output) -> None:
     """Delete the outputs of earlier runs in the folder, scheduled or not; other files stay."""
-    single = (f"{ESTIMATES}.jsonl", f"{ESTIMATES}.avro", ACCOUNTING, LEDGER, FIT, STUDY)
-    ours = [job.path(name) for name in single]
+    whole = [f"{ESTIMATES}.jsonl", f"{ESTIMATES}.avro", *(f"{kind}.parquet" for kind in TABLE_FOLDERS)]
+    ours = [job.path(name) for name in (*whole, ACCOUNTING, LEDGER, FIT, STUDY)]
     for folder, pattern in (
         (STATISTICS, "*.avro"),
         (DEAD_LETTERS, "*.avro"),
@@ -100,6 +103,8 @@ def clear(job: Output) -> None:
         (RUNS, f"*/{DEAD_LETTERS}/*.avro"),
     ):
         ours += [entry.path for entry in files_in(job.path(folder), pattern)]
+    for kind in TABLE_FOLDERS:
+        ours += [entry.path for entry in files_in(job.path(*TABLE_FOLDERS[kind]), "*.parquet")]
     delete(ours)
 
 

@@ -26,6 +26,7 @@ from ldpbeam.pipelines.runs.output import (
     LEDGER,
     RUN,
     STATISTICS,
+    TABLE_FOLDERS,
     Output,
     delete,
     files_in,
@@ -113,10 +114,13 @@ def _move_all(job: Scheduled) -> None:
     for window in windows:
         _move(made, job, STATISTICS, f"{window}.avro")
         _move(made, job, ESTIMATES, f"{window}.jsonl")
-    for folder, ending in ((STATISTICS, ".avro"), (ESTIMATES, ".jsonl")):
-        before = names_in(job.path(folder), f"*{ending}")
+        for folder in TABLE_FOLDERS.values():
+            _move(made, job, *folder, f"{window}.parquet")
+    tables = ((folder, ".parquet") for folder in TABLE_FOLDERS.values())
+    for names, ending in (((STATISTICS,), ".avro"), ((ESTIMATES,), ".jsonl"), *tables):
+        before = names_in(job.path(*names), f"*{ending}")
         stale = {name for name in before if _is_inside(job.span, name)} - {w + ending for w in windows}
-        delete([job.path(folder, name) for name in stale])
+        delete([job.path(*names, name) for name in stale])
     letters = names_in(made.path(DEAD_LETTERS), "*.avro")
     for name in letters:
         _move(made, own, DEAD_LETTERS, name)
@@ -131,7 +135,7 @@ def _move_all(job: Scheduled) -> None:
 def _write_estimates(made: Output, estimates: Sequence[SolvedEstimate]) -> None:
     by_window = itertools.groupby(estimates, lambda solved: (solved.attribute, solved.window))
     for (attribute, window), own in by_window:
-        write_window_estimates(made.study, made.path(ESTIMATES), made.run, attribute, window, own)
+        write_window_estimates(made.study, made.output, made.run, attribute, window, own)
 
 
 def _is_inside(span: Span, name: str) -> bool:

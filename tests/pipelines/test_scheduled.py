@@ -93,8 +93,21 @@ def hashes(folder: Path) -> dict[str, str]:
     }
 
 
+#: The folders and endings of the files of a window.
+A_WINDOW = (
+    ("statistics", "avro"),
+    ("estimates", "jsonl"),
+    ("tables/estimates", "parquet"),
+    ("tables/distribution", "parquet"),
+)
+
+
 def of_windows(found: Mapping[str, str]) -> dict[str, str]:
-    return {name: data for name, data in found.items() if name.startswith(("statistics/", "estimates/"))}
+    return {
+        name: data
+        for name, data in found.items()
+        if name.startswith(("statistics/", "estimates/", "tables/"))
+    }
 
 
 def closes(found: dict[str, Any]) -> bool:
@@ -119,6 +132,8 @@ def test_files_are_named_by_study_attribute_and_window(
             *letters,
             *(f"statistics/small-x-{window}.avro" for window in windows),
             *(f"estimates/small-x-{window}.jsonl" for window in windows),
+            *(f"tables/estimates/small-x-{window}.parquet" for window in windows),
+            *(f"tables/distribution/small-x-{window}.parquet" for window in windows),
         ]
     )
     for hour, window in zip((11, 12), windows, strict=True):
@@ -136,6 +151,7 @@ def test_files_are_named_by_study_attribute_and_window(
         "runs",
         "statistics",
         "study.json",
+        "tables",
     ]
     assert f"windows from 2026-11-20T11:00:00Z to 2026-11-20T13:00:00Z are in {found.path}" in found.out
     assert f"the accounting is in {found.path}/{own}" in found.out
@@ -372,7 +388,7 @@ def test_a_run_replaces_the_windows_of_its_span_and_touches_no_others(
     assert {name for name in of_windows(second) if name not in first} == {
         f"{folder}/small-x-{name_of(hour, hour + 1)}.{ending}"
         for hour in (3, 4)
-        for folder, ending in (("statistics", "avro"), ("estimates", "jsonl"))
+        for folder, ending in A_WINDOW
     }
     own = {name for name in first if name.startswith(f"runs/{name_of(0, 3)}/")}
     assert all(second[name] == first[name] for name in own)
@@ -384,7 +400,7 @@ def test_a_run_replaces_the_windows_of_its_span_and_touches_no_others(
 @pytest.mark.slow
 def test_hour_by_hour_and_all_at_once_are_the_same_bytes(run: Callable[..., Any]) -> None:
     at_once = of_windows(run(0, 3, into="once"))
-    assert len(at_once) == 6
+    assert len(at_once) == 3 * len(A_WINDOW)
     for hour in (2, 0, 1):
         found = run(hour, hour + 1, into="hourly")
     assert of_windows(found) == at_once
@@ -443,13 +459,14 @@ def test_a_folder_belongs_to_the_scheduled_runs_of_one_study(
         assert hashes(tmp_path / "out") == before
     study.write_text(refusals[1][0])
     replaced = run(0, 1, "--overwrite")
-    assert len(of_windows(replaced)) == 2
+    assert len(of_windows(replaced)) == len(A_WINDOW)
     assert all("/other-x-" in name for name in of_windows(replaced))
     assert not any(name_of(0, 2) in name for name in replaced)
     study.write_text(small_text)
     assert command(*given, "--overwrite", "--max-bad-fraction", 1).code == 0
     assert not any(
-        "other" in name or name.startswith(("runs/", "estimates/")) for name in hashes(tmp_path / "out")
+        "other" in name or name.startswith(("runs/", "estimates/", "tables/"))
+        for name in hashes(tmp_path / "out")
     )
 
 
@@ -465,7 +482,7 @@ def test_a_folder_of_a_run_that_was_not_scheduled_is_refused(
     assert hashes(tmp_path / "out") == before
     replaced = run(0, 2, "--overwrite")
     assert "estimates.jsonl" not in replaced
-    assert len(of_windows(replaced)) == 4
+    assert len(of_windows(replaced)) == 2 * len(A_WINDOW)
 
 
 def test_overwrite_replaces_other_studies_and_no_windows_of_this_one(run: Callable[..., Any]) -> None:
@@ -556,7 +573,7 @@ def test_a_folder_in_which_another_run_is_about_to_leave_its_mark_is_free(
 ) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / ".run.json.0123456789abcdef").write_bytes(b"{")
-    assert len(of_windows(run(0, 1))) == 2
+    assert len(of_windows(run(0, 1))) == len(A_WINDOW)
 
 
 def test_the_first_two_runs_of_a_folder_agree_on_its_name_or_one_is_refused(
@@ -679,7 +696,8 @@ def test_an_hour_without_reports_has_an_accounting_and_no_window(run: Callable[.
     found = run(8, 9)
     own = f"runs/{name_of(8, 9)}"
     assert [name for name in found if not name.startswith(f"{own}/dead_letters/")] == [
-        "run.json", f"{own}/accounting.json", f"{own}/fit.json", f"{own}/ledger.json", f"{own}/run.json"
+        "run.json", f"{own}/accounting.json", f"{own}/fit.json", f"{own}/ledger.json", f"{own}/run.json",
+        "study.json",
     ]  # fmt: skip
 
 
@@ -689,4 +707,4 @@ def test_too_many_bad_reports_are_exit_code_3_with_the_outputs_in_place(
     given = ("estimate", "--study", study, "--input", reports, "--output", tmp_path / "out", *span(0, 2)[:4])
     found = command(*given, "--max-bad-fraction", 0.001)
     assert found.code == 3
-    assert len(of_windows(hashes(tmp_path / "out"))) == 4
+    assert len(of_windows(hashes(tmp_path / "out"))) == 2 * len(A_WINDOW)

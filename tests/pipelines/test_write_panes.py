@@ -135,12 +135,18 @@ def writing(tmp_path: Path) -> Write:
 NAME = "panes-x-19700101T000000Z-19700101T000010Z.run-1"
 
 
-def test_both_files_are_there_before_an_estimate_is_handed_on(writing: Write) -> None:
+def files_of(name: str) -> set[str]:
+    """The files of a window."""
+    tables = (f"tables/{kind}/{name}.parquet" for kind in ("estimates", "distribution"))
+    return {f"statistics/{name}.avro", f"estimates/{name}.jsonl", *tables}
+
+
+def test_all_files_are_there_before_an_estimate_is_handed_on(writing: Write) -> None:
     own = writing()
     given = own.process(("x", PANE))
     assert own.names == set()
     first = own.as_written(next(iter(given)))
-    assert own.names == {f"statistics/{NAME}.avro", f"estimates/{NAME}.jsonl"}
+    assert own.names == files_of(NAME)
     assert own.records(f"{NAME}.jsonl")[0] == first
     assert own.snapshots(f"{NAME}.avro") == PANE
 
@@ -173,7 +179,7 @@ def test_each_pane_replaces_the_one_before_it(writing: Write) -> None:
     own.write(PANE, pane_timing="early")
     own.write(PANE, pane_index=1)
     given = own.write(PANE, pane_index=2, pane_timing="late")
-    assert own.names == {f"statistics/{NAME}.avro", f"estimates/{NAME}.jsonl"}
+    assert own.names == files_of(NAME)
     assert own.records(f"{NAME}.jsonl") == given
     assert {(record["pane_index"], record["pane_timing"]) for record in given} == {(2, "late")}
     assert own.snapshots(f"{NAME}.avro") == [
@@ -186,12 +192,12 @@ def test_a_pane_leaves_other_windows_attributes_and_runs_alone(writing: Write) -
     for name in ("x.north", "x.up"):
         for window in (FIRST_WINDOW, SECOND_WINDOW):
             own.write([snapshot(VECTOR, name, window)])
-    assert len(own.names) == 2 * 4
+    assert len(own.names) == len(files_of("")) * 4
     before = own.names
     other = writing(VECTOR, "run-2")
     other.write([snapshot(VECTOR, "x.up")])
     name = "panes-x.up-19700101T000000Z-19700101T000010Z.run-2"
-    assert other.names - before == {f"statistics/{name}.avro", f"estimates/{name}.jsonl"}
+    assert other.names - before == files_of(name)
     assert {record["run"] for record in other.records(f"{name}.jsonl")} == {"run-2"}
 
 
@@ -377,4 +383,4 @@ def test_the_line_is_told_when_the_files_are_there(writing: Write, monkeypatch: 
     given = list(own.process(("x", PANE)))
     ((text, names),) = lines
     assert text == pane_line(PANE, given)
-    assert names == {f"statistics/{NAME}.avro", f"estimates/{NAME}.jsonl"}
+    assert names == files_of(NAME)

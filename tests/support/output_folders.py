@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 
 import ldpbeam as ldp
 from ldpbeam import tally
-from ldpbeam.pipelines.estimates.write_panes import WritePane
+from ldpbeam.pipelines.estimates.solve_windows import SolveWindow
+from ldpbeam.pipelines.estimates.write_panes import WritePaneEstimates, WritePaneStatistics
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
 from ldpbeam.schemas.outputs.snapshots import Snapshot
@@ -105,13 +106,15 @@ def stream_folder(folder: Path) -> Path:
             study=study, output=str(folder), run=run, feed=feed, disorder=0, partitions=1, incomplete=left
         )
         with owned_by_stream(job):
-            writer = WritePane(job, left)
-            writer.setup()
+            statistics, solver = WritePaneStatistics(job, left), SolveWindow(study)
+            solver.setup()
             for place, timing in written:
                 reports = attribute.versions[0].mechanism.perturb(rng.uniform(0, 10, 50), rng)
                 statistic = tally(attribute, 50, [Answers(0, np.arange(50), reports)])
                 pane = replace(Snapshot("x", windows[place], None, 0, statistic), pane_timing=timing)
-                list(writer.process(("x", [pane])))
+                (written_pane,) = statistics.process(("x", [pane]))
+                (solved,) = solver.process(written_pane)
+                list(WritePaneEstimates(job).process(solved))
             counts = [("in", 101), ("used", 100), ("dead_letters", 1)]
             write_accounting(
                 job.of_run("accounting.json"), [*counts, ("dead_letters_by_reason/no_user_id", 1)]

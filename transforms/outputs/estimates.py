@@ -1,21 +1,24 @@
-"""Files of estimates, one per attribute and window, which scheduled runs and streams write."""
+"""Files of estimates: of one attribute and window, as scheduled runs and streams write, or of a whole run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields, write_json_lines
+from ldpbeam.schemas.outputs.records import EstimateRecord, record_of
+from ldpbeam.schemas.outputs.tables import SCHEMAS, write_table
 from ldpbeam.study import Study
-from ldpbeam.transforms.outputs.names import estimates_name
+from ldpbeam.transforms.outputs.names import ESTIMATES, TABLES, estimates_name
 from ldpbeam.transforms.storage import make_folder, replacing
 from ldpbeam.windows import Bounds
 
 
 def write_window_estimates(
     study: Study,
-    folder: str,
+    output: str,
     run: str,
     attribute: str,
     window: Bounds | None,
@@ -23,18 +26,40 @@ def write_window_estimates(
     *,
     named_by_run: bool = False,
 ) -> None:
-    """Write the estimates of one attribute and window as JSON lines, beside the window's snapshots.
+    """Write the estimates of one attribute and window as JSON lines and as two tables.
 
     Args:
         study: the study.
-        folder: the folder of the file, created if it does not exist.
+        output: the output folder; the folders of the files are created if they do not exist.
         run: the name of the run, which every line carries.
         attribute: the attribute, or the coordinate of a vector.
         window: the window.
         estimates: the estimates, in the order of the lines.
         named_by_run: whether the name of the file has the run's, for folders that runs share.
     """
-    make_folder(folder)
+    lines = [estimate_fields(study, solved, run) for solved in estimates]
     name = estimates_name(study.name, attribute, window, run if named_by_run else "")
-    with replacing(FileSystems.join(folder, name)) as stream:
-        write_json_lines(stream, (estimate_fields(study, solved, run) for solved in estimates))
+    table = f"{name.removesuffix('.jsonl')}.parquet"
+    make_folder(FileSystems.join(output, ESTIMATES))
+    with replacing(FileSystems.join(output, ESTIMATES, name)) as stream:
+        write_json_lines(stream, lines)
+    for kind in SCHEMAS:
+        make_folder(FileSystems.join(output, TABLES, kind))
+    _write_tables({kind: FileSystems.join(output, TABLES, kind, table) for kind in SCHEMAS}, lines)
+
+
+def write_run_tables(output: str, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Write the tables of all estimates of a run.
+
+    Args:
+        output: the output folder, which exists.
+        lines: the records of the estimates, as ``estimates.jsonl`` has them.
+    """
+    _write_tables({kind: FileSystems.join(output, f"{kind}.parquet") for kind in SCHEMAS}, lines)
+
+
+def _write_tables(paths: Mapping[str, str], lines: Sequence[Mapping[str, Any]]) -> None:
+    records = [record_of(EstimateRecord, line) for line in lines]
+    for kind, path in paths.items():
+        with replacing(path) as stream:
+            write_table(stream, SCHEMAS[kind], records)

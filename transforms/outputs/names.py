@@ -8,6 +8,11 @@ from datetime import UTC, datetime
 from ldpbeam.times import milliseconds
 from ldpbeam.windows import Bounds
 
+#: The folder of files of estimates, one per attribute and window, and the name of a file of all of them.
+ESTIMATES = "estimates"
+#: The folder of tables, one per attribute and window, each kind in a folder of its own.
+TABLES = "tables"
+
 
 def window_name(study: str, attribute: str, window: Bounds | None) -> str:
     """The name of the files of an attribute and window, without an ending; a window of None is ``all``."""

@@ -1,0 +1,112 @@
+"""The tables of a run: every kind of run writes them, and pandas, polars and DuckDB read them alike."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ldpbeam.pipelines.results.read import read_results
+from ldpbeam.schemas.outputs.tables import ESTIMATES, SCHEMAS, SHARES, estimate_rows, share_rows
+
+KINDS = ("batch", "scheduled", "rollup", "stream")
+
+
+def place_of(folder: Path, table: str) -> Path:
+    """The file of a table, or the folder of its files where runs share the output folder."""
+    whole = folder / f"{table}.parquet"
+    return whole if whole.exists() else folder / "tables" / table
+
+
+def lines_of(folder: Path) -> list[dict[str, Any]]:
+    whole = folder / "estimates.jsonl"
+    paths = [whole] if whole.exists() else sorted((folder / "estimates").glob("*.jsonl"))
+    return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_files_are_the_estimates_in_rows(kind: str, folders: dict[str, Path]) -> None:
+    lines = lines_of(folders[kind])
+    table = pq.read_table(place_of(folders[kind], "estimates"))
+    assert table.schema.equals(ESTIMATES)
+    for row, line in zip(table.to_pylist(), lines, strict=True):
+        assert row["schema_version"] == 1
+        for name in ("study", "run", "attribute", "services", "estimator", "group", "complete", "reports"):
+            assert row[name] == line[name]
+        assert (row["estimate"], row["mean"], row["users"]) == (line["name"], line.get("mean"), line["users"])
+        assert row["window_start"] == pd.Timestamp(line["window_start"]).to_pydatetime()
+        quantiles = {f"{own['level']:g}": own["value"] for own in row["quantiles"] or ()}
+        assert quantiles == line.get("quantiles", {})
+        assert json.loads(row["details"]) == line.get("details", {})
+        if "0.5" in quantiles:
+            assert row["median"] == quantiles["0.5"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_files_of_distributions_have_a_row_per_share(kind: str, folders: dict[str, Path]) -> None:
+    lines = lines_of(folders[kind])
+    table = pq.read_table(place_of(folders[kind], "distribution"))
+    assert table.schema.equals(SHARES)
+    rows = iter(table.to_pylist())
+    for line in lines:
+        shares = line.get("frequencies") or line.get("distribution") or []
+        own = list(itertools.islice(rows, len(shares)))
+        assert [row["share"] for row in own] == shares
+        assert {(row["attribute"], row["estimate"], row["group"]) for row in own} <= {
+            (line["attribute"], line["name"], line["group"])
+        }
+        labels = line.get("categories") or line.get("keys") or [None] * len(shares)
+        assert [row["label"] for row in own] == labels
+        assert [row["place"] for row in own] == list(range(len(shares)))
+        if "bucket_edges" in line:
+            edges = [row["low"] for row in own] + [own[-1]["high"]]
+            assert edges == line["bucket_edges"]
+            assert {row["kind"] for row in own} == {"bucket"}
+        found = line.get("intervals", {})
+        ends = found.get("frequencies") or found.get("distribution")
+        assert [row["share_low"] for row in own] == (ends["low"] if ends else [None] * len(shares))
+        assert [row["key_mean"] for row in own] == (line.get("key_means") or [None] * len(shares))
+    assert next(rows, None) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.filterwarnings("ignore:Series.values returning:DeprecationWarning")
+def test_pandas_polars_and_duckdb_read_the_same(kind: str, name: str, folders: dict[str, Path]) -> None:
+    place = place_of(folders[kind], name)
+    wanted = pq.read_table(place).to_pylist()
+    files = str(place) if place.is_file() else f"{place}/*.parquet"
+    queried = duckdb.sql(f"SET TimeZone = 'UTC'; SELECT * FROM read_parquet('{files}')").to_arrow_table()
+    framed = pa.Table.from_pandas(pd.read_parquet(place), schema=SCHEMAS[name], preserve_index=False)
+    for found in (pl.read_parquet(files).to_arrow(), queried, framed):
+        assert found.cast(SCHEMAS[name]).to_pylist() == wanted
+
+
+def test_a_study_without_windows_groups_or_shares_has_the_same_columns(
+    tmp_path: Path, run_estimate: Any, simulate: Any, write_reports: Any, small_text: str
+) -> None:
+    from ldpbeam.schemas.study.yaml_file import parse_study
+
+    text = small_text.replace("both: {estimator: ule}", "b: {estimator: ivw, services: [b]}")
+    sent = simulate(parse_study(text), "x", [0.5] * 30)
+    ran = run_estimate(tmp_path, text, write_reports(tmp_path / "in", sent))
+    assert ran.code == 0, ran.err
+    table, shares = (pq.read_table(ran.path / f"{name}.parquet") for name in SCHEMAS)
+    assert (table.schema.equals(ESTIMATES), shares.schema.equals(SHARES)) == (True, True)
+    assert (table.num_rows, shares.num_rows) == (2, 0)
+    assert table.column("window_start").null_count == table.column("median").null_count == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_read_again_gives_the_same_tables(kind: str, folders: dict[str, Path]) -> None:
+    estimates = read_results(str(folders[kind])).estimates
+    assert estimate_rows(estimates).equals(pq.read_table(place_of(folders[kind], "estimates")))
+    assert share_rows(estimates).equals(pq.read_table(place_of(folders[kind], "distribution")))
