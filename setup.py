@@ -50,6 +50,7 @@ setup(
     packages=find_packages(include=["ldpbeam", "ldpbeam.*"]),
     package_data={
         "ldpbeam": ["py.typed"],
+        "ldpbeam.beam": ["providers.yaml"],
         "ldpbeam.pipelines.pages": ["assets/*"],
         "ldpbeam.schemas": ["*.avsc", "test_vectors.json"],
         "ldpbeam.runners.prism": ["closed_doors.patch"],
@@ -75,6 +76,8 @@ setup(
     ],
     extras_require={
         "gcp": ["apache-beam[gcp]>=2.76"],
+        # Pipelines in Beam YAML.
+        "yaml": ["apache-beam[yaml]>=2.76"],
         "pubsub": ["google-cloud-pubsub>=2.18"],
         # Charts, and charts as files.
         "report": ["altair>=5.5", "vl-convert-python>=1.7"],
@@ -84,6 +87,8 @@ setup(
             "altair>=5.5",
             "build>=1.2",
             "check-wheel-contents>=0.6",
+            # What of apache-beam[yaml] runs a pipeline in YAML.
+            "docstring-parser>=0.15",
             "duckdb>=1.1",
             # What of apache-beam[gcp], which is large, a job for Dataflow is submitted with.
             "google-auth-httplib2>=0.1",

@@ -14,7 +14,9 @@
 bit for bit. docs/beam.md says what goes in and what comes out.
 """
 
+from ldpbeam.beam.bigquery import bigquery_schema
 from ldpbeam.beam.estimate import Estimate, Estimated, Statistics, Tallied
+from ldpbeam.beam.in_yaml import PROVIDERS
 from ldpbeam.beam.perturb import Perturb
 from ldpbeam.beam.read import ReadReports, ReportsRead
 from ldpbeam.beam.rows import (
@@ -30,6 +32,7 @@ from ldpbeam.beam.rows import (
 )
 
 __all__ = [
+    "PROVIDERS",
     "CountRow",
     "DeadLetterRow",
     "Estimate",
@@ -45,5 +48,6 @@ __all__ = [
     "Statistics",
     "Tallied",
     "as_dict",
+    "bigquery_schema",
     "statistic_of",
 ]

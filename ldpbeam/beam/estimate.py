@@ -98,7 +98,11 @@ class _OfReports(beam.PTransform):
 
     def _counted(self, reports: Any) -> Counted:
         """Decode what was not read by ReadReports, and count it in windows."""
-        read = ReportsRead(*reports) if isinstance(reports, tuple) else None
+        read = None
+        if isinstance(reports, Mapping):
+            read = ReportsRead(**reports)
+        elif isinstance(reports, tuple):
+            read = ReportsRead(*reports)
         if read is None:
             found = reports | "Elements" >> DecodeElements(self.columns, self.event_time)
             decoded, counts = found.decoded, found[COUNTS]

@@ -1,0 +1,82 @@
+"""``values | Perturb(study)``, and then ``Estimate``."""
+
+from __future__ import annotations
+
+import uuid
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.window import TimestampedValue
+
+import ldpbeam as ldp
+from ldpbeam.runners import direct
+
+#: At epsilon 20 one report in a hundred million is not the truth.
+STUDY = """\
+study: drinks
+attributes:
+  drink:
+    domain: {categories: [tea, coffee, water]}
+    services: {shop: {mechanism: grr, epsilon: 20.0}}
+    estimates: {shares: {estimator: norm_sub}}
+windows: {size: 1h}
+groups: {field: town}
+"""
+DRINKS = ["tea"] * 50 + ["water"] * 30 + ["coffee"] * 20
+TEN = "2026-11-20T10:00:00Z"
+
+
+def test_values_become_reports_and_are_estimated() -> None:
+    people = [
+        {"drink": drink, "who": f"user-{number}", "at": TEN, "town": "north", "report_id": f"r{number}"}
+        for number, drink in enumerate(DRINKS)
+    ]
+    with beam.Pipeline(runner=direct.runner()) as pipeline:
+        perturb = ldp.beam.Perturb(STUDY, value="drink", user_id="who", event_time="at")
+        reports = pipeline | beam.Create(people) | beam.Map(lambda person: beam.Row(**person)) | perturb
+        assert_that(
+            reports,
+            equal_to(
+                [
+                    {
+                        "user_id": person["who"],
+                        "attribute": "drink",
+                        "service": "shop",
+                        "event_time": TEN,
+                        "town": "north",
+                        "report_id": person["report_id"],
+                        "payload": ("tea", "coffee", "water").index(person["drink"]),
+                    }
+                    for person in people
+                ]
+            ),
+        )
+        shares = (reports | ldp.beam.Estimate(STUDY)).shares | beam.Map(lambda row: (row.label, row.group))
+        assert_that(shares, equal_to([(name, "north") for name in ("tea", "coffee", "water")]), "shares")
+
+
+def test_times_are_those_of_elements_and_ids_are_drawn() -> None:
+    def check(reports: list[tuple[dict[str, object], float]]) -> None:
+        assert len({uuid.UUID(str(report["user_id"])) for report, _ in reports}) == 100
+        assert {report["event_time"] for report, _ in reports} == {TEN}
+        assert {time for _, time in reports} == {1_795_168_800}
+
+    with beam.Pipeline(runner=direct.runner()) as pipeline:
+        values = pipeline | beam.Create([{"value": drink} for drink in DRINKS])
+        timed = values | beam.Map(lambda value: TimestampedValue(value, 1_795_168_800))
+        reports = timed | ldp.beam.Perturb(STUDY, event_time=None)
+        stamped = reports | beam.Map(lambda report, time=beam.DoFn.TimestampParam: (report, float(time)))
+        assert_that(stamped, check)
+
+
+def test_mistakes_are_told(small_text: str) -> None:
+    with pytest.raises(ValueError, match="the study has several services: name one with service="):
+        ldp.beam.Perturb(small_text)
+    with pytest.raises(ValueError, match="no field tells versions of 'a' apart"):
+        ldp.beam.Perturb(small_text, "a", version="2")
+    with (
+        pytest.raises(Exception, match="is 2 and lies outside the domain"),
+        beam.Pipeline(runner=direct.runner()) as pipeline,
+    ):
+        _ = pipeline | beam.Create([{"value": 2.0}]) | ldp.beam.Perturb(small_text, "a")

@@ -1,0 +1,104 @@
+"""The transforms in Beam YAML, without Java."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pyarrow.parquet as pq
+import pytest
+from support.beam_reports import FILES, KEPT, STUDY, counts_of, rows_of
+
+import ldpbeam as ldp
+from ldpbeam.runners import direct
+
+pytest.importorskip("docstring_parser", reason="Beam YAML is not installed: pip install 'ldpbeam[yaml]'")
+
+PIPELINE = """\
+pipeline:
+  transforms:
+    - type: LdpReadReports
+      name: Read
+      config: {study: STUDY, patterns: [REPORTS, BAD]}
+    - type: LdpEstimate
+      name: Estimate
+      input: {reports: Read.reports, dead_letters: Read.dead_letters, counts: Read.counts}
+      config: {study: STUDY}
+    - type: WriteToParquet
+      name: Estimates
+      input: Estimate.estimates
+      config: {path: OUT/estimates}
+    - type: WriteToParquet
+      name: Counts
+      input: Estimate.counts
+      config: {path: OUT/counts}
+providers:
+  - include: PROVIDERS
+"""
+
+
+def run(text: str, places: dict[str, Path | str]) -> None:
+    from apache_beam.yaml.yaml_transform import expand_pipeline
+
+    for name, place in places.items():
+        text = text.replace(name, str(place))
+    with beam.Pipeline(runner=direct.runner()) as pipeline:
+        expand_pipeline(pipeline, text)
+
+
+def written(folder: Path, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pq.read_table([*folder.glob(f"{name}-*")]).to_pylist()
+    return found
+
+
+def test_a_pipeline_in_yaml_gives_the_estimates_of_the_command(run_estimate: Any, tmp_path: Path) -> None:
+    command = run_estimate(tmp_path / "run", STUDY, FILES)
+    places = {
+        "PROVIDERS": ldp.beam.PROVIDERS,
+        "STUDY": KEPT / "study.yaml",
+        "REPORTS": KEPT / "reports" / "avro" / "*",
+        "BAD": FILES[-1],
+        "OUT": tmp_path,
+    }
+    run(PIPELINE, places)
+    study = ldp.Study.from_yaml(STUDY)
+    expected = [ldp.beam.as_dict(row) for row in rows_of(study, command.estimates)]
+    found = written(tmp_path, "estimates")
+    assert {place_of(own): own for own in found} == {place_of(own): own for own in expected}
+    assert len(found) == len(expected)
+    counts = {own["name"]: own["reports"] for own in written(tmp_path, "counts")}
+    assert counts == counts_of(command.accounting)
+
+
+def place_of(estimate: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(estimate[name] for name in ("attribute", "estimate", "window_start", "group"))
+
+
+MADE_UP = """\
+pipeline:
+  transforms:
+    - type: Create
+      config: {elements: [{value: tea, who: a}, {value: rum, who: b}, {value: rum, who: c}]}
+    - type: LdpPerturb
+      input: Create
+      config: {study: STUDY, user_id: who}
+    - type: LdpStatistics
+      input: LdpPerturb
+      config: {study: STUDY}
+    - type: WriteToParquet
+      input: LdpStatistics.statistics
+      config: {path: OUT/statistics}
+providers:
+  - include: PROVIDERS
+"""
+
+
+def test_a_study_may_stand_in_the_pipeline_and_values_are_perturbed(tmp_path: Path) -> None:
+    study = (
+        "{study: s, attributes: {x: {domain: {categories: [tea, rum]}, services: {a: {mechanism: grr, "
+        "epsilon: 1.0}}, estimates: {e: {estimator: norm_sub}}}}}"
+    )
+    run(MADE_UP, {"PROVIDERS": ldp.beam.PROVIDERS, "STUDY": study, "OUT": tmp_path})
+    (row,) = written(tmp_path, "statistics")
+    assert (row["attribute"], row["reports"], row["users"]) == ("x", 3, 3)
