@@ -11,47 +11,15 @@ A type is ``bool``, ``int``, ``float`` or a ``Literal`` of words; ``| None`` let
 from __future__ import annotations
 
 import inspect
-import math
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from ldpbeam.mechanisms.options import Range
+
 #: A parameter that is no option: where a function starts, if it takes a start.
 START = "start"
-
-
-@dataclass(frozen=True)
-class Range:
-    """The numbers that an option takes; all of them are finite.
-
-    Attributes:
-        above: they are greater than this one.
-        least: they are this one or greater.
-        most: they are this one or less.
-    """
-
-    above: float | None = None
-    least: float | None = None
-    most: float | None = None
-
-    def holds(self, value: float) -> bool:
-        """Whether a number is one of them."""
-        return (
-            -math.inf < value < math.inf
-            and (self.above is None or value > self.above)
-            and (self.least is None or value >= self.least)
-            and (self.most is None or value <= self.most)
-        )
-
-    def __str__(self) -> str:
-        """As in: above 0 and at most 1."""
-        ends = [
-            "" if self.above is None else f"above {self.above:g}",
-            "" if self.least is None else f"from {self.least:g}",
-            "" if self.most is None else f"at most {self.most:g}",
-        ]
-        return " and ".join(filter(None, ends))
 
 
 AboveZero = Annotated[float, Range(above=0)]
@@ -59,6 +27,10 @@ AboveZero = Annotated[float, Range(above=0)]
 Share = Annotated[float, Range(above=0, most=1)]
 #: How many iterations there may be.
 Iterations = Annotated[int, Range(least=1)]
+
+
+#: All finite numbers.
+_ANY = Range()
 
 
 @dataclass(frozen=True)
@@ -78,7 +50,7 @@ class Option:
     kind: type
     default: Any
     optional: bool = False
-    range: Range = Range()
+    range: Range = _ANY
     choices: tuple[str, ...] = ()
 
     @property

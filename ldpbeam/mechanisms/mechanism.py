@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Categories, Domain, Floats, Integers, KeyValues, Numeric, Vector
+from ldpbeam.mechanisms.options import options_of
 
 #: A report may be this far outside the mechanism's range, relative to the range's length, because clients
 #: compute in other precisions, such as 32-bit floats. It is then treated as the nearest possible report.
@@ -41,7 +42,7 @@ class Mechanism(ABC):
         epsilon: the privacy budget of one report, above 1e-6 and at most 20.
 
     Raises:
-        ValueError: if epsilon is out of range.
+        ValueError: if epsilon or an option is out of range.
     """
 
     name: ClassVar[str]
@@ -56,6 +57,8 @@ class Mechanism(ABC):
         if not SMALLEST_EPSILON < self.epsilon <= LARGEST_EPSILON:
             limits = f"above {SMALLEST_EPSILON:g} and at most {LARGEST_EPSILON:g}"
             raise ValueError(f"epsilon must be {limits}, found {self.epsilon}")
+        for name, option in options_of(type(self)).items():
+            option.check(getattr(self, name))
 
     @classmethod
     @abstractmethod

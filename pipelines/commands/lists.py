@@ -9,7 +9,7 @@ from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms.registry import KINDS, registered_mechanisms
 from ldpbeam.pipelines.errors import DONE
 from ldpbeam.pipelines.printing import document
-from ldpbeam.schemas.study.models import StudyModel
+from ldpbeam.schemas.study.json_schema import study_schema
 
 
 def mechanisms_command(_: argparse.Namespace) -> int:
@@ -38,5 +38,5 @@ def estimators_command(_: argparse.Namespace) -> int:
 
 def schema_command(_: argparse.Namespace) -> int:
     """Print the JSON Schema of study files."""
-    print(json.dumps(StudyModel.model_json_schema(), indent=2))
+    print(json.dumps(study_schema(), indent=2))
     return DONE

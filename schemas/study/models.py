@@ -21,20 +21,22 @@ from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
 from ldpbeam.schemas.study.times import Duration, Time
 from ldpbeam.windows import FAR, Span
 
+#: The names of studies, attributes, services, versions and estimates.
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 #: What a group or version field cannot be: user keys, above all, must not become names of groups.
-_OWN_COLUMNS = frozenset(
+OWN_COLUMNS = frozenset(
     {"user_id", "attribute", "service", "event_time", "report_id", "payload", "position", "row"}
 )
 
 
 def _safe_name(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", value):
+    if not re.fullmatch(NAME, value):
         raise ValueError("names have letters, digits, _ and -, at most 64, and start with a letter or digit")
     return value
 
 
 def _free_field(value: str) -> str:
-    if value in _OWN_COLUMNS:
+    if value in OWN_COLUMNS:
         raise ValueError("this is a column of every report; name another field")
     return value
 

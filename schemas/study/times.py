@@ -43,7 +43,7 @@ Duration = Annotated[
     int,
     BeforeValidator(_milliseconds),
     PlainSerializer(format_duration),
-    WithJsonSchema({"type": "string", "pattern": _DURATION.pattern, "examples": ["1h", "90s"]}),
+    WithJsonSchema({"type": "string", "pattern": f"^{_DURATION.pattern}$", "examples": ["1h", "90s"]}),
 ]
 Time = Annotated[
     int,

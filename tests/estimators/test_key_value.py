@@ -623,7 +623,7 @@ def test_a_padding_or_round_that_is_no_whole_number_from_1_is_refused() -> None:
 def test_a_key_share_that_is_no_number_between_0_and_1_is_refused() -> None:
     values: list[Any] = [True, False, "0.5", 0.0, 1.0, -0.5, math.nan, None]
     for kind, value in itertools.product((PrivKV, PrivKVM), values):
-        with pytest.raises(ValueError, match=r"key_share must be above 0 and below 1, found"):
+        with pytest.raises(ValueError, match=r"key_share must be a number above 0 and below 1, found"):
             kind(1.0, 3, key_share=value)
 
 

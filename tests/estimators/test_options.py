@@ -49,7 +49,7 @@ def test_options_are_the_keyword_parameters_with_their_types_ranges_and_defaults
         ("often", "a whole number from 1", [1, 10**400], [0, -1, 1.0, True, None, "2", math.nan]),
         ("part", "a number above 0 and at most 1", [1, 0.5, 5e-324], [0, 0.0, 1.0001, True, None, math.nan]),
         ("far", "a number above 0", [1e300, 3, None], [0, -1.0, math.inf, math.nan, "1", False]),
-        ("level", "a whole number from 2 and at most 5", [2, 5], [1, 6, 2.5]),
+        ("level", "a whole number from 2 to 5", [2, 5], [1, 6, 2.5]),
         ("any_number", "a number", [0, -1e9], [math.inf, -math.inf, "", None]),
         ("even", "true or false", [True, False], [0, 1, "true", None]),
         ("perhaps", "true or false", [True, None], [1, "null"]),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
-AUTO = "auto"
+AUTO: Literal["auto"] = "auto"
 
 
 def better_oracle(size: int, epsilon: float) -> str:

@@ -64,8 +64,6 @@ class LocalHashing(CategoricalMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.hashed not in ("index", "text"):
-            raise ValueError(f"hashed must be index or text, found {self.hashed!r}")
         most = min(MOST_SEEDS, MOST_CELLS // self.hashes, MOST_HASHES // self.size)
         if self.seeds == 0 and not isinstance(self.seeds, bool):
             # The family is part of the channel, so its size must be known before reports are counted.

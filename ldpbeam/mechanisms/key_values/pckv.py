@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers, KeyValuePairs
 from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism, shares_of
 from ldpbeam.mechanisms.mechanism import Uniforms
+from ldpbeam.mechanisms.options import Range
 from ldpbeam.mechanisms.registry import register
 
 #: The longest padding; with a longer one almost no report would be of a real pair.
@@ -37,14 +38,7 @@ class PaddedKeyValueMechanism(KeyValueMechanism):
         padding: the padded number of pairs, 1 to 10,000.
     """
 
-    padding: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if type(self.padding) is not int or not 1 <= self.padding <= MOST_PADDING:
-            raise ValueError(
-                f"padding must be a whole number from 1 to {MOST_PADDING}, found {self.padding!r}"
-            )
+    padding: Annotated[int, Range(least=1, most=MOST_PADDING)] = 1
 
     def _sampled(self, values: KeyValuePairs, uniforms: Uniforms) -> tuple[Integers, Floats]:
         """(keys, values) of the drawn pairs, shape (people,) each; a dummy has key d and value 1/2."""

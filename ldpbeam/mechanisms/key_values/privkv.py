@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers, KeyValuePairs
 from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism, shares_of
 from ldpbeam.mechanisms.mechanism import Uniforms
+from ldpbeam.mechanisms.options import Range
 from ldpbeam.mechanisms.registry import register
 
 #: The outcomes of a report's key; a report is three times the key plus the outcome.
@@ -61,12 +62,7 @@ class PrivKV(KeyValueMechanism):
     name = "privkv"
     summary = "PrivKV: one key, present or not, and its value's sign"
 
-    key_share: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if type(self.key_share) is not float or not 0.0 < self.key_share < 1.0:
-            raise ValueError(f"key_share must be above 0 and below 1, found {self.key_share!r}")
+    key_share: Annotated[float, Range(above=0, below=1)] = 0.5
 
     @property
     def probabilities(self) -> tuple[float, float]:
@@ -193,12 +189,7 @@ class PrivKVM(PrivKV):
     name = "privkvm"
     summary = "PrivKVM: a round of PrivKV that knows the last round's means"
 
-    round: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if type(self.round) is not int or self.round < 1:
-            raise ValueError(f"round must be a whole number from 1, found {self.round}")
+    round: Annotated[int, Range(least=1)] = 1
 
     def perturb(self, values: KeyValuePairs, uniforms: Uniforms) -> NDArray[Any]:
         """One report per person in the first round, shape (people,).

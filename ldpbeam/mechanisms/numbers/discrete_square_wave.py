@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from ldpbeam.channels import BinnedChannel, Channel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.mechanism import UnbiasedMechanism, Uniforms
 from ldpbeam.mechanisms.numbers.square_wave import SquareWave
+from ldpbeam.mechanisms.options import Range
 from ldpbeam.mechanisms.registry import register
 
 
@@ -73,12 +74,7 @@ class DiscreteSquareWave(UnbiasedMechanism):
 
     name = "discrete_square_wave"
     summary = "discrete SW: a bin near the value's is likelier; short reports"
-    bins: int = 64
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if type(self.bins) is not int or not 2 <= self.bins <= 2**20:
-            raise ValueError(f"bins must be a whole number from 2 to 2^20, found {self.bins!r}")
+    bins: Annotated[int, Range(least=2, most=2**20)] = 64
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ from ldpbeam.mechanisms.numbers.grid import (
     spread,
     whole_draws,
 )
+from ldpbeam.mechanisms.options import Range
 from ldpbeam.mechanisms.registry import register
 
 #: The sensitivity: a person's value can change by the width of [-1, 1].
@@ -43,8 +44,6 @@ MORE_BITS = 9
 
 #: A sampler in doubles cannot guarantee a smaller delta: its noise lacks the tails of probability 1e-16.
 LEAST_DELTA = 1e-15
-
-CALIBRATIONS = ("analytic", "classical")
 
 
 @dataclass(frozen=True)
@@ -129,17 +128,11 @@ class Gaussian(NumericMechanism):
     name = "gaussian"
     summary = "Gaussian noise on the value: unbiased; (epsilon, delta), not epsilon alone"
 
-    delta: float = 1e-6
-    calibration: str = "analytic"
+    delta: Annotated[float, Range(least=LEAST_DELTA, below=0.5)] = 1e-6
+    calibration: Literal["analytic", "classical"] = "analytic"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (isinstance(self.delta, float) and LEAST_DELTA <= self.delta < 0.5):
-            raise ValueError(
-                f"delta must be a number from {LEAST_DELTA:g} to below 0.5, found {self.delta!r}"
-            )
-        if self.calibration not in CALIBRATIONS:
-            raise ValueError(f"calibration must be analytic or classical, found {self.calibration!r}")
         if self.calibration == "classical" and self.epsilon > 1.0:
             raise ValueError(
                 f"the classical calibration is proven up to epsilon 1, found {self.epsilon}; "

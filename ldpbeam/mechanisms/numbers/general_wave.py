@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from ldpbeam.domains import Floats
 from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms
 from ldpbeam.mechanisms.numbers.grid import STEPS, Wave, places, wave, whole_draws
 from ldpbeam.mechanisms.numbers.square_wave import SquareWave
+from ldpbeam.mechanisms.options import Range
 from ldpbeam.mechanisms.registry import register
 
 #: The narrowest half width that doubles resolve, and the widest whose reports have useful information.
@@ -43,16 +44,11 @@ class GeneralWave(NumericMechanism):
     name = "general_wave"
     summary = "GW: a trapezoid or triangle around the value; SW's relatives, for comparison"
 
-    top: float = 0.8
-    half_width: float | None = None
+    top: Annotated[float, Range(least=0, most=1)] = 0.8
+    half_width: Annotated[float, Range(least=NARROWEST, most=WIDEST)] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if type(self.top) not in (int, float) or not 0.0 <= self.top <= 1.0:
-            raise ValueError(f"top must be a number from 0 (triangle) to 1 (square), found {self.top!r}")
-        b = self.half_width
-        if b is not None and (type(b) not in (int, float) or not NARROWEST <= b <= WIDEST):
-            raise ValueError(f"half_width must be a number from {NARROWEST:g} to {WIDEST:g}, found {b!r}")
 
     @functools.cached_property
     def b(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from ldpbeam.channels import BinnedChannel, Channel
 from ldpbeam.domains import Categories, Domain, Floats, Integers, Numeric
 from ldpbeam.mechanisms.categories.choice import AUTO
 from ldpbeam.mechanisms.mechanism import CategoricalMechanism, FrequencyMechanism, Mechanism, Uniforms
+from ldpbeam.mechanisms.options import Range
 from ldpbeam.mechanisms.registry import build_mechanism, register
 
 #: The most bins; more are a mistake, because every bin needs at least one value bucket.
@@ -96,13 +97,11 @@ class Binned(BinMechanism):
     summary = "CFO with binning: a categorical mechanism over equal bins"
     bins_option = "bins"
 
-    bins: int = 32
+    bins: Annotated[int, Range(least=2, most=MOST_BINS)] = 32
     oracle: str = AUTO
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (type(self.bins) is int and 2 <= self.bins <= MOST_BINS):
-            raise ValueError(f"bins must be a whole number from 2 to {MOST_BINS}, found {self.bins!r}")
         _ = self.reporter  # raises an error if the oracle is not for categories
 
     @functools.cached_property

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,11 +18,13 @@ from ldpbeam.mechanisms.categories.hadamard import HadamardRandomisedResponse
 from ldpbeam.mechanisms.categories.local_hashing import LocalHashing
 from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse
 from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
+from ldpbeam.mechanisms.options import Range
 from ldpbeam.mechanisms.ranges.binned import MOST_BINS, BinMechanism, oracle_over
 from ldpbeam.mechanisms.registry import register
 
 #: The oracles whose reports fit the payload of every level.
-LEVEL_ORACLES = (AUTO, "grr", "olh", "hadamard")
+_Oracle = Literal["auto", "grr", "olh", "hadamard"]
+LEVEL_ORACLES = get_args(_Oracle)
 
 
 def parents(nodes: Floats, branching: int) -> Floats:
@@ -117,24 +119,18 @@ class Hierarchy(BinMechanism):
     summary = "HH: a node of a tree of ranges; range queries, and HH-ADMM's reports"
     bins_option = "leaves"
 
-    branching: int = 4
+    branching: Annotated[int, Range(least=2, most=MOST_BINS)] = 4
     leaves: int = 256
-    oracle: str = AUTO
+    oracle: _Oracle = AUTO
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (type(self.branching) is int and 2 <= self.branching <= MOST_BINS):
-            raise ValueError(
-                f"branching must be a whole number from 2 to {MOST_BINS}, found {self.branching!r}"
-            )
         powers = [self.branching]
         while powers[-1] * self.branching <= MOST_BINS:
             powers.append(powers[-1] * self.branching)
         if type(self.leaves) is not int or self.leaves not in powers:
             found = f"found {self.leaves!r}; {', '.join(map(str, powers))} would do"
             raise ValueError(f"leaves must be a power of branching, {self.branching}, {found}")
-        if not isinstance(self.oracle, str) or self.oracle not in LEVEL_ORACLES:
-            raise ValueError(f"oracle must be one of {', '.join(LEVEL_ORACLES)}, found {self.oracle!r}")
         _ = self.reporters  # raises an error if the oracle does not fit a level
 
     @property

@@ -1,0 +1,218 @@
+"""The JSON Schema of study files, with which an editor completes, explains and underlines.
+
+The models give what every study has. The mechanisms, the estimators and their options come from the
+registries, so that those of other packages are in it too. It says less than ``ldpbeam explain`` checks: what
+depends on several values at once (low < high, a service's name under ``estimates``) is not in it.
+"""
+
+from __future__ import annotations
+
+import copy
+import types
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ldpbeam.domains import Categories, Domain, KeyValues, Numeric
+from ldpbeam.estimators import Option, Range, registered_estimators
+from ldpbeam.mechanisms.categories.choice import AUTO, better_oracle
+from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON, SMALLEST_EPSILON, Mechanism
+from ldpbeam.mechanisms.options import MechanismOption, options_of
+from ldpbeam.mechanisms.registry import registered_mechanisms
+from ldpbeam.schemas.study.models import NAME, OWN_COLUMNS, EstimateModel, StudyModel
+
+Schema = dict[str, Any]
+
+#: The key of a domain in a study file, and the kind that its mechanisms are for.
+_DOMAINS: Mapping[str, type[Domain]] = {
+    "numeric": Numeric,
+    "categories": Categories,
+    "keys": KeyValues,
+    "coordinates": Numeric,
+}
+_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean", types.NoneType: "null"}
+_EPSILON: Schema = {
+    "type": "number",
+    "exclusiveMinimum": SMALLEST_EPSILON,
+    "maximum": LARGEST_EPSILON,
+    "description": "the privacy budget of one report",
+}
+
+
+def study_schema() -> Schema:
+    """The JSON Schema (draft 2020-12) of study files."""
+    schema = StudyModel.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["description"] = "A study of ldpbeam: what is estimated, from whose reports, and how."
+    parts: dict[str, Schema] = schema["$defs"]
+    schema["properties"]["study"]["pattern"] = NAME
+    schema["properties"]["attributes"]["propertyNames"] = {"pattern": NAME}
+    parts["GroupsModel"]["properties"]["field"]["not"] = {"enum": sorted(OWN_COLUMNS)}
+    attribute, service, version = (parts.pop(f"{name}Model") for name in ("Attribute", "Service", "Version"))
+    parts["EstimateModel"] = _estimates(parts["EstimateModel"])
+    attribute["properties"]["estimates"]["propertyNames"] = {"pattern": NAME}
+    domain = parts.pop("DomainModel")
+    for key, kind in _DOMAINS.items():
+        parts[f"Version_{key}"], parts[f"Service_{key}"] = _services(key, kind, service, version)
+        parts[f"Attribute_{key}"] = _attribute(key, attribute, domain)
+    schema["properties"]["attributes"]["additionalProperties"] = _one_of(
+        [{"$ref": f"#/$defs/Attribute_{key}"} for key in _DOMAINS]
+    )
+    return schema
+
+
+def _one_of(schemas: Iterable[Schema]) -> Schema:
+    return {"oneOf": list(schemas)}
+
+
+def _attribute(key: str, attribute: Schema, domain: Schema) -> Schema:
+    """The attributes whose domain is given under ``key``."""
+    found = copy.deepcopy(attribute)
+    given = [key, "values"] if key in ("keys", "coordinates") else [key]
+    properties = {name: _never_null(domain["properties"][name]) for name in given}
+    if key == "coordinates":
+        for own in properties[key].get("anyOf", ()):
+            if own.get("type") == "array":
+                own["items"]["pattern"] = NAME
+    found["properties"]["domain"] = {
+        "type": "object",
+        "title": f"domain of {key}",
+        "description": domain["description"],
+        "properties": properties,
+        "required": given,
+        "additionalProperties": False,
+    }
+    found["properties"]["services"]["propertyNames"] = {"pattern": NAME}
+    found["properties"]["services"]["additionalProperties"] = {"$ref": f"#/$defs/Service_{key}"}
+    found["title"] = f"attribute of {key}"
+    return found
+
+
+def _never_null(schema: Schema) -> Schema:
+    """A schema of an optional key, where the key is given."""
+    found = copy.deepcopy(schema)
+    found.pop("default", None)
+    arms = [arm for arm in found.get("anyOf", ()) if arm != {"type": "null"}]
+    if len(arms) == 1:
+        del found["anyOf"]
+        found |= arms[0]
+        return found
+    if arms:
+        found["anyOf"] = arms
+    return found
+
+
+def _services(key: str, kind: type[Domain], service: Schema, version: Schema) -> tuple[Schema, Schema]:
+    """The versions and the services of attributes of one kind: a choice of mechanisms with their options."""
+    mechanisms = {name: own for name, own in registered_mechanisms().items() if own.domain_type is kind}
+    options: dict[str, tuple[str, Mapping[str, MechanismOption]]] = {
+        name: (own.summary, options_of(own)) for name, own in mechanisms.items()
+    }
+    if kind is Categories:
+        options = {AUTO: ("GRR or OLH, whichever has the lower variance", _of_auto(mechanisms)), **options}
+    common = {
+        name: own for name, own in version["properties"].items() if name not in ("mechanism", "epsilon")
+    }
+    named = [_choice(name, *own, common) for name, own in options.items()]
+    # A version that names no mechanism has the service's, whichever that is.
+    every = {own.name: _option(own) for _, given in options.values() for own in given.values()}
+    inherited = _mapping("as the service", {"epsilon": _EPSILON, **common, **dict.fromkeys(every, True)})
+    versions = _one_of([inherited, *named])
+    told = {
+        "version_field": _never_null(service["properties"]["version_field"])
+        | {"not": {"enum": sorted(OWN_COLUMNS)}},
+        "versions": {
+            "type": "object",
+            "description": "what differs between the versions of the clients, by the version's name",
+            "propertyNames": {"pattern": NAME},
+            "additionalProperties": {"$ref": f"#/$defs/Version_{key}"},
+        },
+    }
+    alternatives = []
+    for name, own in options.items():
+        choice = _choice(name, *own, told)
+        # Versions may give epsilon, and then the service need not.
+        choice["anyOf"] = [{"required": ["epsilon"]}, {"required": ["versions"]}]
+        alternatives.append(choice)
+    only_versions = _mapping(
+        "the versions name their mechanisms", {"epsilon": _EPSILON, **told, **dict.fromkeys(every, True)}
+    )
+    only_versions["required"] = ["versions"]
+    services = _one_of([*alternatives, only_versions])
+    services["description"] = service["description"].partition("\n")[0]
+    return versions, services
+
+
+def _of_auto(mechanisms: Mapping[str, type[Mechanism]]) -> Mapping[str, MechanismOption]:
+    """The options of the two mechanisms that ``auto`` chooses from: for few and for many categories."""
+    chosen = (better_oracle(size, 1.0) for size in (2, 2**20))
+    return {name: own for found in chosen for name, own in options_of(mechanisms[found]).items()}
+
+
+def _choice(
+    name: str, summary: str, options: Mapping[str, MechanismOption], others: Mapping[str, Any]
+) -> Schema:
+    """A mapping that names this mechanism."""
+    found = _mapping(
+        name,
+        {
+            "mechanism": {"const": name, "description": summary},
+            "epsilon": _EPSILON,
+            **{own.name: _option(own) for own in options.values()},
+            **others,
+        },
+    )
+    return found | {"description": summary, "required": ["mechanism"]}
+
+
+def _mapping(title: str, properties: Mapping[str, Any]) -> Schema:
+    return {
+        "type": "object", "title": title, "properties": dict(properties), "additionalProperties": False,
+    }  # fmt: skip
+
+
+def _option(option: MechanismOption) -> Schema:
+    arms = [_kind(kind.type, kind.range, kind.choices) for kind in option.kinds]
+    found = arms[0] if len(arms) == 1 else ({"anyOf": arms} if arms else {})
+    told = {"description": option.text} if option.text else {}
+    return found | told | {"default": option.default}
+
+
+def _kind(kind: type, numbers: Range, choices: tuple[str, ...]) -> Schema:
+    found: Schema = {"type": _TYPES[kind]}
+    if choices:
+        found["enum"] = list(choices)
+    ends = {
+        "exclusiveMinimum": numbers.above,
+        "minimum": numbers.least,
+        "maximum": numbers.most,
+        "exclusiveMaximum": numbers.below,
+    }
+    return found | {name: end for name, end in ends.items() if end is not None}
+
+
+def _estimates(model: Schema) -> Schema:
+    """A choice of estimators, each with its options; one that names none is of the default."""
+    default = EstimateModel.model_fields["estimator"].default
+    services = _never_null(model["properties"]["services"]) | {"minItems": 1, "uniqueItems": True}
+    alternatives = []
+    for name, estimator in registered_estimators().items():
+        found = _mapping(
+            name,
+            {
+                "estimator": {"const": name, "description": estimator.summary},
+                "services": services,
+                **{own.name: _estimator_option(own) for own in estimator.options.values()},
+            },
+        )
+        found["description"] = estimator.summary
+        if name != default:
+            found["required"] = ["estimator"]
+        alternatives.append(found)
+    return _one_of(alternatives) | {"description": model["description"].partition(".")[0]}
+
+
+def _estimator_option(option: Option) -> Schema:
+    found = _kind(option.kind, option.range, option.choices)
+    if option.optional:
+        found = {"anyOf": [found, {"type": "null"}]}
+    return found | {"description": option.allowed, "default": option.default}

@@ -1,0 +1,192 @@
+"""The JSON Schema of studies: it takes every good study, and underlines what an editor should underline."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from ldpbeam.estimators import registered_estimators
+from ldpbeam.mechanisms import registered_mechanisms
+from ldpbeam.mechanisms.options import options_of
+from ldpbeam.pipelines.trials.papers import PAPERS
+from ldpbeam.schemas.study.json_schema import study_schema
+from ldpbeam.schemas.study.yaml_file import StudyError, _Loader, parse_study
+
+ROOT = Path(__file__).parents[2]
+GOOD = """\
+study: s
+attributes:
+  price:
+    domain: {numeric: [0, 100]}
+    services:
+      auction: {mechanism: piecewise, epsilon: 1.0}
+      shop: {mechanism: general_wave, epsilon: 1.0, top: 0.5}
+    estimates: {all: {estimator: ems, max_iterations: 100}, plain: {}}
+"""
+KINDS = ("numeric", "categories", "keys", "coordinates")
+
+
+@pytest.fixture(scope="module")
+def schema() -> Draft202012Validator:
+    """What checks a study as an editor does."""
+    found = study_schema()
+    Draft202012Validator.check_schema(found)
+    return Draft202012Validator(found)
+
+
+def loaded(text: str) -> Any:
+    return yaml.load(text, _Loader)
+
+
+def studies() -> dict[str, str]:
+    """Every good study of the examples, documents, tests and papers' experiments, by where it is."""
+    found = {str(path.relative_to(ROOT)): path.read_text() for path in ROOT.glob("examples/*/*.yaml")}
+    found |= {name: paper.study for name, paper in PAPERS.items()}
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+        for number, block in enumerate(re.findall(r"```yaml\n(.*?)```", path.read_text(), re.DOTALL)):
+            if block.startswith("study:"):
+                found[f"{path.relative_to(ROOT)} {number}"] = block
+    for path in [*ROOT.glob("tests/**/*.py"), *ROOT.glob("ldpbeam/**/*.py")]:
+        for number, block in enumerate(re.findall(r'= """\\\n(study: .*?)"""', path.read_text(), re.DOTALL)):
+            found[f"{path.relative_to(ROOT)} {number}"] = block
+    return {name: text for name, text in found.items() if good(text)}
+
+
+def good(text: str) -> bool:
+    """Whether a study can be read; that of the example of a plugin cannot without the plugin."""
+    try:
+        parse_study(text)
+    except StudyError:
+        return False
+    return True
+
+
+STUDIES = studies()
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_that_is_read_is_taken(name: str, schema: Draft202012Validator) -> None:
+    assert [error.message for error in schema.iter_errors(loaded(STUDIES[name]))] == []
+
+
+def test_there_are_studies_of_every_kind() -> None:
+    assert len(STUDIES) > 40
+    assert all(any(f"{kind}:" in text for text in STUDIES.values()) for kind in KINDS)
+
+
+#: What is changed in a good study, and what an editor's hint names.
+WRONG = [
+    (("study: s", "study: 'no good'"), "does not match"),
+    (("study: s\n", ""), "'study' is a required property"),
+    (("  price:", "  'a price':"), "does not match"),
+    (("[0, 100]", "[0]"), ""),
+    (("[0, 100]", "[0, high]"), ""),
+    (("{numeric: [0, 100]}", "{numeric: [0, 100], values: [0, 1]}"), ""),
+    (("{numeric: [0, 100]}", "{}"), ""),
+    (("{numeric: [0, 100]}", "{keys: [a, b]}"), ""),
+    (("mechanism: piecewise", "mechanism: peacewise"), ""),
+    (("mechanism: piecewise", "mechanism: grr"), ""),
+    (("mechanism: piecewise, epsilon: 1.0", "mechanism: piecewise"), ""),
+    (("mechanism: piecewise, epsilon: 1.0", "epsilon: 1.0"), ""),
+    (("piecewise, epsilon: 1.0", "piecewise, epsilon: 0"), ""),
+    (("piecewise, epsilon: 1.0", "piecewise, epsilon: 21"), ""),
+    (("piecewise, epsilon: 1.0", "piecewise, epsilon: one"), ""),
+    (("piecewise, epsilon: 1.0", "piecewise, epsilon: true"), ""),
+    (("piecewise, epsilon: 1.0", "piecewise, epsilon: 1.0, top: 0.5"), ""),
+    (("top: 0.5", "top: 1.5"), ""),
+    (("top: 0.5", "top: wide"), ""),
+    (("top: 0.5", "tip: 0.5"), ""),
+    (("estimator: ems", "estimator: esm"), ""),
+    (("max_iterations: 100", "max_iterations: 0"), ""),
+    (("max_iterations: 100", "max_iterations: 1.5"), ""),
+    (("max_iterations: 100", "max_iteration: 100"), ""),
+    (("plain: {}", "plain: {penalty: 1.0}"), ""),
+    (("plain: {}", "plain: ems"), ""),
+    (("plain: {}", "plain: {services: []}"), ""),
+    (("plain: {}", "plain: {services: [shop, shop]}"), ""),
+    (("    estimates", "    buckets: 1\n    estimates"), ""),
+    (("    estimates", "    bucket: 16\n    estimates"), ""),
+    (("    estimates", "    quantiles: [0, 0.5]\n    estimates"), ""),
+    (("study: s\n", "study: s\nwindows: {}\n"), ""),
+    (("study: s\n", "study: s\nwindows: {size: 1}\n"), ""),
+    (("study: s\n", "study: s\nwindows: {size: 1 hour}\n"), ""),
+    (("study: s\n", "study: s\ngroups: {field: user_id}\n"), ""),
+    (("study: s\n", "study: s\ngroups: {field: region, at_most: 0}\n"), ""),
+    (("study: s\n", "study: s\nduplicates: sometimes\n"), ""),
+    (("study: s\n", "study: s\nrepeats: last\n"), ""),
+    (("study: s\n", "study: s\nintervals: {level: 95}\n"), ""),
+    (("study: s\n", "study: s\nepsilon_cap: 0\n"), ""),
+    (("study: s\n", "study: s\nepsilon_gap: 1\n"), "'epsilon_gap' was unexpected"),
+]
+
+
+def test_the_study_that_is_changed_is_good(schema: Draft202012Validator) -> None:
+    parse_study(GOOD)
+    assert list(schema.iter_errors(loaded(GOOD))) == []
+
+
+@pytest.mark.parametrize(("changed", "hint"), WRONG, ids=[new for (_, new), _ in WRONG])
+def test_what_a_study_cannot_say_is_underlined(
+    changed: tuple[str, str], hint: str, schema: Draft202012Validator
+) -> None:
+    text = GOOD.replace(*changed)
+    assert text != GOOD
+    with pytest.raises(StudyError):
+        parse_study(text)
+    errors = [error.message for error in schema.iter_errors(loaded(text))]
+    assert errors
+    assert not hint or any(hint in message for message in errors)
+
+
+@pytest.mark.parametrize(
+    "versions",
+    [
+        "{mechanism: grr, epsilon: 1, version_field: app, versions: {a: {}, b: {epsilon: 2}}}",
+        "{version_field: app, versions: {a: {mechanism: grr, epsilon: 1}, "
+        "b: {mechanism: olh, epsilon: 2, seeds: any}}}",
+        "{mechanism: auto, epsilon: 1, versions: {a: {until: '2026-11-20T10:00:00Z'}, "
+        "b: {since: '2026-11-20T10:00:00Z', mechanism: oue}}}",
+        "{mechanism: auto, epsilon: 1}",
+    ],
+)
+def test_versions_may_say_what_the_service_does_not(versions: str, schema: Draft202012Validator) -> None:
+    head = "study: s\nattributes:\n  x:\n    domain: {categories: [a, b, c]}\n"
+    text = f"{head}    services: {{one: {versions}}}\n"
+    parse_study(text)
+    assert list(schema.iter_errors(loaded(text))) == []
+    if "versions" in text:
+        assert list(schema.iter_errors(loaded(text.replace("versions: {a: {", "versions: {a: {sings: 2, "))))
+
+
+def test_every_mechanism_estimator_and_option_is_described(schema: Draft202012Validator) -> None:
+    parts = schema.schema["$defs"]
+    choices = {
+        name: own
+        for key in KINDS
+        for own in parts[f"Service_{key}"]["oneOf"]
+        if (name := own["properties"].get("mechanism", {}).get("const"))
+    }
+    assert set(choices) == {*registered_mechanisms(), "auto"}
+    for name, mechanism in registered_mechanisms().items():
+        assert choices[name]["description"] == mechanism.summary
+        for option in options_of(mechanism):
+            told = choices[name]["properties"][option]
+            assert told["description"], (name, option)
+            assert {"type", "anyOf"} & set(told), (name, option)
+    estimators = {own["properties"]["estimator"]["const"]: own for own in parts["EstimateModel"]["oneOf"]}
+    assert set(estimators) == set(registered_estimators())
+    for name, estimator in registered_estimators().items():
+        assert estimators[name]["description"] == estimator.summary
+        assert set(estimator.options) < set(estimators[name]["properties"])
+
+
+def test_the_command_prints_it(command: Callable[..., Any]) -> None:
+    ran = command("schema")
+    assert json.loads(ran.out) == study_schema()
