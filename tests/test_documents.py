@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -28,7 +29,8 @@ from ldpbeam.transforms.reports.payloads import checked_payloads
 from ldpbeam.transforms.reports.reasons import REASONS
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "clients").rglob("*.md")])
+FOLDERS = ("docs", "clients", "runners", "examples", "tests")
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(page for name in FOLDERS for page in (ROOT / name).rglob("*.md"))])
 REPORTS = (ROOT / "docs" / "reports.md").read_text(encoding="utf-8")
 FORMULAS = (ROOT / "docs" / "formulas.md").read_text(encoding="utf-8")
 #: What ``ldpbeam vectors`` prints.
@@ -194,11 +196,27 @@ def test_every_reason_of_a_dead_letter_is_documented() -> None:
         assert f"`{reason}`" in REPORTS
 
 
+def prose(document: Path) -> str:
+    """A document without its blocks of code."""
+    return re.sub(r"^ *```.*?^ *```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+@functools.cache
+def anchors(document: Path) -> set[str]:
+    """The anchors of a document's headings, as GitHub makes them; of equal headings, none but the first."""
+    headings = re.findall(r"^#+ +(.+?) *$", prose(document), flags=re.MULTILINE)
+    shown = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in shown}
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(document: Path) -> None:
-    text = document.read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#]+)\)", text):
-        assert target.startswith("http") or (document.parent / target).exists(), target
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", prose(document)):
+        if target.startswith("http"):
+            continue
+        path = (document.parent / target).resolve() if target else document
+        assert path.exists(), target
+        assert not anchor or anchor in anchors(path), f"{target}#{anchor}"
 
 
 def test_the_guides_study_is_the_examples_and_it_runs() -> None:
