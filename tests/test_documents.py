@@ -198,7 +198,9 @@ def test_every_reason_of_a_dead_letter_is_documented() -> None:
 
 def prose(document: Path) -> str:
     """A document without its blocks of code."""
-    return re.sub(r"^ *```.*?^ *```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return re.sub(
+        r"^ *```.*?^ *```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
 
 
 @functools.cache
