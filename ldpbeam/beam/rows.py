@@ -4,6 +4,7 @@ Times are RFC 3339 text in UTC, because not every sink of Beam takes its timesta
 (:func:`as_dict`) is JSON, and what ``WriteToBigQuery`` takes.
 """
 
+import typing
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Optional
 
@@ -26,11 +27,15 @@ class Quantile(NamedTuple):
 
     Attributes:
         level: the share of people below it, from 0 to 1.
-        value: in the attribute's unit.
+        value: in the attribute's unit, as the next two.
+        value_low: the low end of its interval; None if the study asks for no intervals.
+        value_high: its high end.
     """
 
     level: float
     value: float
+    value_low: Optional[float]
+    value_high: Optional[float]
 
 
 class RangeShare(NamedTuple):
@@ -40,11 +45,39 @@ class RangeShare(NamedTuple):
         low: in the attribute's unit.
         high: in the attribute's unit.
         share: from 0 to 1.
+        share_low: the low end of its interval; None if the study asks for no intervals.
+        share_high: its high end.
     """
 
     low: float
     high: float
     share: float
+    share_low: Optional[float]
+    share_high: Optional[float]
+
+
+class Frequent(NamedTuple):
+    """One of the most frequent categories or keys, as the study's ``top`` asks.
+
+    Attributes:
+        name: the category or key.
+        frequency: its share, from 0 to 1.
+    """
+
+    name: str
+    frequency: float
+
+
+class Flag(NamedTuple):
+    """Why the intervals of a field may hold the truth less often than their level, or say little.
+
+    Attributes:
+        of: the field.
+        flag: the reason.
+    """
+
+    of: str
+    flag: str
 
 
 class EstimateRow(NamedTuple):
@@ -54,6 +87,7 @@ class EstimateRow(NamedTuple):
         schema_version: the version of the columns.
         study: the study's name.
         attribute: the attribute, or ``attribute.coordinate`` of a vector.
+        services: the services whose reports were used.
         estimate: the name of the estimate in the study.
         estimator: the name of the estimator.
         window_start: RFC 3339 in UTC; None without windows.
@@ -63,18 +97,22 @@ class EstimateRow(NamedTuple):
         pane_index: how many panes of the window came before; a later pane replaces an earlier one.
         pane_timing: ``early``, ``on_time`` or ``late``.
         complete: False for an early pane.
-        services: the services whose reports were used.
         reports: how many reports were used.
         users: how many users sent them; None if users are not counted.
-        mean: in the attribute's unit, as the next five; None if the estimator has none.
+        mean: in the attribute's unit, as the next three; None if the estimator has none.
         standard_error: of the mean.
         mean_low: the low end of the mean's interval; None if the study asks for no intervals.
         mean_high: its high end.
-        interval_level: the level of the intervals, from 0 to 1.
-        variance: of the values, in the unit's square.
+        variance: of the values, in the unit's square, as the next two.
+        variance_low: the low end of its interval.
+        variance_high: its high end.
         median: of the distribution.
         quantiles: those that the study asks for.
         ranges: the shares of the ranges that the study asks for.
+        top: the most frequent categories or keys.
+        interval_level: the level of the intervals, from 0 to 1.
+        intervals_simultaneous: whether the intervals of all shares hold together.
+        interval_flags: what weakens intervals.
         converged: whether the estimator has converged.
         n_iterations: how many iterations it took.
         log_likelihood: at the end.
@@ -85,6 +123,7 @@ class EstimateRow(NamedTuple):
     schema_version: int
     study: str
     attribute: str
+    services: Sequence[str]
     estimate: str
     estimator: str
     window_start: Optional[str]
@@ -94,18 +133,22 @@ class EstimateRow(NamedTuple):
     pane_index: int
     pane_timing: str
     complete: bool
-    services: Sequence[str]
     reports: int
     users: Optional[int]
     mean: Optional[float]
     standard_error: Optional[float]
     mean_low: Optional[float]
     mean_high: Optional[float]
-    interval_level: Optional[float]
     variance: Optional[float]
+    variance_low: Optional[float]
+    variance_high: Optional[float]
     median: Optional[float]
     quantiles: Sequence[Quantile]
     ranges: Sequence[RangeShare]
+    top: Sequence[Frequent]
+    interval_level: Optional[float]
+    intervals_simultaneous: Optional[bool]
+    interval_flags: Sequence[Flag]
     converged: bool
     n_iterations: int
     log_likelihood: Optional[float]
@@ -117,9 +160,10 @@ class ShareRow(NamedTuple):
     """One value bucket, category or key of an estimate; the fields are columns of ``distribution.parquet``.
 
     Attributes:
-        schema_version: as in :class:`EstimateRow`, like the next eleven.
+        schema_version: as in :class:`EstimateRow`, like the next twelve.
         study: see there.
         attribute: see there.
+        services: see there.
         estimate: see there.
         estimator: see there.
         window_start: see there.
@@ -129,6 +173,7 @@ class ShareRow(NamedTuple):
         pane_index: see there.
         pane_timing: see there.
         complete: see there.
+        kind: ``bucket``, ``category`` or ``key``.
         place: the number of the bucket, category or key, from 0.
         low: the low end of a bucket, in the attribute's unit.
         high: its high end.
@@ -145,6 +190,7 @@ class ShareRow(NamedTuple):
     schema_version: int
     study: str
     attribute: str
+    services: Sequence[str]
     estimate: str
     estimator: str
     window_start: Optional[str]
@@ -154,6 +200,7 @@ class ShareRow(NamedTuple):
     pane_index: int
     pane_timing: str
     complete: bool
+    kind: str
     place: int
     low: Optional[float]
     high: Optional[float]
@@ -245,15 +292,7 @@ for _kind in (EstimateRow, ShareRow, StatisticRow, DeadLetterRow, CountRow):
 
 def estimate_rows(study: Study, solved: Sequence[SolvedEstimate]) -> list[EstimateRow]:
     """One row for each estimate."""
-    rows = _rows(EstimateRow, estimates_table(study, solved))
-    return [
-        row._replace(
-            services=list(row.services),
-            quantiles=[Quantile(**own) for own in row.quantiles or ()],
-            ranges=[RangeShare(**own) for own in row.ranges or ()],
-        )
-        for row in rows
-    ]
+    return _rows(EstimateRow, estimates_table(study, solved))
 
 
 def share_rows(study: Study, solved: Sequence[SolvedEstimate]) -> list[ShareRow]:
@@ -263,14 +302,22 @@ def share_rows(study: Study, solved: Sequence[SolvedEstimate]) -> list[ShareRow]
 
 def _rows(kind: Any, table: pa.Table) -> list[Any]:
     """The rows of a table of estimates or shares; columns that the kind has not are left out."""
-    columns = {name: table.column(name) for name in kind._fields}
-    texts = {
-        name: [None if time is None else rfc3339(time) for time in column.cast(pa.int64()).to_pylist()]
-        for name, column in columns.items()
-        if pa.types.is_timestamp(column.type)
-    }
-    values = [texts.get(name) or column.to_pylist() for name, column in columns.items()]
-    return [kind(*row) for row in zip(*values, strict=True)]
+    columns = [_values(table.column(name), annotation) for name, annotation in kind.__annotations__.items()]
+    return [kind(*row) for row in zip(*columns, strict=True)]
+
+
+def _values(column: pa.ChunkedArray, annotation: Any) -> list[Any]:
+    """The values of a column as a field has them: times are text, and a list is never None."""
+    if pa.types.is_timestamp(column.type):
+        return [None if time is None else rfc3339(time) for time in column.cast(pa.int64()).to_pylist()]
+    values: list[Any] = column.to_pylist()
+    if typing.get_origin(annotation) is not Sequence:
+        return values
+    (inner,) = typing.get_args(annotation)
+    fields = getattr(inner, "_fields", None)
+    if fields is None:
+        return [own or [] for own in values]
+    return [[inner(*(part[field] for field in fields)) for part in own or ()] for own in values]
 
 
 def statistic_row(study: Study, snapshot: Snapshot) -> StatisticRow:
