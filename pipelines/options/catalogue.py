@@ -149,7 +149,7 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
         Command(
             "report", "a page of the outputs of runs, with charts, for any browser",
             "ldpbeam report out -o report.html",
-            "report:report_command", report.add_options,
+            "report:report_command", report.add_options, printing=("json", "verbose"),
         ),
     ),
     "Look after this machine": (

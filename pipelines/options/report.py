@@ -13,13 +13,8 @@ def add_options(parser: Parser) -> None:
     data.add_argument(
         "-o", "--output", default="report.html", metavar="FILE", help="the page (default: report.html)"
     )
-    data.add_argument(
-        "--study", metavar="FILE", help="the study file: the page then says what the study does"
-    )
     truth = parser.add_argument_group("comparison with the truth")
-    truth.add_argument(
-        "--truth", metavar="FILE", help="CSV file of people, drawn beside the estimates; with --study"
-    )
+    truth.add_argument("--truth", metavar="FILE", help="CSV file of people, drawn beside the estimates")
     truth.add_argument(
         "--attribute", metavar="NAME", help="what the values of --truth are of, if the study has several"
     )

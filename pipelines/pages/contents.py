@@ -18,7 +18,7 @@ from ldpbeam.pipelines.pages.truth import Truth, truths_of
 from ldpbeam.pipelines.pages.warnings import warnings_of
 from ldpbeam.pipelines.results.results import Results
 from ldpbeam.schemas.outputs.records import EstimateRecord
-from ldpbeam.study import Study, attribute_of
+from ldpbeam.study import attribute_of
 
 _KINDS = {
     "batch": "one run over files",
@@ -28,18 +28,15 @@ _KINDS = {
 }
 
 
-def content_of(
-    results: Results, study: Study | None, sentences: Sequence[str], people: Mapping[str, People]
-) -> Content:
+def content_of(results: Results, sentences: Sequence[str], people: Mapping[str, People]) -> Content:
     """The content of a page about one output.
 
     Args:
         results: what is in the output folder.
-        study: its study, if it is known.
         sentences: what the study does; if there are none, its estimates are listed.
-        people: true values to compare with, by attribute; they need the study.
+        people: true values to compare with, by attribute; they need the study in the folder.
     """
-    records = _once(results.estimates)
+    study, records = results.study, _once(results.estimates)
     names = list(dict.fromkeys(record.attribute for record in records))
     chapters = []
     for name in names:
@@ -60,13 +57,17 @@ def content_of(
 
 
 def _once(records: Sequence[EstimateRecord]) -> list[EstimateRecord]:
-    """The estimates; where several runs of a stream have one window, those with the most reports."""
+    """The estimates; of several runs of a stream that have one window, the one that closed it has them."""
     best: dict[object, EstimateRecord] = {}
     for record in records:
         before = best.get(record.place)
-        if before is None or record.reports > before.reports:
+        if before is None or _rank(record) > _rank(before):
             best[record.place] = record
     return list(best.values())
+
+
+def _rank(record: EstimateRecord) -> tuple[bool, int]:
+    return record.pane_timing != "early", record.reports
 
 
 def _figures(subject: Subject, truths: Mapping[Place, Truth]) -> Iterator[Figure | None]:
@@ -105,8 +106,9 @@ def _facts(results: Results, records: Sequence[EstimateRecord]) -> Iterator[tupl
     if windows:
         yield "windows", f"{windows:,}"
     groups = len({record.group for record in records if record.group is not None})
+    others = max((record.other_groups for record in records), default=0)
     if groups:
-        yield "groups", f"{groups:,}"
+        yield "groups", f"{groups:,}" + (f" and {others:,} others" if others else "")
     spent = [own for run in results.runs for entry in run.ledger for own in entry.spent]
     if spent:
         yield (

@@ -17,6 +17,19 @@ class Key(NamedTuple):
     colour: int
 
 
+#: Names that every object of JavaScript has; Vega looks groups up in objects.
+_OF_OBJECTS = frozenset(
+    ("__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__", "__proto__")
+    + ("constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString")
+    + ("toString", "valueOf")
+)
+
+
+def as_value(name: str) -> str:
+    """A name as charts hold it: with an invisible character where JavaScript gives the name a meaning."""
+    return f"\u2060{name}" if name in _OF_OBJECTS else name
+
+
 @dataclass(frozen=True)
 class Panel:
     """One chart of a figure.
@@ -49,7 +62,7 @@ class Figure:
         title: the heading.
         chart: the Vega-Lite specification, which names its data sets; every panel draws it.
         panels: the data of each panel.
-        summary: sentences that say what the chart shows.
+        summary: sentences that say what the chart shows; the page folds away all but the first.
         table: the numbers of the chart.
         caption: how to read the chart.
         keys: what the chart's colours stand for.
@@ -64,17 +77,6 @@ class Figure:
     caption: str = ""
     keys: Sequence[Key] = ()
     legend: bool = False
-
-
-def drawn(chart: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, Any]:
-    """The layers of a chart whose data sets have rows in some panel."""
-    empty = {
-        name
-        for name in panels[0].data
-        if not any(len(column) for panel in panels for column in panel.data[name].values())
-    }
-    layers = [layer for layer in chart["layer"] if layer.get("data", {}).get("name") not in empty]
-    return {**chart, "layer": layers}
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Columns:

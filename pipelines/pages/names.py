@@ -9,7 +9,7 @@ import altair as alt
 
 from ldpbeam.domains import Floats
 from ldpbeam.pipelines.pages import words
-from ldpbeam.pipelines.pages.figures import Figure, Key, Panel, Table, columns_of, drawn
+from ldpbeam.pipelines.pages.figures import Figure, Key, Panel, Table, as_value, columns_of
 from ldpbeam.pipelines.pages.panels import TRUTH, chosen_places, colour, has_legend, keys_of
 from ldpbeam.pipelines.pages.subject import STATES, Place, Subject, level_of, many, state_of
 from ldpbeam.pipelines.pages.truth import Truth
@@ -60,7 +60,7 @@ def _figure(subject: Subject, field: Field, truths: Mapping[Place, Truth]) -> Fi
     ]
     return Figure(
         title=_title(subject.name, field, of_keys),
-        chart=drawn(_chart(order, keys, field, alone, of_keys), panels),
+        chart=_chart(order, keys, field, alone, of_keys, _extent(panels, field)),
         panels=panels,
         summary=[_sentence(place, own[0], field) for place, own in records.items()] + left_out,
         table=_table(records, names, field, alone),
@@ -68,6 +68,21 @@ def _figure(subject: Subject, field: Field, truths: Mapping[Place, Truth]) -> Fi
         keys=keys,
         legend=len(keys) > 1 and not has_legend(keys, alone),
     )
+
+
+def _extent(panels: Sequence[Panel], field: Field) -> tuple[float, float]:
+    """The ends of the axis, the same in all panels."""
+    values = [
+        value
+        for panel in panels
+        for columns in panel.data.values()
+        for name in ("value", "low", "high")
+        for value in columns[name]
+        if value is not None
+    ]
+    low, high = min(values), max(values)
+    room = 0.02 * (high - low) or 0.01
+    return (min(low - room, 0.0) if low < 0 else 0.0) if field == "frequencies" else low - room, high + room
 
 
 def _title(name: str, field: Field, of_keys: bool) -> str:
@@ -96,7 +111,7 @@ def _data(
         rows["others"] += _rows(subject, record, order, field)
     true, names = _true(truth, field), first.labels or ()
     rows["truth"] = [
-        {"estimate": TRUTH, "label": names[place], "value": float(true[place])}
+        {"estimate": TRUTH, "label": as_value(names[place]), "value": float(true[place])}
         for place in order
         if true is not None and true[place] == true[place]
     ]
@@ -110,7 +125,7 @@ def _rows(
     return [
         {
             "estimate": subject.labels[record.name],
-            "label": names[place],
+            "label": as_value(names[place]),
             "value": values[place],
             "low": ends.low[place] if ends else None,
             "high": ends.high[place] if ends else None,
@@ -131,7 +146,12 @@ def _true(truth: Truth | None, field: Field) -> Floats | None:
 
 
 def _chart(
-    order: Sequence[int], keys: Sequence[Key], field: Field, alone: bool, of_keys: bool
+    order: Sequence[int],
+    keys: Sequence[Key],
+    field: Field,
+    alone: bool,
+    of_keys: bool,
+    extent: tuple[float, float],
 ) -> dict[str, Any]:
     """Bars (dots for keys) of the first estimate, its intervals, points of the others, ticks of the truth."""
     shares = field == "frequencies"
@@ -140,7 +160,7 @@ def _chart(
         "value:Q",
         title=title if alone else None,
         axis=alt.Axis(format="~%" if shares else ",.5~g", tickCount=5, grid=True),
-        scale=alt.Scale(zero=shares),
+        scale=alt.Scale(domain=list(extent), nice=alone, zero=shares),
     )
     axis = alt.Axis(
         grid=False, labelLimit=110 if alone else 90, labelOverlap=False, domain=False, ticks=False

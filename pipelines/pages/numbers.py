@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.pipelines.pages import words
-from ldpbeam.pipelines.pages.figures import Columns, Figure, Key, Panel, Table, columns_of, drawn
+from ldpbeam.pipelines.pages.figures import Columns, Figure, Key, Panel, Table, columns_of
 from ldpbeam.pipelines.pages.panels import TRUTH, chosen_places, colour, has_legend, keys_of, ticks
 from ldpbeam.pipelines.pages.subject import (
     STATES,
@@ -77,6 +77,7 @@ def distributions(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | N
                 "steps": columns_of(panel.steps, ("estimate", "code", "low", "high", "share")),
                 "truth": columns_of(panel.truth, ("estimate", "code", "low", "high", "share")),
                 "bands": _bands(panel, subject, joined=not alone),
+                "zero": {"zero": [0]},
                 "quantiles": _strips(panel, subject, names, depth),
             },
             STATES.get(state_of(panel.records[0]), ""),
@@ -85,7 +86,7 @@ def distributions(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | N
     ]
     return Figure(
         title=f"Distribution of {subject.name}",
-        chart=drawn(_chart(subject, keys, top, depth, len(names), unit, alone), made),
+        chart=_chart(subject, keys, top, depth, len(names), unit, alone),
         panels=made,
         summary=[sentence for panel in panels for sentence in _said(panel)] + left_out,
         table=_table(panels, names),
@@ -191,7 +192,7 @@ def _chart(
         truth.mark_line(interpolate="step-after", strokeWidth=1.5, strokeDash=[2, 2]).encode(
             x=x, y=y, color=tint
         ),
-        alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(strokeWidth=1).encode(y="zero:Q"),
+        alt.Chart(alt.NamedData("zero")).mark_rule(strokeWidth=1).encode(y="zero:Q"),
         quantiles.mark_rule(strokeWidth=1.5).encode(x="q05:Q", x2="q95:Q", y=level, color=tint),
         quantiles.mark_rule(strokeWidth=5, opacity=0.55).encode(x="q25:Q", x2="q75:Q", y=level, color=tint),
         quantiles.mark_tick(orient="vertical", thickness=2.5, size=12).encode(x="q50:Q", y=level, color=tint),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import altair as alt
 
 from ldpbeam.pipelines.pages import words
-from ldpbeam.pipelines.pages.figures import Figure, Key, Panel, Table, columns_of
+from ldpbeam.pipelines.pages.figures import Columns, Figure, Key, Panel, Table, as_value, columns_of
 from ldpbeam.pipelines.pages.panels import MOST_PANELS, TRUTH, colour, has_legend, keys_of
 from ldpbeam.pipelines.pages.subject import (
     STATES,
@@ -90,13 +90,16 @@ def shares_over_time(subject: Subject) -> Figure | None:
         ends, shares = many(record, "frequencies"), record.frequencies or ()
         for index in drawn:
             own = (ends.low[index], ends.high[index]) if ends else None
-            points.append(_Point(names[index], Place.of(record), shares[index], own, state_of(record)))
-    keys = [Key(names[index], place) for place, index in enumerate(drawn)]
-    caption = f"Shares by {first.name} in each window"
+            points.append(
+                _Point(as_value(names[index]), Place.of(record), shares[index], own, state_of(record))
+            )
+    keys = [Key(as_value(names[index]), place) for place, index in enumerate(drawn)]
+    title = f"Who has which key of {subject.name}," if first.keys else f"Shares of {subject.name}"
+    caption = f"The share of people in each window, by {first.name}"
     caption += f", of the {len(drawn)} most frequent of {len(names):,}." if len(drawn) < len(names) else "."
     if many(first, "frequencies") is not None:
         caption += f" The bands are {level_of(records)} intervals."
-    return _figure(f"{subject.name} over time", points, keys, caption, shares=True)
+    return _figure(f"{title} over time", points, keys, caption, shares=True)
 
 
 def _figure(
@@ -109,7 +112,7 @@ def _figure(
     panels, summary = [], []
     for group in groups:
         own = [point for point in points if (point.place.group, point.place.other_groups) == group]
-        panels.append(Panel("" if alone else own[0].place.group_name, {"points": _data(own)}))
+        panels.append(Panel("" if alone else own[0].place.group_name, _data(own)))
         summary += _said(own, lines, shares, alone)
     if len(reports) > len(groups):
         summary.append(f"{len(groups)} of {len(reports):,} groups are drawn; the others are in the output.")
@@ -129,22 +132,27 @@ def _figure(
     )
 
 
-def _data(points: Sequence[_Point]) -> Any:
-    return columns_of(
-        [
-            {
-                "line": point.line,
-                "start": point.place.start,
-                "value": point.value,
-                "low": point.ends[0] if point.ends else None,
-                "high": point.ends[1] if point.ends else None,
-                "state": STATES.get(point.state, "complete"),
-                "window": point.place.window,
-            }
-            for point in sorted(points, key=lambda point: point.place.start or "")
-        ],
-        _COLUMNS,
-    )
+def _data(points: Sequence[_Point]) -> dict[str, Columns]:
+    """The rows of lines, of their intervals, of complete windows, and of the others."""
+    rows = [
+        {
+            "line": point.line,
+            "start": point.place.start,
+            "value": point.value,
+            "low": point.ends[0] if point.ends else None,
+            "high": point.ends[1] if point.ends else None,
+            "state": STATES.get(point.state, "complete"),
+            "window": point.place.window,
+        }
+        for point in sorted(points, key=lambda point: point.place.start or "")
+    ]
+    parts = {
+        "bands": [row for row in rows if row["low"] is not None],
+        "points": rows,
+        "complete": [row for row in rows if row["state"] == "complete"],
+        "open": [row for row in rows if row["state"] != "complete"],
+    }
+    return {name: columns_of(own, _COLUMNS) for name, own in parts.items()}
 
 
 def _chart(
@@ -174,14 +182,12 @@ def _chart(
         alt.Tooltip("high:Q", title="high", format=spelled),
         "state:N",
     ]
-    base = alt.Chart(alt.NamedData("points"))
-    complete = "datum.state === 'complete'"
-    whole, open_ = (base.transform_filter(f"{sign}({complete})") for sign in ("", "!"))
+    bands, points, whole, open_ = (
+        alt.Chart(alt.NamedData(name)) for name in ("bands", "points", "complete", "open")
+    )
     layers = [
-        base.transform_filter("isValid(datum.low)")
-        .mark_area(opacity=0.16)
-        .encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=tint),
-        base.mark_line(strokeWidth=1.75).encode(x=x, y=y, color=tint),
+        bands.mark_area(opacity=0.16).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=tint),
+        points.mark_line(strokeWidth=1.75).encode(x=x, y=y, color=tint),
         whole.mark_circle(size=44, opacity=1).encode(x=x, y=y, color=tint, tooltip=tips),
         open_.mark_point(filled=False, size=80, strokeWidth=2, opacity=1).encode(
             x=x,

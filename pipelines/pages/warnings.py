@@ -13,6 +13,8 @@ from ldpbeam.windows import Bounds
 
 #: So many of a kind are named.
 MOST_NAMED = 5
+#: Estimators and intervals say so many things; the table of the output has all.
+MOST_SAID = 12
 
 
 def warnings_of(results: Results) -> list[str]:
@@ -75,9 +77,15 @@ def _of_reports(results: Results) -> Iterator[str]:
 
 
 def _of_windows(results: Results) -> Iterator[str]:
-    windows: dict[Bounds, WindowResult] = {}
+    windows: dict[tuple[str, Bounds], WindowResult] = {}
+    shared = set()
     for window in results.windows:
-        windows.setdefault(window.window, window)
+        place = window.attribute, window.window
+        before = windows.get(place)
+        if before is not None:
+            shared.add(place)
+        if before is None or before.pane_timing == "early":
+            windows[place] = window
     early = [window for window in windows.values() if window.pane_timing == "early"]
     missing = [window for window in windows.values() if not window.complete and window not in early]
     of_all = words.counted(len(windows), "window")
@@ -88,6 +96,11 @@ def _of_windows(results: Results) -> Iterator[str]:
         )
     if missing:
         yield f"{len(missing):,} of {of_all} may lack reports: a run ended before the window closed."
+    if shared:
+        yield (
+            f"{words.counted(len(shared), 'window has', 'windows have')} reports of several runs, each with "
+            "estimates of its own: the page shows those of the run that closed the window."
+        )
     if not windows and any(not record.complete for record in results.estimates):
         yield "The estimates are incomplete: some reports were lost."
 
@@ -110,6 +123,8 @@ def _of_estimates(records: Sequence[EstimateRecord]) -> Iterator[str]:
         if record.intervals is not None:
             for part, flag in record.intervals.flags.items():
                 said[record.attribute, f"intervals of {part.replace('_', ' ')}: {flag}"] += 1
-    for (who, sentence), times in said.items():
+    for (who, sentence), times in said.most_common(MOST_SAID):
         often = f" (in {times:,} windows or groups)" if times > 1 else ""
         yield f"{who}: {sentence}{often}."
+    if len(said) > MOST_SAID:
+        yield f"{len(said) - MOST_SAID:,} more warnings are in the output."

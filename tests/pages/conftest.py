@@ -45,8 +45,7 @@ class Opened:
         """Scroll to every chart, and wait until each is drawn."""
         for chart in self.page.locator("[data-chart]").all():
             chart.scroll_into_view_if_needed()
-        for place in range(self.page.locator("[data-chart]").count()):
-            self.page.locator("[data-chart]").nth(place).locator("svg.marks").wait_for()
+            chart.locator("svg.marks").wait_for()
 
     @property
     def overflow(self) -> int:

@@ -2,45 +2,189 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from support.studies import SMALL
+from support.output_folders import EVERYTHING, SPAN, everything_sent, stream_folder
 
-from ldpbeam.schemas.study.yaml_file import parse_study
-
+KINDS = ("area", "line", "rect", "symbol", "rule")
 TWO_MB = 2_000_000
+#: The charts of :data:`EVERYTHING` by window and group: 2 windows and 2 groups (the other ones are one).
+TITLES = [
+    "Mean minutes over time",
+    "Distribution of minutes",
+    "Shares of transport over time",
+    "Shares of transport",
+    "Who has which key of rating, over time",
+    "Who has which key of rating",
+    "Mean rating of each key",
+    "Mean pulse.rest over time",
+    "Mean pulse.run over time",
+]
 
 
-@pytest.fixture
-def small(
-    tmp_path: Path, run_estimate: Callable[..., Any], simulate: Any, write_reports: Any, command: Any
-) -> Path:
-    """The page of a batch run with two services."""
-    values = np.random.default_rng(5).beta(2, 5, 400)
-    sent = simulate(parse_study(SMALL), "x", values, users=[f"u{place}" for place in range(400)])
-    ran = run_estimate(tmp_path, SMALL, write_reports(tmp_path / "reports", sent))
-    assert ran.code == 0, ran.err
-    path = tmp_path / "report.html"
-    reported = command("report", ran.path, "-o", path)
-    assert reported.code == 0, reported.err
-    assert str(path) in reported.out
-    return path
+@pytest.fixture(scope="module")
+def pages(
+    tmp_path_factory: pytest.TempPathFactory,
+    command: Callable[..., Any],
+    run_estimate: Callable[..., Any],
+    write_lines: Callable[..., Path],
+) -> dict[str, Path]:
+    """The page of an output folder of each kind of run."""
+    place = tmp_path_factory.mktemp("runs")
+    inputs = everything_sent(place / "reports")
+    bad = write_lines(place / "bad.jsonl", [{"attribute": "minutes", "service": "maps", "payload": 0.5}])
+    batch = run_estimate(place / "batch", EVERYTHING, [*inputs, bad], "--max-bad-fraction", "0.5")
+    scheduled = run_estimate(place / "scheduled", EVERYTHING, inputs, *SPAN)
+    assert (batch.code, scheduled.code) == (0, 0), batch.err + scheduled.err
+    study, statistics = place / "batch" / "study.yaml", batch.path / "statistics" / "*.avro"
+    rolled = command("rollup", "--study", study, "--statistics", statistics, "--output", place / "rolled")
+    assert rolled.code == 0, rolled.err
+    folders = {"batch": batch.path, "scheduled": scheduled.path, "rollup": place / "rolled"}
+    folders["stream"] = stream_folder(place / "stream")
+    made = {}
+    for kind, folder in folders.items():
+        made[kind] = place / f"{kind}.html"
+        ran = command("report", folder, "-o", made[kind])
+        assert ran.code == 0, ran.err
+        assert ran.out.startswith(f"{made[kind]}: ")
+    return made
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1280, "light")])
-def test_a_batch_is_drawn_without_a_request(
-    small: Path, open_page: Callable[..., Any], width: int, scheme: str
+@pytest.mark.parametrize(
+    ("kind", "width", "scheme"),
+    [
+        ("batch", 400, "dark"),
+        ("scheduled", 1280, "light"),
+        ("rollup", 400, "light"),
+        ("stream", 1280, "dark"),
+    ],
+)
+def test_every_kind_of_output_is_drawn_without_a_request(
+    pages: dict[str, Path], open_page: Callable[..., Any], kind: str, width: int, scheme: str
 ) -> None:
-    opened = open_page(small, width, scheme)
-    assert opened.requests == [small.as_uri()]
+    opened = open_page(pages[kind], width, scheme)
+    assert opened.requests == [pages[kind].as_uri()]
     assert opened.said == []
     assert opened.overflow <= 0
-    # One estimate has a distribution: its area, its line and its strip.
-    chart = opened.page.locator("[data-chart]").first
-    assert chart.locator("g.mark-area path").count() == 2
-    assert chart.locator("g.mark-line path").count() == 1
-    assert small.stat().st_size < TWO_MB
+    assert pages[kind].stat().st_size < TWO_MB
+    for chart in opened.page.locator("[data-chart]").all():
+        assert chart.bounding_box()["width"] <= width
+        told = chart.locator("[role=graphics-document]").get_attribute("aria-label")
+        assert told == chart.get_attribute("data-description")
+
+
+def test_the_marks_are_those_of_the_estimates(pages: dict[str, Path], open_page: Callable[..., Any]) -> None:
+    page = open_page(pages["batch"]).page
+    figures = page.locator("figure")
+    assert figures.locator("h3").all_inner_texts() == TITLES
+    counted = {
+        title: [
+            {name: chart.locator(f"g.mark-{name}.role-mark > *").count() for name in KINDS}
+            for chart in figures.nth(place).locator("[data-chart]").all()
+        ]
+        for place, title in enumerate(TITLES)
+    }
+    # 2 means: a band, two lines, and a mark in each of two windows.
+    assert counted["Mean minutes over time"] == 2 * [
+        {"area": 1, "line": 2, "rect": 0, "symbol": 4, "rule": 0}
+    ]
+    # The band and the area of one estimate and its line, 8 buckets to point at, and the line of zero.
+    # The strip has a rule for the middle half, one for the middle nine tenths, and a tick.
+    drawn = {"area": 2, "line": 1, "rect": 8 + 1, "symbol": 0, "rule": 1 + 2}
+    assert counted["Distribution of minutes"] == 4 * [drawn]
+    # 3 categories and 2 keys, each with an interval.
+    assert [(p["rect"], p["symbol"]) for p in counted["Shares of transport"]] == 4 * [(3, 0)]
+    assert [p["symbol"] for p in counted["Who has which key of rating"]] == 4 * [2]
+    assert len(counted["Mean pulse.run over time"]) == 2
+
+
+def test_a_page_says_where_its_numbers_come_from(
+    pages: dict[str, Path], open_page: Callable[..., Any]
+) -> None:
+    page = open_page(pages["batch"]).page
+    text = page.locator("main").inner_text()
+    assert "1 report could not be used" in text
+    assert "1. Study 'everything' estimates 4 attributes" not in text  # the list has numbers of its own
+    assert "Study 'everything' estimates 4 attributes" in text
+    assert "no user id" in text
+    assert "every one is accounted for" in text
+    assert "A user who reports 'minutes' to every service spends epsilon 4 in all a window" in text
+
+
+def test_early_and_incomplete_windows_are_marked(
+    pages: dict[str, Path], open_page: Callable[..., Any]
+) -> None:
+    page = open_page(pages["stream"]).page
+    lines = page.locator("figure").first
+    assert "Open marks are windows that are early or incomplete" in lines.locator(".caption").inner_text()
+    whole, opened = lines.locator("g.mark-symbol.role-mark").all()
+    # Two estimates in three windows: the first is complete, the second may lack reports, the third is early.
+    assert (whole.locator("path").count(), opened.locator("path").count()) == (2, 4)
+    assert {mark.get_attribute("fill") for mark in opened.locator("path").all()} == {"transparent"}
+    notes = page.locator(".note").all_inner_texts()
+    assert [note.partition(":")[0] for note in notes] == ["incomplete", "early"]
+    warnings = page.locator(".warnings").inner_text()
+    assert "1 of 3 windows had not closed" in warnings
+    assert "1 of 3 windows may lack reports" in warnings
+    assert "1 window has reports of several runs" in warnings
+
+
+def test_the_theme_follows_the_system_and_the_switch(
+    pages: dict[str, Path], open_page: Callable[..., Any]
+) -> None:
+    page = open_page(pages["stream"], scheme="dark").page
+    chart, button = page.locator("[data-chart]").first, page.locator("#theme")
+    back = chart.locator("svg.marks").evaluate("svg => getComputedStyle(svg).backgroundColor")
+    assert back == "rgb(28, 32, 38)"
+    assert button.inner_text() == "Light"
+    button.press("Enter")
+    page.locator("[data-chart][data-drawn=light]").first.wait_for()
+    assert (
+        chart.locator("svg.marks").evaluate("svg => getComputedStyle(svg).backgroundColor")
+        == "rgb(255, 255, 255)"
+    )
+    assert button.inner_text() == "Dark"
+
+
+def test_the_keyboard_reaches_every_table(pages: dict[str, Path], open_page: Callable[..., Any]) -> None:
+    page = open_page(pages["stream"]).page
+    reached = []
+    while len(reached) < 2 or reached[-1] != reached[0]:
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.innerText || document.activeElement.ariaLabel"))
+        assert len(reached) < 60
+    assert reached[:2] == ["Skip to the estimates", "Dark"]
+    assert reached.count("The numbers of this chart") == page.locator("figure").count() == 2
+    first = page.locator("figure details").filter(has_text="The numbers of this chart").first
+    first.locator(":scope > summary").press("Enter")
+    rows = first.locator("tbody tr").all_inner_texts()
+    assert len(rows) == 3
+    assert [row.split("\t")[-1].strip() for row in rows] == ["complete", "incomplete", "early"]
+
+
+def test_charts_are_saved_as_images(pages: dict[str, Path], open_page: Callable[..., Any]) -> None:
+    page = open_page(pages["stream"]).page
+    menu = page.locator("[data-chart]").first.locator("details")
+    assert menu.locator("summary").get_attribute("aria-label").startswith("Save Mean x over time")
+    menu.locator("summary").click()
+    for link, start in (("Save as SVG", b"<svg"), ("Save as PNG", b"\x89PNG")):
+        with page.expect_download() as started:
+            menu.get_by_text(link).click()
+        assert started.value.suggested_filename.startswith("mean-x-over-time-1.")
+        assert Path(started.value.path()).read_bytes().startswith(start)
+
+
+def test_colours_of_a_page_are_the_hash_of_its_only_script(pages: dict[str, Path]) -> None:
+    text = pages["batch"].read_text()
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert policy is not None
+    assert "default-src 'none'" in policy[1]
+    assert "unsafe-eval" not in policy[1]
+    assert text.count("<script") == 2
+    (data,) = re.findall(r'<script type="application/json" id="figures">(.*?)</script>', text, re.DOTALL)
+    assert len(json.loads(data)) == len(TITLES)

@@ -45,7 +45,9 @@ async function draw(place) {
   const [figure, panel] = place.dataset.chart.split(".").map(Number);
   const { chart, panels, colours } = figures[figure];
   const datasets = Object.fromEntries(Object.entries(panels[panel]).map(([name, columns]) => [name, rows(columns)]));
-  const { view } = await window.embedChart(place, { ...(narrow.matches ? withoutLegends(chart) : chart), datasets, description: place.dataset.description }, {
+  // A layer without rows would have no scale.
+  const layer = (narrow.matches ? withoutLegends(chart) : chart).layer.filter(({ data }) => !data?.name || datasets[data.name].length);
+  const { view } = await window.embedChart(place, { ...chart, layer, datasets, description: place.dataset.description }, {
     actions: { export: { svg: true, png: true }, source: false, compiled: false, editor: false },
     ast: true,
     config: config(colours),
