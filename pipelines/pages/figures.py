@@ -17,19 +17,6 @@ class Key(NamedTuple):
     colour: int
 
 
-#: Names that every object of JavaScript has; Vega looks groups up in objects.
-_OF_OBJECTS = frozenset(
-    ("__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__", "__proto__")
-    + ("constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString")
-    + ("toString", "valueOf")
-)
-
-
-def as_value(name: str) -> str:
-    """A name as charts hold it: with an invisible character where JavaScript gives the name a meaning."""
-    return f"\u2060{name}" if name in _OF_OBJECTS else name
-
-
 @dataclass(frozen=True)
 class Panel:
     """One chart of a figure.

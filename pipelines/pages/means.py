@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from ldpbeam.pipelines.pages import words
-from ldpbeam.pipelines.pages.figures import Figure, Key, Panel, Table, as_value, columns_of
+from ldpbeam.pipelines.pages.figures import Figure, Key, Panel, Table, columns_of
 from ldpbeam.pipelines.pages.panels import TRUTH, colour, has_legend, keys_of
 from ldpbeam.pipelines.pages.subject import Place, Subject, level_of, mean_ends
 from ldpbeam.pipelines.pages.truth import Truth
@@ -32,7 +32,7 @@ def means(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | None:
     rows = [
         {
             "estimate": subject.labels[record.name],
-            "group": as_value(place.group_name),
+            "group": place.group_name,
             "value": record.mean,
             **dict(zip(("low", "high"), _ends(record) or (None, None), strict=True)),
         }
@@ -40,13 +40,13 @@ def means(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | None:
         if place in places
     ]
     rows += [
-        {"estimate": TRUTH, "group": as_value(place.group_name), "value": truths[place].mean}
+        {"estimate": TRUTH, "group": place.group_name, "value": truths[place].mean}
         for place in places
         if place in truths and truths[place].mean is not None
     ]
     named = {record.name for _, record in records}
     keys = keys_of(subject, named, any(row["estimate"] == TRUTH for row in rows))
-    groups = [as_value(place.group_name) for place in places]
+    groups = [place.group_name for place in places]
     left_out = len({place for place, _ in records}) - len(places)
     return Figure(
         title=f"Mean {subject.name}" + (" by group" if len(groups) > 1 else ""),

@@ -9,7 +9,7 @@ import altair as alt
 
 from ldpbeam.domains import Floats
 from ldpbeam.pipelines.pages import words
-from ldpbeam.pipelines.pages.figures import Figure, Key, Panel, Table, as_value, columns_of
+from ldpbeam.pipelines.pages.figures import Figure, Key, Panel, Table, columns_of
 from ldpbeam.pipelines.pages.panels import TRUTH, chosen_places, colour, has_legend, keys_of
 from ldpbeam.pipelines.pages.subject import STATES, Place, Subject, level_of, many, state_of
 from ldpbeam.pipelines.pages.truth import Truth
@@ -111,7 +111,7 @@ def _data(
         rows["others"] += _rows(subject, record, order, field)
     true, names = _true(truth, field), first.labels or ()
     rows["truth"] = [
-        {"estimate": TRUTH, "label": as_value(names[place]), "value": float(true[place])}
+        {"estimate": TRUTH, "label": names[place], "value": float(true[place])}
         for place in order
         if true is not None and true[place] == true[place]
     ]
@@ -125,7 +125,7 @@ def _rows(
     return [
         {
             "estimate": subject.labels[record.name],
-            "label": as_value(names[place]),
+            "label": names[place],
             "value": values[place],
             "low": ends.low[place] if ends else None,
             "high": ends.high[place] if ends else None,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import altair as alt
 
 from ldpbeam.pipelines.pages import words
-from ldpbeam.pipelines.pages.figures import Columns, Figure, Key, Panel, Table, as_value, columns_of
+from ldpbeam.pipelines.pages.figures import Columns, Figure, Key, Panel, Table, columns_of
 from ldpbeam.pipelines.pages.panels import MOST_PANELS, TRUTH, colour, has_legend, keys_of
 from ldpbeam.pipelines.pages.subject import (
     STATES,
@@ -90,10 +90,8 @@ def shares_over_time(subject: Subject) -> Figure | None:
         ends, shares = many(record, "frequencies"), record.frequencies or ()
         for index in drawn:
             own = (ends.low[index], ends.high[index]) if ends else None
-            points.append(
-                _Point(as_value(names[index]), Place.of(record), shares[index], own, state_of(record))
-            )
-    keys = [Key(as_value(names[index]), place) for place, index in enumerate(drawn)]
+            points.append(_Point(names[index], Place.of(record), shares[index], own, state_of(record)))
+    keys = [Key(names[index], place) for place, index in enumerate(drawn)]
     title = f"Who has which key of {subject.name}," if first.keys else f"Shares of {subject.name}"
     caption = f"The share of people in each window, by {first.name}"
     caption += f", of the {len(drawn)} most frequent of {len(names):,}." if len(drawn) < len(names) else "."

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib import metadata
 from typing import Any
 
@@ -14,9 +15,18 @@ from markupsafe import Markup
 
 from ldpbeam.pipelines.pages.figures import Figure, Table
 from ldpbeam.pipelines.pages.scripts import asset, fingerprint, script
+from ldpbeam.pipelines.terminal import shown
 
 #: Characters that could end a script element, or start a comment in it, as JSON spells them.
 _SPELLED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+
+#: Names that every object of JavaScript has; Vega looks groups up in objects.
+_OF_OBJECTS = frozenset(
+    ("__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__", "__proto__")
+    + ("constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString")
+    + ("toString", "valueOf")
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +75,9 @@ def page(contents: Sequence[Content]) -> str:
     drawn: list[dict[str, Any]] = []
     outputs = [_output(content, drawn) for content in contents]
     text = script()
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_readable
+    )
     return environment.from_string(asset("page.html")).render(
         title=", ".join(dict.fromkeys(content.title for content in contents)),
         outputs=outputs,
@@ -73,9 +85,30 @@ def page(contents: Sequence[Content]) -> str:
         # The hash and the scripts are ours; JSON is spelled so that nothing in it ends its element.
         script_hash=Markup(fingerprint(text)),
         script=Markup(text),
-        figures=Markup(json.dumps(drawn, separators=(",", ":"), allow_nan=False).translate(_SPELLED)),
+        figures=Markup(json.dumps(_safe(drawn), separators=(",", ":"), allow_nan=False).translate(_SPELLED)),
         footer=f"Written by ldpbeam {metadata.version('ldpbeam')}. The page opens without a network.",
     )
+
+
+@lru_cache(maxsize=2**12)
+def _spelled(text: str) -> str:
+    """A text as charts hold it: control characters are escaped, and no name means something to JavaScript."""
+    text = shown(text, keep="\n")
+    return f"\u2060{text}" if text in _OF_OBJECTS else text
+
+
+def _safe(value: Any) -> Any:
+    """A value of JSON, with every text in it spelled as charts hold it."""
+    if isinstance(value, str):
+        return _spelled(value)
+    if isinstance(value, Mapping):
+        return {name: _safe(own) for name, own in value.items()}
+    return [_safe(own) for own in value] if isinstance(value, list | tuple) else value
+
+
+def _readable(value: object) -> object:
+    """What the template writes: text whose control characters are escaped; markup of our own as it is."""
+    return shown(value, keep="\n") if type(value) is str else value
 
 
 def _output(content: Content, drawn: list[dict[str, Any]]) -> dict[str, Any]:
