@@ -18,6 +18,7 @@ from ldpbeam.pipelines.options import (
     estimate,
     evaluate,
     explain,
+    init,
     perturb,
     plan,
     report,
@@ -89,6 +90,11 @@ class Command:
 #: The commands under the headings of ``ldpbeam --help``.
 SECTIONS: Mapping[str, tuple[Command, ...]] = {
     "Write and understand a study": (
+        Command(
+            "init", "asks a few questions, or takes a table, and writes a commented study",
+            "ldpbeam init people.csv --attribute price --epsilon 1 --yes",
+            "init:init_command", init.add_options, printing=("json",),
+        ),
         Command(
             "explain", "what a study will do, in plain sentences",
             "ldpbeam explain --study study.yaml",

@@ -1,0 +1,245 @@
+"""``ldpbeam init``: asks a few questions, or takes a file and options, and writes a commented study."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON, SMALLEST_EPSILON
+from ldpbeam.pipelines.drafts.data import Proposal, columns_of, proposal
+from ldpbeam.pipelines.drafts.text import Draft
+from ldpbeam.pipelines.errors import DONE, UserError
+from ldpbeam.pipelines.printing import document, warn
+from ldpbeam.pipelines.terminal import shown
+from ldpbeam.schemas.study.json_schema import study_schema
+from ldpbeam.schemas.study.models import Name
+from ldpbeam.schemas.study.times import Duration
+from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
+
+T = TypeVar("T")
+#: The mechanism of a service that names none.
+_FOR_NUMBERS, _FOR_CATEGORIES = "square_wave", "auto"
+
+
+def init_command(options: argparse.Namespace) -> int:
+    """Run ``ldpbeam init`` and return its exit code.
+
+    Raises:
+        UserError: if the study exists, the file or an option cannot be used, or something is not answered.
+    """
+    path = Path(options.output)
+    schema = path.with_suffix(".schema.json")
+    if path.exists():
+        raise UserError(f"{path}: it exists, and is not overwritten; name another with --output")
+    if options.range and options.categories:
+        raise UserError("--range and --categories: it is a number or a category; give one of them")
+    ask = _Questions(options.yes)
+    draft, column = _draft(options, ask)
+    text = draft.text(schema.name)
+    try:
+        parse_study(text, str(path))
+    except StudyError as error:
+        raise UserError(f"these answers make no study, and nothing is written: {error}") from None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+        if not schema.exists():
+            schema.write_text(json.dumps(study_schema()) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--output {path}: {error.strerror or error}") from None
+    if draft.exposure:
+        warn(draft.exposure)
+    following = list(_following(path, draft, options.data, column))
+    if document({"study": str(path), "schema": str(schema), "next": following}):
+        return DONE
+    print(f"{shown(str(path))} is written; change it as you like. Next:")
+    for command in following:
+        print(f"  {shown(command)}")
+    return DONE
+
+
+def _draft(options: argparse.Namespace, ask: _Questions) -> tuple[Draft, str]:
+    """What the study says, and the name of the column that the attribute is named after."""
+    columns = columns_of(options.data) if options.data else []
+    column = options.attribute or ask(
+        f"What is asked about ({', '.join(columns)})" if columns else "What is asked about, as in minutes",
+        None, "--attribute", lambda text: _one_of(columns, text) if columns else _name(text),
+    )  # fmt: skip
+    found = Proposal()
+    told = options.range or options.categories
+    if options.data and not told:
+        found = proposal(options.data, column)
+    range_, categories = _domain(options, ask, found)
+    default = _FOR_NUMBERS if range_ else _FOR_CATEGORIES
+    epsilon = options.epsilon
+    if epsilon is None:
+        epsilon = ask("Epsilon of a report; less protects more, 0.5 to 2 is usual", 1.0, "--epsilon", float)
+    if not SMALLEST_EPSILON < epsilon <= LARGEST_EPSILON:
+        raise UserError(f"--epsilon {epsilon:g}: above 0 and at most {LARGEST_EPSILON:g}")
+    services = options.services or ask(
+        f"Services that collect it, as NAME or NAME=MECHANISM (default mechanism: {default})",
+        ["app"], "--services", str.split,
+    )  # fmt: skip
+    windows = options.windows
+    if windows is None:
+        windows = ask(
+            "Size of windows of event time, as in 1h; none for one over everything",
+            "none",
+            "--windows",
+            _duration,
+        )
+    elif windows:
+        _duration(windows)
+    taken = found != Proposal() and found == Proposal(range_, categories)
+    name = options.name or _as_name(Path(options.data).stem if options.data else column)
+    draft = Draft(
+        name=_name(name),
+        attribute=_as_name(column),
+        range=range_,
+        categories=categories,
+        epsilon=epsilon,
+        services={
+            service: own or default for service, _, own in (entry.partition("=") for entry in services)
+        },
+        windows=None if windows == "none" else windows,
+        data=Path(options.data).name if taken else None,
+    )
+    return draft, column
+
+
+def _domain(
+    options: argparse.Namespace, ask: _Questions, found: Proposal
+) -> tuple[tuple[float, float] | None, tuple[str, ...]]:
+    """The range of a number, or the categories."""
+    if options.range:
+        return _range(options.range), ()
+    if options.categories:
+        return None, tuple(options.categories)
+    proposed = "categories" if found.categories else "numbers" if found.range else None
+    kind = proposed or ask("Is it numbers or categories", "numbers", "--range or --categories", _kind)
+    if kind == "numbers":
+        return ask(
+            "From which number to which", found.range, "--range", lambda text: _range(text.split())
+        ), ()
+    if len(found.categories) > 20:
+        return None, found.categories
+    return None, ask(
+        "Which categories, with commas between them", found.categories or None, "--categories",
+        lambda text: tuple(part.strip() for part in text.split(",")),
+    )  # fmt: skip
+
+
+class _Questions:
+    """Asks on a terminal; elsewhere, and with ``--yes``, takes what is proposed.
+
+    Args:
+        silent: whether nothing is asked.
+    """
+
+    def __init__(self, silent: bool) -> None:
+        self._silent = silent or sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty()
+
+    def __call__(self, question: str, proposed: T | None, option: str, read: Callable[[str], T]) -> T:
+        """The answer to a question, as ``read`` makes it of the text; the same again after a mistake.
+
+        Raises:
+            UserError: if nothing can be asked or the input ends, and nothing is proposed.
+        """
+        if self._silent:
+            if proposed is None:
+                raise UserError(
+                    f"{option} is missing, and there is no terminal to ask on (or --yes is given)"
+                )
+            return proposed
+        default = "" if proposed is None else f" [{_as_text(proposed)}]"
+        while True:
+            print(f"{shown(question)}{shown(default)}: ", end="", file=sys.stderr, flush=True)
+            line = sys.stdin.readline()
+            if not line:
+                raise UserError("the input ended before all was answered; nothing is written")
+            if not line.strip() and proposed is not None:
+                return proposed
+            try:
+                return read(line.strip())
+            except (UserError, ValueError) as error:
+                print(f"  {shown(str(error))}", file=sys.stderr)
+
+
+def _as_text(proposed: object) -> str:
+    if isinstance(proposed, list | tuple):
+        comma = ", " if proposed and isinstance(proposed, tuple) and isinstance(proposed[0], str) else " "
+        return comma.join(map(_as_text, proposed))
+    return f"{proposed:g}" if isinstance(proposed, float) else str(proposed)
+
+
+def _one_of(names: list[str], text: str) -> str:
+    if text not in names:
+        raise UserError(f"there are {', '.join(names)}")
+    return text
+
+
+def _kind(text: str) -> str:
+    return _one_of(["numbers", "categories"], text)
+
+
+def _range(ends: list[str] | list[float]) -> tuple[float, float]:
+    try:
+        low, high = map(float, ends)
+    except ValueError:
+        raise UserError("write two numbers, as in 0 100") from None
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise UserError("--range: a range needs two finite numbers, low < high")
+    return low, high
+
+
+def _name(text: str) -> str:
+    try:
+        return str(TypeAdapter(Name).validate_python(text))
+    except ValidationError as error:
+        raise UserError(f"{text}: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
+
+
+def _as_name(text: str) -> str:
+    """A text as a name of a study: other characters become _."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_-")[:64] or "value"
+
+
+def _duration(text: str) -> str:
+    if text == "none":
+        return text
+    try:
+        TypeAdapter(Duration).validate_python(text)
+    except ValidationError:
+        raise UserError(f"--windows {text}: write a whole number and a unit, as in 90s or 1h") from None
+    return text
+
+
+def _following(path: Path, draft: Draft, data: str | None, column: str) -> list[str]:
+    """The commands that come next."""
+    study = ["--study", str(path)]
+    commands = [["explain", *study], ["plan", *study, "--users", "10000"]]
+    if data and not data.endswith(".parquet"):
+        perturb = [
+            "perturb",
+            *study,
+            "--attribute",
+            draft.attribute,
+            "--input",
+            data,
+            "--value-column",
+            column,
+        ]
+        start = ["--start", "2026-01-01T00:00:00Z"] if draft.windows else []
+        commands.append([*perturb, *start, "--output", "reports"])
+    commands.append(["estimate", *study, "--input", "reports/*", "--output", "out"])
+    return [f"ldpbeam {shlex.join(command)}" for command in commands]

@@ -1,0 +1,1 @@
+"""A first study: what data suggests for it, and its commented text (``ldpbeam init``)."""

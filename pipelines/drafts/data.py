@@ -1,0 +1,120 @@
+"""What a file of values suggests for a study: its columns, and a range or categories of one of them."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.schemas.files.local_files import refuse_special
+
+#: A column with more different texts is taken for one of ids, not of categories.
+MOST_CATEGORIES = 1_000
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What the values of a column suggest.
+
+    Attributes:
+        range: (low, high), rounded outward, if they are numbers.
+        categories: the different texts in the order of the alphabet, if they are texts.
+    """
+
+    range: tuple[float, float] | None = None
+    categories: tuple[str, ...] = ()
+
+
+def columns_of(path: str) -> list[str]:
+    """The names of a file's columns.
+
+    Raises:
+        UserError: if it cannot be read as CSV or Parquet.
+    """
+    with _as_mistakes(path):
+        if _is_parquet(path):
+            return list(pq.read_schema(path).names)
+        with pyarrow.csv.open_csv(path) as reader:
+            return list(reader.schema.names)
+
+
+def proposal(path: str, column: str) -> Proposal:
+    """What the values of a column suggest.
+
+    Raises:
+        UserError: if there is no such column, or nothing can be proposed from it.
+    """
+    names = columns_of(path)
+    if column not in names:
+        near = difflib.get_close_matches(column.lower(), [name.lower() for name in names], n=1)
+        hint = next((f"did you mean {name}? " for name in names if [name.lower()] == near), "")
+        raise UserError(f"{path}: there is no column {column!r}; {hint}There are {', '.join(names)}")
+    with _as_mistakes(path):
+        values = _values(path, column)
+    if values.null_count == len(values):
+        raise UserError(f"{path}: column {column!r} is empty")
+    if pa.types.is_floating(values.type) or pa.types.is_integer(values.type):
+        numbers = values.cast(pa.float64())
+        ends = pc.min_max(numbers.filter(pc.is_finite(numbers)))
+        if ends["min"].as_py() is None:
+            raise UserError(f"{path}: column {column!r} has no finite number")
+        return Proposal(range=rounded_outward(ends["min"].as_py(), ends["max"].as_py()))
+    if (
+        pa.types.is_boolean(values.type)
+        or pa.types.is_string(values.type)
+        or pa.types.is_dictionary(values.type)
+    ):
+        different = sorted(str(text) for text in pc.unique(values.drop_null()).to_pylist())
+        if not 2 <= len(different) <= MOST_CATEGORIES:
+            raise UserError(
+                f"{path}: column {column!r} has {len(different):,} different values; categories are 2 to "
+                f"{MOST_CATEGORIES:,}: name them with --categories"
+            )
+        return Proposal(categories=tuple(different))
+    raise UserError(f"{path}: column {column!r} has values of type {values.type}, and no numbers or texts")
+
+
+def rounded_outward(low: float, high: float) -> tuple[float, float]:
+    """The ends of a range that holds both numbers, at multiples of 1, 2 or 5 times a power of ten.
+
+    The step is at most a quarter of the distance of the numbers, so the range is at most half as long again.
+    """
+    distance = high - low or max(abs(low), 1.0)
+    power = 10.0 ** math.floor(math.log10(distance / 4.0))
+    step = next(factor * power for factor in (5.0, 2.0, 1.0) if factor * power <= distance / 4.0)
+    ends = math.floor(low / step) * step, math.ceil(high / step) * step
+    if ends[0] == ends[1]:
+        ends = ends[0] - step, ends[1] + step
+    # Twelve digits: 0.1 + 0.2 is shown as 0.3.
+    return float(f"{ends[0]:.12g}"), float(f"{ends[1]:.12g}")
+
+
+def _values(path: str, column: str) -> pa.ChunkedArray:
+    if _is_parquet(path):
+        return pq.read_table(path, columns=[column]).column(column)
+    options = pyarrow.csv.ConvertOptions(include_columns=[column], strings_can_be_null=True, null_values=[""])
+    return pyarrow.csv.read_csv(path, convert_options=options).column(column)
+
+
+def _is_parquet(path: str) -> bool:
+    with open(path, "rb") as stream:
+        return stream.read(4) == b"PAR1"
+
+
+@contextlib.contextmanager
+def _as_mistakes(path: str) -> Iterator[None]:
+    """Errors of reading the file become the user's."""
+    try:
+        refuse_special(path)
+        yield
+    except (OSError, pa.ArrowException) as error:
+        said = getattr(error, "strerror", None) or f"it cannot be read as CSV or Parquet: {error}"
+        raise UserError(f"{path}: {said}") from None

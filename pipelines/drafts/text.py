@@ -1,0 +1,109 @@
+"""The commented text of a first study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import yaml
+
+#: What a range or categories that were taken from data mean for the people in it.
+EXPOSURE = (
+    "{what} proposed from the values in {data}. If these are the people who report, it says something of "
+    "them that no epsilon protects. Keep it only if the data is public, or a sample of other people; else "
+    "write what you know without looking at it."
+)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a first study says.
+
+    Attributes:
+        name: the study's name.
+        attribute: the attribute's name.
+        range: (low, high) of a number; None for categories.
+        categories: the categories of what is no number.
+        epsilon: the epsilon of every service.
+        services: the mechanism of each service.
+        windows: the size of event-time windows, as in 1h; None for none.
+        data: the file that the range or the categories were proposed from; None if the user knew them.
+    """
+
+    name: str
+    attribute: str
+    range: tuple[float, float] | None
+    categories: tuple[str, ...]
+    epsilon: float
+    services: Mapping[str, str]
+    windows: str | None
+    data: str | None
+
+    @property
+    def exposure(self) -> str | None:
+        """What it means that the domain was taken from data; None if it was not."""
+        if self.data is None:
+            return None
+        return EXPOSURE.format(what="The range was" if self.range else "The categories were", data=self.data)
+
+    def text(self, schema: str) -> str:
+        """The study file, whose first line names the file of its JSON Schema."""
+        lines = [
+            f"# yaml-language-server: $schema={schema}",
+            "# `ldpbeam explain` says in sentences what this study will do, `ldpbeam plan` how precisely.",
+            f"study: {_inline(self.name)}",
+            "attributes:",
+            f"  {_inline(self.attribute)}:",
+        ]
+        if self.exposure:
+            lines += [f"    # {line}" for line in _wrapped(self.exposure)]
+        if self.range:
+            lines += [
+                "    # Clients clip what lies outside of the range to its ends.",
+                f"    domain: {{numeric: [{_number(self.range[0])}, {_number(self.range[1])}]}}",
+            ]
+        else:
+            lines += [
+                "    # Reports name a category by its place, from 0.",
+                "    domain:",
+                "      categories:",
+            ]
+            lines += [f"        - {_inline(category)}" for category in self.categories]
+        lines += [
+            "    # Who collects it. Epsilon bounds what one report reveals: e to the epsilon is the largest",
+            "    # ratio of the chances of a report from any two people. The epsilons of the services that a",
+            "    # person answers add up.",
+            "    services:",
+        ]
+        lines += [
+            f"      {_inline(service)}: {{mechanism: {mechanism}, epsilon: {_number(self.epsilon)}}}"
+            for service, mechanism in self.services.items()
+        ]
+        lines += [
+            "    estimates:",
+            "      # auto chooses the method by the data; `ldpbeam estimators` lists all.",
+            "      all: {estimator: auto}",
+        ]
+        if self.windows:
+            lines += ["# One estimate for each window of event time.", f"windows: {{size: {self.windows}}}"]
+        else:
+            lines += ["# One estimate for each window of event time:", "# windows: {size: 1h}"]
+        return "\n".join(lines) + "\n"
+
+
+def _inline(text: str) -> str:
+    """A text as YAML writes it on one line, in quotes where it would be read as something else."""
+    return str(yaml.safe_dump([text], default_flow_style=True, allow_unicode=True, width=1_000_000))[1:-2]
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+
+
+def _wrapped(text: str) -> list[str]:
+    lines = [""]
+    for word in text.split():
+        if len(lines[-1]) + len(word) > 95:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return lines

@@ -1,0 +1,178 @@
+"""``ldpbeam init``: a commented study from options, and from what a file suggests."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from ldpbeam.domains import Categories, Numeric
+from ldpbeam.pipelines.drafts.data import rounded_outward
+from ldpbeam.schemas.study.yaml_file import read_study
+
+DATA = "price,cut,when,Total cost\n" + "".join(
+    f"{326 + 37 * i},{['Fair', 'Very Good', 'no'][i % 3]},2026-01-01 10:00:00,{0.2 + i / 100}\n"
+    for i in range(500)
+)
+
+
+@pytest.fixture
+def init(command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Runs ``ldpbeam init`` in a folder that has a file of data."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "stones.csv").write_text(DATA)
+    return lambda *options: command("init", *options)
+
+
+def test_a_file_and_a_column_make_a_study(init: Callable[..., Any], command: Any, tmp_path: Path) -> None:
+    ran = init("stones.csv", "--attribute", "price", "--epsilon", "0.5", "--yes")
+    assert ran.code == 0, ran.err
+    study = read_study(tmp_path / "study.yaml")
+    assert study.name == "stones"
+    assert study.attribute("price").domain == Numeric(0, 20_000)
+    text = (tmp_path / "study.yaml").read_text()
+    # The ends of the data are not in the file: 326 and 326 + 37 * 499.
+    assert "326" not in text and "18789" not in text
+    for said in (text.replace("\n    #", ""), ran.err):
+        assert "Keep it only if the data is public, or a sample of other people" in said
+    assert max(map(len, text.splitlines())) <= 110
+    assert command("explain", "--study", "study.yaml").code == 0
+
+
+def test_what_it_prints_next_can_be_run(init: Callable[..., Any], command: Any) -> None:
+    ran = init("stones.csv", "--attribute", "Total cost", "--windows", "1h", "--yes", "--json")
+    found = json.loads(ran.out)
+    commands = [shlex.split(line) for line in found["next"]]
+    assert [words[1] for words in commands] == ["explain", "plan", "perturb", "estimate"]
+    for words in commands:
+        done = command(*words[1:])
+        assert done.code == 0, (words, done.err)
+    assert [
+        line for line in command("explain", "--study", "study.yaml").out.splitlines() if "Total_cost" in line
+    ]
+
+
+def test_texts_are_categories_and_what_yaml_reads_otherwise_is_quoted(
+    init: Callable[..., Any], tmp_path: Path
+) -> None:
+    assert init("stones.csv", "--attribute", "cut", "--yes").code == 0
+    study = read_study(tmp_path / "study.yaml")
+    assert study.attribute("cut").domain == Categories(("Fair", "Very Good", "no"))
+    assert [version.mechanism.name for version in study.attribute("cut").versions] == ["grr"]
+
+
+def test_options_alone_make_a_study_that_knows_no_data(init: Callable[..., Any], tmp_path: Path) -> None:
+    ran = init(
+        "--attribute", "minutes", "--range", "0", "180", "--services", "maps", "taxi=piecewise",
+        "--epsilon", "2", "--windows", "1h", "--name", "commute", "-o", "deep/commute.yaml", "--yes",
+    )  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    study = read_study(tmp_path / "deep" / "commute.yaml")
+    assert study.name == "commute"
+    versions = study.attribute("minutes").versions
+    assert [(v.service, v.mechanism.name, v.mechanism.epsilon) for v in versions] == [
+        ("maps", "square_wave", 2.0),
+        ("taxi", "piecewise", 2.0),
+    ]
+    assert "proposed" not in (tmp_path / "deep" / "commute.yaml").read_text()
+    told = init("stones.csv", "--attribute", "price", "--range", "0", "1000", "-o", "other.yaml", "--yes")
+    assert (told.code, told.err) == (0, ""), "a range that the user knew says nothing of the data"
+
+
+def test_the_first_line_names_a_schema_that_takes_the_study(init: Callable[..., Any], tmp_path: Path) -> None:
+    assert init("--attribute", "x", "--categories", "a", "b", "--yes").code == 0
+    text = (tmp_path / "study.yaml").read_text()
+    first = text.splitlines()[0]
+    assert first == "# yaml-language-server: $schema=study.schema.json"
+    schema = json.loads((tmp_path / first.partition("=")[2]).read_text())
+    assert list(Draft202012Validator(schema).iter_errors(yaml.safe_load(text))) == []
+
+
+def test_parquet_is_read_too(init: Callable[..., Any], tmp_path: Path) -> None:
+    pq.write_table(pa.table({"age": [18, 43, 91], "id": ["a", "b", "c"]}), tmp_path / "people.parquet")
+    ran = init("people.parquet", "--attribute", "age", "--yes")
+    assert ran.code == 0, ran.err
+    assert read_study(tmp_path / "study.yaml").attribute("age").domain == Numeric(10, 100)
+    assert "perturb" not in ran.out
+
+
+def test_a_study_is_never_overwritten(init: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text("mine")
+    ran = init("--attribute", "x", "--range", "0", "1", "--yes")
+    assert (ran.code, ran.out) == (2, "")
+    assert "study.yaml: it exists, and is not overwritten; name another with --output" in ran.err
+    assert (tmp_path / "study.yaml").read_text() == "mine"
+    assert not (tmp_path / "study.schema.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--yes"], "--attribute is missing, and there is no terminal to ask on"),
+        (["stones.csv", "--yes"], "--attribute is missing"),
+        (["--attribute", "x", "--yes"], "--range is missing"),
+        (["stones.csv", "--attribute", "Price", "--yes"], "there is no column 'Price'; did you mean price?"),
+        (["stones.csv", "--attribute", "when", "--yes"], "has values of type timestamp"),
+        (["none.csv", "--attribute", "x", "--yes"], "none.csv: No such file"),
+        (["--attribute", "x", "--range", "1", "0", "--yes"], "low < high"),
+        (["--attribute", "x", "--range", "0", "1", "--categories", "a", "b"], "give one of them"),
+        (["--attribute", "x", "--range", "0", "1", "--epsilon", "0", "--yes"], "--epsilon 0: above 0"),
+        (["--attribute", "x", "--range", "0", "1", "--windows", "1", "--yes"], "--windows 1: write a whole"),
+        (["--attribute", "x", "--range", "0", "1", "--services", "a=grr", "--yes"], "is for categories"),
+        (["--attribute", "x", "--categories", "a", "a", "--yes"], "nothing is written"),
+        (["--attribute", "x", "--range", "0", "1", "--name", "a b", "--yes"], "names have letters"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_nothing_is_written(
+    init: Callable[..., Any], tmp_path: Path, options: list[str], told: str
+) -> None:
+    ran = init(*options)
+    assert (ran.code, ran.out) == (2, "")
+    assert told in ran.err
+    assert [path.name for path in tmp_path.iterdir()] == ["stones.csv"]
+
+
+def test_a_column_of_ids_is_no_attribute(init: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "ids.csv").write_text("id\n" + "".join(f"u{i}\n" for i in range(1001)))
+    ran = init("ids.csv", "--attribute", "id", "--yes")
+    assert ran.code == 2
+    assert "column 'id' has 1,001 different values; categories are 2 to 1,000" in ran.err
+
+
+def test_a_closed_stdin_asks_nothing(tmp_path: Path) -> None:
+    code = "import sys; from ldpbeam.pipelines.main import main; sys.exit(main(sys.argv[1:]))"
+    ask = [sys.executable, "-c", code, "init", "--output", str(tmp_path / "study.yaml")]
+    command = f"{shlex.join(ask)} <&-"
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "--attribute is missing, and there is no terminal to ask on" in ran.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ((326, 18_823), (0, 20_000)),
+        ((0.2, 5.01), (0, 6)),
+        ((-3.7, 4.2), (-4, 5)),
+        ((18, 91), (10, 100)),
+        ((0, 1), (0, 1)),
+        ((5, 5), (4, 6)),
+        ((0.1, 0.3), (0.1, 0.3)),
+        ((1e-9, 2e-9), (1e-9, 2e-9)),
+    ],
+)
+def test_a_range_is_rounded_outward(ends: tuple[float, float], expected: tuple[float, float]) -> None:
+    low, high = rounded_outward(*ends)
+    assert (low, high) == pytest.approx(expected)
+    assert low <= ends[0] and ends[1] <= high
