@@ -20,6 +20,9 @@ from ldpbeam.study import Study, Summary
 from ldpbeam.times import milliseconds, rfc3339
 from ldpbeam.windows import Bounds
 
+#: The version of ``estimate.avsc``, in the field ``schema_version``.
+AVRO_VERSION = 2
+
 
 @dataclass(frozen=True)
 class SolvedEstimate:
@@ -244,5 +247,34 @@ def write_json_lines(stream: IO[bytes], records: Iterable[Mapping[str, Any]]) ->
 
 def write_avro(stream: IO[bytes], records: Iterable[Mapping[str, Any]], sync: bytes) -> None:
     """Write the records as an Avro container with a sync marker of 16 bytes; details are JSON text."""
-    rows = ({**record, "details": json.dumps(record.get("details", {}))} for record in records)
-    fastavro.writer(stream, schema("estimate"), rows, codec="deflate", sync_marker=sync)
+    whole = schema("estimate")
+    rows = [_avro_row(record, whole["fields"]) for record in records]
+    # polars refuses a compressed file without records.
+    codec = "deflate" if rows else "null"
+    fastavro.writer(stream, _without_defaults(whole), rows, codec=codec, sync_marker=sync)
+
+
+def _avro_row(record: Mapping[str, Any], fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A record with every field of the schema, and lists in place of mappings."""
+    row = {own["name"]: record.get(own["name"], own.get("default")) for own in fields}
+    row["details"] = json.dumps(record.get("details", {}))
+    row["schema_version"] = AVRO_VERSION
+    if "quantiles" in record:
+        row["quantiles"] = [{"level": level, "value": value} for level, value in record["quantiles"].items()]
+    if "intervals" in record:
+        found = dict(record["intervals"])
+        if "quantiles" in found:
+            found["quantiles"] = [{"level": level, **ends} for level, ends in found["quantiles"].items()]
+        for name, one in (("methods", "method"), ("flags", "flag")):
+            found[name] = [{"of": of, one: text} for of, text in found[name].items()]
+        row["intervals"] = found
+    return row
+
+
+def _without_defaults(kind: Any) -> Any:
+    """A schema without defaults: readers take their own, and polars refuses a file's."""
+    if isinstance(kind, list):
+        return [_without_defaults(branch) for branch in kind]
+    if isinstance(kind, dict):
+        return {key: _without_defaults(value) for key, value in kind.items() if key != "default"}
+    return kind

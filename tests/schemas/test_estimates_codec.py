@@ -11,9 +11,11 @@ from typing import Any
 
 import fastavro
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.avro_estimates import as_line
 
 from ldpbeam import (
     Answers,
@@ -276,19 +278,31 @@ def test_what_a_worker_wrote_is_the_estimate_that_it_made() -> None:
 
 def test_avro_and_json_carry_the_same_values() -> None:
     defaults = {field["name"]: field.get("default") for field in schema("estimate")["fields"]}
+    assert defaults.pop("schema_version") == 1
     lines = [json.loads(line) for line in lines_of(RECORDS)]
     assert lines == RECORDS
     (of_intervals,) = [
         f["type"][1]["fields"] for f in schema("estimate")["fields"] if f["name"] == "intervals"
     ]
-    without = {field["name"]: field.get("default") for field in of_intervals}
+    without = {field["name"]: field.get("default") for field in of_intervals} | {"methods": {}, "flags": {}}
     for line in lines:
         if "intervals" in line:
             line["intervals"] = without | line["intervals"]
     found = read_avro(avro_of(RECORDS))
-    assert [{**record, "details": json.loads(record["details"])} for record in found] == [
-        {**defaults, "details": {}, **line} for line in lines
-    ]
+    assert {record["schema_version"] for record in found} == {2}
+    assert list(map(as_line, found)) == [{**defaults, "details": {}, **line} for line in lines]
+
+
+def test_polars_reads_every_field() -> None:
+    """It refuses maps, types that are named twice, and defaults in a file's schema."""
+    found = pl.read_avro(io.BytesIO(avro_of(RECORDS)))
+    assert found.columns == [field["name"] for field in schema("estimate")["fields"]]
+    assert found.to_dicts() == read_avro(avro_of(RECORDS))
+    assert pl.read_avro(io.BytesIO(avro_of([]))).columns == found.columns
+
+
+def test_no_reader_needs_the_defaults_that_a_file_does_not_carry() -> None:
+    assert read_avro(avro_of(RECORDS), schema("estimate")) == read_avro(avro_of(RECORDS))
 
 
 def test_the_estimates_that_estimators_give_are_written_in_both_forms() -> None:
@@ -309,10 +323,9 @@ def test_the_estimates_that_estimators_give_are_written_in_both_forms() -> None:
     lines = [json.loads(line) for line in lines_of(written)]
     for record, line, found in zip(written, lines, read_avro(avro_of(written)), strict=True):
         assert line == record
-        assert {key: found[key] for key in record if key != "details"} == {
-            key: value for key, value in record.items() if key != "details"
-        }
-        assert json.loads(found["details"]) == record.get("details", {})
+        read = as_line(found)
+        assert {key: read[key] for key in record} == record
+        assert read["details"] == record.get("details", {})
 
 
 def test_each_line_is_one_json_object_and_the_same_records_give_the_same_bytes() -> None:
