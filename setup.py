@@ -52,7 +52,7 @@ setup(
         "ldpbeam": ["py.typed"],
         "ldpbeam.beam": ["providers.yaml"],
         "ldpbeam.pipelines.pages": ["assets/*"],
-        "ldpbeam.schemas": ["*.avsc", "test_vectors.json"],
+        "ldpbeam.schemas": ["*.avsc", "test_vectors.json", "bigquery/*.json"],
         "ldpbeam.runners.prism": ["closed_doors.patch"],
         "ldpbeam.runners.flink": ["pom.xml", "java/*.java"],
     },
