@@ -16,7 +16,7 @@ from ldpbeam.estimators.auto.averaging import SCALES, average
 from ldpbeam.estimators.auto.curves import Curves, Scale
 from ldpbeam.estimators.auto.laplace import gradient_and_curvature, log_posterior, mode_of
 from ldpbeam.estimators.auto.likelihood import Exact, of_channel
-from ldpbeam.estimators.auto.smoothness import Smoothness
+from ldpbeam.estimators.auto.smoothness import BELOW_SPIKES, Smoothness
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.metrics import wasserstein
 
@@ -126,11 +126,11 @@ def test_the_evidence_is_the_integral_over_the_prior(reports: float, error: floa
 
 
 def test_on_the_plain_scale_the_density_is_softplus_of_one_plus_the_curve() -> None:
-    heights = np.array([[-80.0, -3.0, -1.0, 0.0, 0.5, 40.0]]).T
+    heights = np.array([[-30.0, -3.0, -1.0, 0.0, 0.5, 40.0]]).T
     sizes = np.array([1, 1, 2, 1, 3, 1])
     curves = Curves(heights, sizes, "plain")
     one = np.ones((1, 1))
-    expected = np.array([math.log1p(math.exp(3.0 * (1.0 + height))) for height in heights[:, 0]]) * sizes
+    expected = np.array([math.log1p(math.exp(10.0 * (1.0 + height))) for height in heights[:, 0]]) * sizes
     np.testing.assert_allclose(curves.shares(one)[:, 0], expected / expected.sum(), rtol=1e-12)
     # Above zero the density is 1 + the curve, and a hole is finite.
     assert curves.shares(one)[5, 0] / curves.shares(one)[4, 0] == pytest.approx(41.0 / 1.5 / 3.0, rel=5e-3)
@@ -171,6 +171,24 @@ def test_a_prior_has_independent_differences_of_its_order() -> None:
         np.testing.assert_allclose(
             differences @ differences.T, scale**2 * np.eye(buckets - order), atol=1e-6 * scale**2
         )
+
+
+def test_order_0_adds_independent_heights_to_a_curve_of_order_2() -> None:
+    sizes = np.ones(40, dtype=np.int64)
+    spiky, below = Smoothness(0, 1.7).basis(sizes).matrix, Smoothness(2, BELOW_SPIKES).basis(sizes).matrix
+    np.testing.assert_allclose(spiky @ spiky.T - below @ below.T, 1.7**2 * np.eye(40), atol=1e-9)
+
+
+def test_spikes_are_found_and_smooth_populations_have_none() -> None:
+    rng = np.random.default_rng(9)
+    round_ones = np.floor(rng.beta(2, 3, 200_000) * 16) / 16 + 0.005
+    attribute = attribute_of("square_wave", epsilon=4.0, buckets=64)
+    found = []
+    for values in (round_ones, rng.beta(2, 3, 200_000)):
+        fitted = numbers.fit(asked(attribute, values, 3))
+        assert fitted is not None
+        found.append(sum(own.weight for own in fitted.weighed if own.smoothness.order == 0))
+    assert found == [pytest.approx(1.0, abs=0.01), pytest.approx(0.0, abs=0.01)]
 
 
 def test_many_blocks_say_what_all_buckets_say() -> None:

@@ -16,12 +16,13 @@ from ldpbeam.estimators.auto.smoothness import Smoothness
 #: For each order, deviations in ascending order: from so strong a smoothing that only the polynomial is left
 #: to so weak a one that the largest samples can tell nothing narrower.
 DEVIATIONS: dict[int, Floats] = {
+    0: 2.0 ** np.arange(-2.0, 3.5, 1.0),
     1: 2.0 ** np.arange(-3.0, 6.5, 1.0),
     2: 2.0 ** np.arange(0.0, 14.5, 1.5),
     3: 2.0 ** np.arange(2.0, 22.0, 2.0),
 }
 #: How likely each order is before there are reports, up to a factor; all its deviations are equally likely.
-ORDERS: dict[int, float] = {1: 1.0, 2: 4.0, 3: 2.0}
+ORDERS: dict[int, float] = {0: 1.0, 1: 1.0, 2: 4.0, 3: 2.0}
 #: How likely it is beforehand that the log density is smooth, or the density, up to a factor.
 SCALES: dict[Scale, float] = {"log": 2.0, "plain": 1.0}
 #: With growing deviation the evidence rises and then falls: no more is tried so far below its best.
@@ -44,8 +45,15 @@ class Weighed:
 
 
 def weigh(likelihood: Likelihood) -> tuple[Weighed, ...]:
-    """All priors that are not hopeless, by their marginal likelihoods; the weights sum to one."""
-    found = [own for scale in SCALES for order in DEVIATIONS for own in _of_order(likelihood, order, scale)]
+    """All priors that are not hopeless, by their marginal likelihoods; the weights sum to one.
+
+    Independent heights are tried only if the roughest of the other priors is the most likely one, the random
+    walk of the log density: they take more time than all others.
+    """
+    found = [own for scale in SCALES for order in (1, 2, 3) for own in _of_order(likelihood, order, scale)]
+    likeliest = max(found, key=lambda own: own[1].log_evidence)[0]
+    if likeliest.order == 1 and likeliest.scale == "log":
+        found += _of_order(likelihood, 0, "log")
     likely = np.array([SCALES[prior.scale] * ORDERS[prior.order] for prior, _ in found])
     evidence = np.array([mode.log_evidence for _, mode in found]) + np.log(likely)
     weights = np.exp(evidence - evidence.max())
@@ -55,20 +63,18 @@ def weigh(likelihood: Likelihood) -> tuple[Weighed, ...]:
 
 def _of_order(likelihood: Likelihood, order: int, scale: Scale) -> Iterator[tuple[Smoothness, Mode]]:
     """The priors of an order and scale with their modes; each starts from the mode of the one before."""
-    before: Smoothness | None = None
-    z, best = np.zeros(0), -np.inf
+    z, best, before = np.zeros(0), -np.inf, np.zeros(0)
     for deviation in DEVIATIONS[order]:
         smoothness = Smoothness(order, float(deviation), scale)
         basis = smoothness.basis(likelihood.sizes)
-        if before is None:
-            z = np.zeros(basis.matrix.shape[1])
-        else:
-            z[order - 1 :] *= before.deviation / smoothness.deviation
+        norms = np.maximum(np.linalg.norm(basis.matrix, axis=0), np.finfo(np.float64).tiny)
+        # The same curve, in the coefficients of this prior.
+        z = z * (before / norms) if len(z) else np.zeros(len(norms))
         mode = mode_of(likelihood, basis, z)
         yield smoothness, mode
         if mode.log_evidence < best - HOPELESS:
             return
-        best, before, z = max(best, mode.log_evidence), smoothness, mode.coefficients.copy()
+        best, before, z = max(best, mode.log_evidence), norms, mode.coefficients
 
 
 def average(weighed: Sequence[Weighed]) -> Floats:

@@ -18,7 +18,7 @@ from ldpbeam.domains import Floats, Integers
 Scale = Literal["log", "plain"]
 
 #: On the plain scale the density is 1 plus the curve, softened where it is below this part of the even one.
-SOFTNESS = 1.0 / 3.0
+SOFTNESS = 0.1
 
 
 @dataclass(frozen=True)

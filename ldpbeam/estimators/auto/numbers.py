@@ -32,7 +32,7 @@ MOST_EXPANSIONS = 3
 #: It is not expanded again if the answer moved less than this, as a W1 distance on the unit range.
 NEAR_ENOUGH = 1e-4
 #: What the orders of smoothness are called, and the scales.
-SHAPES: Mapping[int, str] = {1: "random walk of the", 2: "smooth", 3: "very smooth"}
+SHAPES: Mapping[int, str] = {0: "spiky", 1: "random walk of the", 2: "smooth", 3: "very smooth"}
 SCALED: Mapping[Scale, str] = {"log": "log density", "plain": "density"}
 
 

@@ -6,6 +6,9 @@ order 1 a random walk, for order 2 an integrated one, for order 3 one that is in
 priors under which P-splines are posterior modes (Eilers and Marx, Statistical Science 1996). Where the
 deviation goes to zero, the polynomial remains: for the log density that is an even, an exponential or a
 normal density.
+
+Order 0 is a sum of two: a curve of order 2 of a middling deviation, and independent normal heights of all
+points. It is for people who give round numbers, for instance.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from ldpbeam.estimators.auto.curves import Curves, Scale
 MOST_POINTS = 256
 #: The most eigenvectors in use, the smoothest first.
 MOST_TERMS = 64
+#: The deviation of the curve of order 2 that order 0 adds independent heights to.
+BELOW_SPIKES = 8.0
 #: The standard deviation of each coefficient of the polynomial, of Legendre's polynomials on the range.
 POLYNOMIAL_DEVIATION = 3.0
 
@@ -32,8 +37,9 @@ class Smoothness:
     """A prior of curves.
 
     Attributes:
-        order: which differences are independent: 1, 2 or 3.
-        deviation: the standard deviation of the (order - 1)-th derivative's change over the whole range.
+        order: which differences are independent: 1, 2 or 3; 0 for independent heights on a curve of order 2.
+        deviation: the standard deviation of the (order - 1)-th derivative's change over the whole range; for
+            order 0 that of each height.
         scale: whether the curve is the log density or the density.
     """
 
@@ -47,9 +53,20 @@ class Smoothness:
         Args:
             sizes: the number of value buckets of each block, shape (blocks,).
         """
-        polynomials, own = _terms(self.order, tuple(sizes.tolist()))
-        matrix = np.hstack((POLYNOMIAL_DEVIATION * polynomials, self.deviation * own))
+        polynomials, own = _terms(self.order or 2, tuple(sizes.tolist()))
+        if self.order == 0:
+            own = np.hstack((BELOW_SPIKES * own, self.deviation * _heights(len(sizes))))
+        else:
+            own = self.deviation * own
+        matrix = np.hstack((POLYNOMIAL_DEVIATION * polynomials, own))
         return Curves(matrix, sizes, self.scale)
+
+
+def _heights(blocks: int) -> Floats:
+    """One for the blocks of each of at most :data:`MOST_POINTS` heights, shape (blocks, heights)."""
+    points = min(blocks, MOST_POINTS)
+    chosen: Floats = np.eye(points)[np.arange(blocks) * points // blocks]
+    return chosen
 
 
 @functools.lru_cache(maxsize=64)
