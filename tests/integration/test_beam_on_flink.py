@@ -1,0 +1,77 @@
+"""A few lines with ``Estimate(study)`` on a Flink cluster, beside ``ldpbeam estimate``.
+
+``test_stream_on_flink.py`` shows that ``ldpbeam stream`` gives there what ``ldpbeam estimate`` gives.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import flink as jobs
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from stream_messages import MINUTE, WEEK_AGO, evenly, reports_of, rides
+from support.beam_reports import records_in, rows_of, shares_of
+from unbounded_reports import Records, place_of, write_both, written
+
+import ldpbeam as ldp
+from ldpbeam.runners import flink as engine
+from ldpbeam.runners.flink.cluster import Cluster
+
+pytestmark = pytest.mark.slow
+
+STUDY = rides("size: 10m, allowed_lateness: 10m")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory, write_reports: Any) -> list[Path]:
+    """What people told two services in half an hour, as JSON lines."""
+    sent = reports_of(STUDY, "user", evenly(WEEK_AGO, 30 * MINUTE, 600), seed=1)
+    return list(write_reports(tmp_path_factory.mktemp("reports"), sent, "jsonl"))
+
+
+@pytest.fixture(scope="module")
+def expected(
+    files: list[Path], run_estimate: Any, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[dict[str, Any]]]:
+    """The estimates and the shares that the command writes, as dicts."""
+    run = run_estimate(tmp_path_factory.mktemp("run"), STUDY, files)
+    assert len(run.estimates) == 6
+    study = ldp.Study.from_yaml(STUDY)
+    rows = {"estimates": rows_of(study, run.estimates), "shares": shares_of(study, run.estimates)}
+    return {name: sorted(map(ldp.beam.as_dict, own), key=place_of) for name, own in rows.items()}
+
+
+def on_flink(cluster: Cluster, *, unbounded: bool) -> beam.Pipeline:
+    options = PipelineOptions(list(engine.options(cluster.address, streaming=unbounded)))
+    return beam.Pipeline(runner=engine.runner(), options=options)
+
+
+def test_a_batch_is_that_of_the_command(
+    flink: Cluster, files: list[Path], expected: dict[str, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    with on_flink(flink, unbounded=False) as pipeline:
+        reports = pipeline | ldp.beam.ReadReports(STUDY, list(map(str, files)))
+        write_both(reports | ldp.beam.Estimate(STUDY), tmp_path)
+    assert {name: written(tmp_path / name) for name in expected} == expected
+
+
+def test_a_stream_is_that_of_the_command(
+    flink: Cluster, files: list[Path], expected: dict[str, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    pipeline = on_flink(flink, unbounded=True)
+    reports = pipeline | beam.io.Read(Records(records_in(files), ends=False))
+    write_both(reports | ldp.beam.Estimate(STUDY), tmp_path)
+    result = pipeline.run()
+
+    def all_there() -> bool:
+        assert not flink.rest.problems(flink.rest.jobs()[0]["jid"])
+        return all(len(written(tmp_path / name)) >= len(expected[name]) for name in expected)
+
+    try:
+        jobs.wait_for(all_there, "the estimates")
+    finally:
+        result.cancel()
+    assert {name: written(tmp_path / name) for name in expected} == expected
