@@ -48,7 +48,7 @@ demo-stream: install
 
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
-	@echo "build/site/index.html"
+	@echo "build/site is the site; with its search: $(PYTHON) -m http.server --directory build/site"
 
 lint: install
 	$(BIN)/ruff format --check .
