@@ -31,9 +31,10 @@ NOT_RUN = {
     "ldpbeam evaluate": "takes minutes; tests/pipelines/test_evaluate.py runs smaller ones",
     "$((": "is the body of a loop; the same command with times runs at the top of its page",
 }
-#: The pages whose Python does not run here, and why.
+#: The pages whose Python is only compiled here, and why.
 PYTHON_NOT_RUN = {
     "README.md": "tests/library/test_library_documents.py runs it",
+    "docs/beam.md": "tests/beam/test_beam_document.py runs it",
     "docs/library.md": "tests/library/test_library_documents.py runs it",
     "docs/scheduling.md": "needs Airflow",
 }
