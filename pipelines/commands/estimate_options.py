@@ -48,16 +48,25 @@ def check(options: argparse.Namespace, study: Study, beam_arguments: list[str]) 
         raise UserError("--streaming: this command reads files to their end, and is not a streaming one")
 
 
+def check_truth(options: argparse.Namespace) -> None:
+    """Check that no option names a column of the truth where ``--truth`` names no file.
+
+    Raises:
+        UserError: if one does.
+    """
+    columns = ("value_column", "key_column", "user_column", "time_column", "weight_column", "group_column")
+    given = [f"--{name.replace('_', '-')}" for name in columns if getattr(options, name) is not None]
+    if given and not options.truth:
+        raise UserError(f"{', '.join(given)}: columns are of the file that --truth names, which is missing")
+
+
 def truth_of(options: argparse.Namespace, study: Study) -> People | None:
     """The people whose true values are compared with estimates; None without ``--truth``.
 
     Raises:
         UserError: if the options for people do not fit together, or their file cannot be read.
     """
-    columns = ("value_column", "key_column", "user_column", "time_column", "weight_column", "group_column")
-    given = [f"--{name.replace('_', '-')}" for name in columns if getattr(options, name) is not None]
-    if given and not options.truth:
-        raise UserError(f"{', '.join(given)}: columns are of the file that --truth names, which is missing")
+    check_truth(options)
     if not options.truth:
         return None
     if len(study.attributes) > 1 and not options.attribute:

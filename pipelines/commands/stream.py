@@ -23,6 +23,7 @@ from ldpbeam.pipelines.estimates.stages import disclosure_of
 from ldpbeam.pipelines.graphs.engines import engine_of, reach_from_elsewhere
 from ldpbeam.pipelines.graphs.stream import StreamJob, build
 from ldpbeam.pipelines.options.stream import DISORDER
+from ldpbeam.pipelines.pages.live import kept_current
 from ldpbeam.pipelines.printing import document, note
 from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.output import (
@@ -100,6 +101,10 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
             dashed = option.replace("_", "-")
             raise UserError(f"--{dashed} needs an engine that can run our own source: Prism or Flink")
     detached = not (engine.own_source or engine.here)
+    if detached and options.report:
+        raise UserError(
+            "--report: the job outlives this command; `ldpbeam report` makes a page of its output"
+        )
     if detached and options.topic:
         raise UserError(
             "--topic: the job outlives this command, and a subscription of this command's would not; name a "
@@ -151,7 +156,8 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
             started = {"event": "started", "run": name, "reads": feed.name, "output": job.output}
             if not document(started):
                 print(shown(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C"), flush=True)
-            run_until_stopped(pipeline, job, engine.here)
+            with kept_current(options.report, job.output):
+                run_until_stopped(pipeline, job, engine.here)
             place.check()
     return _finished(job)
 

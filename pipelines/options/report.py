@@ -13,6 +13,7 @@ def add_options(parser: Parser) -> None:
     data.add_argument(
         "-o", "--output", default="report.html", metavar="FILE", help="the page (default: report.html)"
     )
+    data.add_argument("--export", metavar="FOLDER", help="also write each chart here, as SVG and as PNG")
     truth = parser.add_argument_group("comparison with the truth")
     truth.add_argument("--truth", metavar="FILE", help="CSV file of people, drawn beside the estimates")
     truth.add_argument(

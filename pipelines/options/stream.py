@@ -37,6 +37,9 @@ def add_options(parser: Parser) -> None:
         "--output", required=True, metavar="FOLDER", help="folder for everything the run writes"
     )
     data.add_argument("--publish-to", metavar="TOPIC", help="projects/P/topics/T, for estimates as JSON")
+    data.add_argument(
+        "--report", metavar="FILE", help="a page of the estimates, kept current as windows close"
+    )
     add_unnamed_options(data)
     times = parser.add_argument_group("times")
     times.add_argument(

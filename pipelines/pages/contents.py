@@ -81,6 +81,8 @@ def _figures(subject: Subject, truths: Mapping[Place, Truth]) -> Iterator[Figure
 
 def _lead(results: Results, records: Sequence[EstimateRecord], names: Sequence[str]) -> str:
     if not records:
+        if results.kind == "stream":
+            return "No window has estimates yet."
         return "No report could be used, so that there is no estimate."
     what = words.listed(names) if len(names) <= 4 else f"{len(names)} attributes"
     services = list(dict.fromkeys(service for record in records for service in record.services))
@@ -99,7 +101,7 @@ def _facts(results: Results, records: Sequence[EstimateRecord]) -> Iterator[tupl
     if counts:
         yield "reports used", f"{counts['used']:,}"
         yield "of reports read", f"{counts['in_']:,}"
-    else:
+    elif records:
         first = [record for record in records if record.name == records[0].name]
         yield "reports", f"{sum(record.reports for record in first):,}"
     windows = len({record.window for record in records if record.window})

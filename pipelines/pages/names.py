@@ -205,15 +205,13 @@ def _sentence(place: Place, record: EstimateRecord, field: Field) -> str:
         + (f" ({spell(ends.low[index])} to {spell(ends.high[index])})" if ends else "")
         for index in order
     ]
-    what = "the most frequent are" if field == "frequencies" else "the highest means have"
+    what = "the most frequent are" if field == "frequencies" else "the highest means are"
     return f"{words.opened(where, 'by')} {record.name}, {what} {words.listed(told)}."
 
 
 def _caption(records: Sequence[EstimateRecord], field: Field, of_keys: bool) -> str:
-    mark = "dots" if of_keys else "bars"
-    parts = []
-    if len(records) > 1:
-        parts.append(f"The {mark} are of {records[0].name}, and points of the other estimates.")
+    mark = "Dots" if of_keys else "Bars"
+    parts = [f"{mark} show {records[0].name}, and circles the other estimates."] if len(records) > 1 else []
     if many(records[0], field) is not None:
         parts.append(f"The line through each is its {level_of(records)} interval.")
     return " ".join(parts)

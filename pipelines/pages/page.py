@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from ldpbeam.pipelines.pages.figures import Figure, Table
+from ldpbeam.pipelines.pages.figures import Columns, Figure, Table
 from ldpbeam.pipelines.pages.scripts import asset, fingerprint, script
 from ldpbeam.pipelines.terminal import shown
 
@@ -70,8 +70,13 @@ class Content:
     parts: Sequence[Part] = field(default_factory=tuple)
 
 
-def page(contents: Sequence[Content]) -> str:
-    """The HTML of the page; every text in it is escaped."""
+def page(contents: Sequence[Content], reload: int | None = None) -> str:
+    """The HTML of the page; every text in it is escaped.
+
+    Args:
+        contents: what it says about each output.
+        reload: the seconds after which the page loads itself again; None for never.
+    """
     drawn: list[dict[str, Any]] = []
     outputs = [_output(content, drawn) for content in contents]
     text = script()
@@ -81,13 +86,29 @@ def page(contents: Sequence[Content]) -> str:
     return environment.from_string(asset("page.html")).render(
         title=", ".join(dict.fromkeys(content.title for content in contents)),
         outputs=outputs,
+        reload=reload,
         style=Markup(asset("page.css")),
         # The hash and the scripts are ours; JSON is spelled so that nothing in it ends its element.
         script_hash=Markup(fingerprint(text)),
         script=Markup(text),
-        figures=Markup(json.dumps(_safe(drawn), separators=(",", ":"), allow_nan=False).translate(_SPELLED)),
+        figures=Markup(json.dumps(safe(drawn), separators=(",", ":"), allow_nan=False).translate(_SPELLED)),
         footer=f"Written by ldpbeam {metadata.version('ldpbeam')}. The page opens without a network.",
     )
+
+
+def _encoded(data: Mapping[str, Columns]) -> dict[str, dict[str, Any]]:
+    """Data sets whose columns of texts are lists of different texts, and which of them each row has."""
+    return {
+        name: {column: _column(values) for column, values in columns.items()}
+        for name, columns in data.items()
+    }
+
+
+def _column(values: Sequence[Any]) -> Any:
+    if not values or not isinstance(values[0], str):
+        return values
+    texts = {text: place for place, text in enumerate(dict.fromkeys(values))}
+    return {"texts": list(texts), "at": [texts[text] for text in values]}
 
 
 @lru_cache(maxsize=2**12)
@@ -97,13 +118,13 @@ def _spelled(text: str) -> str:
     return f"\u2060{text}" if text in _OF_OBJECTS else text
 
 
-def _safe(value: Any) -> Any:
+def safe(value: Any) -> Any:
     """A value of JSON, with every text in it spelled as charts hold it."""
     if isinstance(value, str):
         return _spelled(value)
     if isinstance(value, Mapping):
-        return {name: _safe(own) for name, own in value.items()}
-    return [_safe(own) for own in value] if isinstance(value, list | tuple) else value
+        return {name: safe(own) for name, own in value.items()}
+    return [safe(own) for own in value] if isinstance(value, list | tuple) else value
 
 
 def _readable(value: object) -> object:
@@ -117,11 +138,11 @@ def _output(content: Content, drawn: list[dict[str, Any]]) -> dict[str, Any]:
     for chapter in content.chapters:
         figures = []
         for figure in chapter.figures:
-            figures.append({**vars(figure), "place": len(drawn), "file": _file_name(figure.title)})
+            figures.append({**vars(figure), "place": len(drawn), "file": file_name(figure.title)})
             drawn.append(
                 {
                     "chart": figure.chart,
-                    "panels": [panel.data for panel in figure.panels],
+                    "panels": [_encoded(panel.data) for panel in figure.panels],
                     "colours": [key.colour for key in figure.keys],
                 }
             )
@@ -129,6 +150,6 @@ def _output(content: Content, drawn: list[dict[str, Any]]) -> dict[str, Any]:
     return {**vars(content), "subjects": subjects, "tables": content.parts}
 
 
-def _file_name(title: str) -> str:
+def file_name(title: str) -> str:
     """A name for the chart as a file."""
     return re.sub(r"\W+", "-", title.lower()).strip("-")[:60] or "chart"

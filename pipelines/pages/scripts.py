@@ -14,12 +14,16 @@ import vl_convert
 @cache
 def script() -> str:
     """The whole script of a page: the libraries of Altair's version of Vega-Lite, then ``page.js``."""
-    version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-    libraries = vl_convert.javascript_bundle("window.embedChart = vegaEmbed;", vl_version=version)
+    libraries = vl_convert.javascript_bundle("window.embedChart = vegaEmbed;", vl_version=vega_lite_version())
     # A script element ends at the first of these, wherever it stands.
     if "</script" in libraries.lower() or "<!--" in libraries:
         raise ValueError("the scripts of Vega hold a text that would end them")
     return f"(() => {{\n{libraries}\n{asset('page.js')}\n}})();"
+
+
+def vega_lite_version() -> str:
+    """The version of Vega-Lite that Altair writes, as in 5.20."""
+    return ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
 
 def asset(name: str) -> str:

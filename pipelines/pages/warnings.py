@@ -121,8 +121,11 @@ def _of_estimates(records: Sequence[EstimateRecord]) -> Iterator[str]:
         for warning in record.warnings:
             said[who, warning] += 1
         if record.intervals is not None:
+            parts: dict[str, list[str]] = {}
             for part, flag in record.intervals.flags.items():
-                said[record.attribute, f"intervals of {part.replace('_', ' ')}: {flag}"] += 1
+                parts.setdefault(flag, []).append(part.replace("_", " "))
+            for flag, of in parts.items():
+                said[record.attribute, f"intervals of {words.listed(of)}: {flag}"] += 1
     for (who, sentence), times in said.most_common(MOST_SAID):
         often = f" (in {times:,} windows or groups)" if times > 1 else ""
         yield f"{who}: {sentence}{often}."

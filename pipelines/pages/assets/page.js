@@ -27,10 +27,10 @@ function config(colours) {
   };
 }
 
-// A data set comes as columns, and Vega takes rows.
+// A data set comes as columns (of texts: the different ones, and which of them each row has); Vega takes rows.
 function rows(columns) {
-  const names = Object.keys(columns);
-  return columns[names[0]].map((_, row) => Object.fromEntries(names.map((name) => [name, columns[name][row]])));
+  const found = Object.entries(columns).map(([name, own]) => [name, own.texts ? own.at.map((place) => own.texts[place]) : own]);
+  return found[0][1].map((_, row) => Object.fromEntries(found.map(([name, values]) => [name, values[row]])));
 }
 
 const narrow = matchMedia("(max-width: 40rem)");

@@ -1,0 +1,169 @@
+"""``ldpbeam report`` without a browser: what it refuses, the truth, images, and the page of a stream."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.output_folders import stream_folder
+from support.studies import SMALL
+
+from ldpbeam.pipelines.pages import live, write
+from ldpbeam.schemas.study.yaml_file import parse_study
+
+
+@pytest.fixture(scope="module")
+def small(
+    tmp_path_factory: pytest.TempPathFactory,
+    run_estimate: Any,
+    simulate: Any,
+    write_reports: Any,
+    make_people: Any,
+) -> Path:
+    """A run of four people, whose values are known, and a file of them."""
+    folder = tmp_path_factory.mktemp("small")
+    values = [0.1, 0.1, 0.3, 0.9]
+    sent = simulate(parse_study(SMALL), "x", values, users=list("abcd"))
+    assert run_estimate(folder, SMALL, write_reports(folder / "reports", sent)).code == 0
+    make_people(folder / "people.csv", values)
+    return folder
+
+
+def figures(page: Path) -> list[dict[str, Any]]:
+    """The charts in a page."""
+    (data,) = re.findall(r'id="figures">(.*?)</script>', page.read_text(), re.DOTALL)
+    found: list[dict[str, Any]] = json.loads(data)
+    return found
+
+
+def test_the_truth_is_drawn_beside_the_estimates(small: Path, tmp_path: Path, command: Any) -> None:
+    page = tmp_path / "report.html"
+    truth = ["--truth", small / "people.csv", "--value-column", "value"]
+    ran = command("report", small / "output", "-o", page, *truth)
+    assert ran.code == 0, ran.err
+    shape, means = figures(page)
+    steps = shape["panels"][0]["truth"]
+    assert steps["share"] == [0.5, 0, 0.25, 0, 0, 0, 0, 0.25, 0.25]
+    assert steps["low"] == [0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1]
+    drawn = means["panels"][0]["means"]
+    labels = [drawn["estimate"]["texts"][place] for place in drawn["estimate"]["at"]]
+    assert drawn["value"][labels.index("the truth")] == 0.35
+    # The truth has the colour of text, and no estimate has it.
+    assert shape["colours"] == [1, -1]
+
+
+def test_the_steps_and_the_band_are_those_of_the_estimate(small: Path, tmp_path: Path, command: Any) -> None:
+    page = tmp_path / "report.html"
+    assert command("report", small / "output", "-o", page).code == 0
+    (estimate,) = [
+        record
+        for record in map(json.loads, (small / "output" / "estimates.jsonl").read_text().splitlines())
+        if "distribution" in record
+    ]
+    steps = figures(page)[0]["panels"][0]["steps"]
+    shares = [float(f"{share:.5g}") for share in estimate["distribution"]]
+    assert steps["share"] == [*shares, shares[-1]]
+    assert steps["low"] == estimate["bucket_edges"]
+    band = figures(page)[0]["panels"][0]["bands"]
+    assert band["share_low"][:-1] == [
+        float(f"{low:.5g}") for low in estimate["intervals"]["distribution"]["low"]
+    ]
+
+
+def test_images_are_written_for_every_chart(small: Path, tmp_path: Path, command: Any) -> None:
+    images = tmp_path / "images"
+    ran = command("report", small / "output", "-o", tmp_path / "report.html", "--export", images, "--json")
+    assert json.loads(ran.out)["images"] == 4
+    assert sorted(path.name for path in images.iterdir()) == [
+        "01-distribution-of-x.png",
+        "01-distribution-of-x.svg",
+        "02-mean-x.png",
+        "02-mean-x.svg",
+    ]
+    assert (images / "02-mean-x.png").read_bytes().startswith(b"\x89PNG")
+    assert "both (ule of a and b)" in (images / "02-mean-x.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["nowhere"], "nowhere: there is no such folder"),
+        (["OUT", "-o", "OUT"], "output"),
+        (["OUT", "--truth", "PEOPLE"], "--value-column is missing"),
+        (
+            ["OUT", "--truth", "PEOPLE", "--value-column", "value", "--attribute", "y"],
+            "--attribute y: the study has x",
+        ),
+        (["OUT", "--value-column", "value"], "--value-column: columns are of the file that --truth names"),
+    ],
+)
+def test_mistakes_are_refused_with_a_sentence(
+    small: Path,
+    tmp_path: Path,
+    command: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    problem: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = {"OUT": small / "output", "PEOPLE": small / "people.csv"}
+    ran = command("report", *(given.get(argument, argument) for argument in arguments))
+    assert ran.code == 2
+    assert ran.err.startswith("ldpbeam: ")
+    assert problem in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_the_extra_the_message_names_it(
+    small: Path, command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write, "find_spec", lambda name: None)
+    ran = command("report", small / "output")
+    assert (ran.code, ran.err) == (
+        2,
+        "ldpbeam: the page needs the extra [report]: pip install 'ldpbeam[report]'\n",
+    )
+
+
+def test_the_page_of_a_stream_is_written_as_windows_close(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, page = stream_folder(tmp_path / "out"), tmp_path / "report.html"
+    later = [path for path in (folder / "estimates").iterdir() if "run-2" in path.name]
+    for path in later:
+        path.rename(tmp_path / path.name)
+    pages, written = [], threading.Event()
+    write_page = live.write_page
+
+    def recorded(*arguments: Any, **named: Any) -> int:
+        size = write_page(*arguments, **named)
+        pages.append(page.read_text())
+        if len(pages) == 2:
+            written.set()
+        return size
+
+    monkeypatch.setattr(live, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(live, "write_page", recorded)
+    with live.kept_current(str(page), str(folder)):
+        assert len(pages) == 1
+        for path in later:
+            (tmp_path / path.name).rename(path)
+        written.wait(60)
+    assert [window in pages[0] for window in ("12:00 to 13:00", "10:00 to 11:00")] == [False, True]
+    assert "12:00 to 13:00" in pages[-1]
+    reloads = ['http-equiv="refresh"' in text for text in pages]
+    assert reloads == [True] * (len(pages) - 1) + [False]
+
+
+def test_a_stream_goes_on_when_its_page_cannot_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, page = stream_folder(tmp_path / "out"), tmp_path / "pages" / "report.html"
+    with live.kept_current(str(page), str(folder)):
+        page.unlink()
+        page.mkdir()
+    assert "the page was not written" in capsys.readouterr().err
