@@ -106,10 +106,10 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(1)
     minutes = (180 * rng.beta(2, 5, 200)).round(2)
     lines = [
-        f"p{place},{value},2026-11-20T10:{place % 60:02}:00Z,{['tea', 'coffee', 'water'][place % 3]}"
+        f"p{place},{value},2026-11-20T10:{place % 60:02}:00Z,{['tea', 'coffee', 'water'][place % 3]},{place}"
         for place, value in enumerate(minutes)
     ]
-    (folder / "people.csv").write_text("\n".join(["user,minutes,left,drink", *lines, ""]))
+    (folder / "people.csv").write_text("\n".join(["user,minutes,left,drink,price", *lines, ""]))
     prices = "\n".join(str(price) for price in (18_000 * rng.beta(1, 4, 200)).round() + 400)
     (folder / "diamonds.csv").write_text(f"price\n{prices}\n")
     perturb = (
@@ -142,7 +142,7 @@ def runs(command: str) -> bool:
 @pytest.mark.parametrize("page", names([page for page in PAGES if any(map(runs, commands(page)))]))
 def test_the_commands_of_a_page_run(page: str, here: Callable[..., None]) -> None:
     lines = [command for command in commands(ROOT / page) if runs(command)]
-    written = {"ldpbeam perturb": "reports", "ldpbeam estimate": "out"}
+    written = {"ldpbeam init": "study.yaml", "ldpbeam perturb": "reports", "ldpbeam estimate": "out"}
     here(*{folder for start, folder in written.items() if any(line.startswith(start) for line in lines)})
     for command in lines:
         assert main(shlex.split(command)[1:]) == 0, command
