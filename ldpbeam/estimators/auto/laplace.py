@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import cho_solve, cholesky
 
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.auto.curves import Curves
@@ -45,11 +45,6 @@ class Mode:
     def log_evidence(self) -> float:
         """The log marginal likelihood, by Laplace's method: of normal coefficients it is exact."""
         return self.log_density - float(np.log(np.diag(self.root)).sum())
-
-    def near(self, normals: Floats) -> Floats:
-        """Coefficients of the normal approximation, from standard normal draws, shape (m, n) each."""
-        away: Floats = solve_triangular(self.root, normals)
-        return self.coefficients[:, None] + away
 
 
 def log_posterior(likelihood: Likelihood, basis: Curves, coefficients: Floats) -> tuple[Floats, Floats]:

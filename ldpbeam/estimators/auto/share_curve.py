@@ -33,12 +33,10 @@ class Curve:
 
     Attributes:
         shares: the share of each category, shape (categories,), with sum 1.
-        deviations: their posterior standard deviations, shape (categories,).
         log_evidence: the log of the reports' average likelihood.
     """
 
     shares: Floats
-    deviations: Floats
     log_evidence: float
 
 
@@ -62,10 +60,8 @@ def curve(likelihood: Likelihood) -> Curve:
     weights = np.exp(evidence - evidence.max())
     log_evidence = float(evidence.max() + math.log(weights.mean()))
     weights /= weights.sum()
-    every = np.array([fit.shares for fit in fits])
-    shares = weights @ every
-    variances = weights @ (np.array([fit.deviations for fit in fits]) ** 2 + (every - shares) ** 2)
-    return Curve(shares / shares.sum(), np.sqrt(variances), log_evidence)
+    shares = weights @ np.array([fit.shares for fit in fits])
+    return Curve(shares / shares.sum(), log_evidence)
 
 
 def _at(likelihood: Likelihood, splines: Floats, slope: float, penalties: Floats) -> list[Curve]:
@@ -88,8 +84,7 @@ def _at(likelihood: Likelihood, splines: Floats, slope: float, penalties: Floats
             - 0.5 * float(coefficients @ prior @ coefficients)
             + 0.5 * float(np.linalg.slogdet(prior)[1] - np.linalg.slogdet(curvature)[1])
         )
-        variances = np.einsum("ij,ji->i", slopes, np.linalg.solve(curvature, slopes.T))
-        found.append(Curve(shares, np.sqrt(np.maximum(variances, 0.0)), log_evidence))
+        found.append(Curve(shares, log_evidence))
     return found
 
 

@@ -101,10 +101,6 @@ class Posterior:
         sums[:, -1] = 1.0
         return sums
 
-    def quantiles(self, level: float) -> Floats:
-        """The posterior quantile of each group's share, shape (groups,); a cell's mass is spread evenly."""
-        return _quantiles(self.reached, self.edges, level)
-
     def summing_to(self, total: float, sizes: Floats) -> Floats:
         """The quantiles of the one level, for all groups, at which the shares have a sum; shape (groups,).
 
@@ -126,6 +122,7 @@ class Posterior:
 
 
 def _quantiles(reached: Floats, edges: Floats, level: float) -> Floats:
+    """The posterior quantile of each group's share, shape (groups,); a cell's mass is spread evenly."""
     rows = np.arange(len(reached))
     cell = np.clip((reached <= level).sum(axis=1) - 1, 0, len(edges) - 2)
     before = reached[rows, cell]

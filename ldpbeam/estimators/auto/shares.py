@@ -11,9 +11,6 @@ import dataclasses
 import math
 from dataclasses import dataclass
 
-import numpy as np
-from scipy.special import ndtr
-
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.auto.share_curve import Curve, curve
 from ldpbeam.estimators.auto.share_likelihood import Likelihood, likelihood_of
@@ -25,11 +22,6 @@ from ldpbeam.mechanisms import FrequencyMechanism
 
 #: A model with less weight than this is not named.
 LEAST_NAMED = 0.01
-#: Halvings of an interval that find a quantile to 1e-12.
-HALVINGS = 40
-#: Quantiles below the median are zero if they are below this part of the noise's standard deviation, and of
-#: 1/categories: reports cannot tell such a share from zero.
-NEGLIGIBLE = 0.1
 
 
 @dataclass(frozen=True)
@@ -66,46 +58,6 @@ class ShareBelief:
             found = self.weight * self.along_order.shares + (1.0 - self.weight) * found
         scaled: Floats = found / found.sum()
         return scaled
-
-    @property
-    def deviations(self) -> Floats:
-        """The posterior standard deviation of each category's share, shape (categories,)."""
-        prior = self.without_order
-        mean = self._every(prior.weights @ prior.atoms)
-        square = self._every(prior.weights @ prior.atoms**2)
-        if self.along_order is not None:
-            along = self.along_order
-            mean = self.weight * along.shares + (1.0 - self.weight) * mean
-            square = self.weight * (along.shares**2 + along.deviations**2) + (1.0 - self.weight) * square
-        deviations: Floats = np.sqrt(np.maximum(square - mean**2, 0.0))
-        return deviations
-
-    def quantiles(self, level: float) -> Floats:
-        """The posterior quantile of each category's share at a level in (0, 1), shape (categories,)."""
-        found = self._quantiles(level)
-        if level < 0.5:
-            noise = 1.0 / math.sqrt(float(self.likelihood.information(np.zeros(1))[0]))
-            found[found < NEGLIGIBLE * min(noise, 1.0 / self.likelihood.categories)] = 0.0
-        return found
-
-    def _quantiles(self, level: float) -> Floats:
-        if self.along_order is None or self.weight < LEAST_NAMED:
-            return self._every(self.without_order.quantiles(level))
-        along = self.along_order
-        spread = np.maximum(along.deviations, np.finfo(np.float64).tiny)
-        edges, reached = self.without_order.edges, self.without_order.reached
-        rows = np.arange(len(reached))
-        low, high = np.zeros(len(rows)), np.ones(len(rows))
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            cell = np.clip(np.searchsorted(edges, middle, side="right") - 1, 0, len(edges) - 2)
-            width = np.maximum(edges[cell + 1] - edges[cell], np.finfo(np.float64).tiny)
-            within = np.clip((middle - edges[cell]) / width, 0.0, 1.0)
-            below = reached[rows, cell] + (reached[rows, cell + 1] - reached[rows, cell]) * within
-            below = (1.0 - self.weight) * below + self.weight * ndtr((middle - along.shares) / spread)
-            low, high = np.where(below < level, middle, low), np.where(below < level, high, middle)
-        found: Floats = 0.5 * (low + high)
-        return found
 
 
 def share_belief(question: Question) -> ShareBelief:
