@@ -7,6 +7,8 @@ import re
 
 #: The command did what was asked.
 DONE = 0
+#: ``ldpbeam diff``: what it compared differs.
+DIFFERS = 1
 #: The command could not do what was asked: it started nothing, or wrote nothing.
 WRONG = 2
 #: Outputs are written, but more of the input was bad than allowed, or input files were damaged.

@@ -43,12 +43,21 @@ def print_estimates(
     errors: Sequence[Mapping[str, float]] | None,
 ) -> None:
     """Print the table of estimates, and what its columns mean where their names do not say so."""
-    names, rows = estimate_rows(study, estimates, errors)
+    print_records(console, [estimate_fields(study, solved) for solved in estimates], errors)
+
+
+def print_records(
+    console: Console,
+    records: Sequence[Mapping[str, Any]],
+    errors: Sequence[Mapping[str, float]] | None = None,
+) -> None:
+    """Print the table of the records of estimates, and what its columns mean."""
+    names, rows = _record_rows(records, errors)
     if not rows:
         return
     print_fitting(console, names, _shortened(names, rows), keys=_KEYS, left=_WORDS)
     if "interval of mean" in names:
-        level = next(own.answer.intervals.level for own in estimates if own.answer.intervals is not None)
+        level = next(own["intervals"]["level"] for own in records if own.get("intervals"))
         print(f"An interval of a mean holds the truth in {100 * level:.4g}% of all samples.")
     for name in names:
         if name in MEANINGS:
@@ -61,7 +70,13 @@ def estimate_rows(
     errors: Sequence[Mapping[str, float]] | None = None,
 ) -> tuple[list[str], list[dict[str, str]]]:
     """(the columns that some row fills, the texts of one row per estimate)."""
-    rows = [_row(estimate_fields(study, solved)) for solved in estimates]
+    return _record_rows([estimate_fields(study, solved) for solved in estimates], errors)
+
+
+def _record_rows(
+    records: Sequence[Mapping[str, Any]], errors: Sequence[Mapping[str, float]] | None
+) -> tuple[list[str], list[dict[str, str]]]:
+    rows = [_row(record) for record in records]
     if errors is not None:
         for row, found in zip(rows, errors, strict=True):
             row |= {_ERRORS[name]: f"{value:.4g}" for name, value in found.items()}
@@ -114,7 +129,7 @@ def _row(record: Mapping[str, Any]) -> dict[str, str]:
     if record.get("standard_error") is not None:
         row["± se"] = f"{record['standard_error']:.2g}"
     intervals = record.get("intervals") or {}
-    if "mean" in intervals:
+    if intervals.get("mean") is not None:
         row["interval of mean"] = "{low:.5g} to {high:.5g}".format(**intervals["mean"])
     quantiles = record.get("quantiles") or {}
     for level, name in (("0.05", "5%"), ("0.5", "median"), ("0.95", "95%")):

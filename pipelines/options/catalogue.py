@@ -14,6 +14,8 @@ from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.options import (
     completion,
+    dead_letters,
+    diff,
     doctor,
     estimate,
     evaluate,
@@ -23,6 +25,7 @@ from ldpbeam.pipelines.options import (
     plan,
     report,
     rollup,
+    show,
     stream,
     vectors,
 )
@@ -152,6 +155,21 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
         ),
     ),
     "Read the results": (
+        Command(
+            "show", "everything of a finished run: estimates with intervals, reports, tests",
+            "ldpbeam show out",
+            "show:show_command", show.add_options, printing=("json", "quiet"),
+        ),
+        Command(
+            "dead-letters", "why reports could not be used, with examples of where they are",
+            "ldpbeam dead-letters out --reason unknown_service",
+            "dead_letters:dead_letters_command", dead_letters.add_options, printing=("json",),
+        ),
+        Command(
+            "diff", "what changed between two runs, and whether by more than its error",
+            "ldpbeam diff yesterday today",
+            "diff:diff_command", diff.add_options, printing=("json",),
+        ),
         Command(
             "report", "a page of the outputs of runs, with charts, for any browser",
             "ldpbeam report out -o report.html",

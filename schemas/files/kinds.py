@@ -10,12 +10,13 @@ _GZIP = b"\x1f\x8b"
 #: How many bytes of a file's start are read to tell its format.
 _START_BYTES = 64
 STATISTICS = "a file of statistics"
+DEAD_LETTERS = "a file of dead letters"
 _DAMAGED = "an Avro file with a damaged header"
 _OURS = {
     "Report": "a file of reports",
     "Statistic": STATISTICS,
     "Estimate": "a file of estimates",
-    "DeadLetter": "a file of dead letters",
+    "DeadLetter": DEAD_LETTERS,
 }
 
 

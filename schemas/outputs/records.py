@@ -346,6 +346,12 @@ def record_of(kind: type[Kind], fields: Mapping[str, Any]) -> Kind:
     return found
 
 
+def fields_of(record: object) -> dict[str, Any]:
+    """The fields of a record, as JSON has them; what it does not have is None."""
+    found: dict[str, Any] = _adapter(cast(Any, type(record))).dump_python(record, mode="json", by_alias=True)
+    return found
+
+
 def _problem(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_context=False)[0]
     place = ".".join(_short(str(part)) for part in first["loc"])

@@ -37,6 +37,7 @@ PYTHON_NOT_RUN = {
     "docs/beam.md": "tests/beam/test_beam_document.py runs it",
     "docs/library.md": "tests/library/test_library_documents.py runs it",
     "docs/scheduling.md": "needs Airflow",
+    "docs/tables.md": "tests/pipelines/test_table_examples.py runs it",
 }
 STUDY_OF_DRINKS = """\
 study: drinks

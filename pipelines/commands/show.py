@@ -1,0 +1,112 @@
+"""``ldpbeam show``: prints everything of a finished run, or of the runs that share a folder."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rich.console import Console
+
+from ldpbeam.pipelines.errors import DONE
+from ldpbeam.pipelines.estimates import tables
+from ldpbeam.pipelines.printing import document, note
+from ldpbeam.pipelines.results.read import read_results
+from ldpbeam.pipelines.results.results import Results, RunResults
+from ldpbeam.pipelines.terminal import shown
+from ldpbeam.schemas.outputs.records import fields_of
+from ldpbeam.statistics import counted
+from ldpbeam.times import rfc3339
+
+
+def show_command(options: argparse.Namespace) -> int:
+    """Run ``ldpbeam show`` and return its exit code.
+
+    Raises:
+        UserError: if it is no output folder, its run has not finished, or one of its files is damaged.
+    """
+    results = read_results(options.folder)
+    if results.study_problem:
+        note(results.study_problem)
+    if document(_as_json(results)):
+        return DONE
+    console = Console()
+    print(shown(_title(results)))
+    if results.estimates:
+        tables.print_records(console, [fields_of(own) for own in results.estimates])
+    else:
+        print("there are no estimates")
+    if results.counts:
+        counts: dict[str, Any] = {"in": results.counts["in_"], **results.counts}
+        print(tables.accounting_line(counts))
+        if results.dead_letters_by_reason:
+            tables.print_reasons(console, {"dead_letters_by_reason": results.dead_letters_by_reason})
+    for sentence in _sentences(results):
+        print(shown(sentence))
+    return DONE
+
+
+def _title(results: Results) -> str:
+    runs = {
+        "batch": f"run {results.about.run}",
+        "rollup": f"rollup {results.about.run}",
+        "scheduled": counted(len(results.runs), "scheduled run"),
+        "stream": counted(len(results.runs), "run") + " of a stream",
+    }
+    return f"study {results.about.study}, {runs[results.kind]}"
+
+
+def _sentences(results: Results) -> list[str]:
+    """What a reader should know of windows, runs, the ledger and the tests, where there is something."""
+    found = []
+    open_ones = sum(own.pane_timing == "early" for own in results.windows)
+    if open_ones:
+        found.append(f"{counted(open_ones, 'window')} had not closed: the estimates are early ones")
+    partial = sum(own.pane_timing != "early" and not own.complete for own in results.windows)
+    if partial:
+        found.append(f"{counted(partial, 'window')} may lack reports (complete: false)")
+    unfinished = [run.folder for run in results.runs if run.finished is False]
+    if unfinished:
+        found.append(f"not finished: {', '.join(unfinished)}")
+    entries = [entry for run in results.runs for entry in run.ledger]
+    if entries:
+        most = max((spent.epsilon for entry in entries for spent in entry.spent), default=0.0)
+        found.append(
+            f"users spent epsilon {most:g} at most on an attribute, in a window and group (ledger.json)"
+        )
+    over = sum(entry.users_over_cap for entry in entries)
+    if over:
+        found.append(f"{over:,} users spent more than the study's epsilon_cap")
+    tests = [test for run in results.runs if run.fit for test in run.fit.tests]
+    if tests:
+        flags = sum(test.flagged for test in tests)
+        found.append(
+            f"{flags:,} of {len(tests):,} tests say that the reports are not what the study claims (fit.json)"
+        )
+    return found
+
+
+def _as_json(results: Results) -> dict[str, Any]:
+    return {
+        "folder": results.folder,
+        "kind": results.kind,
+        "study": results.about.study,
+        "study_fingerprint": results.about.study_fingerprint,
+        "runs": [_run(run) for run in results.runs],
+        "windows": [
+            {**vars(own), "window": [rfc3339(time) for time in own.window]} for own in results.windows
+        ],
+        "estimates": [fields_of(own) for own in results.estimates],
+    }
+
+
+def _run(run: RunResults) -> dict[str, Any]:
+    return {
+        "run": run.about.run,
+        "folder": run.folder,
+        "finished": run.finished,
+        "from": run.about.from_,
+        "to": run.about.to,
+        "accounting": fields_of(run.accounting) if run.accounting else None,
+        "ledger": [fields_of(entry) for entry in run.ledger],
+        "fit": fields_of(run.fit) if run.fit else None,
+    }
