@@ -274,6 +274,10 @@ def test_what_a_worker_wrote_is_the_estimate_that_it_made() -> None:
             solved, answer=replace(solved.answer, **arrays)
         )
         assert estimate_fields(study, read) == json.loads(line)
+        given = solved.answer.intervals
+        for name in ("ranges", "distribution", "frequencies", "key_means") if given is not None else ():
+            assert read.answer.intervals is not None
+            np.testing.assert_array_equal(getattr(read.answer.intervals, name), getattr(given, name))
 
 
 def test_avro_and_json_carry_the_same_values() -> None:

@@ -1,4 +1,4 @@
-"""Statistics cross the wire whole, whatever their groups are called and whichever counts are below zero."""
+"""Statistics, keys and batches come back from their coders as they were, whatever groups are called."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
+import pyarrow as pa
 import pytest
 from apache_beam import typehints
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, Statistic, difference, empty, merge, tally
+from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.windows import keys
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.keys import GroupKey
@@ -114,3 +116,20 @@ def test_a_pair_with_a_key_is_encoded_with_the_keys_coder(kind: Any) -> None:
     pair = beam.coders.registry.get_coder(typehints.Tuple[kind, Statistics])
     assert pair.key_coder() == KeyCoder(kind)
     assert isinstance(pair.value_coder(), StatisticsCoder)
+
+
+OTHER_COLUMNS = (
+    {"user": pa.array(["a" * 16, "b" * 16]), "event_time": pa.array(["10:00", None])},
+    {"user": pa.array([b"a" * 16, None], pa.binary()), "event_time": pa.array([1, None], pa.int64())},
+    {"user": pa.array([b"a" * 16, b"b" * 16], pa.binary(16)), "event_time": pa.array([1.5, 2.5])},
+    {"user": pa.array([b"a" * 16, b"b" * 16], pa.binary()), "event_time": pa.array([5, 7], pa.int64())},
+    {"event_time": pa.array([], pa.int64())},
+)
+
+
+@pytest.mark.parametrize("columns", OTHER_COLUMNS, ids=lambda columns: str(next(iter(columns.values())).type))
+def test_batches_of_any_columns_come_back_as_they_were(columns: dict[str, pa.Array]) -> None:
+    """The coder is registered for all RecordBatches of a process, not only for ours."""
+    batch = pa.RecordBatch.from_pydict(columns).replace_schema_metadata({"of": "somebody else"})
+    back = BatchCoder().decode(BatchCoder().encode(batch))
+    assert back.equals(batch, check_metadata=True)
