@@ -1,34 +1,38 @@
 """The schemas of BigQuery tables for rows as dicts."""
 
+from __future__ import annotations
+
 import typing
-from collections.abc import Sequence
 from types import NoneType
 from typing import Any
 
-_KINDS = {str: "STRING", bytes: "STRING", int: "INTEGER", float: "FLOAT", bool: "BOOLEAN"}
-#: Times are RFC 3339 text, which BigQuery reads as timestamps.
+from ldpbeam.beam.rows import EstimateRow, ShareRow
+from ldpbeam.schemas.outputs import bigquery
+from ldpbeam.schemas.outputs.tables import ESTIMATES, SHARES
+
+#: Bytes are hexadecimal text in a dict, and times RFC 3339 text, which BigQuery reads as timestamps.
+_KINDS = {str: "STRING", bytes: "STRING", int: "INT64", bool: "BOOL"}
 _TIMES = ("window_start", "window_end")
 
 
 def bigquery_schema(kind: Any) -> dict[str, Any]:
     """The schema of a table for rows of a kind, as ``WriteToBigQuery`` takes it for their dicts.
 
+    Estimates and shares have the tables of ``estimates.parquet`` and ``distribution.parquet``, so rows of a
+    pipeline and files of a run go into the same table; the rows leave ``run`` empty.
+
     Args:
         kind: :class:`EstimateRow`, or another class of rows.
     """
+    if kind is EstimateRow:
+        return {"fields": bigquery.bigquery_schema(ESTIMATES)}
+    if kind is ShareRow:
+        return {"fields": bigquery.bigquery_schema(SHARES)}
     return {"fields": [_field(name, annotation) for name, annotation in kind.__annotations__.items()]}
 
 
-def _field(name: str, annotation: Any) -> dict[str, Any]:
-    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is Sequence:
-        (annotation,), mode = inner, "REPEATED"
-    elif NoneType in inner:
-        annotation, mode = inner[0], "NULLABLE"
-    else:
-        mode = "REQUIRED"
-    if name in _TIMES:
-        return {"name": name, "type": "TIMESTAMP", "mode": mode}
-    if annotation in _KINDS:
-        return {"name": name, "type": _KINDS[annotation], "mode": mode}
-    return {"name": name, "type": "RECORD", "mode": mode, **bigquery_schema(annotation)}
+def _field(name: str, annotation: Any) -> dict[str, str]:
+    inner = typing.get_args(annotation)
+    nullable = NoneType in inner
+    found = "TIMESTAMP" if name in _TIMES else _KINDS[inner[0] if nullable else annotation]
+    return {"name": name, "type": found, "mode": "NULLABLE" if nullable else "REQUIRED"}

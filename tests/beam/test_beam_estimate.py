@@ -250,6 +250,7 @@ def test_dicts_fit_the_tables_of_bigquery() -> None:
 
 def fits(table: dict[str, Any]) -> Callable[[list[dict[str, Any]]], None]:
     times = [field["name"] for field in table["fields"] if field["type"] == "TIMESTAMP"]
+    empty = {field["name"]: None for field in table["fields"] if field["mode"] == "NULLABLE"}
     schema = get_record_schema_from_dict_table_schema("row", table)
 
     def check_all(dicts: list[dict[str, Any]]) -> None:
@@ -257,6 +258,7 @@ def fits(table: dict[str, Any]) -> Callable[[list[dict[str, Any]]], None]:
         for record in json.loads(json.dumps(dicts, allow_nan=False)):
             # BigQuery reads times from text; Avro has numbers.
             numbers = {name: record[name] and datetime.fromisoformat(record[name]) for name in times}
-            fastavro.writer(io.BytesIO(), schema, [{**record, **numbers}], strict=True, validator=True)
+            whole = {**empty, **record, **numbers}
+            fastavro.writer(io.BytesIO(), schema, [whole], strict=True, validator=True)
 
     return check_all
