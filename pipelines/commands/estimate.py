@@ -20,7 +20,7 @@ from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
 from ldpbeam.pipelines.estimates.ledger import write_ledger
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.engines import engine_of, reach_from_elsewhere
-from ldpbeam.pipelines.printing import document, note, progress_console, step
+from ldpbeam.pipelines.printing import document, note, progress_console, step, warn
 from ldpbeam.pipelines.runs.costs import refuse_endless, slow_parts
 from ldpbeam.pipelines.runs.damage import mark_incomplete, stop_for_damage
 from ldpbeam.pipelines.runs.output import (
@@ -168,7 +168,9 @@ def _judged(found: Mapping[str, Any], max_bad_fraction: float) -> int:
     for warning in warnings:
         print(f"ldpbeam: {warning}; the outputs are written, look at them with care", file=sys.stderr)
     if not found["in"]:
-        print("ldpbeam: the input has no report, so there is no estimate", file=sys.stderr)
+        warn("the input has no report, so there is no estimate")
+    elif not found["used"]:
+        warn(f"none of the {found['in']:,} reports in the input is used, so there is no estimate")
     return WITH_CARE if warnings else DONE
 
 

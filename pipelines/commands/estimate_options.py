@@ -8,6 +8,7 @@ from ldpbeam.pipelines.clients.people import People, read_people
 from ldpbeam.pipelines.commands.options import (
     check_partitions,
     check_processes,
+    check_reachable,
     check_service,
     people_columns,
     time_of,
@@ -30,6 +31,7 @@ def check(options: argparse.Namespace, study: Study, beam_arguments: list[str]) 
     Raises:
         UserError: for the first option that does not.
     """
+    check_reachable(*options.input, options.output)
     check_partitions(options.partitions)
     check_processes(options.processes)
     if options.processes is not None and options.estimate_on == "worker":

@@ -6,6 +6,8 @@ import argparse
 
 import numpy as np
 from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
 from pydantic import TypeAdapter, ValidationError
 
 from ldpbeam.domains import Domain, KeyValues, Vector
@@ -15,6 +17,7 @@ from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.study.times import Duration, Time
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study, read_study
 from ldpbeam.study import Study
+from ldpbeam.transforms.sources.files import lacking
 from ldpbeam.transforms.storage import open_raw
 
 
@@ -31,7 +34,22 @@ def study_of(path: str, attribute: str | None = None) -> Study:
     return study
 
 
+def check_reachable(*paths: str) -> None:
+    """Check that what reads and writes each path is installed and, for S3, has credentials.
+
+    Raises:
+        UserError: for the first path that nothing can reach.
+    """
+    problem = lacking(paths)
+    if problem is not None:
+        raise UserError(problem)
+    if any(path.startswith("s3://") for path in paths):
+        # Beam's file system of S3 takes its options from here, before there is a pipeline.
+        FileSystems.set_options(PipelineOptions([]))
+
+
 def _text(path: str) -> str:
+    check_reachable(path)
     try:
         with open_raw(path) as stream:
             return str(stream.read().decode())

@@ -16,7 +16,13 @@ from typing import Any
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.commands.options import check_partitions, check_service, duration_of, study_of
+from ldpbeam.pipelines.commands.options import (
+    check_partitions,
+    check_reachable,
+    check_service,
+    duration_of,
+    study_of,
+)
 from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.stages import disclosure_of
@@ -55,6 +61,8 @@ from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
 from ldpbeam.transforms.storage import literal
 
 _PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([A-Za-z][A-Za-z0-9._~+%-]{2,254})")
+#: The characters of Google's shortest project ids.
+SHORTEST_PROJECT = 6
 #: Seconds to wait for a Pub/Sub server that does not answer.
 SERVER_SECONDS = 10.0
 
@@ -90,6 +98,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
         raise UserError(f"{options.study}: a stream needs windows, as in windows: {{size: 1h}}")
     if (options.resume is None) != (options.savepoint is None):
         raise UserError("--resume and --savepoint go together: whose state it is, and where")
+    check_reachable(*(options.input or ()), options.output)
     check_service(options.service, study)
     check_partitions(options.partitions)
     disorder = duration_of("--max-disorder", options.max_disorder or DISORDER)
@@ -203,6 +212,11 @@ def _subscription(options: argparse.Namespace) -> Iterator[str | None]:
         if given is not None and (match is None or match[2] != kind):
             dashed = option.replace("_", "-")
             raise UserError(f"--{dashed} {given}: write it as projects/PROJECT/{kind}/NAME")
+        if match is not None and len(match[1]) < SHORTEST_PROJECT:
+            raise UserError(
+                f"--{option.replace('_', '-')} {given}: {match[1]!r} is no project id, which has "
+                f"{SHORTEST_PROJECT} characters or more"
+            )
     if options.input and options.publish_to is None:
         yield None
         return

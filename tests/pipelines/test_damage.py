@@ -315,4 +315,7 @@ def test_an_input_without_a_report_is_said(small_text: str, tmp_path: Path, run_
     path = tmp_path / "r.jsonl"
     path.write_bytes(b"\n")
     found = run_estimate(tmp_path, small_text, [path])
-    assert (found.code, found.err) == (0, "ldpbeam: the input has no report, so there is no estimate\n")
+    assert (found.code, found.err) == (
+        0,
+        "ldpbeam: warning: the input has no report, so there is no estimate\n",
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -139,3 +141,53 @@ def test_what_a_url_needs_is_named(command: Callable[..., Any], tmp_path: Path) 
     )  # fmt: skip
     assert ran.code == 2
     assert "s3://bucket/file.avro cannot be read without boto3: pip install 'apache-beam[aws]'" in ran.err
+
+
+@pytest.mark.parametrize("option", ["--input", "--output", "--study"])
+def test_what_s3_needs_is_named_whichever_option_has_it(
+    command: Callable[..., Any], tmp_path: Path, option: str
+) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    (tmp_path / "in.jsonl").write_text("")
+    given = {
+        "--study": tmp_path / "study.yaml",
+        "--input": tmp_path / "in.jsonl",
+        "--output": tmp_path / "out",
+    } | {option: "s3://bucket/thing"}
+    ran = command("estimate", *(part for pair in given.items() for part in pair))
+    assert (ran.code, ran.out) == (2, "")
+    assert "s3://bucket/thing cannot be read without boto3: pip install 'apache-beam[aws]'" in ran.err
+
+
+def test_s3_without_credentials_is_refused_at_once(
+    command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    session = types.SimpleNamespace(get_credentials=lambda: None)
+    monkeypatch.setitem(sys.modules, "boto3", types.SimpleNamespace(Session=lambda: session))
+    ran = command(
+        "estimate", "--study", tmp_path / "study.yaml", "--input", "s3://bucket/file.avro",
+        "--output", tmp_path / "out",
+    )  # fmt: skip
+    assert (ran.code, ran.out) == (2, "")
+    assert "s3://bucket/file.avro: there are no credentials for S3; set AWS_ACCESS_KEY_ID" in ran.err
+
+
+def test_an_input_of_which_nothing_is_used_is_warned_of(
+    command: Callable[..., Any], tmp_path: Path, write_lines: Callable[..., Path]
+) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    record = {"user_id": "u", "service": "shop", "event_time": 1_795_168_800_000, "payload": 0.5}
+    run = ("estimate", "--study", tmp_path / "study.yaml", "--attribute", "price", "--overwrite")
+    (tmp_path / "none.jsonl").write_text("")
+    ran = command(*run, "--input", tmp_path / "none.jsonl", "--output", tmp_path / "out")
+    assert (ran.code, ran.err) == (
+        0,
+        "ldpbeam: warning: the input has no report, so there is no estimate\n",
+    )
+    path = write_lines(tmp_path / "in.jsonl", [record])
+    ran = command(*run, "--input", path, "--output", tmp_path / "out", "--from", "2027-01-01T00:00:00Z")
+    assert (ran.code, ran.err) == (
+        0,
+        "ldpbeam: warning: none of the 1 reports in the input is used, so there is no estimate\n",
+    )

@@ -206,6 +206,14 @@ def test_a_name_that_is_none(form: str, option: str, kind: str, other: str, stre
     assert not streaming.output.exists()
 
 
+def test_a_project_id_that_is_too_short(streaming: Streaming) -> None:
+    assert streaming.refuse("--subscription", "projects/abcde/subscriptions/reports") == (
+        "--subscription projects/abcde/subscriptions/reports: 'abcde' is no project id, which has 6 "
+        "characters or more"
+    )
+    assert not streaming.output.exists()
+
+
 # Pub/Sub.
 
 

@@ -106,14 +106,25 @@ _EXTRAS = {
 
 
 def lacking(paths: Sequence[str]) -> str | None:
-    """What must be installed to read one of the paths, in words; None if nothing is known to lack."""
+    """What one of the paths lacks to be reached, in words; None if nothing is known to lack."""
     for path in paths:
         module, command = _EXTRAS.get(path.partition("://")[0] if "://" in path else "", ("sys", ""))
         try:
             importlib.import_module(module)
         except ImportError:
             return f"{path} cannot be read without {module}: {command}"
+        if module == "boto3" and not _has_credentials():
+            return (
+                f"{path}: there are no credentials for S3; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+                "or write them with `aws configure`"
+            )
     return None
+
+
+def _has_credentials() -> bool:
+    """Whether boto3 finds credentials; Beam would try for minutes without them."""
+    session = importlib.import_module("boto3").Session()
+    return session.get_credentials() is not None
 
 
 def sniff(path: str, size: int) -> ReportFile | BadFile:
