@@ -16,7 +16,7 @@ from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.estimators.question import Question
 
 #: So many kinds stand for all kinds of reports, or of users, where there are more.
-MOST_KINDS = 2**13
+MOST_KINDS = 2**12
 #: The likelihoods of all kinds of reports have at most so many entries.
 MOST_ENTRIES = 2**25
 #: A cell with a lower expected count is left out of the test of fit.
