@@ -934,8 +934,8 @@ at once reaches the memory limits that many times earlier.
 
 {limit_table}
 
-These are no limits: the driver (it opens each input file once, sixteen at a time, and solves one statistic \
-after the other), messages (10 MB, Pub/Sub's maximum, are {short(1e7 / m.message_bytes)} reports), the \
+These are no limits: the driver (it opens each input file once, sixteen at a time, and solves statistics \
+on its own cores), messages (10 MB, Pub/Sub's maximum, are {short(1e7 / m.message_bytes)} reports), the \
 accounting (one key, a few counts per bundle), and what one key adds up when a window of a stream ends \
 ({short(hour.closing)} s with windows of an hour). But a single worker reads the footers of all Parquet \
 files, and gzipped JSON lines are not split.
