@@ -12,7 +12,7 @@ from apache_beam.transforms.window import GlobalWindow, GlobalWindows, Timestamp
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns, decoded
+from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, STAMP_KEYS, Columns, decoded
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
 from ldpbeam.transforms.reports.counts import COUNTS, IN
@@ -126,8 +126,8 @@ class _Decode(beam.DoFn):
         return decoded(wanted, self.columns, metadata, nowhere, nowhere)
 
 
-#: Of the metadata of a batch, what says of which attribute and service its reports are.
-_KEPT = (ATTRIBUTE_KEY, SERVICE_KEY)
+#: Of the metadata of a batch, what says how its reports were made, as in a file of reports.
+_KEPT = (ATTRIBUTE_KEY, SERVICE_KEY, *STAMP_KEYS)
 
 
 def _is_decoded(batch: pa.RecordBatch) -> bool:

@@ -56,7 +56,9 @@ def test_values_become_reports_and_are_estimated() -> None:
         assert_that(shares, equal_to([(name, "north") for name in ("tea", "coffee", "water")]), "shares")
 
 
-def test_times_are_those_of_elements_and_ids_are_drawn() -> None:
+def test_times_are_those_of_elements_and_ids_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ldpbeam.beam.perturb.GATHERED_VALUES", 7)
+
     def check(reports: list[tuple[dict[str, object], float]]) -> None:
         assert len({uuid.UUID(str(report["user_id"])) for report, _ in reports}) == 100
         assert {report["event_time"] for report, _ in reports} == {TEN}
