@@ -21,8 +21,9 @@ from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.study import Service, Study
 from ldpbeam.transforms.reports.batches import WATERMARK, is_null, tagged
 from ldpbeam.transforms.reports.dead_letters import PLAIN, DeadLetter, Disclosure, record_bytes
+from ldpbeam.transforms.reports.details import details
 from ldpbeam.transforms.reports.payloads import checked_payloads
-from ldpbeam.transforms.reports.reasons import CODE, DETAILS, REASONS
+from ldpbeam.transforms.reports.reasons import CODE, REASONS
 from ldpbeam.windows import EVERYTHING, FAR, Span
 
 #: The most bytes of a user id: one id of a megabyte would make every row of its batch as wide.
@@ -127,7 +128,7 @@ class Validation:
                         watermark = (batch.schema.metadata or {}).get(WATERMARK)
                         found.append(tagged(reports, name, index, watermark))
                 reasons[unclaimed] = CODE["unknown_version"]
-        return Validated(found, _dead_letters(batch, reasons), out_of_range)
+        return Validated(found, _dead_letters(self.study, batch, reasons), out_of_range)
 
     def _common_reasons(
         self, batch: pa.RecordBatch, by_attribute: _RowsBy, by_service: _RowsBy
@@ -192,7 +193,7 @@ class Validation:
         return pa.RecordBatch.from_pydict(columns)
 
 
-def _dead_letters(batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> list[DeadLetter]:
+def _dead_letters(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> list[DeadLetter]:
     bad = np.flatnonzero(reasons)
     if not len(bad):
         return []
@@ -202,11 +203,13 @@ def _dead_letters(batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> list[Dead
     for key in STAMP_KEYS:
         constants.pop(key, None)
     letters = []
-    for record, code in zip(batch.take(pa.array(bad)).to_pylist(), reasons[bad], strict=True):
+    told = details(study, batch, bad, reasons[bad])
+    records = batch.take(pa.array(bad)).to_pylist()
+    for record, code, detail in zip(records, reasons[bad], told, strict=True):
         position, row = record.pop("position"), record.pop("row")
         reason = REASONS[code]
         text = record_bytes({**constants, **record})
-        letters.append(DeadLetter(file, position, row, reason, DETAILS.get(reason, ""), 1, text))
+        letters.append(DeadLetter(file, position, row, reason, detail, 1, text))
     return letters
 
 
