@@ -14,7 +14,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
@@ -107,6 +107,32 @@ def step(what: str) -> Iterator[None]:
     yield
     if _asked[-1].verbose:
         print(f"ldpbeam: {what}: {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def progress_bar(what: str, total: int | None) -> Iterator[Callable[[int, int | None], None]]:
+    """A bar with the number done, the total and the time left, on a terminal; not with ``--quiet``.
+
+    Args:
+        what: what is counted, such as trials.
+        total: how many there are; None if it becomes known later.
+
+    Yields:
+        A function that shows how many are done, and of how many (None: as before).
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = progress_console()
+    with Progress(
+        TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=console, transient=True, disable=console.quiet or not console.is_terminal,
+    ) as progress:  # fmt: skip
+        task = progress.add_task(what, total=total)
+
+        def show(done: int, of: int | None = None) -> None:
+            progress.update(task, completed=done, total=of)
+
+        yield show
 
 
 def progress_console() -> Console:

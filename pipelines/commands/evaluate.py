@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ldpbeam.estimators.solving import check
 from ldpbeam.pipelines.clients.people import People, read_people
@@ -21,7 +20,7 @@ from ldpbeam.pipelines.commands.options import (
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimates.processes import cores
 from ldpbeam.pipelines.fitting import print_fitting
-from ldpbeam.pipelines.printing import document, progress_console
+from ldpbeam.pipelines.printing import document, progress_bar
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.pipelines.trials.evaluation import evaluation, run, summarised, with_estimators
 from ldpbeam.pipelines.trials.figures import check_figures, draw_figures
@@ -70,17 +69,13 @@ def evaluate_command(options: argparse.Namespace) -> int:
     )
     folder = Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
-    console = progress_console()
-    with Progress(
-        TextColumn("trials"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=console, transient=True, disable=not console.is_terminal,
-    ) as progress:  # fmt: skip
-        task = progress.add_task("trials", total=None)
-
-        def done(now: int, left: int) -> None:
-            progress.update(task, completed=now, total=now + left)
-
-        results = run(wanted, folder / "trials.jsonl", options.processes or cores(), done)
+    with progress_bar("trials", None) as show:
+        results = run(
+            wanted,
+            folder / "trials.jsonl",
+            options.processes or cores(),
+            lambda now, left: show(now, now + left),
+        )
     rows = summarised(wanted, results)
     _write_table(folder / "table.csv", rows)
     figures = [] if options.no_figures else draw_figures(rows, folder)

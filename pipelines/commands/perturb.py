@@ -19,7 +19,7 @@ from ldpbeam.pipelines.commands.options import (
     time_of,
 )
 from ldpbeam.pipelines.errors import DONE, UserError
-from ldpbeam.pipelines.printing import document, note, warn
+from ldpbeam.pipelines.printing import document, note, progress_bar, warn
 
 
 def perturb_command(options: argparse.Namespace) -> int:
@@ -78,7 +78,10 @@ def perturb_command(options: argparse.Namespace) -> int:
     if options.seed is not None:
         warn("drawn from a seed: for tests only, these reports protect nobody")
     written: list[dict[str, object]] = []
-    with _emptied_if_stopped(folder, options.attribute, services):
+    with (
+        _emptied_if_stopped(folder, options.attribute, services),
+        progress_bar("services", len(services)) as show,
+    ):
         for sent in simulate(
             study,
             attribute,
@@ -91,6 +94,7 @@ def perturb_command(options: argparse.Namespace) -> int:
             means=means,
         ):
             paths = write_reports(folder, sent, options.format)
+            show(len(written) + 1, None)
             written.append(
                 {"service": sent.service, "reports": len(sent.payloads), "files": list(map(str, paths))}
             )

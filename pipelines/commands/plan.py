@@ -12,7 +12,7 @@ from rich.console import Console
 from ldpbeam.pipelines.commands.options import study_of
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.fitting import print_fitting
-from ldpbeam.pipelines.printing import document
+from ldpbeam.pipelines.printing import document, progress_bar
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.pipelines.trials.planned import FIRST, MOST_SIMULATED, Planned, computed, simulated
 from ldpbeam.pipelines.trials.trial import untried
@@ -40,16 +40,16 @@ def plan_command(options: argparse.Namespace) -> int:
     wanted = {options.attribute} if options.attribute else set(study.attributes)
     planned = list(computed(study, wanted, options.users, options.error))
     if options.simulate is not None:
-        for name in _tried(study, wanted):
-            for population in _populations(study, name, options.simulate):
-                planned += simulated(
-                    study,
-                    name,
-                    population,
-                    options.users,
-                    options.error,
-                    range(options.seed, options.seed + options.trials),
-                )
+        tried = [
+            (name, population)
+            for name in _tried(study, wanted)
+            for population in _populations(study, name, options.simulate)
+        ]
+        seeds = range(options.seed, options.seed + options.trials)
+        with progress_bar("simulated populations", len(tried)) as show:
+            for number, (name, population) in enumerate(tried, 1):
+                planned += simulated(study, name, population, options.users, options.error, seeds)
+                show(number, None)
     if document([asdict(line) for line in planned]):
         return DONE
     if planned:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms import registered_mechanisms
@@ -130,3 +132,26 @@ def test_the_command_after_it_prints_as_it_asks_itself(command: Callable[..., An
     command("mechanisms", "--json")
     assert not command("mechanisms").out.startswith("[")
     assert not printing.document({})
+
+
+def test_progress_is_a_bar_with_a_total_on_a_terminal_and_nothing_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def shown(**settings: Any) -> str:
+        out = io.StringIO()
+        monkeypatch.setattr(printing, "progress_console", lambda: Console(file=out, width=80, **settings))
+        with printing.progress_bar("trials", None) as show:
+            show(3, 8)
+            show(4, None)
+        return out.getvalue()
+
+    bar = shown(force_terminal=True)
+    assert "trials" in bar
+    assert "4/8" in bar
+    assert shown(force_terminal=False) == ""
+    assert shown(force_terminal=True, quiet=True) == ""
+
+
+def test_progress_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    printing.progress_console().print("half")
+    assert capsys.readouterr() == ("", "half\n")
