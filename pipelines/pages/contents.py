@@ -28,23 +28,36 @@ _KINDS = {
 }
 
 
-def content_of(results: Results, sentences: Sequence[str], people: Mapping[str, People]) -> Content:
+def content_of(
+    results: Results,
+    sentences: Sequence[str],
+    people: Mapping[str, People],
+    most_panels: int = 12,
+    most_charted: int | None = None,
+) -> Content:
     """The content of a page about one output.
 
     Args:
         results: what is in the output folder.
         sentences: what the study does; if there are none, its estimates are listed.
         people: true values to compare with, by attribute; they need the study in the folder.
+        most_panels: a figure has at most so many panels.
+        most_charted: so many attributes have charts; None for all.
     """
     study, records = results.study, _once(results.estimates)
     names = list(dict.fromkeys(record.attribute for record in records))
     chapters = []
-    for name in names:
-        subject = Subject(name, [record for record in records if record.attribute == name])
+    by_name = {name: [record for record in records if record.attribute == name] for name in names}
+    for place, (name, found) in enumerate(by_name.items()):
+        subject = Subject(name, found, most_panels)
+        estimates = _estimates(subject, max(LEAST_ESTIMATES, MOST_ESTIMATES // len(names)))
+        if most_charted is not None and place >= most_charted:
+            chapters.append(Chapter(name, (), estimates, "Its charts are left out, to keep the page small."))
+            continue
         own = people.get(attribute_of(name))
         truths = truths_of(study, subject, own) if study is not None and own is not None else {}
         figures = [figure for figure in _figures(subject, truths) if figure is not None]
-        chapters.append(Chapter(name, figures, _estimates(subject)))
+        chapters.append(Chapter(name, figures, estimates))
     return Content(
         title=results.about.study,
         lead=_lead(results, records, names),
@@ -133,11 +146,11 @@ def _listed(records: Sequence[EstimateRecord]) -> Iterator[str]:
             )
 
 
-#: A table has so many estimates.
-_MOST_ESTIMATES = 300
+#: The tables of all attributes have so many estimates, and each at least so many.
+MOST_ESTIMATES, LEAST_ESTIMATES = 600, 12
 
 
-def _estimates(subject: Subject) -> Table:
+def _estimates(subject: Subject, most: int) -> Table:
     """All estimates of an attribute: one row each, the latest windows if there are many."""
     rows = []
     for place, records in subject.places.items():
@@ -159,7 +172,7 @@ def _estimates(subject: Subject) -> Table:
                     "95%": words.number(found.get("0.95")),
                 }
             )
-    rows = rows[-_MOST_ESTIMATES:]
+    rows = rows[-most:]
     columns = [name for name in rows[0] if any(row[name] for row in rows)]
     texts = {"window", "group", "estimate", "estimator"}
     return Table(columns, [[row[name] for name in columns] for row in rows], frozenset(columns) - texts)

@@ -98,7 +98,7 @@ def _chart(name: str, keys: Sequence[Key], groups: Sequence[str]) -> dict[str, A
         base.mark_circle(size=75, opacity=1).encode(x=x, y=y, color=tint, tooltip=tips, **offset),
     )
     step = 14 * len(labels) + 8 if len(groups) > 1 else 26 * len(labels)
-    return dict(drawn.properties(width="container", height=step * len(groups)).to_dict())
+    return dict(drawn.properties(width="container", height=step * len(groups)).to_dict(validate=False))
 
 
 def _said(place: Place, records: Sequence[EstimateRecord]) -> str:

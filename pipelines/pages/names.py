@@ -191,7 +191,9 @@ def _chart(
         .encode(x=x, y=y, color=tint, tooltip=tips),
     )
     step = 24 if alone else 19
-    return dict(layers.properties(width="container", height=max(60, step * len(order))).to_dict())
+    return dict(
+        layers.properties(width="container", height=max(60, step * len(order))).to_dict(validate=False)
+    )
 
 
 def _sentence(place: Place, record: EstimateRecord, field: Field) -> str:

@@ -201,7 +201,7 @@ def _chart(
         .mark_rect(opacity=0)
         .encode(x="low:Q", x2="high:Q", tooltip=tips),
     )
-    return dict(layers.properties(width="container", height=320 if alone else 170).to_dict())
+    return dict(layers.properties(width="container", height=320 if alone else 170).to_dict(validate=False))
 
 
 def _said(panel: _Drawn) -> list[str]:

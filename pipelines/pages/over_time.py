@@ -9,7 +9,7 @@ import altair as alt
 
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.figures import Columns, Figure, Key, Panel, Table, columns_of
-from ldpbeam.pipelines.pages.panels import MOST_PANELS, TRUTH, colour, has_legend, keys_of
+from ldpbeam.pipelines.pages.panels import TRUTH, colour, has_legend, keys_of
 from ldpbeam.pipelines.pages.subject import (
     STATES,
     Place,
@@ -70,7 +70,7 @@ def means_over_time(subject: Subject, truths: Mapping[Place, Truth]) -> Figure |
     caption = "The mean in each window."
     if any(point.ends for point in points):
         caption += f" The band is its {level_of(subject.records)} interval."
-    return _figure(f"Mean {subject.name} over time", points, keys, caption, shares=False)
+    return _figure(f"Mean {subject.name} over time", points, keys, caption, subject.most_panels, shares=False)
 
 
 def shares_over_time(subject: Subject) -> Figure | None:
@@ -97,15 +97,15 @@ def shares_over_time(subject: Subject) -> Figure | None:
     caption += f", of the {len(drawn)} most frequent of {len(names):,}." if len(drawn) < len(names) else "."
     if many(first, "frequencies") is not None:
         caption += f" The bands are {level_of(records)} intervals."
-    return _figure(f"{title} over time", points, keys, caption, shares=True)
+    return _figure(f"{title} over time", points, keys, caption, subject.most_panels, shares=True)
 
 
 def _figure(
-    title: str, points: Sequence[_Point], keys: Sequence[Key], caption: str, *, shares: bool
+    title: str, points: Sequence[_Point], keys: Sequence[Key], caption: str, most_panels: int, *, shares: bool
 ) -> Figure:
     lines = [key.label for key in keys]
     reports = list(dict.fromkeys((point.place.group, point.place.other_groups) for point in points))
-    groups = reports[:MOST_PANELS]
+    groups = reports[:most_panels]
     alone = len(groups) == 1
     panels, summary = [], []
     for group in groups:
@@ -201,7 +201,9 @@ def _chart(
     ]
     height = 300 if alone else 170
     return dict(
-        alt.layer(*layers[: 4 if states else 3]).properties(width="container", height=height).to_dict()
+        alt.layer(*layers[: 4 if states else 3])
+        .properties(width="container", height=height)
+        .to_dict(validate=False)
     )
 
 

@@ -40,11 +40,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Chapter:
-    """What the page says about one attribute."""
+    """What the page says about one attribute: its figures, a table of its estimates, and a sentence."""
 
     name: str
     figures: Sequence[Figure]
     estimates: Table
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def _output(content: Content, drawn: list[dict[str, Any]]) -> dict[str, Any]:
                     "colours": [key.colour for key in figure.keys],
                 }
             )
-        subjects.append({"name": chapter.name, "figures": figures, "estimates": chapter.estimates})
+        subjects.append({**vars(chapter), "figures": figures})
     return {**vars(content), "subjects": subjects, "tables": content.parts}
 
 

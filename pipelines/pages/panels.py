@@ -9,8 +9,6 @@ import altair as alt
 from ldpbeam.pipelines.pages.figures import Key
 from ldpbeam.pipelines.pages.subject import Place, Subject
 
-#: A figure has at most so many panels.
-MOST_PANELS = 12
 #: A chart's own legend has so many keys; the page wraps longer ones.
 MOST_IN_LEGEND = 4
 #: The label of true values.
@@ -27,14 +25,16 @@ def chosen_places(subject: Subject, field: str) -> tuple[list[Place], list[str]]
         for place, records in subject.places.items()
         if any(getattr(record, field) is not None for record in records)
     ]
-    if len(places) <= MOST_PANELS:
+    if len(places) <= subject.most_panels:
         return places, []
     latest = sorted(places, key=lambda place: place.start or "", reverse=True)
-    kept = {*latest[:MOST_PANELS]}
+    kept = {*latest[: subject.most_panels]}
     windows, groups = bool(subject.windows), any(place.group_name for place in places)
     what = "windows and groups" if windows and groups else "windows" if windows else "groups"
     which = "latest" if windows else "largest"
-    sentence = f"The {which} {MOST_PANELS} of {len(places):,} {what} are drawn; the others are in the output."
+    sentence = (
+        f"Of {len(places):,} {what}, the {which} {len(kept)} have charts; the others are in the output."
+    )
     return [place for place in places if place in kept], [sentence]
 
 

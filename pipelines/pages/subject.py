@@ -45,10 +45,12 @@ class Subject:
     Attributes:
         name: the attribute.
         records: its estimates, with at least one.
+        most_panels: a figure has at most so many panels.
     """
 
     name: str
     records: Sequence[EstimateRecord]
+    most_panels: int = 12
 
     @cached_property
     def labels(self) -> dict[str, str]:

@@ -31,9 +31,7 @@ def write_page(
     Raises:
         UserError: if the page cannot be written.
     """
-    from ldpbeam.pipelines.pages.page import page
-
-    text = page(_contents(outputs, people), reload).encode()
+    text = _small_enough(outputs, people, reload)
     with named_in_errors(path):
         write_bytes(path, text)
     return len(text)
@@ -56,12 +54,46 @@ def write_images(folder: str, outputs: Sequence[Results], people: Mapping[str, P
     return count
 
 
-def _contents(outputs: Sequence[Results], people: Mapping[str, People]) -> list[Content]:
+#: A page is smaller than this many bytes.
+LARGEST_PAGE = 2_000_000
+#: A share of what would fit, as charts differ in size.
+_CAREFUL = 0.85
+
+
+def _small_enough(outputs: Sequence[Results], people: Mapping[str, People], reload: int | None) -> bytes:
+    """The page with as many panels, and then with as many attributes that have charts, as its size allows."""
+    from ldpbeam.pipelines.pages.page import page
+
+    contents = _contents(outputs, people)
+    text = page(contents, reload).encode()
+    if len(text) < LARGEST_PAGE:
+        return text
+    base = len(page([], reload).encode())
+
+    def fitting(count: int) -> int:
+        return int(_CAREFUL * count * (LARGEST_PAGE - base) / (len(text) - base))
+
+    chapters = [chapter for content in contents for chapter in content.chapters]
+    widest = max((len(figure.panels) for chapter in chapters for figure in chapter.figures), default=1)
+    panels = max(1, fitting(widest))
+    if widest > 1:
+        text = page(_contents(outputs, people, panels), reload).encode()
+    if len(text) >= LARGEST_PAGE:
+        charted = fitting(len(chapters)) // len(outputs)
+        text = page(_contents(outputs, people, panels, charted), reload).encode()
+    return text
+
+
+def _contents(
+    outputs: Sequence[Results], people: Mapping[str, People], panels: int = 12, charted: int | None = None
+) -> list[Content]:
     # Altair is in an extra, and takes half a second to import.
     from ldpbeam.pipelines.pages.contents import content_of
 
     return [
-        content_of(results, explain(results.study) if results.study is not None else [], people)
+        content_of(
+            results, explain(results.study) if results.study is not None else [], people, panels, charted
+        )
         for results in outputs
     ]
 

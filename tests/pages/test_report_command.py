@@ -13,6 +13,7 @@ from support.output_folders import stream_folder
 from support.studies import SMALL
 
 from ldpbeam.pipelines.pages import live, write
+from ldpbeam.pipelines.results.read import read_results
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 
@@ -167,3 +168,19 @@ def test_a_stream_goes_on_when_its_page_cannot_be_written(
         page.unlink()
         page.mkdir()
     assert "the page was not written" in capsys.readouterr().err
+
+
+def test_a_page_that_would_be_too_large_has_fewer_charts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results, page = read_results(str(stream_folder(tmp_path / "out"))), tmp_path / "report.html"
+    whole = write.write_page(str(page), [results], {})
+    assert [len(figure["panels"]) for figure in figures(page)] == [1, 3]
+    monkeypatch.setattr(write, "LARGEST_PAGE", whole)
+    assert write.write_page(str(page), [results], {}) < whole
+    assert [len(figure["panels"]) for figure in figures(page)] == [1, 2]
+    assert "Of 3 windows, the latest 2 have charts" in page.read_text()
+    monkeypatch.setattr(write, "LARGEST_PAGE", whole // 2)
+    write.write_page(str(page), [results], {})
+    assert figures(page) == []
+    assert "Its charts are left out, to keep the page small." in page.read_text()
