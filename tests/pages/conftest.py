@@ -59,6 +59,8 @@ def open_page(chromium: Any) -> Iterator[Callable[..., Opened]]:
 
     def open_it(path: Path, width: int = 1280, scheme: str = "light") -> Opened:
         context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        # A machine may be busy; what never comes is named all the same.
+        context.set_default_timeout(300_000)
         contexts.append(context)
         opened = Opened(context.new_page())
         opened.page.on("request", lambda request: opened.requests.append(request.url))
