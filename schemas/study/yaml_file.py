@@ -312,8 +312,34 @@ def _message(problem: Any, root: yaml.Node, name: str) -> str:
         text, found = f"unknown key{f'; did you mean {near[0]!r}?' if near else ''}", {}
     if not isinstance(found, dict) and problem["type"] != "missing":
         shown = f", found {found!r}"
-    where = ".".join(map(str, place))
-    return f"{_at(root, place, name)}: {where or 'study'}: {text}{shown}"
+    return f"{_at(root, place, name)}: {_in_words(place) or 'study'}: {text}{shown}"
+
+
+#: The keys whose entries have names of their own, and what such an entry is called.
+_NAMED = {
+    "attributes": "attribute",
+    "services": "service",
+    "versions": "version",
+    "estimates": "estimate",
+}
+
+
+def _in_words(place: Sequence[Any]) -> str:
+    """A place in words, the innermost first, as in: epsilon of service auction of attribute price."""
+    words: list[str] = []
+    parts = iter(place)
+    for part in parts:
+        called = _NAMED.get(part) if isinstance(part, str) else None
+        entry = next(parts, None) if called else None
+        if part == "[key]":
+            words.append("the name")
+        elif isinstance(part, int):
+            words.append(f"entry {part + 1}")
+        elif entry is None or isinstance(entry, int):
+            words += [str(part), *([f"entry {entry + 1}"] if isinstance(entry, int) else [])]
+        else:
+            words.append(f"{called} {entry}")
+    return " of ".join(reversed(words))
 
 
 def _at(node: yaml.Node, place: list[Any], name: str) -> str:

@@ -52,8 +52,11 @@ def test_values_may_be_of_python_and_numpy() -> None:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"attributes": {"x": attribute(epsilon=0)}}, r"^study: attributes.x.services.a.epsilon: .*found 0$"),
-        ({"attributes": {"x": attribute(mechanism="sqare")}}, r"^study: attributes.x.services.a: .*sqare"),
+        (
+            {"attributes": {"x": attribute(epsilon=0)}},
+            r"^study: epsilon of service a of attribute x: .*found 0$",
+        ),
+        ({"attributes": {"x": attribute(mechanism="sqare")}}, r"^study: service a of attribute x: .*sqare"),
         (
             {"attributes": {"x": attribute()}, "window": {}},
             "study: window: unknown key; did you mean 'windows'",

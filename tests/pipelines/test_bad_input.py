@@ -51,9 +51,9 @@ def test_good_input_is_used_without_a_word_of_complaint(
 @pytest.mark.parametrize(
     ("old", "new", "messages"),
     [
-        ("buckets: 8", "buckets: 1", [":5: attributes.x.buckets: ", "greater than or equal to 2, found 1"]),
-        ("epsilon: 1.0", "epsilon: -1", [":7: attributes.x.services.a.epsilon: ", "at most 20, found -1"]),
-        ("estimates:", "estimate:", ["attributes.x.estimate: unknown key; did you mean 'estimates'?"]),
+        ("buckets: 8", "buckets: 1", [":5: buckets of attribute x: ", "than or equal to 2, found 1"]),
+        ("epsilon: 1.0", "epsilon: -1", [":7: epsilon of service a of attribute x: ", "20, found -1"]),
+        ("estimates:", "estimate:", ["estimate of attribute x: unknown key; did you mean 'estimates'?"]),
         ("piecewise", "picewise", ["unknown mechanism 'picewise'; did you mean 'piecewise'?"]),
         ("{estimator: ule}", "{estimator: ule, services: [c]}", ["unknown service 'c'; there are: a, b"]),
         ("[0, 1]", "[0, 1", ["this is not YAML"]),

@@ -29,8 +29,21 @@ def problem(text: str) -> str:
 def assert_says(text: str, place: str, says: str) -> None:
     """One line that starts with the file, the line and the place."""
     message = problem(text)
-    assert re.fullmatch(rf"commute\.yaml:{re.escape(place)}: .+", message), message
+    line, keys = place.split(": ")
+    assert re.fullmatch(rf"commute\.yaml:{line}: {re.escape(in_words(keys))}: .+", message), message
     assert says in message
+
+
+def in_words(keys: str) -> str:
+    """Keys with points between them as messages say them, the innermost first."""
+    named = re.sub(r"(^|\.)(attribute|service|version|estimate)s\.(?!\d)", r"\1\2 ", keys)
+    words = [f"entry {int(key) + 1}" if key.isdigit() else key for key in named.split(".")]
+    return " of ".join(reversed(["the name" if word == "[key]" else word for word in words]))
+
+
+def test_keys_in_words() -> None:
+    assert in_words("attributes.x.services.taxi.epsilon") == "epsilon of service taxi of attribute x"
+    assert in_words("windows.size") == "size of windows"
 
 
 def versions(one: str, other: str, by: str = "") -> str:
@@ -114,7 +127,7 @@ def test_a_mistake_is_one_message_with_its_place(
 def test_a_wrong_key_of_a_service_is_named(commute_text: str, key: str, meant: str) -> None:
     """A service takes its mechanism's options too, and is still told which of its keys is wrong."""
     message = problem(commute_text.replace(TAXI, TAXI.replace(meant, key)))
-    assert re.match(rf"commute\.yaml:8: attributes\.minutes\.services\.taxi\b.*\b{key}\b", message), message
+    assert re.match(r"commute\.yaml:8: .*\bservice taxi of attribute minutes\b", message), message
     assert f"did you mean {meant!r}?" in message
 
 
@@ -128,7 +141,7 @@ def test_a_bad_duration_is_refused_where_it_stands(commute_text: str, value: str
 
 def test_a_duration_without_a_unit_is_told_what_to_add(commute_text: str) -> None:
     message = problem(commute_text.replace("size: 1h", "size: 90"))
-    assert message.endswith("windows.size: add a unit: ms, s, m, h, d or w, as in 90s, found 90")
+    assert message.endswith("size of windows: add a unit: ms, s, m, h, d or w, as in 90s, found 90")
 
 
 @pytest.mark.parametrize("period", ["2h", "0s"])
@@ -219,8 +232,8 @@ def test_two_mistakes_are_two_lines_in_one_message(commute_text: str) -> None:
     text = commute_text.replace("buckets: 256", "buckets: 0").replace("size: 1h", "size: 1")
     lines = problem(text).splitlines()
     assert [line.split(": ")[:2] for line in lines] == [
-        ["commute.yaml:5", "attributes.minutes.buckets"],
-        ["commute.yaml:14", "windows.size"],
+        ["commute.yaml:5", "buckets of attribute minutes"],
+        ["commute.yaml:14", "size of windows"],
     ]
 
 
@@ -240,7 +253,7 @@ def test_the_file_is_read_as_its_text_is(tmp_path: Path, commute_text: str) -> N
     path.write_text(commute_text)
     assert read_study(path) == parse_study(commute_text)
     path.write_text(commute_text.replace("1h", "1"))
-    with pytest.raises(StudyError, match=r"study\.yaml:14: windows\.size: "):
+    with pytest.raises(StudyError, match=r"study\.yaml:14: size of windows: "):
         read_study(str(path))
 
 
