@@ -214,7 +214,7 @@ class RecordReader:
             columns = columns_of([records[index] for index in chosen], self._wanted.names)
             declared = {name: _as_declared(column, self._kinds[name]) for name, column in columns.items()}
             places = pa.array(positions[chosen]), pa.array(rows[chosen])
-            batches.append(decoded(declared, self._wanted, metadata, *places))
+            batches.append(decoded(declared, self._wanted, metadata, *places, self._kinds))
         return batches
 
 

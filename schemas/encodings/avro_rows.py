@@ -109,4 +109,6 @@ class Rows:
         position = np.repeat(np.array(self._positions, dtype=np.int64), lengths)
         before = np.cumsum([0, *lengths[:-1]])
         row = np.arange(len(records)) + np.repeat(np.array(self._first, dtype=np.int64) - before, lengths)
-        return decoded(columns, self._wanted, self._header.metadata, pa.array(position), pa.array(row))
+        places = pa.array(position), pa.array(row)
+        fields = records.dtype.names or ()
+        return decoded(columns, self._wanted, self._header.metadata, *places, fields)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -205,7 +205,8 @@ def _decode(
         return
     columns = _columns(text, starts, ends, wanted)
     if columns is not None:
-        yield _batch(columns, position, starts, wanted)
+        first = text[starts[0] : ends[0]]
+        yield _batch(columns, position, starts, wanted, () if "user_id" in columns else json.loads(first))
     elif len(starts) > FEW_LINES:
         middle = len(starts) // 2
         yield from _decode(text, position, starts[:middle], ends[:middle], wanted)
@@ -215,10 +216,14 @@ def _decode(
 
 
 def _batch(
-    columns: dict[str, pa.Array], position: int, starts: NDArray[np.int64], wanted: Columns
+    columns: dict[str, pa.Array],
+    position: int,
+    starts: NDArray[np.int64],
+    wanted: Columns,
+    fields: Iterable[str],
 ) -> pa.RecordBatch:
     rows = pa.array(np.zeros(len(starts), dtype=np.int64))
-    return decoded(columns, wanted, {}, pa.array(starts + position), rows)
+    return decoded(columns, wanted, {}, pa.array(starts + position), rows, fields)
 
 
 def _columns(
@@ -297,4 +302,5 @@ def _decode_few(
             yield BadLine(position + start, line, f"not a JSON object: {type(record).__name__}")
     for chosen in by_payload(records):
         columns = columns_of([records[index] for index in chosen], wanted.names)
-        yield _batch(columns, position, np.array(places, dtype=np.int64)[chosen], wanted)
+        fields = records[chosen[0]]
+        yield _batch(columns, position, np.array(places, dtype=np.int64)[chosen], wanted, fields)

@@ -105,7 +105,8 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
                     columns["payload"] = pa.array(np.full(part.num_rows, np.nan))
                 places = np.arange(start, start + part.num_rows)
                 position = pa.array(np.full(part.num_rows, index))
-                yield decoded(columns, wanted, metadata, position, pa.array(places))
+                fields = {leaf.name.partition(".")[0] for leaf in footer.leaves}
+                yield decoded(columns, wanted, metadata, position, pa.array(places), sorted(fields))
                 start += part.num_rows
     except MemoryError:
         raise

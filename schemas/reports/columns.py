@@ -17,7 +17,9 @@ others         string                                      the study's group and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import difflib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +34,9 @@ SERVICE_KEY = "ldpbeam.service"
 MECHANISM_KEY, EPSILON_KEY = "ldpbeam.mechanism", "ldpbeam.epsilon"
 OPTIONS_KEY, DOMAIN_KEY = "ldpbeam.options", "ldpbeam.domain"
 STAMP_KEYS = (MECHANISM_KEY, EPSILON_KEY, OPTIONS_KEY, DOMAIN_KEY)
+#: The key in a decoded batch's metadata of the names, as JSON, that probably stand for missing fields.
+NEAR_KEY = "ldpbeam.near"
+_NEEDED = ("user_id", "attribute", "service", "event_time", "payload")
 
 _RFC3339 = (
     r"^(19|20|21)\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt ]"
@@ -76,6 +81,7 @@ def decoded(
     metadata: Mapping[str, str],
     position: pa.Array,
     row: pa.Array,
+    fields: Iterable[str] = (),
 ) -> pa.RecordBatch:
     """Cast a file's columns to the types of a decoded batch.
 
@@ -88,6 +94,7 @@ def decoded(
         metadata: the file's metadata.
         position: int64, shape (n,).
         row: int64, shape (n,).
+        fields: the names of the file's fields, among which misspelt ones are looked for.
     """
     length = len(position)
     result: dict[str, pa.Array] = {}
@@ -110,9 +117,29 @@ def decoded(
             del result[name]
     constants = {name: value for name, value in given.items() if value and name not in result}
     constants |= {key: text for key, text in metadata.items() if key in STAMP_KEYS}
+    near = _misspelt(fields, [name for name in _NEEDED if name not in columns])
+    if near:
+        constants[NEAR_KEY] = json.dumps(near)
     result["position"], result["row"] = position, row
     batch = pa.RecordBatch.from_pydict(result)
     return batch.replace_schema_metadata(constants)
+
+
+def _misspelt(fields: Iterable[str], missing: Sequence[str]) -> dict[str, str]:
+    """By the name of each missing field, the one that probably stands for it, if there is any."""
+    near = {}
+    # Names with digits may have ids in them.
+    names = [own for own in fields if not any(map(str.isdigit, own))] if missing else []
+    for name in missing:
+        alike = [own for own in names if _letters(own) == _letters(name) and own != name]
+        found = alike or difflib.get_close_matches(name, names, n=1, cutoff=0.8)
+        if found and len(found[0]) <= 2 * len(name):
+            near[name] = found[0]
+    return near
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalpha, name.lower()))
 
 
 def _unwrapped(array: pa.Array) -> pa.Array:

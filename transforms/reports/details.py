@@ -10,8 +10,9 @@ report is shown.
 from __future__ import annotations
 
 import difflib
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ldpbeam.schemas.reports.columns import NEAR_KEY
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.reasons import DETAILS, REASONS
 
@@ -50,8 +52,10 @@ def details(
     answered = _named(batch, bad, "service", services, reserved)
     places = np.stack([codes.astype(np.int64), attributes.indices, answered.indices])
     distinct, where = np.unique(places, axis=1, return_inverse=True)
+    near = json.loads((batch.schema.metadata or {}).get(NEAR_KEY.encode(), b"{}"))
     sentences = [
-        _sentence(study, REASONS[code], attributes.values[attribute], answered.values[service])
+        _missing(REASONS[code], near)
+        or _sentence(study, REASONS[code], attributes.values[attribute], answered.values[service])
         for code, attribute, service in distinct.T.tolist()
     ]
     return [sentences[place] for place in where.ravel().tolist()]
@@ -102,6 +106,16 @@ def _showable(unknown: pa.Array, users: pa.Array, reserved: pa.Array) -> set[str
 def _is_name(text: str) -> bool:
     """Whether a text may be the name of a service, and is not like an id, a number or a hash."""
     return _NAME.fullmatch(text) is not None and _LIKE_AN_ID.search(text) is None
+
+
+#: The field that is missing, by the reason.
+_FIELDS = {f"no_{name}": name for name in ("user_id", "attribute", "service", "event_time", "payload")}
+
+
+def _missing(reason: str, near: Mapping[str, str]) -> str:
+    """The detail of a report without a field, if the record has one that is probably meant; else empty."""
+    name = _FIELDS.get(reason, "")
+    return f"the record has {near[name]!r}; did you mean {name!r}?" if name in near else ""
 
 
 def _sentence(study: Study, reason: str, attribute: str | None, service: str | None) -> str:

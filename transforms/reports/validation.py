@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.schemas.reports import event_times, stamps
-from ldpbeam.schemas.reports.columns import STAMP_KEYS, Columns, binary_of_width
+from ldpbeam.schemas.reports.columns import NEAR_KEY, STAMP_KEYS, Columns, binary_of_width
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.study import Service, Study
 from ldpbeam.transforms.reports.batches import WATERMARK, is_null, tagged
@@ -200,7 +200,7 @@ def _dead_letters(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]
     metadata = batch.schema.metadata or {}
     constants = {key.decode(): text.decode() for key, text in metadata.items() if key != WATERMARK}
     file = constants.pop("file", "")
-    for key in STAMP_KEYS:
+    for key in (*STAMP_KEYS, NEAR_KEY):
         constants.pop(key, None)
     letters = []
     told = details(study, batch, bad, reasons[bad])
