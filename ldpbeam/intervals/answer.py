@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ldpbeam.domains import Floats
@@ -56,3 +56,21 @@ class Intervals:
     key_means: Floats | None = None
     methods: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The intervals that one statistic gives, for all estimates that are computed from it.
+
+    Attributes:
+        found: the ends, by the attribute of :class:`Intervals` that they are for.
+        methods: how each was computed, in words.
+        flags: why some may be wrong.
+        gain: by how many units of log-likelihood a distribution explains the reports better than the smooth
+            density that the intervals assume; None if they assume none.
+    """
+
+    found: Mapping[str, object]
+    methods: Mapping[str, str]
+    flags: Mapping[str, str]
+    gain: Callable[[Floats], float] | None = None

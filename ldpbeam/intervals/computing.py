@@ -20,15 +20,12 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Floats, KeyValues, Numeric
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
-from ldpbeam.intervals.answer import Intervals, WantedIntervals
+from ldpbeam.intervals.answer import Intervals, Parts, WantedIntervals
 from ldpbeam.intervals.keys import explain_keys, keys_intervals
 from ldpbeam.intervals.means import has_sums, mean_interval
-from ldpbeam.intervals.numbers import UNBIASED_SUMS, explain_numbers, of_distribution
+from ldpbeam.intervals.numbers import UNBIASED_SUMS, explain_numbers, not_smooth, of_distribution
 from ldpbeam.intervals.shares import shares_interval
 from ldpbeam.statistics import Statistic
-
-#: The ends by the attribute of :class:`Intervals` that they are for, their methods, and their flags.
-Parts = tuple[dict[str, object], dict[str, str], dict[str, str]]
 
 #: How the intervals are computed, in words.
 UNBIASED_SHARES = "unbiased shares and their variance, within [0, 1]"
@@ -87,15 +84,17 @@ class StatisticIntervals:
         asked = (estimate.services, wanted, only_mean)
         if asked not in self._known:
             self._known[asked] = _parts(question, wanted, only_mean=only_mean)
-        found, methods, flags = self._known[asked]
-        held = {name: part for name, part in found.items() if _holds(estimate, name)}
+        parts = self._known[asked]
+        held = {name: part for name, part in parts.found.items() if _holds(estimate, name)}
         made = Intervals(
             wanted.level,
             wanted.simultaneous,
-            methods={name: text for name, text in methods.items() if name in held},
+            methods={name: text for name, text in parts.methods.items() if name in held},
             **held,  # type: ignore[arg-type]
         )
-        flags = {**flags, **_outside(estimate, made)}
+        flags = {**parts.flags, **_outside(estimate, made)}
+        if estimate.estimator == "auto" and estimate.distribution is not None:
+            flags |= not_smooth(parts, estimate.distribution)
         return replace(made, flags={name: text for name, text in flags.items() if _holds(estimate, name)})
 
 
@@ -104,11 +103,11 @@ def _parts(question: Question, wanted: WantedIntervals, *, only_mean: bool) -> P
     domain = question.attribute.domain
     if isinstance(domain, Categories):
         shares = shares_interval(question, wanted.level, wanted.simultaneous)
-        return {"distribution": shares}, {"distribution": UNBIASED_SHARES}, {}
+        return Parts({"distribution": shares}, {"distribution": UNBIASED_SHARES}, {})
     if isinstance(domain, KeyValues):
-        return keys_intervals(question, wanted)
+        return Parts(*keys_intervals(question, wanted))
     if only_mean:
-        return {"mean": mean_interval(question, wanted.level)}, {"mean": UNBIASED_SUMS}, {}
+        return Parts({"mean": mean_interval(question, wanted.level)}, {"mean": UNBIASED_SUMS}, {})
     return of_distribution(question, wanted)
 
 

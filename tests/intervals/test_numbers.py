@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,14 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Floats, Numeric, bucket_midpoints
+from ldpbeam.estimators.auto.numbers import auto_numbers
 from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals import Intervals, WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.intervals.evidence import Evidence, evidence_of
-from ldpbeam.intervals.numbers import quantile_draws
+from ldpbeam.intervals.numbers import NOT_SMOOTH, quantile_draws
 from ldpbeam.intervals.smooth import ROUGHNESS, SLOPE, Normals, posterior
 from ldpbeam.mechanisms import build_mechanism, registered_mechanisms
 from ldpbeam.metrics import quantiles
@@ -231,3 +233,22 @@ def test_any_number_of_buckets_will_do(buckets: int) -> None:
     told = found(attribute, sent(attribute, np.random.default_rng(1).random(200), np.random.default_rng(2)))
     assert told.mean is not None
     assert (told.distribution is None) == (buckets == 2)
+
+
+def flagged(draw: Callable[[np.random.Generator], Floats], seed: int) -> bool:
+    """Whether ``auto``, of 30,000 reports of SW at epsilon 3, shows that a density is not smooth."""
+    rng = np.random.default_rng(seed)
+    attribute = asked(("square_wave", 3.0), buckets=256)
+    statistic = sent(attribute, draw(rng), rng)
+    question = Question(attribute, statistic, ("s0",))
+    found = StatisticIntervals(attribute, statistic).of(auto_numbers(question), WANTED)
+    return found.flags.get("distribution") == NOT_SMOOTH == found.flags.get("quantiles")
+
+
+def with_a_gap(rng: np.random.Generator) -> Floats:
+    return np.where(rng.random(30_000) < 0.5, rng.uniform(0.1, 0.4, 30_000), rng.uniform(0.6, 0.8, 30_000))
+
+
+def test_an_estimate_that_shows_a_gap_flags_the_intervals_of_a_smooth_density() -> None:
+    assert [flagged(with_a_gap, seed) for seed in range(5)] == [True] * 5
+    assert [flagged(lambda rng: rng.beta(3.0, 2.0, 30_000), seed) for seed in range(5)] == [False] * 5
