@@ -35,8 +35,8 @@ from benchmarks.pages import show
 from ldpbeam.pipelines.clients.people import People
 from ldpbeam.pipelines.clients.perturb import simulate
 from ldpbeam.pipelines.clients.report_files import SentReports, write_reports
-from ldpbeam.pipelines.commands import stream as stream_command
 from ldpbeam.pipelines.graphs import batch
+from ldpbeam.pipelines.options import stream as stream_options
 from ldpbeam.runners.flink import CHECKPOINT_MILLISECONDS
 from ldpbeam.schemas.encodings.avro_rows import BATCH_REPORTS
 from ldpbeam.schemas.outputs.snapshots import decode_statistic, encode_statistic
@@ -691,8 +691,8 @@ def limits(m: Measured) -> list[tuple[float, str, str]]:
     )
     found = [
         (
-            stream_command.PARTITIONS * room / m.memory / 2,
-            f"stream, windows of a day, `--partitions {stream_command.PARTITIONS}` (the default)",
+            stream_options.PARTITIONS * room / m.memory / 2,
+            f"stream, windows of a day, `--partitions {stream_options.PARTITIONS}` (the default)",
             "a partition, which is read and joined whole, no longer fits a worker; with windows of an hour "
             "the limit is 24 times the users. Set as many partitions as in the table above",
         ),

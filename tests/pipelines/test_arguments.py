@@ -101,7 +101,7 @@ def test_an_unknown_command_is_refused_with_the_nearest_one(command: Any) -> Non
     found = command("explian")
     assert (found.code, found.out) == (2, "")
     assert "unknown command 'explian'; did you mean explain?" in found.err
-    assert "there are: explain, plan, evaluate, " in command("frobnicate").err
+    assert "there are: init, explain, plan, evaluate, " in command("frobnicate").err
 
 
 def test_lists_say_what_there_is(command: Any) -> None:

@@ -95,7 +95,10 @@ def test_rows_of_a_user_who_has_an_earlier_one_are_told(perturb: Callable[..., A
         (("epsilon: 1.0}, shop", "epsilon: 0}, shop"), "epsilon is above 0 and at most 20, found 0"),
         (("epsilon: 1.0}, shop", "epsilon: 21}, shop"), "epsilon is above 0 and at most 20, found 21"),
         (("study: s\n", ""), "study: this key is missing"),
-        (("[0, 100]", "[0]"), "numeric.1: an entry of the pair is missing"),
+        (
+            ("[0, 100]", "[0]"),
+            "entry 2 of numeric of domain of attribute price: an entry of the pair is missing",
+        ),
         (
             ("    estimates", "    buckets: 1\n    estimates"),
             "this must be greater than or equal to 2",

@@ -457,7 +457,8 @@ LEFT_OUT = {
     "project": "the launcher's", "region": "the launcher's", "temp_location": "the launcher's",
     "prism_location": "Prism's", "flink_master": "Flink's", "parallelism": "Flink's", "workers": "Flink's",
     "allow_open_ports": "for engines of this machine", "pool": "Flink's",
-    "resume": "Flink's", "savepoint": "Flink's",
+    "resume": "Flink's", "savepoint": "Flink's", "report": "a file of the machine that watches the stream",
+    "json": "of a terminal", "quiet": "of a terminal", "verbose": "of a terminal",
 }  # fmt: skip
 #: What Dataflow's launcher says itself.
 OWN = {

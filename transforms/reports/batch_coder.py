@@ -36,8 +36,10 @@ class BatchCoder(beam.coders.Coder):
         return False
 
 
-#: In the metadata of an encoded batch: the earliest event time, and that user keys have lost their offsets.
-_EARLIEST, _WITHOUT_OFFSETS = b"earliest", b"without_offsets"
+#: In the metadata of an encoded batch: the earliest event time, and that user keys never had offsets. Batches
+#: of reports lack the second, as it is nearly as long as a report.
+_EARLIEST, _NEVER_HAD_OFFSETS = b"earliest", b"never_had_offsets"
+_WITHOUT_OFFSETS = pa.binary(16)
 
 
 def _narrow(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -45,7 +47,8 @@ def _narrow(batch: pa.RecordBatch) -> pa.RecordBatch:
     metadata = dict(batch.schema.metadata or {})
     if "user" in columns and _has_offsets_of_16(columns["user"]):
         columns["user"] = _without_offsets(columns["user"])
-        metadata[_WITHOUT_OFFSETS] = b""
+    elif "user" in columns and columns["user"].type == _WITHOUT_OFFSETS:
+        metadata[_NEVER_HAD_OFFSETS] = b""
     times = columns.get("event_time")
     if times is not None and times.type == pa.int64() and len(times) and not times.null_count:
         given = times.to_numpy()
@@ -66,13 +69,14 @@ def _has_offsets_of_16(keys: pa.Array) -> bool:
 def _without_offsets(keys: pa.Array) -> pa.Array:
     _, offsets, data = keys.buffers()
     first = int(np.frombuffer(offsets, dtype=np.int32)[keys.offset])
-    return pa.Array.from_buffers(pa.binary(16), len(keys), [None, data.slice(first, 16 * len(keys))])
+    return pa.Array.from_buffers(_WITHOUT_OFFSETS, len(keys), [None, data.slice(first, 16 * len(keys))])
 
 
 def _widened(batch: pa.RecordBatch) -> pa.RecordBatch:
     metadata = dict(batch.schema.metadata or {})
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    if metadata.pop(_WITHOUT_OFFSETS, None) is not None:
+    had_offsets = metadata.pop(_NEVER_HAD_OFFSETS, None) is None
+    if had_offsets and "user" in columns and columns["user"].type == _WITHOUT_OFFSETS:
         columns["user"] = pc.cast(columns["user"], pa.binary())
     if _EARLIEST in metadata:
         earliest = int(metadata.pop(_EARLIEST))
