@@ -39,7 +39,7 @@ def page(found: Sequence[Compared], results: Sequence[Result]) -> Iterator[str]:
 def _means(found: Sequence[Compared]) -> Iterator[str]:
     yield "## `auto`, relative to the best fixed method of each cell"
     yield ""
-    names = ["", "cells", "geometric mean", "median", f"cells above {LIMIT:.2f}", "beyond noise"]
+    names = ["", "cells", "seeds", "geometric mean", "median", f"cells above {LIMIT:.2f}", "beyond noise"]
     yield from header(names)
     groups = [("all", list(found))]
     groups += [(name, [one for one in found if one.cell.mechanism == name]) for name in MECHANISMS]
@@ -57,8 +57,15 @@ def _means(found: Sequence[Compared]) -> Iterator[str]:
         beyond = [one for one in chosen if one.relative(AUTO.name) - BEYOND * one.error(AUTO.name) > LIMIT]
         above = sum(ratio > LIMIT for ratio in ratios)
         median = statistics.median(ratios)
-        yield row([name, len(chosen), f"{geometric_mean(ratios):.3f}", f"{median:.3f}", above, len(beyond)])
+        mean = f"{geometric_mean(ratios):.3f}"
+        yield row([name, len(chosen), _seeds(chosen), mean, f"{median:.3f}", above, len(beyond)])
     yield ""
+
+
+def _seeds(found: Sequence[Compared]) -> str:
+    """The least and the largest number of seeds of a cell."""
+    numbers = [len(one.losses[AUTO.name]) for one in found]
+    return f"{min(numbers)} to {max(numbers)}" if min(numbers) < max(numbers) else str(numbers[0])
 
 
 def _worst(found: Sequence[Compared]) -> Iterator[str]:
@@ -67,13 +74,15 @@ def _worst(found: Sequence[Compared]) -> Iterator[str]:
     yield "Relative loss with its standard error over seeds, in pairs with the best fixed method."
     yield ""
     yield from header(
-        ["mechanism", "population", "epsilon", "n", "relative loss", "loss", "best fixed method"]
+        ["mechanism", "population", "epsilon", "n", "seeds", "relative loss", "loss", "best fixed method"]
     )
     for one in sorted(found, key=lambda one: -one.relative(AUTO.name))[:WORST]:
         cell = one.cell
         told = f"{one.relative(AUTO.name):.2f} ± {one.error(AUTO.name):.2f}"
         loss = f"{one.losses[AUTO.name].mean():.3g}"
-        yield row([cell.mechanism, cell.population, cell.epsilon, f"{cell.people:,}", told, loss, one.best])
+        seeds = _seeds([one])
+        people = f"{cell.people:,}"
+        yield row([cell.mechanism, cell.population, cell.epsilon, people, seeds, told, loss, one.best])
     yield ""
 
 
