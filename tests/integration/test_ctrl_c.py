@@ -60,7 +60,7 @@ def interrupted(function: str, folder: Path, *arguments: object, call: int = 1) 
     lines = [
         line
         for line in said.splitlines()
-        if line.strip() and not re.search("reading reports$|reports read$", line)
+        if line.strip() and not re.search("reading reports$|reports read$|━", line)
     ]
     return "\n".join(lines)
 
@@ -156,5 +156,7 @@ def test_the_demonstration_of_streams(pubsub: str, prism: str) -> None:
         assert run.wait() == 130, run.said
     *_, line = run.said.strip().splitlines()
     assert line.startswith("interrupted: ") and "reports in = " in line
-    assert len(run.said.removeprefix(before).strip().splitlines()) <= 2, run.said
+    # The stream may say once more how many reports come.
+    after = [line for line in run.said.removeprefix(before).splitlines() if line.strip() and "/s" not in line]
+    assert len(after) <= 2, run.said
     assert processes_of(mark) == []

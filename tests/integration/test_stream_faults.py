@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fastavro
+import pyarrow.parquet as pq
 import pytest
 from stream_messages import (
     MINUTE,
@@ -239,6 +240,8 @@ def assert_whole(output: Path) -> None:
         if path.suffix == ".avro":
             with path.open("rb") as stream:
                 assert list(fastavro.reader(stream))
+        elif path.suffix == ".parquet":
+            assert pq.read_table(path).num_rows
         else:
             assert path.suffix in (".json", ".jsonl"), path
             lines = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]

@@ -90,7 +90,8 @@ def test_on_flink_every_byte_is_the_same_and_reading_spreads(
     assert run.code == 0, run.err
     assert contents(run.path) == local
     job = flink.rest.jobs()[0]["jid"]
-    [reading] = [own for name, own in flink.rest.records(job).items() if "Validate" in name]
+    vertices = flink.rest.records(job)
+    [reading] = [own for name, own in vertices.items() if "Read" in name and "Statistics" in name]
     assert len(reading) == parallelism
     assert all(subtask.read > 0 for subtask in reading)
 

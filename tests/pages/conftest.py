@@ -44,7 +44,8 @@ class Opened:
     def draw_all(self) -> None:
         """Scroll to every chart, and wait until each is drawn."""
         for chart in self.page.locator("[data-chart]").all():
-            chart.scroll_into_view_if_needed()
+            # Playwright's own scrolling waits for two frames at one place, which a busy machine may not draw.
+            chart.evaluate("chart => chart.scrollIntoView({block: 'center', behavior: 'instant'})")
             chart.locator("svg.marks").wait_for()
 
     @property
