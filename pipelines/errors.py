@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import difflib
 import re
+from collections.abc import Iterable
 
 #: The command did what was asked.
 DONE = 0
@@ -24,6 +26,19 @@ _MOST_CHARACTERS = 2000
 def end_of(error: Exception) -> str:
     """The last 2,000 characters of an engine's error message."""
     return str(error).strip()[-_MOST_CHARACTERS:]
+
+
+def meant_or_known(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence on an unknown name: which one is probably meant, else those that there are."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(names) or 'none'}"
+
+
+def nearest_column(name: str, names: list[str]) -> str | None:
+    """The column of a table that is probably meant by another name, whatever the case of its letters."""
+    near = difflib.get_close_matches(name.lower(), [own.lower() for own in names], n=1)
+    return next((own for own in names if [own.lower()] == near), None)
 
 
 #: Errors of the machine (memory, files, network), which a correct program can meet.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import sys
 import warnings
@@ -10,7 +9,15 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-from ldpbeam.pipelines.errors import DONE, INTERRUPTED, OF_THE_MACHINE, WRONG, UserError, machine_problem
+from ldpbeam.pipelines.errors import (
+    DONE,
+    INTERRUPTED,
+    OF_THE_MACHINE,
+    WRONG,
+    UserError,
+    machine_problem,
+    meant_or_known,
+)
 from ldpbeam.pipelines.options.catalogue import COMMANDS, SECTIONS
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.plugins import BrokenPlugin
@@ -43,9 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if any("\ud800" <= letter <= "\udfff" for letter in argument):
                 raise UserError(f"{argument}: this is not UTF-8; rename the file or folder")
         if name not in COMMANDS:
-            near = difflib.get_close_matches(name, COMMANDS, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(COMMANDS)}"
-            raise UserError(f"unknown command {name!r}; {hint}")
+            raise UserError(f"unknown command {name!r}; {meant_or_known(name, COMMANDS)}")
         return COMMANDS[name].run(rest)
     except UserError as error:
         print(f"ldpbeam: {shown(str(error), keep=_LINES)}", file=sys.stderr)

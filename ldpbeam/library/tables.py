@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns, decoded
+from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns, decoded, nearest
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 
@@ -115,15 +114,10 @@ def _check_names(names: Sequence[str], wanted: Columns, metadata: Mapping[str, s
     }
     for name in ("user_id", "payload", *(name for name, value in constants.items() if value is None)):
         if name not in names:
-            alike = [other for other in names if _letters(other) == _letters(name)]
-            near = alike or difflib.get_close_matches(name, names, n=1)
-            meant = f"; did you mean {near[0]!r}? Rename it" if near else ""
+            near = nearest(name, names)
+            meant = f"; did you mean {near!r}? Rename it" if near else ""
             constant = f", or give {name}=..." if name in constants else ""
             raise ValueError(
                 f"the reports have no column {name!r}: add it{constant}. There are: "
                 f"{', '.join(names) or 'none'}{meant}"
             )
-
-
-def _letters(name: str) -> str:
-    return "".join(filter(str.isalpha, name.lower()))

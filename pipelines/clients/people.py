@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from ldpbeam.domains import Categories, Domain, KeyValuePairs, KeyValues, Numeric, Vector
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.errors import UserError, nearest_column
 from ldpbeam.schemas.files.local_files import refuse_special
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.reports.columns import Columns, decoded
@@ -130,8 +129,8 @@ def _unread(path: str, names: list[str], error: Exception) -> str:
     header = start.decode("utf-8", "replace").partition("\n")[0].strip()
     there = [name.strip('"') for name in header.split(",")]
     missing = next(name for name in names if name not in there)
-    near = difflib.get_close_matches(missing.lower(), [name.lower() for name in there], n=1)
-    hint = next((f"; did you mean {name!r}?" for name in there if [name.lower()] == near), "")
+    near = nearest_column(missing, there)
+    hint = "" if near is None else f"; did you mean {near!r}?"
     return f"there is no column {missing!r}{hint or '.'} The first line is: {header[:500]}"
 
 

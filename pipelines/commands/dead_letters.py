@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 
-from ldpbeam.pipelines.errors import DONE, UserError
+from ldpbeam.pipelines.errors import DONE, UserError, meant_or_known
 from ldpbeam.pipelines.printing import document
 from ldpbeam.pipelines.results.dead_letters import Reason, by_reason
 from ldpbeam.pipelines.results.read import read_results
@@ -47,8 +46,7 @@ def dead_letters_command(options: argparse.Namespace) -> int:
 def _only(found: list[Reason], reason: str, folder: str) -> list[Reason]:
     there = [own.reason for own in found]
     if reason not in there:
-        near = difflib.get_close_matches(reason, there, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(there) or 'none'}"
+        hint = meant_or_known(reason, there)
         raise UserError(f"--reason {reason}: {folder} has no dead letters of this reason; {hint}")
     return [own for own in found if own.reason == reason]
 

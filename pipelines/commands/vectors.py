@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 from importlib.resources import files
 
-from ldpbeam.pipelines.errors import DONE, UserError
+from ldpbeam.pipelines.errors import DONE, UserError, meant_or_known
 
 
 def vectors_command(options: argparse.Namespace) -> int:
@@ -24,8 +23,7 @@ def vectors_command(options: argparse.Namespace) -> int:
         known = list(dict.fromkeys(vector["mechanism"] for vector in vectors))
         vectors = [vector for vector in vectors if vector["mechanism"] == name]
         if not vectors:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+            hint = meant_or_known(name, known)
             raise UserError(f"there are no test vectors of mechanism {name!r}; {hint}")
     print("[\n" + ",\n".join(map(json.dumps, vectors)) + "\n]")
     return DONE

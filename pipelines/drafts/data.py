@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.errors import UserError, nearest_column
 from ldpbeam.schemas.files.local_files import refuse_special
 
 #: A column with more different texts is taken for one of ids, not of categories.
@@ -54,8 +53,8 @@ def proposal(path: str, column: str) -> Proposal:
     """
     names = columns_of(path)
     if column not in names:
-        near = difflib.get_close_matches(column.lower(), [name.lower() for name in names], n=1)
-        hint = next((f"did you mean {name}? " for name in names if [name.lower()] == near), "")
+        near = nearest_column(column, names)
+        hint = "" if near is None else f"did you mean {near}? "
         raise UserError(f"{path}: there is no column {column!r}; {hint}There are {', '.join(names)}")
     with _as_mistakes(path):
         values = _values(path, column)

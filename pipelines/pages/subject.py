@@ -77,11 +77,6 @@ class Subject:
         """The starts of the windows, in order; empty without windows."""
         return sorted({place.start for place in self.places if place.start})
 
-    @property
-    def first_label(self) -> str:
-        """The label of the estimate that the study names first."""
-        return next(iter(self.labels.values()))
-
 
 def state_of(record: EstimateRecord) -> str:
     """Whether a window is ``complete``, ``early`` or ``incomplete``."""

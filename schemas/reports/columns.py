@@ -131,11 +131,22 @@ def _misspelt(fields: Iterable[str], missing: Sequence[str]) -> dict[str, str]:
     # Names with digits may have ids in them.
     names = [own for own in fields if not any(map(str.isdigit, own))] if missing else []
     for name in missing:
-        alike = [own for own in names if _letters(own) == _letters(name) and own != name]
-        found = alike or difflib.get_close_matches(name, names, n=1, cutoff=0.8)
-        if found and len(found[0]) <= 2 * len(name):
-            near[name] = found[0]
+        found = nearest(name, [own for own in names if own != name], 0.8)
+        if found is not None and len(found) <= 2 * len(name):
+            near[name] = found
     return near
+
+
+def nearest(name: str, names: Sequence[str], cutoff: float = 0.6) -> str | None:
+    """The one of some names that is probably meant by another, or None.
+
+    Args:
+        name: the name that is not there.
+        names: those that are there. One with the same letters goes before one that is spelled much alike.
+        cutoff: how much alike two names must be, as :func:`difflib.get_close_matches` takes it.
+    """
+    alike = [own for own in names if _letters(own) == _letters(name)]
+    return next(iter(alike or difflib.get_close_matches(name, names, n=1, cutoff=cutoff)), None)
 
 
 def _letters(name: str) -> str:

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,6 @@ from ldpbeam.mechanisms.registry import register
 
 #: The oracles whose reports fit the payload of every level.
 _Oracle = Literal["auto", "grr", "olh", "hadamard"]
-LEVEL_ORACLES = get_args(_Oracle)
 
 
 def parents(nodes: Floats, branching: int) -> Floats:
