@@ -16,7 +16,7 @@ from ldpbeam.estimators.auto.smoothness import Smoothness
 #: For each order, deviations in ascending order: from so strong a smoothing that only the polynomial is left
 #: to so weak a one that the largest samples can tell nothing narrower.
 DEVIATIONS: dict[int, Floats] = {
-    0: 2.0 ** np.arange(-2.0, 3.5, 1.0),
+    0: 2.0 ** np.arange(-2.0, 0.5, 1.0),
     1: 2.0 ** np.arange(-3.0, 6.5, 1.0),
     2: 2.0 ** np.arange(0.0, 14.5, 1.5),
     3: 2.0 ** np.arange(2.0, 22.0, 2.0),

@@ -53,18 +53,19 @@ class Curves:
         """
         if self.scale == "log":
             return self.matrix
-        heights = self.matrix @ coefficients
-        # softplus'/softplus, which goes to 1/SOFTNESS where both go to zero.
-        logs = -np.logaddexp(0.0, -(1.0 + heights) / SOFTNESS) - _log_softplus(heights)
-        found: Floats = np.exp(logs)[:, None] * self.matrix
+        slopes, _ = _derivatives(self.matrix @ coefficients)
+        found: Floats = slopes[:, None] * self.matrix
         return found
 
-    def longest(self, step: Floats) -> float:
-        """The largest change of a log density by a step of the coefficients; zero on the plain scale.
+    def bends(self, coefficients: Floats) -> Floats:
+        """The second derivative of the log density by the curve's height, shape (blocks,).
 
-        On the plain scale heights change the density in proportion, so that no step is too long.
+        Args:
+            coefficients: shape (coefficients,).
         """
-        return float(np.abs(self.matrix @ step).max()) if self.scale == "log" else 0.0
+        if self.scale == "log":
+            return np.zeros(len(self.matrix))
+        return _derivatives(self.matrix @ coefficients)[1]
 
 
 def _log_softplus(heights: Floats) -> Floats:
@@ -74,3 +75,12 @@ def _log_softplus(heights: Floats) -> Floats:
     inner = np.where(raised < -30.0, raised, np.log(np.logaddexp(0.0, np.maximum(raised, -30.0))))
     found: Floats = inner + math.log(SOFTNESS)
     return found
+
+
+def _derivatives(heights: Floats) -> tuple[Floats, Floats]:
+    """The first and the second derivative of the logarithm of softplus(1 + height)."""
+    # softplus'/softplus, which goes to 1/SOFTNESS where both go to zero.
+    slope_of_softplus = -np.logaddexp(0.0, -(1.0 + heights) / SOFTNESS)
+    slopes: Floats = np.exp(slope_of_softplus - _log_softplus(heights))
+    bends: Floats = slopes * (-np.expm1(slope_of_softplus) / SOFTNESS - slopes)
+    return slopes, bends

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +16,6 @@ from ldpbeam.estimators.auto.likelihood import Likelihood
 LEAST_GAIN = 1e-3
 #: The most Newton steps.
 MOST_STEPS = 60
-#: A step changes no log density by more than this.
-LONGEST_STEP = 4.0
 #: A step is halved until it has this share of the gain that it promises; it is given up below the second.
 ENOUGH_GAIN, SHORTEST = 1e-4, 1e-6
 
@@ -53,23 +52,47 @@ def log_posterior(likelihood: Likelihood, basis: Curves, coefficients: Floats) -
     return likelihood.values(shares) - 0.5 * (coefficients**2).sum(axis=0), shares
 
 
-def gradient_and_curvature(
-    likelihood: Likelihood, basis: Curves, coefficients: Floats, shares: Floats
-) -> tuple[Floats, Floats]:
-    """The gradient of the log posterior density, and identity plus information, which is positive definite.
+@dataclass(frozen=True)
+class Derivatives:
+    """The derivatives of a log posterior density by the coefficients.
 
-    The information is that of the shares, along the shares' slopes: the second derivatives without the terms
-    that are zero in expectation. The shapes are (m,) and (m, m).
+    Attributes:
+        gradient: the first derivatives, shape (m,).
+        curvature: identity plus information, which is positive definite, shape (m, m). The information is
+            that of the shares, along the shares' slopes: minus the second derivatives without the terms that
+            are zero in expectation.
+        bent: those terms, so that all second derivatives are bent - curvature, shape (m, m).
     """
+
+    gradient: Floats
+    curvature: Floats
+    bent: Floats
+
+
+def derivatives(likelihood: Likelihood, basis: Curves, coefficients: Floats, shares: Floats) -> Derivatives:
+    """The derivatives at coefficients, shape (m,), and their shares, shape (blocks,)."""
     slopes = basis.slopes(coefficients)
-    moves = shares[:, None] * (slopes - shares @ slopes)
-    rises, information = likelihood.expanded(shares, moves)
-    information[np.diag_indices(len(coefficients))] += 1.0
-    return rises @ moves - coefficients, information
+    mean = shares @ slopes
+    moves = shares[:, None] * (slopes - mean)
+    rises, curvature = likelihood.expanded(shares, moves)
+    curvature[np.diag_indices(len(coefficients))] += 1.0
+    climb = rises @ moves
+    excess = shares * (rises - rises @ shares)
+    bent = (slopes * excess[:, None]).T @ slopes - np.outer(climb, mean) - np.outer(mean, climb)
+    if basis.scale == "plain":
+        bent += (basis.matrix * (excess * basis.bends(coefficients))[:, None]).T @ basis.matrix
+    return Derivatives(climb - coefficients, curvature, bent)
+
+
+def _step(found: Derivatives, root: Floats) -> Floats:
+    """Newton's step; that of Fisher's scoring, which needs more of them, where the density is not concave."""
+    with contextlib.suppress(np.linalg.LinAlgError):
+        root = cholesky(found.curvature - found.bent)
+    return np.asarray(cho_solve((root, False), found.gradient))
 
 
 def mode_of(likelihood: Likelihood, basis: Curves, start: Floats) -> Mode:
-    """The mode by Newton's method with Fisher's information, from coefficients of shape (m,).
+    """The mode by Newton's method, from coefficients of shape (m,).
 
     Raises:
         np.linalg.LinAlgError: if the likelihood is not finite.
@@ -79,15 +102,14 @@ def mode_of(likelihood: Likelihood, basis: Curves, start: Floats) -> Mode:
     log_density, shares = float(log_densities[0]), columns[:, 0]
     converged, steps = False, 0
     while True:
-        gradient, curvature = gradient_and_curvature(likelihood, basis, z, shares)
-        root = cholesky(curvature)
-        step = cho_solve((root, False), gradient)
-        promised = float(gradient @ step)
+        found = derivatives(likelihood, basis, z, shares)
+        root = cholesky(found.curvature)
+        step = _step(found, root)
+        promised = float(found.gradient @ step)
         converged = promised < LEAST_GAIN
         if converged or steps == MOST_STEPS:
             break
-        longest = basis.longest(step)
-        length = min(1.0, LONGEST_STEP / longest) if longest > 0.0 else 1.0
+        length = 1.0
         while length >= SHORTEST:
             log_densities, columns = log_posterior(likelihood, basis, (z + length * step)[:, None])
             if log_densities[0] >= log_density + ENOUGH_GAIN * length * promised:
