@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 
 from ldpbeam.domains import Floats
+from ldpbeam.estimators.auto.hashed_supports import with_all_counts
 from ldpbeam.estimators.auto.share_curve import Curve, curve
 from ldpbeam.estimators.auto.share_likelihood import Likelihood, likelihood_of
 from ldpbeam.estimators.auto.share_prior import Posterior, posterior
@@ -63,6 +64,12 @@ class ShareBelief:
 def share_belief(question: Question) -> ShareBelief:
     """The posterior distribution of each category's share; all mechanisms must give unbiased shares."""
     likelihood = likelihood_of(question)
+    first = _belief(likelihood)
+    sharper = with_all_counts(question, likelihood, first.shares)
+    return first if sharper is None else _belief(sharper)
+
+
+def _belief(likelihood: Likelihood) -> ShareBelief:
     found = posterior(likelihood)
     if likelihood.members is not None:
         return ShareBelief(likelihood, found, None, 0.0)

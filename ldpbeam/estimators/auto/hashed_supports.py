@@ -1,0 +1,64 @@
+"""What hashed reports say of shares that are nearly known: more than the numbers of supports.
+
+A report of local hashing supports every category with its hash. Whether it speaks for a rare category depends
+on the others that it supports: a frequent one explains it already. Numbers of supports ignore that. Near
+given shares, one step of Fisher's scoring on the counts by seed and hash has the least variance that is
+possible.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from ldpbeam.domains import Floats
+from ldpbeam.estimators.auto.share_likelihood import Likelihood, Part, Supports
+from ldpbeam.estimators.question import Question
+from ldpbeam.mechanisms import LocalHashing
+
+#: The most entries of a channel's matrix (64 MB), and the most of them times categories (a second of work).
+MOST_ENTRIES, MOST_WORK = 2**23, 2**33
+
+
+def with_all_counts(question: Question, likelihood: Likelihood, shares: Floats) -> Likelihood | None:
+    """The likelihood with what the counts by seed and hash say; None if no service has such counts.
+
+    Args:
+        question: the question that ``likelihood`` is of.
+        likelihood: from the numbers of supports.
+        shares: shares that are nearly right, shape (categories,), with sum 1.
+    """
+    parts = list(likelihood.parts)
+    for place, index in enumerate(question.versions):
+        mechanism = question.attribute.versions[index].mechanism
+        part = parts[place]
+        if isinstance(mechanism, LocalHashing) and isinstance(part, Supports) and _is_small(mechanism):
+            counts = question.statistic.histograms[index].astype(np.float64)
+            parts[place] = _scored(part, mechanism.channel(mechanism.size, 0).dense(), counts, shares)
+    if all(own is before for own, before in zip(parts, likelihood.parts, strict=True)):
+        return None
+    return dataclasses.replace(likelihood, parts=tuple(parts))
+
+
+def _is_small(mechanism: LocalHashing) -> bool:
+    if mechanism.seeds == "any":
+        return False
+    entries = mechanism.cells(0) * mechanism.size
+    return entries <= MOST_ENTRIES and entries * mechanism.size <= MOST_WORK
+
+
+def _scored(part: Supports, matrix: Floats, counts: Floats, shares: Floats) -> Part:
+    """Supports that say as much as one step of Fisher's scoring from ``shares``, with sum 1."""
+    chances = matrix @ shares
+    information = counts.sum() * (matrix.T @ (matrix / chances[:, None]))
+    inverse = np.linalg.inv(information)
+    across = inverse.sum(axis=1)
+    covariance = inverse - np.outer(across, across) / across.sum()
+    found = shares + covariance @ (matrix.T @ (counts / chances))
+    # Binomial numbers of supports of so many reports have the same variances in the mean.
+    supported = part.other + (part.own - part.other) * shares
+    noise = float((supported * (1.0 - supported)).sum()) / (part.own - part.other) ** 2
+    reports = noise / float(np.trace(covariance))
+    supports = reports * (part.other + (part.own - part.other) * found)
+    return Supports(np.clip(supports, 0.0, reports), reports, part.own, part.other)
