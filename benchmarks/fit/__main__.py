@@ -65,8 +65,9 @@ def page(found: dict[Key, tuple[bool, float]]) -> str:
         "# What the tests of fit see",
         "",
         "Written by `python -m benchmarks.fit --write docs/fit.md`, which can be stopped and started again.",
-        "Epsilon is 1 and numbers have 256 buckets. A run is all tests of one statistic. It is flagged as",
-        f"a run of `ldpbeam estimate` is: Holm's correction leaves a test at {FALSE_ALARMS:.0%}.",
+        "Epsilon is 1, and numbers have 256 buckets. A run is all tests of one statistic. As in",
+        "`ldpbeam estimate`, a run is flagged if a test is significant at "
+        f"{FALSE_ALARMS:.0%} after Holm's correction.",
         "",
         "## False alarms",
         f"{alarms} of {len(cleans):,} clean runs of {CLEAN_USERS:,} users are flagged"
@@ -84,8 +85,8 @@ def page(found: dict[Key, tuple[bool, float]]) -> str:
     lines += [
         "",
         "## Wrong reports",
-        "How many of the runs are flagged, by their users. The population is Beta(2, 5), and the study says",
-        "epsilon 1.",
+        "The table says how many runs are flagged, by the number of users. The population is",
+        "Beta(2, 5), and the study says epsilon 1.",
         "",
         f"| what is wrong | {' | '.join(f'{n:,}' for n in users)} |",
         f"| --- |{' --- |' * len(users)}",
