@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from apache_beam.testing.load_tests import dataflow_cost_consts as prices
 
-from benchmarks import scale
+from benchmarks.scale import __main__ as scale
 from ldpbeam.pipelines.graphs import batch
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.windows.coders import KeyCoder

@@ -528,7 +528,7 @@ def measure() -> Measured:
     with tempfile.TemporaryDirectory() as folder:
         for name in MEASURES:
             # Imported, not run as __main__: an engine's pickles name the module.
-            code = f"from benchmarks import scale; scale.measure_here({name!r}, {folder!r})"
+            code = f"from benchmarks.scale import __main__ as scale; scale.measure_here({name!r}, {folder!r})"
             done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True)
             found |= json.loads(done.stdout.splitlines()[-1])
     rounded = {n: float(f"{value:.4g}") if isinstance(value, float) else value for n, value in found.items()}
