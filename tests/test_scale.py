@@ -9,9 +9,18 @@ from pathlib import Path
 import apache_beam as beam
 import numpy as np
 import pytest
-from apache_beam.testing.load_tests import dataflow_cost_consts as prices
+from apache_beam.testing.load_tests import dataflow_cost_consts as published
 
-from benchmarks.scale import __main__ as scale
+from benchmarks.scale import prices
+from benchmarks.scale.computing.batch_run import batch_run
+from benchmarks.scale.computing.costs import WORKER_GB, cutting
+from benchmarks.scale.computing.limits import limits
+from benchmarks.scale.computing.stream_run import stream_run
+from benchmarks.scale.measured import measured_in
+from benchmarks.scale.measuring.meter import line, outputs
+from benchmarks.scale.measuring.reports import channel_batches
+from benchmarks.scale.page import page
+from benchmarks.scale.setting import filled, study_of
 from ldpbeam.pipelines.graphs import batch
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.windows.coders import KeyCoder
@@ -21,31 +30,31 @@ from ldpbeam.transforms.windows.split import Split
 
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
 TEXT = PAGE.read_text(encoding="utf-8")
-MEASURED = scale.measured_in(TEXT)
+MEASURED = measured_in(TEXT)
 
 
 def test_the_page_is_computed() -> None:
     again = "python -m benchmarks.scale --measured docs/scale.md --write docs/scale.md"
-    assert scale.page(MEASURED) == TEXT, f"prose or formulas have changed; make the page again: {again}"
+    assert page(MEASURED) == TEXT, f"prose or formulas have changed; make the page again: {again}"
 
 
 def test_a_page_that_does_not_say_what_was_measured_is_refused() -> None:
     with pytest.raises(ValueError, match="--write"):
-        scale.measured_in(TEXT.partition("<!--")[0])
+        measured_in(TEXT.partition("<!--")[0])
 
 
 def test_prices_are_those_that_beam_publishes() -> None:
-    assert (scale.VCPU_HOUR_BATCH, scale.VCPU_HOUR_STREAMING) == (
-        prices.VCPU_PER_HR_BATCH,
-        prices.VCPU_PER_HR_STREAMING,
+    assert (prices.VCPU_HOUR_BATCH, prices.VCPU_HOUR_STREAMING) == (
+        published.VCPU_PER_HR_BATCH,
+        published.VCPU_PER_HR_STREAMING,
     )
-    assert (scale.GB_HOUR_BATCH, scale.GB_HOUR_STREAMING) == (
-        prices.MEM_PER_GB_HR_BATCH,
-        prices.MEM_PER_GB_HR_STREAMING,
+    assert (prices.GB_HOUR_BATCH, prices.GB_HOUR_STREAMING) == (
+        published.MEM_PER_GB_HR_BATCH,
+        published.MEM_PER_GB_HR_STREAMING,
     )
-    assert (scale.SHUFFLED_GB, scale.STREAMED_GB) == (
-        prices.SHUFFLE_PER_GB_BATCH,
-        prices.SHUFFLE_PER_GB_STREAMING,
+    assert (prices.SHUFFLED_GB, prices.STREAMED_GB) == (
+        published.SHUFFLE_PER_GB_BATCH,
+        published.SHUFFLE_PER_GB_STREAMING,
     )
 
 
@@ -53,20 +62,20 @@ def test_prices_are_those_that_beam_publishes() -> None:
     ("partitions", "window", "windows"), [(50, "1d", 1), (3000, "1d", 1), (100, "1h", 24)]
 )
 def test_as_many_pieces_are_foretold_as_are_cut(partitions: int, window: str, windows: int) -> None:
-    study = scale.study_of(2, window=window)
-    one_service = scale.channel_batches(study, 20_000, 10_000)[:1]
-    cut = scale.outputs(Split(study.windows, partitions, within_size), one_service)
+    study = study_of(2, window=window)
+    one_service = channel_batches(study, 20_000, 10_000)[:1]
+    cut = outputs(Split(study.windows, partitions, within_size), one_service)
     slots = partitions * windows
     # The empty ones of `slots` are about a Poisson number where they are few, and less spread else.
     spread = math.sqrt(slots * math.exp(-10_000 / slots))
-    assert len(cut) == pytest.approx(scale.filled(slots, 10_000), abs=5 * spread)
+    assert len(cut) == pytest.approx(filled(slots, 10_000), abs=5 * spread)
 
 
 @pytest.mark.parametrize("ids", [False, True])
 @pytest.mark.parametrize("rows", [30, 700])
 def test_pieces_are_as_large_as_the_page_says(ids: bool, rows: int) -> None:
     coder = beam.coders.TupleCoder([KeyCoder(PieceKey), BatchCoder()])
-    piece = scale.channel_batches(scale.study_of(2), 4096, rows, ids)[0]
+    piece = channel_batches(study_of(2), 4096, rows, ids)[0]
     told = rows * (MEASURED.bytes_ids if ids else MEASURED.bytes_plain) + MEASURED.bytes_piece
     # A column more has a longer schema.
     assert len(coder.encode((PieceKey("minutes", 1234, None), piece))) == pytest.approx(
@@ -75,7 +84,7 @@ def test_pieces_are_as_large_as_the_page_says(ids: bool, rows: int) -> None:
 
 
 def test_partitions_grow_with_the_input_until_there_are_no_more() -> None:
-    runs = [scale.batch_run(MEASURED, users) for users in (1e6, 1e9, 1e10, 1e11)]
+    runs = [batch_run(MEASURED, users) for users in (1e6, 1e9, 1e10, 1e11)]
     assert [run.partitions for run in runs] == [
         batch.FEWEST_PARTITIONS,
         math.ceil(2e9 * MEASURED.avro / batch.PARTITION_BYTES),
@@ -89,10 +98,10 @@ def test_partitions_grow_with_the_input_until_there_are_no_more() -> None:
 
 def test_what_mixes_or_compares_more_costs_more() -> None:
     def hours(**more: bool) -> float:
-        return scale.batch_run(MEASURED, 1e9, windows=24, **more).core_hours
+        return batch_run(MEASURED, 1e9, windows=24, **more).core_hours
 
     assert hours() < hours(mixed=True) < hours(ids=True)
-    large, small = (scale.stream_run(MEASURED, 1e9, windows=24, bundle=n) for n in (1e5, 1e3))
+    large, small = (stream_run(MEASURED, 1e9, windows=24, bundle=n) for n in (1e5, 1e3))
     assert large.state < small.state
     assert large.core_hours < small.core_hours
     assert large.state > 2e9 / 24 * MEASURED.bytes_streamed
@@ -100,25 +109,25 @@ def test_what_mixes_or_compares_more_costs_more() -> None:
 
 def test_small_pieces_cost_what_a_piece_costs() -> None:
     # In pieces of one report each, all there is is pieces.
-    cut, pieces = scale.cutting(MEASURED, 1e12, 1e6, 1e4)
+    cut, pieces = cutting(MEASURED, 1e12, 1e6, 1e4)
     assert pieces == pytest.approx(1, rel=1e-5)
     a_report = MEASURED.cut + MEASURED.cut_slice + MEASURED.shuffle + MEASURED.shuffle_piece
     assert cut == pytest.approx(a_report, rel=1e-5)
 
 
 def test_limits_of_memory_are_where_a_worker_is_full() -> None:
-    room = scale.WORKER_GB * 1e9 - MEASURED.process
-    met = {where: users for users, where, _ in scale.limits(MEASURED)}
-    assert scale.batch_run(MEASURED, met["batch, one window"]).memory == pytest.approx(room, rel=1e-3)
+    room = WORKER_GB * 1e9 - MEASURED.process
+    met = {where: users for users, where, _ in limits(MEASURED)}
+    assert batch_run(MEASURED, met["batch, one window"]).memory == pytest.approx(room, rel=1e-3)
     assert list(met.values()) == sorted(met.values())
     frugal = replace(MEASURED, merge_memory=0.1)
-    assert not any("bundle of its own" in where for _, where, _ in scale.limits(frugal))
+    assert not any("bundle of its own" in where for _, where, _ in limits(frugal))
     lavish = replace(MEASURED, merge_memory=10.0)
-    assert any("bundle of its own" in where for _, where, _ in scale.limits(lavish))
+    assert any("bundle of its own" in where for _, where, _ in limits(lavish))
 
 
 def test_few_and_many_points_give_their_line() -> None:
-    constant, slope = scale.line((2.0, 7.0), (4.0, 11.0))
+    constant, slope = line((2.0, 7.0), (4.0, 11.0))
     assert (constant, slope) == (3.0, 2.0)
 
 
@@ -126,5 +135,5 @@ def test_slots_fill_as_rows_fall() -> None:
     rng = np.random.default_rng(0)
     seen = [len(np.unique(rng.integers(0, 500, 700))) for _ in range(400)]
     error = np.std(seen) / math.sqrt(len(seen))
-    assert np.mean(seen) == pytest.approx(scale.filled(500, 700), abs=5 * error)
-    assert scale.filled(1, 700) == 1
+    assert np.mean(seen) == pytest.approx(filled(500, 700), abs=5 * error)
+    assert filled(1, 700) == 1

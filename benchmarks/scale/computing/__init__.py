@@ -1,0 +1,1 @@
+"""What runs would take: computed from what was measured, and from the constants of the code."""

@@ -1,0 +1,85 @@
+"""The users a day from which on something no longer fits."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.scale.computing.batch_run import batch_run
+from benchmarks.scale.computing.costs import WORKER_GB
+from benchmarks.scale.measured import Measured
+from benchmarks.scale.numbers import short
+from benchmarks.scale.setting import partition_reports
+from ldpbeam.pipelines.graphs import batch
+from ldpbeam.pipelines.options import stream as stream_options
+from ldpbeam.runners.flink import CHECKPOINT_MILLISECONDS
+from ldpbeam.transforms.outputs.dead_letters import DEAD_LETTER_SHARDS
+from ldpbeam.transforms.sources.pubsub import MOST_MESSAGES
+
+#: The share of bad reports for which a limit is told.
+BAD = 0.01
+
+
+class Limit(NamedTuple):
+    """A number of users a day from which on a run fails, or costs more than it need.
+
+    Attributes:
+        users: how many a day.
+        where: in which runs.
+        what: what happens then, and what to do.
+    """
+
+    users: float
+    where: str
+    what: str
+
+
+def limits(m: Measured) -> list[Limit]:
+    """The limits of all runs, the lowest first."""
+    room = WORKER_GB * 1e9 - m.process
+    merged = room / (m.statistics["2 256"][0] * m.merge_memory)
+    mixed = next(
+        users
+        for users in np.geomspace(1e6, 1e12, 1000).tolist()
+        if batch_run(m, users, windows=24, mixed=True).rows * m.bytes_plain < m.bytes_piece
+    )
+    found = [
+        Limit(
+            stream_options.PARTITIONS * room / m.memory / 2,
+            f"stream, windows of a day, `--partitions {stream_options.PARTITIONS}` (the default)",
+            "a partition, which is read and joined whole, no longer fits a worker; with windows of an hour "
+            "the limit is 24 times the users. Set as many partitions as in the table above",
+        ),
+        Limit(
+            mixed,
+            "batch, windows of an hour, files with all windows",
+            "a piece has more bytes of schema than of reports. Write one file per hour, and let each hour's "
+            "run read its own files",
+        ),
+        Limit(
+            MOST_MESSAGES / (CHECKPOINT_MILLISECONDS / 1000) * 86_400 / 2,
+            "stream on Flink, one report per message",
+            f"the one reader holds at most {MOST_MESSAGES:,} messages until the next checkpoint. Put many "
+            "reports into each message",
+        ),
+        Limit(
+            DEAD_LETTER_SHARDS * room / m.letter_bytes / 2 / BAD,
+            f"batch, {BAD:.0%} of the reports bad",
+            f"dead letters are gathered for {DEAD_LETTER_SHARDS} files, each in the memory of one worker. "
+            f"If every report is bad, the limit is {BAD:.0%} of these users",
+        ),
+        Limit(
+            batch.MOST_PARTITIONS * room / m.memory / 2,
+            "batch, one window",
+            f"one of {batch.MOST_PARTITIONS:,} partitions, the maximum, no longer fits a worker",
+        ),
+    ]
+    if merged < batch.MOST_PARTITIONS:
+        what = (
+            f"{short(merged)} statistics of a window no longer fit the worker that merges them. The limit is "
+            "higher on engines that put several partitions into a bundle"
+        )
+        where = "batch, two services joined, every partition a bundle of its own"
+        found.append(Limit(merged * partition_reports(m.avro) / 2, where, what))
+    return sorted(found)

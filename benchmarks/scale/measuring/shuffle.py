@@ -1,0 +1,66 @@
+"""Pieces through an engine, and their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+
+from benchmarks.scale.measuring.meter import line, spent
+from benchmarks.scale.measuring.reports import channel_batches
+from benchmarks.scale.setting import study_of
+from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.windows.coders import KeyCoder
+from ldpbeam.transforms.windows.keys import PieceKey
+
+#: What :func:`shuffled` shuffles: here, as an engine pickles functions with what they hold.
+_pieces: list[tuple[str, pa.RecordBatch]] = []
+
+
+def _hand_on(_: None) -> list[tuple[str, pa.RecordBatch]]:
+    return _pieces
+
+
+def _number(element: tuple[str, Iterable[pa.RecordBatch]]) -> int:
+    return len(list(element[1]))
+
+
+def shuffled(pieces: list[tuple[str, pa.RecordBatch]]) -> None:
+    """Pieces encoded, brought together by key and decoded again by the local engine."""
+    from ldpbeam.runners import direct
+
+    global _pieces
+    _pieces = pieces
+    with beam.Pipeline(runner=direct.runner()) as pipeline:
+        one = pipeline | beam.Create([None], reshuffle=False)
+        handed = one | beam.FlatMap(_hand_on).with_output_types(tuple[str, pa.RecordBatch])
+        _ = handed | beam.GroupByKey() | beam.Map(_number)
+
+
+def measure(folder: Path) -> dict[str, Any]:
+    """Pieces through an engine, and their bytes."""
+    study, key = study_of(2), "minutes/1234"
+    coder = beam.coders.TupleCoder([KeyCoder(PieceKey), BatchCoder()])
+    idle = spent(lambda: shuffled([]))
+
+    def through(reports: int, rows: int) -> tuple[float, float]:
+        parts = [(key, part) for part in channel_batches(study, reports, rows)]
+        return len(parts) / reports, (spent(lambda: shuffled(parts)) - idle) / reports
+
+    def size(rows: int, ids: bool) -> tuple[float, float]:
+        parts = channel_batches(study, 4096, rows, ids)
+        return 1 / rows, sum(len(coder.encode((key, part))) for part in parts) / 4096
+
+    shuffle, shuffle_piece = line(through(1_000_000, 4096), through(200_000, 16))
+    plain, piece = line(size(2048, False), size(16, False))
+    with_ids, _ = line(size(2048, True), size(16, True))
+    return {
+        "shuffle": shuffle,
+        "shuffle_piece": shuffle_piece,
+        "bytes_plain": plain,
+        "bytes_ids": with_ids,
+        "bytes_piece": piece,
+    }

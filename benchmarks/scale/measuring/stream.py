@@ -1,0 +1,88 @@
+"""Messages to slices."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from apache_beam.utils.timestamp import Timestamp
+
+from benchmarks.scale.measuring.meter import line, outputs, spent
+from benchmarks.scale.measuring.reports import sent
+from benchmarks.scale.setting import HOUR, MESSAGE_REPORTS, filled, study_of
+from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.reports.validate import ValidateReports
+from ldpbeam.transforms.reports.validation import wanted_columns
+from ldpbeam.transforms.sources import native_pubsub
+from ldpbeam.transforms.sources.message_batches import batch_of
+from ldpbeam.transforms.sources.pubsub import BATCH_MESSAGES
+from ldpbeam.transforms.windows.cut import each_window
+from ldpbeam.transforms.windows.split import Split
+
+
+def measure(folder: Path) -> dict[str, Any]:
+    """Messages to slices."""
+    from apache_beam.io.gcp.pubsub import PubsubMessage
+
+    from examples.stream import client
+    from ldpbeam.schemas.messages.decode import Message
+
+    study = study_of(2, window="1h")
+    validate = ValidateReports(study).function
+    columns = wanted_columns(study, None, None)
+
+    def published(users: int, alone: bool) -> list[Message]:
+        found: list[client.Outgoing] = []
+        for part in sent(study, users, time.time_ns() // 1_000_000 // HOUR * HOUR, HOUR):
+            if alone:
+                names = np.array([user.hex().encode() for user in part.users.tolist()])
+                found += client.one_by_one(replace(part, users=names.astype("S33")))
+            else:
+                found += client.in_batches(part, MESSAGE_REPORTS)
+        # Ids of messages have so many digits.
+        return [Message(str(10**16 + n), one.data, one.content_type) for n, one in enumerate(found)]
+
+    def validated(batches: Iterable[Any]) -> list[pa.RecordBatch]:
+        decoded = (part for batch in batches for part in batch.batches)
+        return [one for part in decoded for one in validate.process(part) if isinstance(one, pa.RecordBatch)]
+
+    def take(messages: Sequence[Message]) -> list[pa.RecordBatch]:
+        starts = range(0, len(messages), BATCH_MESSAGES)
+        return validated(
+            batch_of("projects/p/subscriptions/s", columns, messages[at : at + BATCH_MESSAGES])
+            for at in starts
+        )
+
+    def take_native() -> list[pa.RecordBatch]:
+        found = outputs(native_pubsub._Decode("projects/p/subscriptions/s", columns), pulled, Timestamp(0))
+        return validated(taken.batch for taken in found)
+
+    def cut(partitions: int) -> tuple[float, float]:
+        assert study.windows is not None
+        step, slices = (
+            Split(study.windows, partitions, each_window, clock=True),
+            filled(partitions, MESSAGE_REPORTS),
+        )
+        return slices / MESSAGE_REPORTS, spent(lambda: outputs(step, batches)) / 200_000
+
+    many, alone = published(100_000, False), published(2_000, True)
+    pulled = [PubsubMessage(one.data, {"content-type": one.content_type}, one.id, None, "") for one in alone]
+    batches = take(many)
+    stream_cut, stream_cut_slice = line(cut(8), cut(1024))
+    large, small = batches[0], batches[0].slice(0, 16)
+    streamed, _ = line(*((1 / b.num_rows, len(BatchCoder().encode(b)) / b.num_rows) for b in (large, small)))
+    return {
+        "message_bytes": sum(len(one.data) for one in many) / 200_000,
+        "message_bytes_alone": sum(len(one.data) for one in alone) / 4_000,
+        "taken": spent(lambda: take(many)) / 200_000,
+        "taken_alone": spent(lambda: take(alone)) / 4_000,
+        "native_alone": spent(take_native) / 4_000,
+        "stream_cut": stream_cut,
+        "stream_cut_slice": stream_cut_slice,
+        "bytes_streamed": streamed,
+    }

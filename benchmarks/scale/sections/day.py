@@ -1,0 +1,145 @@
+"""A day of users with two services each: in batch, as users grow, in a stream, and what that costs."""
+
+from __future__ import annotations
+
+import math
+
+from benchmarks.scale.computing.batch_run import BatchRun, batch_run
+from benchmarks.scale.computing.costs import WORKER_GB, overhead
+from benchmarks.scale.computing.stream_run import StreamRun, stream_run
+from benchmarks.scale.measured import Measured
+from benchmarks.scale.numbers import short, size, table
+from benchmarks.scale.prices import (
+    GB_HOUR_BATCH,
+    MACHINE_HOUR,
+    PUBSUB_TIB,
+    SHUFFLED_GB,
+    STREAMED_GB,
+    VCPU_HOUR_BATCH,
+    VCPU_HOUR_STREAMING,
+)
+from benchmarks.scale.setting import MESSAGE_REPORTS
+from ldpbeam.pipelines.graphs import batch
+from ldpbeam.runners.flink import CHECKPOINT_MILLISECONDS
+from ldpbeam.transforms.sources.files import RANGE_BYTES
+from ldpbeam.transforms.sources.source import BUNDLE_SECONDS
+
+#: Reports in a small bundle of a stream.
+SMALL_BUNDLE = 1_000
+
+
+def reports_a_second(users: float) -> float:
+    """The reports of two services, spread evenly over a day."""
+    return 2 * users / 86_400
+
+
+def batch_runs(m: Measured, users: float) -> dict[str, BatchRun]:
+    """The bounded runs that the page tells of, by their names there."""
+    return {
+        "one window": batch_run(m, users),
+        "24 windows, each file with one": batch_run(m, users, windows=24),
+        "24 windows, each file with all": batch_run(m, users, windows=24, mixed=True),
+        "one window, report ids": batch_run(m, users, ids=True),
+        "24 windows, report ids": batch_run(m, users, windows=24, ids=True),
+    }
+
+
+def stream_runs(m: Measured, users: float) -> dict[str, StreamRun]:
+    """The streams that the page tells of, by their names there."""
+    own = reports_a_second(users) * BUNDLE_SECONDS
+    return {
+        f"windows of {name}, {short(bundle)} reports per bundle": stream_run(
+            m, users, windows=n, bundle=bundle
+        )
+        for name, n in (("an hour", 24), ("a day", 1))
+        for bundle in (own, SMALL_BUNDLE)
+    }
+
+
+def section(m: Measured, users: float, runs: dict[str, BatchRun], streams: dict[str, StreamRun]) -> str:
+    """What the runs take, and the assumptions and prices behind that."""
+    one, _, mixed, _, _ = runs.values()
+    hour, *_ = streams.values()
+    a_second = reports_a_second(users)
+    own = a_second * BUNDLE_SECONDS
+    more_alone, more_native = (
+        short((alone - m.taken) * overhead(m) * a_second / 1e6) for alone in (m.taken_alone, m.native_alone)
+    )
+    pubsub, pubsub_alone = (
+        2 * 2 * users * each / 2**40 * PUBSUB_TIB for each in (m.message_bytes, m.message_bytes_alone)
+    )
+    heap = max(one.shuffled, mixed.shuffled) / one.partitions
+    return f"""\
+## {users:,.0f} users a day, two services each
+That is {size(2 * users * m.avro)} of Avro, {short(a_second)} reports a second.
+
+{batch_table(runs)}
+
+A partition is {batch.PARTITION_BYTES / 2**20:g} MiB of input, and there are {batch.FEWEST_PARTITIONS} to \
+{batch.MOST_PARTITIONS:,}, whatever the windows. A bundle is assumed to be one range of \
+{RANGE_BYTES / 2**20:g} MiB; engines with larger bundles make larger pieces. The number of pieces grows with \
+bundles times partitions, so with the square of the input, until there are {batch.MOST_PARTITIONS:,} \
+partitions:
+
+{growth_table(m)}
+
+{stream_table(streams)}
+
+`--partitions` is chosen so that a window's partitions have the same size as in batch. ldpbeam's source \
+reads {short(own)} reports in {BUNDLE_SECONDS:g} s, on Flink; the bundles of Dataflow are not known here. \
+Messages of {MESSAGE_REPORTS:,} reports cost ${pubsub:.2f} a day at Pub/Sub; messages of one report cost \
+${pubsub_alone:.2f}, and take {more_alone} cores more, on Dataflow {more_native}. Each early pane joins all \
+reports of its window so far, so k early panes make k/2 joins more.
+
+In batch on Flink, the pieces of a key are gathered in the heap of a task manager (Beam's issue 18848), \
+{size(heap)} here. In a stream, each checkpoint, every {CHECKPOINT_MILLISECONDS / 1000:g} s, writes all \
+state in the heap, up to {size(hour.state)} with windows of an hour; this requires the RocksDB backend with \
+incremental checkpoints.
+
+Prices are constants of the script. Dataflow: ${VCPU_HOUR_BATCH} (stream ${VCPU_HOUR_STREAMING}) per vCPU \
+and hour, ${GB_HOUR_BATCH} per GB and hour, {WORKER_GB} GB per vCPU, ${SHUFFLED_GB} per GB shuffled, counted \
+written and read (stream ${STREAMED_GB} per GB moved). These are the prices of us-central1 that Beam 2.77 \
+takes from cloud.google.com/dataflow/pricing in `dataflow_cost_consts.py`. Pub/Sub: ${PUBSUB_TIB:g} per TiB \
+published, and again delivered (cloud.google.com/pubsub/pricing, September 2026). For Flink, \
+${MACHINE_HOUR} per core and hour is an example. A core-hour is priced as a vCPU-hour, although a vCPU is a \
+hardware thread and does less. Disks, stores and reductions are left out.
+"""
+
+
+def batch_table(runs: dict[str, BatchRun]) -> str:
+    """A row for each run."""
+    rows = [
+        (
+            name, f"{run.partitions:,}", short(run.rows), size(run.memory), size(run.shuffled),
+            size(run.statistics), short(run.core_hours), str(math.ceil(run.core_hours)),
+            f"${run.dollars:.2f}", f"${run.core_hours * MACHINE_HOUR:.2f}",
+        )
+        for name, run in runs.items()
+    ]  # fmt: skip
+    heads = "batch|partitions|reports per piece|a partition in memory|reports shuffled|statistics, at most|"
+    return table(heads + "core-hours|cores for one hour|on Dataflow|cores on Flink", rows)
+
+
+def growth_table(m: Measured) -> str:
+    """A row for each power of ten of users."""
+    rows = []
+    for power in (8, 9, 10, 11):
+        one, all_hours = batch_run(m, 10**power), batch_run(m, 10**power, windows=24, mixed=True)
+        pieces = f"{short(one.rows)}; {short(all_hours.rows)}"
+        hours = f"{short(one.core_hours)}; {short(all_hours.core_hours)}"
+        rows.append((f"10^{power}", f"{one.partitions:,}", pieces, hours, size(one.memory)))
+    heads = "users a day|partitions|reports per piece: one window; 24 in each file|core-hours: same two|"
+    return table(heads + "a partition in memory", rows)
+
+
+def stream_table(runs: dict[str, StreamRun]) -> str:
+    """A row for each stream."""
+    rows = [
+        (
+            name, f"{run.partitions:,}", short(run.rows), size(run.state), short(run.core_hours / 24),
+            f"${run.dollars:.2f}", f"${run.core_hours * MACHINE_HOUR:.2f}",
+        )
+        for name, run in runs.items()
+    ]  # fmt: skip
+    heads = "stream|`--partitions`|reports per piece|state of a window|cores, all day|Dataflow per day|"
+    return table(heads + "cores on Flink", rows)
