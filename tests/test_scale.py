@@ -8,6 +8,7 @@ from pathlib import Path
 
 import apache_beam as beam
 import numpy as np
+import pyarrow as pa
 import pytest
 from apache_beam.testing.load_tests import dataflow_cost_consts as published
 
@@ -18,11 +19,17 @@ from benchmarks.scale.computing.limits import limits
 from benchmarks.scale.computing.stream_run import stream_run
 from benchmarks.scale.measured import measured_in
 from benchmarks.scale.measuring.meter import line, outputs
-from benchmarks.scale.measuring.reports import channel_batches
+from benchmarks.scale.measuring.reports import channel_batches, sent
+from benchmarks.scale.measuring.shuffle import KEY, shuffled
 from benchmarks.scale.page import page
 from benchmarks.scale.setting import filled, study_of
+from ldpbeam.pipelines.clients.report_files import write_reports
 from ldpbeam.pipelines.graphs import batch
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.reports.validate import ValidateReports
+from ldpbeam.transforms.reports.validation import wanted_columns
+from ldpbeam.transforms.sources.files import ReportFile, split
+from ldpbeam.transforms.sources.read import read_range
 from ldpbeam.transforms.windows.coders import KeyCoder
 from ldpbeam.transforms.windows.cut import within_size
 from ldpbeam.transforms.windows.keys import PieceKey
@@ -81,6 +88,21 @@ def test_pieces_are_as_large_as_the_page_says(ids: bool, rows: int) -> None:
     assert len(coder.encode((PieceKey("minutes", 1234, None), piece))) == pytest.approx(
         told, rel=0.02, abs=200 * ids
     )
+
+
+def test_pieces_have_the_key_of_pieces() -> None:
+    shuffled([(KEY, piece) for piece in channel_batches(study_of(2), 40, 10)])
+
+
+def test_the_measured_reports_are_valid(tmp_path: Path) -> None:
+    study = study_of(2)
+    for part in sent(study, 100):
+        write_reports(tmp_path, part, "avro")
+    columns, validate = wanted_columns(study, None, None), ValidateReports(study).function
+    files = [ReportFile(str(path), path.stat().st_size, "avro") for path in tmp_path.iterdir()]
+    batches = [batch for file in files for part in split(file) for batch in read_range(part, columns)]
+    valid = [reports for batch in batches for reports in validate.process(batch)]
+    assert sum(reports.num_rows for reports in valid if isinstance(reports, pa.RecordBatch)) == 200
 
 
 def test_partitions_grow_with_the_input_until_there_are_no_more() -> None:

@@ -18,8 +18,11 @@ from ldpbeam.transforms.joining.join import join
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import tagged
 
+#: When the reports of batches begin: midnight of 1 January 2026, in UTC.
+START = 1_767_225_600_000
 
-def sent(study: Study, users: int, start: int = 0, spread: int = DAY) -> list[SentReports]:
+
+def sent(study: Study, users: int, start: int = START, spread: int = DAY) -> list[SentReports]:
     """What some people tell every service."""
     values = 180 * np.random.default_rng(0).beta(2, 5, users)
     people, asked = People(values, None, None, None, 0, 0), study.attribute("minutes")

@@ -16,19 +16,21 @@ from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.windows.coders import KeyCoder
 from ldpbeam.transforms.windows.keys import PieceKey
 
+#: The key of all pieces.
+KEY = PieceKey("minutes", 1234, None)
 #: What :func:`shuffled` shuffles: here, as an engine pickles functions with what they hold.
-_pieces: list[tuple[str, pa.RecordBatch]] = []
+_pieces: list[tuple[PieceKey, pa.RecordBatch]] = []
 
 
-def _hand_on(_: None) -> list[tuple[str, pa.RecordBatch]]:
+def _hand_on(_: None) -> list[tuple[PieceKey, pa.RecordBatch]]:
     return _pieces
 
 
-def _number(element: tuple[str, Iterable[pa.RecordBatch]]) -> int:
+def _number(element: tuple[PieceKey, Iterable[pa.RecordBatch]]) -> int:
     return len(list(element[1]))
 
 
-def shuffled(pieces: list[tuple[str, pa.RecordBatch]]) -> None:
+def shuffled(pieces: list[tuple[PieceKey, pa.RecordBatch]]) -> None:
     """Pieces encoded, brought together by key and decoded again by the local engine."""
     from ldpbeam.runners import direct
 
@@ -36,23 +38,23 @@ def shuffled(pieces: list[tuple[str, pa.RecordBatch]]) -> None:
     _pieces = pieces
     with beam.Pipeline(runner=direct.runner()) as pipeline:
         one = pipeline | beam.Create([None], reshuffle=False)
-        handed = one | beam.FlatMap(_hand_on).with_output_types(tuple[str, pa.RecordBatch])
+        handed = one | beam.FlatMap(_hand_on).with_output_types(tuple[PieceKey, pa.RecordBatch])
         _ = handed | beam.GroupByKey() | beam.Map(_number)
 
 
 def measure(folder: Path) -> dict[str, Any]:
     """Pieces through an engine, and their bytes."""
-    study, key = study_of(2), "minutes/1234"
+    study = study_of(2)
     coder = beam.coders.TupleCoder([KeyCoder(PieceKey), BatchCoder()])
     idle = spent(lambda: shuffled([]))
 
     def through(reports: int, rows: int) -> tuple[float, float]:
-        parts = [(key, part) for part in channel_batches(study, reports, rows)]
+        parts = [(KEY, part) for part in channel_batches(study, reports, rows)]
         return len(parts) / reports, (spent(lambda: shuffled(parts)) - idle) / reports
 
     def size(rows: int, ids: bool) -> tuple[float, float]:
         parts = channel_batches(study, 4096, rows, ids)
-        return 1 / rows, sum(len(coder.encode((key, part))) for part in parts) / 4096
+        return 1 / rows, sum(len(coder.encode((KEY, part))) for part in parts) / 4096
 
     shuffle, shuffle_piece = line(through(1_000_000, 4096), through(200_000, 16))
     plain, piece = line(size(2048, False), size(16, False))
