@@ -21,6 +21,8 @@ from ldpbeam.resolution import populations
 MOST_BUCKETS = 256
 #: Reports tell nothing of a direction with less than this share of the greatest information.
 NOTHING = 1e-10
+#: More people than this are nobody's.
+MOST_USERS = 10**12
 #: Estimators whose mean is the mean of unbiased reports.
 OF_UNBIASED_REPORTS = ("ivw", "ua", "uwa")
 
@@ -45,9 +47,15 @@ class Precision:
         """The least and the greatest standard error with this number of people, one or more."""
         return self.best / math.sqrt(users), self.worst / math.sqrt(users)
 
-    def users_for(self, error: float) -> int:
-        """How many people an error of at most ``error``, above zero, needs in the worst population."""
-        return math.ceil((self.worst / error) ** 2)
+    def users_for(self, error: float) -> int | None:
+        """How many people an error of at most ``error``, above zero, needs in the worst population.
+
+        Returns:
+            One or more; None if :data:`MOST_USERS` people have a larger error.
+        """
+        if self.error(MOST_USERS)[1] > error:
+            return None
+        return max(math.ceil((self.worst / error) ** 2), 1)
 
 
 def precision(attribute: Attribute, estimator: str, services: Sequence[str]) -> Precision | None:

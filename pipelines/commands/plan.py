@@ -14,10 +14,11 @@ from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.printing import document, progress_bar
 from ldpbeam.pipelines.terminal import shown
-from ldpbeam.pipelines.trials.planned import FIRST, MOST_SIMULATED, Planned, computed, simulated
+from ldpbeam.pipelines.trials.planned import FIRST, LAST, MOST_SIMULATED, Planned, computed, simulated
 from ldpbeam.pipelines.trials.trial import untried
 from ldpbeam.populations import names_for
-from ldpbeam.study import Study
+from ldpbeam.precision import MOST_USERS
+from ldpbeam.study import Study, attribute_of
 
 
 def plan_command(options: argparse.Namespace) -> int:
@@ -27,8 +28,8 @@ def plan_command(options: argparse.Namespace) -> int:
         UserError: if an option or the study cannot be used.
     """
     study = study_of(options.study, options.attribute)
-    if not 1 <= options.users <= 10**12:
-        raise UserError(f"--users {options.users}: from 1 to 1,000,000,000,000")
+    if not 1 <= options.users <= MOST_USERS:
+        raise UserError(f"--users {options.users}: from 1 to {MOST_USERS:,}")
     if options.error is not None and not 0.0 < options.error < math.inf:
         raise UserError(f"--error {options.error:g}: a number above 0")
     if not 2 <= options.trials <= 10_000:
@@ -40,11 +41,7 @@ def plan_command(options: argparse.Namespace) -> int:
     wanted = {options.attribute} if options.attribute else set(study.attributes)
     planned = list(computed(study, wanted, options.users, options.error))
     if options.simulate is not None:
-        tried = [
-            (name, population)
-            for name in _tried(study, wanted)
-            for population in _populations(study, name, options.simulate)
-        ]
+        tried = _tried(study, wanted, options.simulate)
         seeds = range(options.seed, options.seed + options.trials)
         with progress_bar("simulated populations", len(tried)) as show:
             for number, (name, population) in enumerate(tried, 1):
@@ -59,36 +56,53 @@ def plan_command(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _tried(study: Study, wanted: set[str]) -> list[str]:
-    return [n for n in study.attributes if n in wanted and untried(study.attribute(n)) is None]
-
-
-def _populations(study: Study, name: str, asked: list[str]) -> list[str]:
-    known = names_for(study.attribute(name).domain)
-    unknown = [population for population in asked if population not in known]
-    if unknown:
-        raise UserError(f"--simulate {unknown[0]}: {name!r} can have {', '.join(known)}")
-    return asked or [known[0]]
+def _tried(study: Study, wanted: set[str], asked: list[str]) -> list[tuple[str, str]]:
+    """Each attribute and population to simulate: those asked for that its domain has, or its first."""
+    known = {
+        name: names_for(study.attribute(name).domain)
+        for name in study.attributes
+        if name in wanted and untried(study.attribute(name)) is None
+    }
+    for population in asked:
+        if known and not any(population in names for names in known.values()):
+            told = "; ".join(f"{name!r} can have {', '.join(names)}" for name, names in known.items())
+            raise UserError(f"--simulate {population}: {told}")
+    return [
+        (name, population)
+        for name, names in known.items()
+        for population in (asked or names[:1])
+        if population in names
+    ]
 
 
 def _notes(
     study: Study, wanted: set[str], planned: list[Planned], options: argparse.Namespace
 ) -> Iterator[str]:
     """What the table's numbers mean, and what has none."""
+    yield "Everybody reports to every service. Errors are relative to the people who report."
     if any(line.least_error is not None for line in planned):
         yield (
-            "Everybody reports to every service. An error for any people is the standard error that the "
-            "perturbation adds,"
+            "An error for any people is the standard error of an unbiased estimate, the least and the "
+            "greatest of a few populations."
         )
-        yield "with the least and the greatest of a few populations, relative to the people who report."
+        yield "Estimators that smooth, such as auto, can have less error: --simulate shows theirs."
+    for name in (name for name in study.attributes if name in wanted):
+        own = [line for line in planned if attribute_of(line.attribute) == name]
+        reason = untried(study.attribute(name))
+        if options.simulate is None and not own:
+            more = "" if reason else ": --simulate computes it"
+            yield f"{name!r} has no line, because its error has no formula{more}."
+        elif options.simulate is not None and all(line.uncertainty is None for line in own):
+            can = ", ".join(names_for(study.attribute(name).domain)) if reason is None else ""
+            yield f"{name!r} is not simulated: {reason or f'its populations are {can}'}."
     if options.simulate is None:
         yield "--simulate adds the errors of distributions and of keys, for one population."
         return
-    yield f"Errors of a population are means of {options.trials} simulations, with their standard errors."
-    for name in study.attributes:
-        reason = untried(study.attribute(name))
-        if name in wanted and reason is not None:
-            yield f"{name!r} is not simulated: {reason}."
+    yield (
+        f"Errors of a population are mean absolute errors of {options.trials} simulations, with their "
+        "standard errors."
+    )
+    yield "A mean absolute error of a mean is about 0.8 of its standard error."
 
 
 def _print(planned: list[Planned], wanted: float | None) -> None:
@@ -124,7 +138,7 @@ def _number(value: float) -> str:
 
 def _people(line: Planned) -> str:
     if line.users_for_error is None:
-        return "more than 4,096,000"
+        return f"more than {MOST_USERS if line.uncertainty is None else LAST:,}"
     if line.uncertainty is not None and line.users_for_error == FIRST:
         return f"{FIRST:,} or fewer"
     return f"{line.users_for_error:,}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldpbeam.domains import Floats
+from ldpbeam.domains import Floats, KeyValues
 from ldpbeam.pipelines.trials.trial import of_population, trial
 from ldpbeam.precision import precision
 from ldpbeam.study import Study, attribute_of
@@ -18,7 +18,8 @@ from ldpbeam.study import Study, attribute_of
 MOST_SIMULATED = 10_000_000
 #: The search for a number of people starts here, and goes on in steps of this factor.
 FIRST, FACTOR = 1_000, 4
-
+#: The most people that the search simulates.
+LAST = FIRST * FACTOR ** int(math.log(MOST_SIMULATED / FIRST, FACTOR))
 
 #: What each error of a simulation is of.
 SIMULATED = {
@@ -27,6 +28,8 @@ SIMULATED = {
     "mean_absolute_error": "shares",
     "key_mean_error": "key means",
 }
+#: Keys have frequencies, which do not add up to one.
+SIMULATED_KEYS = {**SIMULATED, "mean_absolute_error": "frequencies"}
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,8 @@ class Planned:
         error: the error with these people: a standard error, or the mean of simulated errors.
         least_error: the same for the most favourable population; None for simulated errors.
         uncertainty: the standard error of ``error``; None where it is computed.
-        users_for_error: how many people the wanted error needs; None if none is wanted, or if
-            more than 10,000,000 people had to be simulated.
+        users_for_error: how many people the wanted error needs; None if none is wanted, if more than
+            10,000,000 people had to be simulated, or if a formula gives more than 1,000,000,000,000.
         source: how the error was found.
     """
 
@@ -98,6 +101,7 @@ def simulated(
         seeds: the seeds of the trials, two or more.
     """
     draw = of_population(study, name, population)
+    of_keys = isinstance(study.attribute(name).domain, KeyValues)
 
     @functools.cache
     def errors(people: int) -> dict[tuple[str, str], Floats]:
@@ -119,7 +123,7 @@ def simulated(
             attribute=name,
             estimate=estimate,
             estimator=study.attributes[name].estimates[estimate].estimator,
-            quantity=SIMULATED[kind],
+            quantity=(SIMULATED_KEYS if of_keys else SIMULATED)[kind],
             population=population,
             users=users,
             error=float(found.mean()),
@@ -139,12 +143,12 @@ def _mean_error(
 def _enough(error: Callable[[int], float], wanted: float) -> int | None:
     """The people that an error of ``wanted`` needs, between two simulated numbers of people on a power law.
 
-    None if 4,096,000 people, the last that are simulated, have a larger error.
+    None if :data:`LAST` people have a larger error.
     """
     users, before = FIRST, error(FIRST)
     if before <= wanted:
         return FIRST
-    while users * FACTOR <= MOST_SIMULATED:
+    while users < LAST:
         now = error(users * FACTOR)
         if now <= wanted:
             share = math.log(before / wanted) / math.log(before / now)

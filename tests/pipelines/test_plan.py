@@ -77,6 +77,35 @@ def test_every_kind_of_attribute_is_simulated_or_named(plan: Callable[..., Any])
     assert "'pulse' is not simulated: vectors are not simulated." in ran.out
 
 
+def test_keys_without_simulation_are_named(plan: Callable[..., Any]) -> None:
+    ran = plan("--users", 300)
+    assert "'apps' has no line, because its error has no formula: --simulate computes it." in ran.out
+    assert "'minutes' has no line" not in ran.out
+    assert "'apps' has no line" not in plan("--users", 300, "--simulate", "--trials", 2).out
+
+
+def test_a_population_is_simulated_where_the_domain_has_it(plan: Callable[..., Any]) -> None:
+    ran = plan("--users", 300, "--simulate", "long_tail", "linear", "--trials", 2)
+    assert ran.code == 0, ran.err
+    simulated = {(line.split()[0], line.split()[-4]) for line in ran.out.splitlines() if "±" in line}
+    assert simulated == {("app", "long_tail"), ("apps", "linear")}
+    assert "'minutes' is not simulated: its populations are even, skewed" in ran.out
+
+
+def test_keys_have_frequencies(plan: Callable[..., Any]) -> None:
+    ran = plan("--users", 300, "--attribute", "apps", "--simulate", "--trials", 2, "--json")
+    assert {line["quantity"] for line in json.loads(ran.out)} == {"frequencies", "key means"}
+
+
+@pytest.mark.parametrize(
+    ("error", "people"), [("1e300", 1), ("1e-5", None), ("1e-300", None), ("5e-324", None)]
+)
+def test_any_error_has_a_number_of_people(plan: Callable[..., Any], error: str, people: int | None) -> None:
+    asked = ("--users", 10, "--attribute", "minutes", "--error", error)
+    assert {line["users_for_error"] for line in json.loads(plan(*asked, "--json").out)} == {people}
+    assert ("more than 1,000,000,000,000" in plan(*asked).out) == (people is None)
+
+
 def test_a_table_says_how_many_people_an_error_needs(plan: Callable[..., Any]) -> None:
     ran = plan("--users", 1_000, "--error", 0.5, "--attribute", "minutes")
     [enough] = [
