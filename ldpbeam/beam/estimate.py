@@ -14,19 +14,21 @@ from ldpbeam.beam.elements import DecodeElements
 from ldpbeam.beam.read import ReportsRead
 from ldpbeam.beam.studies import study_of
 from ldpbeam.pipelines.estimates.solve_windows import Solve, Solved
+from ldpbeam.pipelines.options.stream import PARTITIONS as STREAM_PARTITIONS
 from ldpbeam.pipelines.runs.costs import endless_parts
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import Disclosure
+from ldpbeam.transforms.reports.partitions import LARGEST_NUMBER
 from ldpbeam.transforms.reports.validation import columns_or_only
 from ldpbeam.transforms.statistics import BatchStatistics, Counted, StreamStatistics
 from ldpbeam.transforms.windows.cut import check_overlap, explain
 from ldpbeam.transforms.windows.panes import EARLY
 
-#: The default number of partitions of users of a bounded collection, and of a stream.
-BATCH_PARTITIONS, STREAM_PARTITIONS = 64, 8
+#: The default number of partitions of users of a bounded collection.
+BATCH_PARTITIONS = 64
 
 
 class Estimated(NamedTuple):
@@ -88,10 +90,8 @@ class _OfReports(beam.PTransform):
         self.columns = columns_or_only(self.study, attribute, service)
         self.event_time = event_time
         self.partitions = partitions
-        if partitions is not None and not 1 <= partitions <= 65536:
-            raise ValueError(f"partitions={partitions}: from 1 to 65536")
-        if user_id_key is not None and len(user_id_key) < 16:
-            raise ValueError(f"user_id_key has {len(user_id_key)} bytes: 16 or more are needed")
+        if partitions is not None and not 1 <= partitions <= LARGEST_NUMBER:
+            raise ValueError(f"partitions={partitions}: from 1 to {LARGEST_NUMBER}")
         self.disclosure = Disclosure(keep_bad_records, user_id_key)
         for sentence in endless_parts(self.study):
             raise ValueError(sentence)

@@ -49,8 +49,8 @@ class ReadReports(beam.PTransform):
 
     Raises:
         ldpbeam.StudyError: if the study is none.
-        ValueError: if a pattern matches no file, a file is malformed and not skipped, or the stamp of a file
-            says that its reports were made for another study.
+        ValueError: if the key is too short, a pattern matches no file, a file is malformed and not skipped,
+            or the stamp of a file says that its reports were made for another study.
     """
 
     def __init__(

@@ -17,6 +17,7 @@ from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.study.times import Duration, Time
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study, read_study
 from ldpbeam.study import Study
+from ldpbeam.transforms.reports.partitions import LARGEST_NUMBER
 from ldpbeam.transforms.sources.files import lacking
 from ldpbeam.transforms.storage import open_raw
 
@@ -63,8 +64,8 @@ def check_partitions(partitions: int | None) -> None:
     Raises:
         UserError: if it is out of range.
     """
-    if partitions is not None and not 1 <= partitions <= 65536:
-        raise UserError(f"--partitions {partitions}: from 1 to 65536")
+    if partitions is not None and not 1 <= partitions <= LARGEST_NUMBER:
+        raise UserError(f"--partitions {partitions}: from 1 to {LARGEST_NUMBER}")
 
 
 def check_processes(processes: int | None) -> None:

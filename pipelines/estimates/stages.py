@@ -46,7 +46,7 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import write_accounting
 from ldpbeam.transforms.outputs.estimates import write_run_tables
 from ldpbeam.transforms.reports import emitted
-from ldpbeam.transforms.reports.dead_letters import Disclosure
+from ldpbeam.transforms.reports.dead_letters import SHORTEST_KEY, Disclosure
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.storage import literal, read_json, read_json_lines, replacing
 
@@ -286,6 +286,8 @@ def read_key(path: str | None) -> bytes | None:
             "this key, and guess user ids with it: chmod 600",
             file=sys.stderr,
         )
-    if len(key) < 16:
-        raise UserError(f"--user-id-key-file {path}: a key has 16 bytes or more, found {len(key)}")
+    if len(key) < SHORTEST_KEY:
+        raise UserError(
+            f"--user-id-key-file {path}: a key has {SHORTEST_KEY} bytes or more, found {len(key)}"
+        )
     return key

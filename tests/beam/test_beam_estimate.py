@@ -248,6 +248,8 @@ def test_mistakes_are_told_when_the_pipeline_is_built(small_text: str) -> None:
         ldp.beam.Estimate({"study": "s"})
     with pytest.raises(ValueError, match="no file has this name"):
         ldp.beam.ReadReports(small_text, "/nowhere/*.avro")
+    with pytest.raises(ValueError, match="user_id_key has 5 bytes"):
+        ldp.beam.ReadReports(small_text, "/nowhere/*.avro", user_id_key=b"short")
 
 
 def test_an_element_of_another_type_is_named() -> None:

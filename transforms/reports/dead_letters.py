@@ -16,6 +16,8 @@ from ldpbeam.transforms.reports.counts import DEAD_LETTERS, REASON
 
 #: The tag of every stage's dead letters.
 DEAD = "dead_letters"
+#: The bytes of the shortest key that hides user ids.
+SHORTEST_KEY = 16
 #: The text from which the key of dead letters' hashes is derived. It is longer than any user id, so that the
 #: derived key is never the HMAC of a user id.
 _PURPOSE = b"ldpbeam dead letters".ljust(512, b".")
@@ -53,19 +55,26 @@ class Disclosure:
 
     Attributes:
         records: whether dead letters hold the whole record.
-        user_id_key: the key that hides user ids; None if they are not hidden. With a key, a
-            dead letter cannot confirm a guessed id: its hash is an HMAC under a key derived from this one. It
-            has no detail then, because the text of a problem may repeat bytes of the input.
+        user_id_key: the key that hides user ids, of :data:`SHORTEST_KEY` bytes or more; None if they are not
+            hidden. With a key, a dead letter cannot confirm a guessed id: its hash is an HMAC under a key
+            derived from this one. It has no detail then, because the text of a problem may repeat bytes of
+            the input.
 
     Raises:
-        ValueError: if ``records`` is true and a key is given.
+        ValueError: if the key is shorter, or if ``records`` is true and a key is given.
     """
 
     records: bool = False
     user_id_key: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.records and self.user_id_key is not None:
+        if self.user_id_key is None:
+            return
+        if len(self.user_id_key) < SHORTEST_KEY:
+            raise ValueError(
+                f"user_id_key has {len(self.user_id_key)} bytes: {SHORTEST_KEY} or more are needed"
+            )
+        if self.records:
             raise ValueError("records hold user ids as they came, which the user-id key is to hide")
 
     def hashes(self, records: Sequence[bytes]) -> list[str]:

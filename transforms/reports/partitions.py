@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+#: The largest number of partitions: the place of one is a number of 16 bits.
+LARGEST_NUMBER = 2**16
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -17,7 +19,7 @@ def partition(keys: pa.Array, partitions: int) -> NDArray[np.uint16]:
 
     Args:
         keys: binary, without nulls.
-        partitions: how many there are, from 1 to 65,536.
+        partitions: how many there are, from 1 to :data:`LARGEST_NUMBER`.
     """
     return ((mixed(keys) >> np.uint64(33)) % np.uint64(partitions)).astype(np.uint16)
 
