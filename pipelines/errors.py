@@ -5,7 +5,8 @@ from __future__ import annotations
 import builtins
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 #: The command did what was asked.
 DONE = 0
@@ -88,3 +89,18 @@ def _sentence(name: str, said: str) -> str:
 
 class UserError(Exception):
     """A mistake of the user; its text says what is wrong, where, and what to do."""
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Turn errors of the file system and of what is in a file into one sentence that begins with its name.
+
+    Raises:
+        UserError: for an OSError (a BeamIOError is one) or ValueError inside.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from None

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.errors import naming
 from ldpbeam.pipelines.results.results import Results
 from ldpbeam.pipelines.runs.output import DEAD_LETTERS, names_in
 from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
@@ -44,11 +43,8 @@ def dead_letters_of(results: Results) -> Iterator[DeadLetterRecord]:
         folder = str(FileSystems.join(run.folder, DEAD_LETTERS))
         for name in names_in(folder, "*.avro"):
             path = str(FileSystems.join(folder, name))
-            try:
-                with open_raw(path) as stream:
-                    yield from read_dead_letters(stream)
-            except (BeamIOError, OSError, ValueError) as error:
-                raise UserError(f"{path}: {error}") from None
+            with naming(path), open_raw(path) as stream:
+                yield from read_dead_letters(stream)
 
 
 def by_reason(results: Results, examples: int) -> list[Reason]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import TypeVar
 
-from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.errors import UserError, naming
 from ldpbeam.pipelines.results.results import FolderKind, Results, RunResults
 from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
@@ -88,7 +86,7 @@ def _study(folder: str, about: RunRecord) -> tuple[Study | None, str]:
 
 def _about(folder: str) -> RunRecord:
     path = _path(folder, RUN)
-    with _named(folder):
+    with naming(folder):
         if not folder or not FileSystems.exists(folder):
             raise ValueError("there is no such folder")
         found = FileSystems.exists(path)
@@ -106,7 +104,7 @@ def _run_record(path: str) -> RunRecord:
         UserError: if it is none, or of a newer version, whose other fields may be anything.
     """
     text = _text(path)
-    with _named(path):
+    with naming(path):
         version = read_record(FormatRecord, text).format
         if version > FORMAT:
             raise ValueError(
@@ -118,7 +116,7 @@ def _run_record(path: str) -> RunRecord:
 
 def _shared(folder: str, about: RunRecord, kind: FolderKind) -> Results:
     """The results of runs that share a folder; each has a folder of its own below ``runs/``."""
-    with _named(folder):
+    with naming(folder):
         names = sorted({_parent(entry.path) for entry in files_in(_path(folder, RUNS), "*/*")})
     runs = []
     for name in names:
@@ -131,7 +129,7 @@ def _shared(folder: str, about: RunRecord, kind: FolderKind) -> Results:
             runs.append(RunResults(about, own, False, None, (), None))
     if not any(run.finished is not False for run in runs):
         raise UserError(f"{folder}: none of its runs has finished")
-    with _named(folder):
+    with naming(folder):
         files = names_in(_path(folder, ESTIMATES), "*.jsonl")
     found = [estimate for name in files for estimate in _estimates(_path(folder, ESTIMATES, name))]
     # Stable: the estimates of one file keep their order, which is that of the study.
@@ -146,7 +144,7 @@ def _run(folder: str, about: RunRecord, *, finished: bool | None) -> RunResults:
 
 
 def _estimates(path: str) -> Iterator[EstimateRecord]:
-    with _named(path), open_raw(path) as stream:
+    with naming(path), open_raw(path) as stream:
         for place, line in enumerate(stream.read().splitlines(), 1):
             try:
                 yield read_record(EstimateRecord, line)
@@ -160,12 +158,12 @@ def _read(kind: type[_Kind], folder: str, name: str) -> _Kind | None:
         return None
     path = _path(folder, name)
     text = _text(path)
-    with _named(path):
+    with naming(path):
         return read_record(kind, text)
 
 
 def _text(path: str) -> bytes:
-    with _named(path), open_raw(path) as stream:
+    with naming(path), open_raw(path) as stream:
         text = bytes(stream.read(MOST_BYTES + 1))
         if len(text) > MOST_BYTES:
             raise ValueError(f"larger than {MOST_BYTES // 2**20} MB")
@@ -173,7 +171,7 @@ def _text(path: str) -> bytes:
 
 
 def _exists(folder: str, name: str) -> bool:
-    with _named(folder):
+    with naming(folder):
         return bool(FileSystems.exists(_path(folder, name)))
 
 
@@ -184,18 +182,3 @@ def _path(folder: str, *names: str) -> str:
 def _parent(path: str) -> str:
     """The name of the folder that a file lies in."""
     return str(FileSystems.split(FileSystems.split(path)[0])[1])
-
-
-@contextlib.contextmanager
-def _named(path: str) -> Iterator[None]:
-    """Turn errors of the file system and of what is in a file into one sentence that begins with its name.
-
-    Raises:
-        UserError: for a BeamIOError, OSError or ValueError inside.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}") from None
-    except (BeamIOError, ValueError) as error:
-        raise UserError(f"{path}: {error}") from None

@@ -11,7 +11,7 @@ from typing import Any
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.errors import UserError, naming
 from ldpbeam.pipelines.runs.locks import is_lock
 from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.outputs.snapshots import SNAPSHOTS, Snapshot, read_snapshots
@@ -169,10 +169,9 @@ def snapshots_in(path: str) -> Iterator[Snapshot]:
     Raises:
         UserError: if the file cannot be read, is damaged, or holds no snapshots; it names the file.
     """
-    try:
-        with open_raw(path) as stream:
-            yield from read_snapshots(stream)
-    except IsADirectoryError:
-        raise UserError(f"{path}: a folder, not a file; to name the files in it, add /*.avro") from None
-    except (BeamIOError, OSError, ValueError) as error:
-        raise UserError(f"{path}: {error}") from None
+    with naming(path):
+        try:
+            with open_raw(path) as stream:
+                yield from read_snapshots(stream)
+        except IsADirectoryError:
+            raise UserError(f"{path}: a folder, not a file; to name the files in it, add /*.avro") from None
