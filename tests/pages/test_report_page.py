@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.output_folders import EVERYTHING, SPAN, everything_sent, stream_folder
+from support.output_folders import every_folder
 
 KINDS = ("area", "line", "rect", "symbol", "rule")
 TWO_MB = 2_000_000
-#: The charts of :data:`EVERYTHING` by window and group: 2 windows and 2 groups (the other ones are one).
+#: The charts of ``EVERYTHING`` by window and group: 2 windows and 2 groups (the other ones are one).
 TITLES = [
     "Mean minutes over time",
     "Distribution of minutes",
@@ -36,18 +36,8 @@ def pages(
 ) -> dict[str, Path]:
     """The page of an output folder of each kind of run."""
     place = tmp_path_factory.mktemp("runs")
-    inputs = everything_sent(place / "reports")
-    bad = write_lines(place / "bad.jsonl", [{"attribute": "minutes", "service": "maps", "payload": 0.5}])
-    batch = run_estimate(place / "batch", EVERYTHING, [*inputs, bad], "--max-bad-fraction", "0.5")
-    scheduled = run_estimate(place / "scheduled", EVERYTHING, inputs, *SPAN)
-    assert (batch.code, scheduled.code) == (0, 0), batch.err + scheduled.err
-    study, statistics = place / "batch" / "study.yaml", batch.path / "statistics" / "*.avro"
-    rolled = command("rollup", "--study", study, "--statistics", statistics, "--output", place / "rolled")
-    assert rolled.code == 0, rolled.err
-    folders = {"batch": batch.path, "scheduled": scheduled.path, "rollup": place / "rolled"}
-    folders["stream"] = stream_folder(place / "stream")
     made = {}
-    for kind, folder in folders.items():
+    for kind, folder in every_folder(place, command, run_estimate, write_lines).items():
         made[kind] = place / f"{kind}.html"
         ran = command("report", folder, "-o", made[kind])
         assert ran.code == 0, ran.err

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.output_folders import EVERYTHING, SPAN, everything_sent, stream_folder
+from support.output_folders import every_folder
 
 
 @pytest.fixture(scope="session")
@@ -19,24 +19,7 @@ def folders(
     write_lines: Callable[..., Path],
 ) -> dict[str, Path]:
     """A folder of each kind of run."""
-    place = tmp_path_factory.mktemp("runs")
-    inputs = everything_sent(place / "reports")
-    bad = write_lines(place / "bad.jsonl", [{"attribute": "minutes", "service": "maps", "payload": 0.5}])
-    allowed = ("--max-bad-fraction", "0.5")
-    batch = run_estimate(place / "batch", EVERYTHING, [*inputs, bad], *allowed)
-    assert batch.code == 0, batch.err
-    scheduled = run_estimate(place / "scheduled", EVERYTHING, [*inputs, bad], *SPAN, *allowed)
-    assert scheduled.code == 0, scheduled.err
-    study = place / "batch" / "study.yaml"
-    statistics = batch.path / "statistics" / "*.avro"
-    rolled = command("rollup", "--study", study, "--statistics", statistics, "--output", place / "rolled")
-    assert rolled.code == 0, rolled.err
-    return {
-        "batch": batch.path,
-        "scheduled": scheduled.path,
-        "rollup": place / "rolled",
-        "stream": stream_folder(place / "stream"),
-    }
+    return every_folder(tmp_path_factory.mktemp("runs"), command, run_estimate, write_lines)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,32 @@ def everything_sent(folder: Path, people: int = 240) -> list[Path]:
             files.append(folder / f"{name}.{service}.parquet")
             pq.write_table(sent, files[-1])
     return files
+
+
+def every_folder(
+    place: Path,
+    command: Callable[..., Any],
+    run_estimate: Callable[..., Any],
+    write_lines: Callable[..., Path],
+) -> dict[str, Path]:
+    """A folder of each kind of run, below a folder; the callables are the fixtures of these names."""
+    inputs = everything_sent(place / "reports")
+    bad = write_lines(place / "bad.jsonl", [{"attribute": "minutes", "service": "maps", "payload": 0.5}])
+    allowed = ("--max-bad-fraction", "0.5")
+    batch = run_estimate(place / "batch", EVERYTHING, [*inputs, bad], *allowed)
+    assert batch.code == 0, batch.err
+    scheduled = run_estimate(place / "scheduled", EVERYTHING, [*inputs, bad], *SPAN, *allowed)
+    assert scheduled.code == 0, scheduled.err
+    study = place / "batch" / "study.yaml"
+    statistics = batch.path / "statistics" / "*.avro"
+    rolled = command("rollup", "--study", study, "--statistics", statistics, "--output", place / "rolled")
+    assert rolled.code == 0, rolled.err
+    return {
+        "batch": batch.path,
+        "scheduled": scheduled.path,
+        "rollup": place / "rolled",
+        "stream": stream_folder(place / "stream"),
+    }
 
 
 def stream_folder(folder: Path) -> Path:
