@@ -143,7 +143,7 @@ class KeyValues:
 
     def explain(self, buckets: int) -> str:
         """A person's keys and values, in words."""
-        return f"any of {self.size} keys a person, each with a number in {self.values.ends}"
+        return f"any of {self.size} keys per person, each with a number in {self.values.ends}"
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,9 @@ class Vector:
 
     def explain(self, buckets: int) -> str:
         """A person's coordinates and their range, in words."""
-        return f"{self.size} numbers a person, each in {self.values.ends} and {self.values.cut_into(buckets)}"
+        return (
+            f"{self.size} numbers per person, each in {self.values.ends} and {self.values.cut_into(buckets)}"
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -117,16 +117,16 @@ def _explain_joined(attribute: Attribute) -> str:
     services = f"The reports of {', '.join(attribute.joint_services)} are joined by user"
     if not attribute.keeps_rows:
         return (
-            f"{services} into a joint histogram of {' x '.join(map(str, shape))} = {cells:,} cells, so its "
-            f"size is bounded; it keeps at least {kept:.0%} of each service's information."
+            f"{services} into a joint histogram of {' x '.join(map(str, shape))} = {cells:,} cells; "
+            f"it keeps at least {kept:.0%} of each service's information."
         )
     bytes_each = 8 * (1 + len(joint_cells.words(shape)))
     return (
-        f"{services}: a row for each user tells the report bucket at each service, of "
-        f"{', '.join(str(size - 1) for size in shape)} buckets. Rows take {bytes_each} bytes per user, "
-        f"{bytes_each} MB per million users, of at most {MOST_ROWS:,} in a window and group; snapshots hold "
-        "them, and their owner alone may read these. "
-        f"They keep at least {kept:.0%} of each service's information."
+        f"{services}: one row per user has the user's report bucket at each service, of "
+        f"{', '.join(str(size - 1) for size in shape)} buckets. A row takes {bytes_each} bytes, "
+        f"{bytes_each} MB per million users; a window and group may have at most {MOST_ROWS:,}. Snapshots "
+        "hold the rows, and only their owner may read these files. "
+        f"The rows keep at least {kept:.0%} of each service's information."
     )
 
 

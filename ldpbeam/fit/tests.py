@@ -67,7 +67,7 @@ def explain(attribute: Attribute) -> Iterator[str]:
     compared = [versions[index].label for index in joined if is_compared(attribute, index)]
     if len(compared) > 1:
         yield (
-            f"Tests say whether one user id is one person to any two of {', '.join(compared)}, if "
+            f"Tests say whether a user id means the same person at any two of {', '.join(compared)}, if "
             f"{FEWEST_USERS} or more users answered both."
         )
     for sentence in not_tested(attribute):

@@ -66,7 +66,8 @@ def rollup_command(options: argparse.Namespace) -> int:
         return DONE
     tables.print_estimates(console, study, estimates, None)
     print_fit(study, tested, misfits, 0)
-    repeated = f"; {found.repeated:,} more were there already, or of earlier panes" if found.repeated else ""
-    print(f"{found.merged:,} snapshots merged into {len(found.snapshots):,}{repeated}")
+    repeated = f"; {found.repeated:,} more were repeated or of earlier panes" if found.repeated else ""
+    merged = "1 snapshot" if found.merged == 1 else f"{found.merged:,} snapshots"
+    print(f"{merged} merged into {len(found.snapshots):,}{repeated}")
     print(f"estimates and statistics are in {shown(options.output)}")
     return DONE

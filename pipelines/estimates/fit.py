@@ -109,19 +109,16 @@ def print_fit(study: Study, tested: Sequence[Tested], misfits: Sequence[Tested],
         lie = "report is" if impossible == 1 else "reports are"
         print(
             f"ldpbeam: warning: {impossible:,} {lie} outside of what the mechanism of the service can send, "
-            "and dropped. The clients may use another mechanism, epsilon or domain, and their other "
-            "reports would then be read wrongly, too",
+            "and became dead letters. The clients may use another mechanism, epsilon or domain, and their "
+            "other reports would then be read wrongly, too",
             file=sys.stderr,
         )
     for entry in misfits[:MOST_PRINTED]:
         print(f"ldpbeam: warning: {shown(_warning(study, entry))}", file=sys.stderr)
     if len(misfits) > MOST_PRINTED:
         print(f"ldpbeam: warning: {len(misfits) - MOST_PRINTED:,} more are in {FIT}", file=sys.stderr)
-    if misfits:
+    if tested:
         print(f"{len(misfits):,} of {len(tested):,} tests say that the reports are not what the study claims")
-    elif tested:
-        tests = "1 test finds" if len(tested) == 1 else f"{len(tested):,} tests find"
-        print(f"{tests} nothing in the reports that the study does not claim")
 
 
 def _warning(study: Study, entry: Tested) -> str:

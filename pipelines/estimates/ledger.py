@@ -66,7 +66,7 @@ def explain(study: Study) -> Iterator[str]:
         yield (
             f"A user who reports {name!r} to every service spends epsilon {total:g}"
             f"{f' and delta {delta:g}' if delta else ''} in all"
-            f"{' a window' if study.windows else ''}; {_counts_of(study)}."
+            f"{', per window' if study.windows else ''}; {_counts_of(study)}."
         )
 
 

@@ -94,7 +94,7 @@ class Command:
 SECTIONS: Mapping[str, tuple[Command, ...]] = {
     "Write and understand a study": (
         Command(
-            "init", "asks a few questions, or takes a table, and writes a commented study",
+            "init", "asks a few questions, or reads a table, and writes a commented study",
             "ldpbeam init people.csv --attribute price --epsilon 1 --yes",
             "init:init_command", init.add_options, printing=("json",),
         ),
@@ -109,7 +109,7 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
             "plan:plan_command", plan.add_options, printing=_ALL,
         ),
         Command(
-            "evaluate", "estimators on populations or on data, over epsilons and sizes",
+            "evaluate", "how accurate estimators are, by epsilon and number of people",
             "ldpbeam evaluate --study study.yaml --epsilon 0.5 1 2 --users 10000 --output evaluated",
             "evaluate:evaluate_command", evaluate.add_options, printing=_ALL,
         ),
@@ -138,18 +138,18 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
     ),
     "Estimate": (
         Command(
-            "estimate", "reports in files to estimates",
+            "estimate", "estimates from reports in files",
             "ldpbeam estimate --study study.yaml --input 'reports/*' --output out",
             "estimate:estimate_command", estimate.add_options, takes_beams=True, printing=_ALL,
         ),
         Command(
-            "stream", "reports as they arrive to estimates as windows close, until it is stopped (Ctrl-C)",
+            "stream", "estimates of each window from reports as they arrive, until it is stopped (Ctrl-C)",
             "ldpbeam stream --study study.yaml --subscription projects/demo-project/subscriptions/reports "
             "--output out",
             "stream:stream_command", stream.add_options, takes_beams=True, printing=_ALL,
         ),
         Command(
-            "rollup", "statistics of many windows or runs to estimates of them together",
+            "rollup", "estimates from the statistics of several windows or runs together",
             "ldpbeam rollup --study study.yaml --statistics 'out/statistics/*' --window 1d --output days",
             "rollup:rollup_command", rollup.add_options, printing=_ALL,
         ),
@@ -171,14 +171,14 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
             "diff:diff_command", diff.add_options, printing=("json",),
         ),
         Command(
-            "report", "a page of the outputs of runs, with charts, for any browser",
+            "report", "one HTML page of the outputs of runs, with charts",
             "ldpbeam report out -o report.html",
             "report:report_command", report.add_options, printing=("json", "verbose"),
         ),
     ),
     "Look after this machine": (
         Command(
-            "doctor", "what an engine needs, whether it is here, and how to get it",
+            "doctor", "what an engine needs, whether it is installed, and how to get it",
             "ldpbeam doctor --runner prism",
             "doctor:doctor_command", doctor.add_options, printing=("json",),
         ),

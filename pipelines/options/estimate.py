@@ -25,12 +25,12 @@ def add_options(parser: Parser) -> None:
     add_unnamed_options(data)
     data.add_argument(
         "--from", dest="start", metavar="TIME",
-        help="leave out reports before this event time; with windows, all but whole windows from it on",
+        help="leave out reports before this event time, and windows that start before it",
     )  # fmt: skip
     data.add_argument(
         "--to", dest="stop", metavar="TIME",
-        help="leave out reports from this event time on; with windows, all but whole windows up to it. With "
-        "--from and windows, --output is shared by runs of other times",
+        help="leave out reports from this event time on, and windows that end after it. With windows, runs "
+        "that have --from and --to share one --output (docs/scheduling.md)",
     )  # fmt: skip
     bad = parser.add_argument_group("bad input")
     bad.add_argument(
@@ -49,7 +49,10 @@ def add_options(parser: Parser) -> None:
     )  # fmt: skip
     add_processes_option(work)
     work.add_argument(
-        "--partitions", type=int, metavar="N", help="partitions of users; results do not change"
+        "--partitions",
+        type=int,
+        metavar="N",
+        help="how many partitions users are divided into; results do not change",
     )
     truth = parser.add_argument_group("comparison with the truth")
     truth.add_argument("--truth", metavar="FILE", help="CSV file of people: print errors against it")

@@ -27,7 +27,7 @@ def add_options(parser: Parser) -> None:
     add_people_options(parser)
     trials = parser.add_argument_group("trials")
     trials.add_argument(
-        "--epsilon", nargs="+", type=float, metavar="E", help="each is the epsilon of all services in turn"
+        "--epsilon", nargs="+", type=float, metavar="E", help="epsilons to try, each for all services"
     )
     trials.add_argument(
         "--users", nargs="+", type=int, metavar="N", help="numbers of people (default: 10000)"
@@ -38,6 +38,8 @@ def add_options(parser: Parser) -> None:
         metavar="ESTIMATOR",
         help="these estimators instead of the study's estimates",
     )
-    trials.add_argument("--trials", type=int, metavar="N", help="how often each is repeated (default: 5)")
+    trials.add_argument(
+        "--trials", type=int, metavar="N", help="how often each combination is repeated (default: 5)"
+    )
     trials.add_argument("--seed", type=int, default=0, metavar="N", help="the first seed (default: 0)")
     add_processes_option(trials)

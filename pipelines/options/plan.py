@@ -19,10 +19,10 @@ def add_options(parser: Parser) -> None:
     simulation = parser.add_argument_group("simulation")
     simulation.add_argument(
         "--simulate", nargs="*", metavar="POPULATION",
-        help="also simulate people of these named populations (default: the first that the domain has)",
+        help="also simulate people of these named populations (default: the domain's first population)",
     )  # fmt: skip
     simulation.add_argument(
-        "--trials", type=int, default=5, metavar="N", help="simulations of each (default: 5)"
+        "--trials", type=int, default=5, metavar="N", help="simulations of each population (default: 5)"
     )
     simulation.add_argument(
         "--seed", type=int, default=0, metavar="N", help="the seed of simulations (default: 0)"

@@ -38,29 +38,35 @@ def add_processes_option(group: argparse._ArgumentGroup) -> None:
         "--processes",
         type=int,
         metavar="N",
-        help="processes that compute estimates; results do not change (default: one per core; a small run "
-        "needs none)",
+        help="how many processes compute estimates; results do not change (default: one per core; a small "
+        "run starts none)",
     )
 
 
 def add_people_options(parser: Parser) -> None:
     """Add the options that name the columns of a file of people."""
     group = parser.add_argument_group("columns of the file of people")
-    group.add_argument("--value-column", metavar="COLUMN", help="the true values; a vector's have its names")
-    group.add_argument("--key-column", metavar="COLUMN", help="the keys of the values, several rows per user")
-    group.add_argument("--user-column", metavar="COLUMN", help="the user ids; else each row is a new user")
+    group.add_argument(
+        "--value-column",
+        metavar="COLUMN",
+        help="the true values (not for a vector, whose columns have its coordinates' names)",
+    )
+    group.add_argument(
+        "--key-column", metavar="COLUMN", help="the keys of the values, one row per key and user"
+    )
+    group.add_argument(
+        "--user-column", metavar="COLUMN", help="the user ids (default: each row is another user)"
+    )
     group.add_argument(
         "--time-column", metavar="COLUMN", help="the event times (RFC 3339 or epoch milliseconds)"
     )
-    group.add_argument("--weight-column", metavar="COLUMN", help="how many people a row stands for")
-    group.add_argument("--group-column", metavar="COLUMN", help="the study's groups")
+    group.add_argument("--weight-column", metavar="COLUMN", help="how many people a row represents")
+    group.add_argument("--group-column", metavar="COLUMN", help="the group of each person")
 
 
 def add_engine_options(parser: Parser) -> None:
     """Add the options that choose an engine and say how to reach it."""
-    engine = parser.add_argument_group(
-        "engine", "Every option that Beam takes passes through, as Beam writes it."
-    )
+    engine = parser.add_argument_group("engine", "Options of Beam are passed to Beam as they are.")
     engine.add_argument(
         "--runner",
         metavar="ENGINE",

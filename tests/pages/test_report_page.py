@@ -103,7 +103,7 @@ def test_a_page_says_where_its_numbers_come_from(
     assert "Study 'everything' estimates 4 attributes" in text
     assert "no user id" in text
     assert "every one is accounted for" in text
-    assert "A user who reports 'minutes' to every service spends epsilon 4 in all a window" in text
+    assert "A user who reports 'minutes' to every service spends epsilon 4 in all, per window" in text
 
 
 def test_early_and_incomplete_windows_are_marked(

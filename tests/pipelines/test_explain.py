@@ -59,7 +59,7 @@ def test_every_service_epsilon_estimate_and_window_is_named(explain: Explain, co
     assert any("from maps." in s for s in said if s.startswith("Estimate 'maps_only'"))
     assert any("windows of 1h;" in s and "up to 10m late" in s for s in said)
     assert any("a number in [0, 180]" in s and "256 buckets" in s for s in said)
-    assert any("spends epsilon 2.3 in all a window" in s for s in said)
+    assert any("spends epsilon 2.3 in all, per window;" in s for s in said)
 
 
 def test_the_reports_a_service_sends_are_those_it_would_send(
@@ -86,7 +86,7 @@ def test_the_reports_a_service_sends_are_those_it_would_send(
         (
             "windows:",
             "groups: {field: region, at_most: 7}\nwindows:",
-            ["'region'", "the 7 with the most reports"],
+            ["'region'", "The 7 groups with the most reports"],
         ),
         ("services: [maps]", "services: [maps, taxi]", ["from maps, taxi."]),
         ("{estimator: ule}", "{estimator: ule, smooth: false}", ["smooth False"]),
@@ -119,7 +119,7 @@ def test_a_study_that_changes_changes_what_is_said(
 
 def test_studies_without_windows_lateness_or_joins_say_so(explain: Explain, commute_text: str) -> None:
     said = explain(re.sub("windows:.*", "", commute_text))
-    assert "There are no windows: all reports are one." in said
+    assert "There are no windows: all reports are estimated together." in said
     assert any("spends epsilon 2.3 in all;" in s for s in said), "and not a window"
     said = explain(commute_text.replace("allowed_lateness: 10m", "allowed_lateness: 0s"))
     assert not any("0w" in sentence for sentence in said), "nobody counts nothing in weeks"
@@ -131,7 +131,7 @@ def test_studies_without_windows_lateness_or_joins_say_so(explain: Explain, comm
     ("line", "words"),
     [
         ("duplicates: keep", "Every report counts"),
-        ("repeats: all", "a user may count more than once a window"),
+        ("repeats: all", "A user may count more than once per window"),
     ],
 )
 def test_reports_that_are_not_compared_or_joined_are_said_to_count(
@@ -183,10 +183,10 @@ def test_intervals_depend_on_what_services_send(example: str, words: str) -> Non
 def test_the_tests_of_fit_are_explained(explain: Explain, commute_text: str) -> None:
     said = explain(commute_text)
     assert any("reports of 'minutes' to maps, taxi, survey fit the mechanism" in s for s in said)
-    assert any("one user id is one person to any two of maps, taxi, survey" in s for s in said)
+    assert any("a user id means the same person at any two of maps, taxi, survey" in s for s in said)
     assert any(f"at most {FALSE_ALARMS:.0%} of runs warn" in s for s in said)
     said = explain(commute_text.replace("{estimator: ule}", "{estimator: em}"))
-    assert not any("one user id is one person" in s for s in said), "services that are not joined"
+    assert not any("means the same person" in s for s in said), "services that are not joined"
     study = read_study(str(EXAMPLES / "hierarchies" / "study.yaml"))
     assert "Not tested: tree: its channel is too large to be fitted." in fit.explain(
         study.attribute("income")

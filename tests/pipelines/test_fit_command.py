@@ -57,7 +57,7 @@ def test_a_clean_run_says_so_in_one_line_and_lists_its_tests(
 ) -> None:
     ran = estimated(TWO, sent)
     assert (ran.code, ran.err) == (0, "")
-    assert "3 tests find nothing in the reports that the study does not claim" in ran.out
+    assert "0 of 3 tests say that the reports are not what the study claims" in ran.out
     found = ran.json("fit.json")
     assert (found["false_alarms"], found["not_tested"]) == (0.01, [])
     alike = {

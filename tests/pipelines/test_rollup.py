@@ -149,7 +149,7 @@ def test_the_same_file_twice_adds_nothing(
     _, once, _ = rollup(f"{hours}/*")
     ran, twice, _ = rollup(f"{hours}/*", f"{hours}/*", f"{tmp_path}/copy/*")
     assert by_group(once) == by_group(twice)
-    assert "144 more were there already" in ran.out
+    assert "144 more were repeated" in ran.out
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -21,15 +21,15 @@ from ldpbeam.transforms.reports.partitions import mixed
 def explain(study: Study) -> str:
     """A sentence on which reports count."""
     if study.duplicates == "keep":
-        return "Every report counts: none is compared with another, and users are not counted."
+        return "Every report counts: no report is compared with another, and users are not counted."
     if study.repeats == "all":
         return (
-            "Of reports with one report id in a service the first counts; a user may count more than "
-            "once a window, so users are not counted."
+            "A report id counts once per service: the earliest of its reports is kept. A user may count more "
+            "than once per window, so users are not counted."
         )
     return (
-        "Of a user's reports to a service in a window, and of reports with one report id in a "
-        "service, the first by event time counts; the others are counted as duplicates."
+        "A user counts once per service and window, and a report id once per service: the report with the "
+        "earliest event time is kept, and the others are dropped as duplicates."
     )
 
 

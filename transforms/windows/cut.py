@@ -37,11 +37,11 @@ MOST_OVERLAP = 60
 def explain(windows: Windows | None) -> str:
     """A sentence on how reports are cut by event time."""
     if windows is None:
-        return "There are no windows: all reports are one."
+        return "There are no windows: all reports are estimated together."
     sliding = f", one starting every {format_duration(windows.period)}" if windows.slides else ""
     early = (
-        f", and an early estimate of a window comes each time {windows.early_reports:,} more of its reports "
-        "are in"
+        f", and an early estimate of a window is emitted after each {windows.early_reports:,} more of its "
+        "reports"
         if windows.early_reports
         else ""
     )

@@ -18,9 +18,9 @@ from ldpbeam.windows import Bounds
 def explain(groups: Groups) -> str:
     """A sentence on groups and their cap."""
     return (
-        f"Estimates are made for each value of the field {groups.field!r}, a user's reports "
-        f"joined within it; the {groups.at_most} with the most reports have estimates of their own, the rest "
-        "are added up."
+        f"Each value of the field {groups.field!r} is a group, and a user's reports are joined within it. "
+        f"The {groups.at_most} groups with the most reports have estimates of their own; the rest are "
+        "estimated together."
     )
 
 
