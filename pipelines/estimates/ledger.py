@@ -57,12 +57,13 @@ def explain(study: Study) -> Iterator[str]:
     """One sentence per attribute: the epsilon that a user spends, and what the ledger counts."""
     for name in study.attributes:
         attribute = study.attribute(name)
-        worst = {
-            service: max(attribute.versions[i].mechanism.epsilon for i in attribute.versions_of([service]))
+        # A user is kept once per service, whose versions may differ: the largest of each counts.
+        versions = [
+            [attribute.versions[i].mechanism for i in attribute.versions_of([service])]
             for service in attribute.services
-        }
-        total = float(np.sum(list(worst.values())))
-        delta = sum(version.mechanism.delta for version in attribute.versions)
+        ]
+        total = float(np.sum([max(mechanism.epsilon for mechanism in own) for own in versions]))
+        delta = float(np.sum([max(mechanism.delta for mechanism in own) for own in versions]))
         yield (
             f"A user who reports {name!r} to every service spends epsilon {total:g}"
             f"{f' and delta {delta:g}' if delta else ''} in all"

@@ -142,6 +142,17 @@ def test_reports_that_are_not_compared_or_joined_are_said_to_count(
     assert any(words in sentence for sentence in explain(f"{unjoined}{line}\n"))
 
 
+def test_of_the_versions_of_a_service_the_largest_epsilon_and_delta_are_spent(
+    explain: Explain, commute_text: str
+) -> None:
+    versions = (
+        "{mechanism: gaussian, version_field: app, versions: {old: {epsilon: 1.0, delta: 1.0e-6, values: [a]}"
+        ", new: {epsilon: 0.5, delta: 2.0e-6, values: [b]}}}"
+    )
+    said = explain(commute_text.replace("{mechanism: square_wave, epsilon: 1.0}", versions))
+    assert any("spends epsilon 2.3 and delta 2e-06 in all" in s for s in said)
+
+
 def test_intervals_are_explained_with_the_methods_that_computed_them(
     explain: Explain, commute_text: str, simulate: Callable[..., Any], commute: Any
 ) -> None:
