@@ -66,8 +66,9 @@ def page(found: dict[Key, tuple[bool, float]]) -> str:
         "",
         "Written by `python -m benchmarks.fit --write docs/fit.md`, which can be stopped and started again.",
         "Epsilon is 1, and numbers have 256 buckets. A run is all tests of one statistic. As in",
-        "`ldpbeam estimate`, a run is flagged if a test is significant at "
-        f"{FALSE_ALARMS:.0%} after Holm's correction.",
+        "`ldpbeam estimate`, a run has a warning if a test is significant at "
+        f"{FALSE_ALARMS:.0%} after Holm's correction,",
+        "or if it has reports that the mechanism cannot send. It is then flagged.",
         "",
         "## False alarms",
         f"{alarms} of {len(cleans):,} clean runs of {CLEAN_USERS:,} users are flagged"
