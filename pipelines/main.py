@@ -55,9 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"ldpbeam: {shown(str(error), keep=_LINES)}", file=sys.stderr)
         return WRONG
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         # The line end comes first because the terminal has printed ^C.
-        print(f"\nldpbeam: {name} was interrupted; the same command starts it again", file=sys.stderr)
+        advice = str(error) or "the same command starts it again"
+        print(f"\nldpbeam: {name} was interrupted; {advice}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()

@@ -16,6 +16,8 @@ from ldpbeam.pipelines.clients.people import People, read_people
 from ldpbeam.pipelines.commands.options import (
     check_processes,
     people_columns,
+    refuse_all_outside,
+    warn_of_rows,
 )
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimates.processes import cores
@@ -39,7 +41,10 @@ def evaluate_command(options: argparse.Namespace) -> int:
         UserError: if an option, the study or the file of people cannot be used.
     """
     if (options.study is None) == (options.paper is None):
-        raise UserError("give --study FILE, or --paper NAME")
+        both = options.study is not None
+        raise UserError(
+            "--study and --paper: give one of them" if both else "give --study FILE, or --paper NAME"
+        )
     paper = PAPERS.get(options.paper or "")
     text = paper.study if paper else study_text(options.study)
     study = parse_study(text, options.study or options.paper)
@@ -57,10 +62,7 @@ def evaluate_command(options: argparse.Namespace) -> int:
     trials = (paper.trials if paper else 5) if options.trials is None else options.trials
     _check_numbers(epsilons, users, trials, options.seed)
     check_processes(options.processes)
-    people = None
-    if options.data is not None:
-        people = read_people(options.data, people_columns(options, study.attribute(name).domain),
-                             study.attribute(name).domain)  # fmt: skip
+    people = _people(options, study, name)
     populations = _populations(study, name, options.population, people, paper.populations if paper else ())
     if not options.no_figures:
         check_figures()
@@ -68,7 +70,10 @@ def evaluate_command(options: argparse.Namespace) -> int:
         text, name, populations, people, epsilons, users, range(options.seed, options.seed + trials)
     )
     folder = Path(options.output)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise UserError(f"--output {options.output}: there is a file of this name, not a folder") from None
     with progress_bar("trials", None) as show:
         results = run(
             wanted,
@@ -85,7 +90,8 @@ def evaluate_command(options: argparse.Namespace) -> int:
     _print(rows)
     if paper:
         print(f"After {paper.source}; {paper.left_out}.")
-    print(f"{len(wanted.cases):,} trials; {', '.join(written)} are in {shown(options.output)}")
+    count = len(wanted.cases)
+    print(f"{count:,} trial{'s' if count > 1 else ''}; {', '.join(written)} are in {shown(options.output)}")
     return DONE
 
 
@@ -100,6 +106,20 @@ def _attribute(study: Study, asked: str | None) -> str:
     if reason is not None:
         raise UserError(f"{name!r} cannot be evaluated: {reason}")
     return name
+
+
+def _people(options: argparse.Namespace, study: Study, name: str) -> People | None:
+    """The people of ``--data``, if it is given."""
+    if options.data is None:
+        for column in ("value", "key", "user", "time", "weight", "group"):
+            if getattr(options, f"{column}_column") is not None:
+                raise UserError(f"--{column}-column is for a file of people: --data FILE is missing")
+        return None
+    domain = study.attribute(name).domain
+    people = read_people(options.data, people_columns(options, domain), domain)
+    refuse_all_outside(people, options.data, name)
+    warn_of_rows(people)
+    return people
 
 
 def _check_numbers(epsilons: Sequence[float], users: Sequence[int], trials: int, seed: int) -> None:

@@ -11,8 +11,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from pydantic import TypeAdapter, ValidationError
 
 from ldpbeam.domains import Domain, KeyValues, Vector
-from ldpbeam.pipelines.clients.people import PeopleColumns
+from ldpbeam.pipelines.clients.people import People, PeopleColumns
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.printing import warn
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.study.times import Duration, Time
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study, read_study
@@ -147,3 +148,24 @@ def people_columns(options: argparse.Namespace, domain: Domain) -> PeopleColumns
         options.value_column, options.key_column, options.user_column, options.time_column,
         options.weight_column, options.group_column,
     )  # fmt: skip
+
+
+def refuse_all_outside(people: People, path: str, attribute: str) -> None:
+    """Check that some value of a file of people lies in the attribute's domain.
+
+    Raises:
+        UserError: if every value had to be clipped.
+    """
+    if people.clipped and people.clipped == people.numbers:
+        raise UserError(
+            f"{path}: every value lies outside of the domain of {attribute!r}, so that all "
+            "reports would be of its ends: is it another column, or another unit?"
+        )
+
+
+def warn_of_rows(people: People) -> None:
+    """Warn of rows of a file of people that were left out, and of values that were clipped."""
+    if people.skipped:
+        warn(f"{people.skipped:,} rows have no usable value and were left out")
+    if people.clipped:
+        warn(f"{people.clipped:,} values lie outside the domain and were clipped to it")

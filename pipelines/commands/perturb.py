@@ -15,8 +15,10 @@ from ldpbeam.pipelines.clients.rounds import read_means, services_of_round
 from ldpbeam.pipelines.commands.options import (
     duration_of,
     people_columns,
+    refuse_all_outside,
     study_of,
     time_of,
+    warn_of_rows,
 )
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.printing import document, note, progress_bar, warn
@@ -58,11 +60,7 @@ def perturb_command(options: argparse.Namespace) -> int:
         start = 0
     means = read_means(options.means, study, attribute) if options.means else None
     people = read_people(options.input, columns, attribute.domain)
-    if people.clipped and people.clipped == people.numbers:
-        raise UserError(
-            f"{options.input}: every value lies outside of the domain of {options.attribute!r}, so that all "
-            "reports would be of its ends: is it another column, or another unit?"
-        )
+    refuse_all_outside(people, options.input, options.attribute)
     folder = Path(options.output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -108,10 +106,7 @@ def perturb_command(options: argparse.Namespace) -> int:
                 f"rows of users who have an earlier row: {repeated:,}; of a user's reports to a service in a "
                 "window, the first counts"
             )
-    if people.skipped:
-        warn(f"{people.skipped:,} rows have no usable value and were left out")
-    if people.clipped:
-        warn(f"{people.clipped:,} values lie outside the domain and were clipped to it")
+    warn_of_rows(people)
     return DONE
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +19,7 @@ from ldpbeam.pipelines.clients.people import People
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates.blas import limit_blas
 from ldpbeam.pipelines.trials.trial import Draw, of_population, trial
-from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
 from ldpbeam.study import Study
 
 #: The name of people from a file, where populations have their own names.
@@ -58,8 +60,10 @@ class Evaluation:
 
     def key(self, case: Case) -> str:
         """The text under which the result of a trial is kept: equal texts have equal results."""
-        study = self.studies[case.epsilon].fingerprint
-        return json.dumps({"study": study, "attribute": self.attribute, **case._asdict()})
+        of = {"study": self.studies[case.epsilon].fingerprint, "attribute": self.attribute}
+        draw = self.draws[case.population]
+        people = {"sha256": draw.sha256} if isinstance(draw, Resampled) else {}
+        return json.dumps({**of, **case._asdict(), **people})
 
 
 class Result(NamedTuple):
@@ -70,13 +74,25 @@ class Result(NamedTuple):
 
 
 class Resampled:
-    """Draws people of a file with replacement."""
+    """Draws people of a file with replacement.
+
+    Attributes:
+        values: the people's values, on the mechanisms' scale.
+        sha256: the hash of these values in hexadecimal digits.
+    """
 
     def __init__(self, people: People, study: Study, attribute: str) -> None:
         domain, values = study.attribute(attribute).domain, people.values
         if isinstance(domain, Numeric) and not isinstance(values, KeyValuePairs):
             values = domain.to_unit(values)
         self.values = values
+        hashed = hashlib.sha256()
+        if isinstance(values, KeyValuePairs):
+            for array in (values.starts, values.keys, values.values):
+                hashed.update(array.tobytes())
+        else:
+            hashed.update(values.tobytes())
+        self.sha256 = hashed.hexdigest()
 
     def __call__(self, people: int, rng: np.random.Generator) -> NDArray[Any] | KeyValuePairs:
         """The values of so many people, on the mechanisms' scale."""
@@ -101,6 +117,15 @@ def with_estimators(text: str, attribute: str, estimators: Sequence[str]) -> str
     data = yaml.safe_load(text)
     data["attributes"][attribute]["estimates"] = {name: {"estimator": name} for name in estimators}
     return yaml.safe_dump(data, sort_keys=False)
+
+
+def _study_with_epsilon(text: str, attribute: str, epsilon: float) -> Study:
+    try:
+        return parse_study(with_epsilon(text, attribute, epsilon), "study")
+    except StudyError as error:
+        # The line is one of the changed study, which nobody sees.
+        problem = re.sub(r"^study(:\d+)?: ", "", str(error))
+        raise StudyError(f"--epsilon {epsilon:g}: {problem}") from None
 
 
 def evaluation(
@@ -128,8 +153,7 @@ def evaluation(
     """
     own = parse_study(text)
     studies: dict[float | None, Study] = {
-        epsilon: parse_study(with_epsilon(text, attribute, epsilon), f"study with epsilon {epsilon:g}")
-        for epsilon in epsilons
+        epsilon: _study_with_epsilon(text, attribute, epsilon) for epsilon in epsilons
     } or {None: own}
     draws: dict[str, Draw] = {name: of_population(own, attribute, name) for name in populations}
     if people is not None:
@@ -138,7 +162,7 @@ def evaluation(
         Case(population, epsilon, count, seed)
         for population in draws
         for epsilon in studies
-        for count in users
+        for count in dict.fromkeys(users)
         for seed in seeds
     ]
     return Evaluation(attribute, studies, draws, cases)
@@ -157,16 +181,24 @@ def run(wanted: Evaluation, kept: Path, processes: int, done: Callable[[int, int
 
     Raises:
         UserError: if a process was killed.
+        KeyboardInterrupt: with Ctrl-C; its text says how many results are kept.
     """
     found = _read(kept)
     missing = [case for case in wanted.cases if wanted.key(case) not in found]
     with kept.open("a", encoding="utf-8") as stream:
-        for place, (case, errors) in enumerate(_computed(wanted, missing, processes), 1):
-            key = wanted.key(case)
-            found[key] = errors
-            stream.write(json.dumps({"key": key, "errors": errors}) + "\n")
-            stream.flush()
-            done(place, len(missing) - place)
+        place = 0
+        try:
+            for place, (case, errors) in enumerate(_computed(wanted, missing, processes), 1):
+                key = wanted.key(case)
+                found[key] = errors
+                stream.write(json.dumps({"key": key, "errors": errors}) + "\n")
+                stream.flush()
+                done(place, len(missing) - place)
+        except KeyboardInterrupt:
+            kept_now = len(wanted.cases) - len(missing) + place
+            raise KeyboardInterrupt(
+                f"{kept_now:,} of {len(wanted.cases):,} trials are kept, and the same command does the others"
+            ) from None
     return [Result(case, found[wanted.key(case)]) for case in wanted.cases]
 
 

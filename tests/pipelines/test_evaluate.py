@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from ldpbeam.domains import Categories, KeyValuePairs, KeyValues, Numeric, Vector
+from ldpbeam.pipelines.trials import evaluation
 from ldpbeam.pipelines.trials.evaluation import with_epsilon
 from ldpbeam.pipelines.trials.papers import PAPERS
 from ldpbeam.populations import drawn, names_for
@@ -123,6 +124,69 @@ def test_other_people_come_from_a_file(evaluate: Callable[..., Any], tmp_path: P
     assert float(row["mean"]) < 3.0
 
 
+def test_other_people_are_computed_again(evaluate: Callable[..., Any], tmp_path: Path) -> None:
+    means = []
+    for value in ("20", "70"):
+        (tmp_path / "people.csv").write_text("m\n" + f"{value}\n" * 50)
+        ran = evaluate(
+            "--data", tmp_path / "people.csv", "--value-column", "m", "--users", "300", "--trials", "1",
+            "--no-figures", "--estimators", "em",
+        )  # fmt: skip
+        assert (ran.code, ran.err) == (0, "")
+        means.append([row["mean"] for row in table(tmp_path)])
+        assert len((tmp_path / "out" / "trials.jsonl").read_text().splitlines()) == len(means)
+    assert means[0] != means[1]
+
+
+def test_rows_without_a_number_are_told(evaluate: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("m\n20\nmany\nnan\n30\n900\n")
+    asked = ("--value-column", "m", "--users", "50", "--trials", "1", "--no-figures")
+    ran = evaluate("--data", tmp_path / "people.csv", *asked)
+    assert ran.code == 0
+    assert "2 rows have no usable value and were left out" in ran.err
+    assert "1 values lie outside the domain and were clipped to it" in ran.err
+    (tmp_path / "people.csv").write_text("m\n900\n-3\n")
+    ran = evaluate("--data", tmp_path / "people.csv", *asked)
+    assert ran.code == 2
+    assert "every value lies outside of the domain of 'minutes'" in ran.err
+
+
+def test_a_number_given_twice_counts_once(evaluate: Callable[..., Any], tmp_path: Path) -> None:
+    ran = evaluate(
+        "--population", "even", "even", "--epsilon", "1", "1", "--users", "300", "300", "--trials", "1",
+        "--no-figures",
+    )  # fmt: skip
+    assert "1 trial;" in ran.out
+    assert {row["trials"] for row in table(tmp_path)} == {"1"}
+
+
+def test_an_interrupted_evaluation_says_what_is_kept(
+    evaluate: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, calls = evaluation._one, []
+
+    def interrupted(case: evaluation.Case) -> dict[str, dict[str, float]]:
+        calls.append(case)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return original(case)
+
+    monkeypatch.setattr(evaluation, "_one", interrupted)
+    ran = evaluate(*SMALL, "--processes", "1")
+    assert ran.code == 130
+    assert "2 of 8 trials are kept, and the same command does the others" in ran.err
+    assert len((tmp_path / "out" / "trials.jsonl").read_text().splitlines()) == 2
+    assert evaluate(*SMALL, "--processes", "1").code == 0
+    assert len(calls) == 3 + 6
+
+
+def test_an_output_that_is_a_file_is_refused(evaluate: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    ran = evaluate(*SMALL)
+    assert ran.code == 2
+    assert "there is a file of this name, not a folder" in ran.err
+
+
 def test_figures_have_a_line_for_every_estimate(evaluate: Callable[..., Any], tmp_path: Path) -> None:
     evaluate("--population", "even", "skewed", "--epsilon", "1", "2", "--users", "300", "--trials", "1")
     figure = (tmp_path / "out" / "mean.svg").read_text()
@@ -148,9 +212,10 @@ def test_a_papers_experiment_runs(command: Callable[..., Any], tmp_path: Path, n
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--paper", "square-wave"], "give --study FILE, or --paper NAME"),
+        (["--paper", "square-wave"], "--study and --paper: give one of them"),
+        (["--value-column", "m"], "--value-column is for a file of people: --data FILE is missing"),
         (["--epsilon", "0"], "--epsilon 0: a number above 0"),
-        (["--epsilon", "99"], "epsilon"),
+        (["--epsilon", "99"], "--epsilon 99: epsilon of service a of attribute minutes: epsilon is above 0"),
         (["--users", "0"], "--users 0: from 1 to"),
         (["--trials", "0"], "--trials 0: from 1"),
         (["--population", "round"], "--population round: 'minutes' can have even"),
