@@ -15,6 +15,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, settings
 from support.studies import SMALL
 
 from ldpbeam.pipelines.clients import perturb, report_files
@@ -28,6 +29,11 @@ from ldpbeam.study import Study
 SLOW, SLOW_SECONDS = Path(__file__).parent / "slow.txt", 0.3
 #: In the names of the files whose tests run on Flink.
 FLINK = "flink"
+# Whether a test passes is not for the machine's load to decide, nor for a seed.
+settings.register_profile(
+    "ldpbeam", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("ldpbeam")
 # The study of issue 3, as it stands.
 COMMUTE = """\
 study: commute
