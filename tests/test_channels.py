@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import integrate, stats
+from support.channels import assert_products_are_the_matrix
 
 import ldpbeam
 from ldpbeam import Categories, Numeric, build_mechanism
@@ -32,19 +33,6 @@ def make(name: str, epsilon: float, value_buckets: int, resolution: int) -> Chan
     categories = tuple(map(str, range(max(2, value_buckets))))
     domain = Numeric(0.0, 1.0) if numeric else Categories(categories)
     return build_mechanism(name, domain, epsilon).channel(value_buckets, resolution)
-
-
-def assert_products_are_the_matrix(channel: Channel) -> None:
-    """Every entry by unit vectors, and random vectors through both products and the transpose."""
-    matrix = channel.dense()
-    assert matrix.shape == channel.shape
-    rng = np.random.default_rng(1)
-    weights, ratios = rng.dirichlet(np.ones(channel.shape[1])), rng.random(channel.shape[0])
-    close = {"rtol": 0.0, "atol": 1e-12}
-    np.testing.assert_allclose(channel @ np.eye(channel.shape[1]), matrix, **close)
-    np.testing.assert_allclose(channel.matvec(weights), matrix @ weights, **close)
-    np.testing.assert_allclose(channel.rmatvec(ratios), ratios @ matrix, **close)
-    np.testing.assert_allclose(channel.T @ ratios, ratios @ matrix, **close)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.given_draws import OnePerCall
 
-from ldpbeam.domains import Floats, Integers, KeyValuePairs
+from ldpbeam.domains import Integers, KeyValuePairs
 from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM, slot_draws, slot_wave
 from ldpbeam.mechanisms.numbers.gaussian import Gaussian, NormalLattice, normal_lattice
 from ldpbeam.mechanisms.numbers.general_wave import GeneralWave
@@ -166,18 +167,8 @@ def test_hybrid_is_a_mixture_whatever_the_value_is() -> None:
     for epsilon, first, who in ((1.0, 0.39, "PM"), (1.0, 0.4, "SR"), (0.5, 0.0, "SR")):
         for second in (0.0, 0.1, 0.7, 1 - 2.0**-53):
             own: Any = Piecewise(epsilon) if who == "PM" else StochasticRounding(epsilon)
-            found = Hybrid(epsilon).perturb(x, Given(first, second))
-            np.testing.assert_array_equal(found, own.perturb(x, Given(second)))
-
-
-class Given:
-    """A source of draws that are given, the same for everybody."""
-
-    def __init__(self, *draws: float) -> None:
-        self.draws = list(draws)
-
-    def random(self, size: int) -> Floats:
-        return np.full(size, self.draws.pop(0))
+            found = Hybrid(epsilon).perturb(x, OnePerCall(first, second))
+            np.testing.assert_array_equal(found, own.perturb(x, OnePerCall(second)))
 
 
 # Laplace
@@ -211,12 +202,12 @@ def test_what_a_laplace_report_says_beside_its_cell_is_the_same_for_every_value(
     mechanism, x = Laplace(epsilon), np.array([0.0, 1e-300, 1e-9, 0.3, 0.5, 1 - 1e-16, 1.0])
     for third in (0.0, 0.25, 1 - 2.0**-28, 1 - 2.0**-34, 1 - 2.0**-53):
         for first, sign in ((0.5 - 2.0**-53, -1), (1 - 2.0**-53, 1)):
-            far = mechanism.perturb(x, Given(first, 0.5, third))
+            far = mechanism.perturb(x, OnePerCall(first, 0.5, third))
             assert len(set(far.tolist())) == 1
             assert sign * far[0] > 1
             assert mechanism.is_report(far).all()
     # From a place between cells on, one draw decides the cell and the next where in the cell it is.
-    inside = mechanism.perturb(np.array([0.25, 0.5]), Given(0.5, 0.5, 0.75))
+    inside = mechanism.perturb(np.array([0.25, 0.5]), OnePerCall(0.5, 0.5, 0.75))
     np.testing.assert_array_equal(inside, (np.array([0.25, 0.5]) * CELLS + 0.75 + 2.0**-15) * 2 / CELLS - 1)
 
 

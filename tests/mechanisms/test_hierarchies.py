@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.linalg import hadamard
+from support.given_draws import OnePerCall
 
 from ldpbeam import Attribute, Numeric, ServiceVersion, build_mechanism
 from ldpbeam.mechanisms import RandomisedResponse
@@ -28,16 +29,6 @@ def hierarchy(epsilon: float = 1.0, **options: Any) -> Hierarchy:
     mechanism = build_mechanism("hierarchy", DOMAIN, epsilon, **options)
     assert isinstance(mechanism, Hierarchy)
     return mechanism
-
-
-class Given:
-    """Uniform draws that are given, one a call."""
-
-    def __init__(self, *draws: float) -> None:
-        self.draws = list(draws)
-
-    def random(self, size: int) -> Floats:
-        return np.full(size, self.draws.pop(0)) if size else np.zeros(0)
 
 
 def test_the_channel_of_a_tree_is_the_one_its_words_say() -> None:
@@ -292,7 +283,7 @@ def test_reports_from_given_draws() -> None:
         ((0.0, 0.9, 0.1), 0),
         ((0.99, 0.5, 0.1), 23),
     ):
-        assert haar.perturb([0.7], Given(*draws)).tolist() == [report]
+        assert haar.perturb([0.7], OnePerCall(*draws)).tolist() == [report]
     tree = hierarchy(1.0, branching=4, leaves=16, oracle="grr")
     for draws, expected in (
         ((0.4, 0.3, 0.9), (1, 0, 2)),
@@ -300,15 +291,15 @@ def test_reports_from_given_draws() -> None:
         ((0.5, 0.1, 0.9), (2, 0, 11)),
         ((0.5, 0.9, 0.9), (2, 0, 14)),
     ):
-        assert tree.perturb([0.7], Given(*draws)).tolist() == [expected]
+        assert tree.perturb([0.7], OnePerCall(*draws)).tolist() == [expected]
     rows = hierarchy(1.0, branching=4, leaves=16, oracle="hadamard")
     # Level 2, node 11 = 1011, row 5 = 0101: one bit in common, so -1.
-    assert rows.perturb([0.7], Given(0.5, 0.33, 0.1)).tolist() == [(2, 0, 10)]
-    assert rows.perturb([0.7], Given(0.5, 0.33, 0.9)).tolist() == [(2, 0, 11)]
+    assert rows.perturb([0.7], OnePerCall(0.5, 0.33, 0.1)).tolist() == [(2, 0, 10)]
+    assert rows.perturb([0.7], OnePerCall(0.5, 0.33, 0.9)).tolist() == [(2, 0, 11)]
     binned = Binned(1.0, 16, "grr")
-    assert binned.perturb([0.7], Given(0.1, 0.5)).tolist() == [11]
-    assert binned.perturb([0.7], Given(0.9, 0.8)).tolist() == [13]
-    assert binned.perturb([1.0, 0.0], Given(0.1, 0.5)).tolist() == [15, 0]
+    assert binned.perturb([0.7], OnePerCall(0.1, 0.5)).tolist() == [11]
+    assert binned.perturb([0.7], OnePerCall(0.9, 0.8)).tolist() == [13]
+    assert binned.perturb([1.0, 0.0], OnePerCall(0.1, 0.5)).tolist() == [15, 0]
 
 
 def test_auto_takes_the_oracle_of_lower_variance_level_by_level() -> None:

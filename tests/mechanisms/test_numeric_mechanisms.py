@@ -16,9 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import integrate, stats
+from support.channels import assert_products_are_the_matrix
+from support.given_draws import OnePerCall
 
 from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, build_mechanism, tally
-from ldpbeam.channels import BandChannel, Channel, DenseChannel, MixtureChannel
+from ldpbeam.channels import BandChannel, DenseChannel, MixtureChannel
 from ldpbeam.estimators import estimate
 from ldpbeam.mechanisms import (
     Mechanism,
@@ -41,28 +43,6 @@ TOPS = (0.0, 0.2, 0.6, 1.0)
 reproducibly = settings(derandomize=True, deadline=None, max_examples=60)
 
 
-class Given:
-    """A source of draws that are given."""
-
-    def __init__(self, *draws: float) -> None:
-        self.draws = list(draws)
-
-    def random(self, size: int) -> Floats:
-        return np.full(size, self.draws.pop(0))
-
-
-def assert_products_are_the_matrix(channel: Channel) -> None:
-    matrix = channel.dense()
-    assert matrix.shape == channel.shape
-    rng = np.random.default_rng(1)
-    weights, ratios = rng.dirichlet(np.ones(channel.shape[1])), rng.random(channel.shape[0])
-    close = {"rtol": 0.0, "atol": 1e-12}
-    np.testing.assert_allclose(channel @ np.eye(channel.shape[1]), matrix, **close)
-    np.testing.assert_allclose(channel.matvec(weights), matrix @ weights, **close)
-    np.testing.assert_allclose(channel.rmatvec(ratios), ratios @ matrix, **close)
-    np.testing.assert_allclose(channel.rmatvec(np.ones(channel.shape[0])), 1.0, **close)
-
-
 # HM
 
 
@@ -74,6 +54,7 @@ def test_hybrids_channel_is_the_mixture_of_its_two(epsilon: float, shape: tuple[
     channel = Hybrid(epsilon).channel(*shape)
     assert isinstance(channel, MixtureChannel)
     assert_products_are_the_matrix(channel)
+    np.testing.assert_allclose(channel.rmatvec(np.ones(channel.shape[0])), 1.0, rtol=0, atol=1e-12)
     s = math.exp(epsilon / 2)
     pm, sr = Piecewise(epsilon).channel(*shape), StochasticRounding(epsilon).channel(*shape)
     assert isinstance(pm, BandChannel)
@@ -123,11 +104,11 @@ def test_hybrids_two_reports_of_rounding_have_cells_of_their_own(epsilon: float)
 
 def test_a_client_of_hybrid_needs_two_draws() -> None:
     x = np.array([0.25])
-    spread = Piecewise(1.0).perturb(x, Given(0.7))
-    assert Hybrid(1.0).perturb(x, Given(0.2, 0.7)) == spread
+    spread = Piecewise(1.0).perturb(x, OnePerCall(0.7))
+    assert Hybrid(1.0).perturb(x, OnePerCall(0.2, 0.7)) == spread
     for second in (0.3, 0.5):
-        rounded = StochasticRounding(1.0).perturb(x, Given(second))
-        assert Hybrid(1.0).perturb(x, Given(0.9, second)) == rounded
+        rounded = StochasticRounding(1.0).perturb(x, OnePerCall(second))
+        assert Hybrid(1.0).perturb(x, OnePerCall(0.9, second)) == rounded
 
 
 # The Gaussian mechanism
@@ -249,7 +230,7 @@ def test_gaussian_noise_is_normal() -> None:
     assert stats.kstest(reports, stats.norm(0.6, mechanism.sigma).cdf).pvalue > 1e-4
     # The largest draw and the least are finite.
     for draw in (0.0, 1 - 2.0**-53):
-        assert mechanism.is_report(mechanism.perturb(np.ones(1), Given(draw, draw, draw))).all()
+        assert mechanism.is_report(mechanism.perturb(np.ones(1), OnePerCall(draw, draw, draw))).all()
 
 
 # Waves of any shape

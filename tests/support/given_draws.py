@@ -25,6 +25,16 @@ class Given:
         return np.array(drawn, dtype=np.float64)
 
 
+class OnePerCall:
+    """Uniform draws that are given, one per call, the same for everybody; a call for nobody takes none."""
+
+    def __init__(self, *draws: float) -> None:
+        self.draws = list(draws)
+
+    def random(self, size: int) -> Floats:
+        return np.full(size, self.draws.pop(0)) if size else np.zeros(0)
+
+
 def domain_of(service: Mapping[str, Any]) -> Domain:
     """The domain of a test vector's service."""
     return DomainModel(**service["domain"]).domain
