@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -11,6 +12,8 @@ from ldpbeam.pipelines.errors import UserError
 
 #: The name of the parser of Beam's options, which has no command of its own to ask for help.
 _BEAM = "beam"
+#: What argparse says of a text that is not the number that an option takes.
+_NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: '(.*)'", re.DOTALL)
 
 
 class Parser(argparse.ArgumentParser):
@@ -43,6 +46,11 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UserError with argparse's message and a pointer to ``--help``."""
+        number = _NO_NUMBER.fullmatch(message)
+        if number is not None:
+            option, kind, given = number.groups()
+            wanted = "a whole number in digits alone" if kind == "int" else "a number"
+            message = f"{option} {given}: {wanted}, such as {'20000' if kind == 'int' else '0.5'}"
         raise UserError(f"{message}\nSee {self.prog} --help" if self.prog != _BEAM else message)
 
     @property

@@ -73,7 +73,7 @@ def evaluate_command(options: argparse.Namespace) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise UserError(f"--output {options.output}: there is a file of this name, not a folder") from None
+        raise UserError(f"--output {options.output}: a folder is needed") from None
     with progress_bar("trials", None) as show:
         results = run(
             wanted,

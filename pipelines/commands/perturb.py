@@ -64,8 +64,10 @@ def perturb_command(options: argparse.Namespace) -> int:
     folder = Path(options.output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise UserError(f"--output {options.output}: a folder is needed") from None
     except OSError as error:
-        raise UserError(f"--output: {error}") from None
+        raise UserError(f"--output {options.output}: {error.strerror or error}") from None
     for service in services:
         make_room(folder, options.attribute, service, options.overwrite)
     for service in services:

@@ -119,7 +119,7 @@ ESTIMATE: list[tuple[tuple[object, ...], str]] = [
     (("--partitions", 0), "--partitions 0: from 1 to 65536"),
     (("--processes", 0), "--processes 0: from 1 to 1024"),
     (("--processes", 2, "--estimate-on", "worker"), "--processes: it is for --estimate-on driver"),
-    (("--partitions", "many"), "argument --partitions: invalid int value: 'many'"),
+    (("--partitions", "many"), "--partitions many: a whole number"),
     (("--max-bad-fraction", 2), "--max-bad-fraction 2.0: from 0 to 1"),
     (("--max-bad-fraction", "nan"), "--max-bad-fraction nan: from 0 to 1"),
     (("--estimate-on", "moon"), "invalid choice: 'moon'"),
@@ -129,7 +129,7 @@ ESTIMATE: list[tuple[tuple[object, ...], str]] = [
     (("--truth", "people.csv"), "--value-column is missing"),
     (("--truth", "nothing.csv", "--value-column", "value"), "nothing.csv: "),
     (("--user-id-key-file", "nothing.key"), "--user-id-key-file nothing.key: No such file"),
-    (("--parallelism", "few"), "argument --parallelism: invalid int value: 'few'"),
+    (("--parallelism", "few"), "--parallelism few: a whole number"),
     (("--runner", "moon"), "moon"),
 ]
 

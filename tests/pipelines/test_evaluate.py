@@ -184,7 +184,7 @@ def test_an_output_that_is_a_file_is_refused(evaluate: Callable[..., Any], tmp_p
     (tmp_path / "out").write_text("")
     ran = evaluate(*SMALL)
     assert ran.code == 2
-    assert "there is a file of this name, not a folder" in ran.err
+    assert "a folder is needed" in ran.err
 
 
 def test_figures_have_a_line_for_every_estimate(evaluate: Callable[..., Any], tmp_path: Path) -> None:

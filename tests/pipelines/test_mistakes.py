@@ -45,6 +45,20 @@ def test_an_output_folder_that_cannot_be_is_one_message(
     assert found.err.startswith("ldpbeam: --output ")
 
 
+@pytest.mark.parametrize("output", ["people.csv", "people.csv/reports"])
+def test_reports_need_a_folder(
+    output: str, make_people: Callable[..., Path], small_text: str, tmp_path: Path, command: Any
+) -> None:
+    (tmp_path / "study.yaml").write_text(small_text)
+    people = make_people(tmp_path / "people.csv", [0.1, 0.2])
+    found = command(
+        "perturb", "--study", tmp_path / "study.yaml", "--attribute", "x", "--input", people,
+        "--value-column", "value", "--output", tmp_path / output,
+    )  # fmt: skip
+    assert found.code == 2
+    assert found.err == f"ldpbeam: --output {tmp_path / output}: a folder is needed\n"
+
+
 @pytest.mark.parametrize("text", ["{", "[]"])
 def test_a_damaged_mark_of_the_last_run_is_none(
     text: str, good: Path, small_text: str, tmp_path: Path, run_estimate: Any

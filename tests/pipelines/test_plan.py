@@ -133,6 +133,8 @@ def test_people_between_two_simulations_follow_a_power_law() -> None:
         (["--users", "10", "--simulate", "--trials", "1"], "--trials 1: from 2"),
         (["--users", "20000000", "--simulate"], "at most 10,000,000 people are simulated"),
         (["--users", "10", "--attribute", "minuets"], "--attribute minuets: the study has"),
+        (["--users", "20,000"], "--users 20,000: a whole number in digits alone, such as 20000"),
+        (["--users", "10", "--error", "small"], "--error small: a number, such as 0.5"),
         (["--users", "10", "--seed", "-1"], "--seed -1: 0 or above"),
     ],
 )

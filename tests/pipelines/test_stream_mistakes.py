@@ -150,7 +150,7 @@ def test_a_study_that_is_not_there(streaming: Streaming) -> None:
         (["--attribute", "z"], "--attribute z: the study has x"),
         (["--partitions", "0"], "--partitions 0: from 1 to 65536"),
         (["--partitions", "65537"], "--partitions 65537: from 1 to 65536"),
-        (["--partitions", "some"], "argument --partitions: invalid int value: 'some'"),
+        (["--partitions", "some"], "--partitions some: a whole number"),
         (["--subscribtion", SUBSCRIPTION], "unknown option --subscribtion; did you mean --subscription?"),
         (["--overwrite"], "unknown option --overwrite"),
         (["--runner", "moon"], "--runner moon: "),
