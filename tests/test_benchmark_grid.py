@@ -11,7 +11,7 @@ from benchmarks.grid.__main__ import left, read
 from benchmarks.grid.cells import Cell, Result, cells, methods, results
 from benchmarks.grid.compare import compared
 from benchmarks.grid.methods import AUTO, FIXED, MECHANISMS, OF_NUMBERS, RELEASED_BUCKETS, Ours, asked
-from benchmarks.grid.page import page
+from benchmarks.grid.page import both_halves, page
 from benchmarks.grid.populations import CATEGORIES, NUMBERS, is_here
 from ldpbeam import Answers, tally
 from ldpbeam.estimators import check
@@ -254,6 +254,19 @@ def test_losses_are_relative_to_the_least_mean_of_a_fixed_method_on_common_seeds
     apart = np.array([1.0 - 1.1 * 1.1, 1.2 - 1.1 * 0.9])
     assert one.error("auto") == pytest.approx(apart.std(ddof=1) / np.sqrt(2))
     assert one.relative("ems") == 1.0
+
+
+def test_the_page_of_both_halves_has_the_cells_of_both():
+    here = [p.name for p in NUMBERS if p.name.startswith("smooth")]
+    both = [Cell("SW", name, 1.0, 1_000) for name in here]
+    assert {cell.drawn_from.half for cell in both} == {"tuning", "reporting"}
+    losses = [result(cell, 0, name, loss) for cell, own in zip(both, (1.0, 4.0), strict=True)
+              for name, loss in (("auto", own), ("em", 2.0))]  # fmt: skip
+    lines = list(both_halves(compared(losses, dict.fromkeys(both, ("auto", "em")))))
+    assert lines[0] == "# Both halves"
+    # Ratios of 1/2 and 2.
+    assert "| all | 2 | 1 | 1.000 | 1.250 | 1 | 0 |" in lines
+    assert any(line.startswith("| em | 1.000 | 1.000 |") for line in lines)
 
 
 def test_one_seed_of_a_cell_has_results_of_every_method_and_is_resumed(tmp_path):

@@ -7,7 +7,10 @@ A cell is a mechanism, a population, an epsilon and a number of people. Every me
 the same reports. The loss is W1 for numbers (domain of width 1, 1,024 buckets) and the mean absolute error
 of shares for categories, against the people who were drawn. Losses are relative to the best fixed method of
 the cell, which is chosen with the truth, by the mean loss over seeds. `auto` is tuned on one half of the
-populations, and the page tells of the other (`benchmarks/grid/populations.py`).
+populations, and the page tells of the other (`benchmarks/grid/populations.py`). "Beyond noise" counts the
+cells that are above 1.20 by more than two standard errors. `threshold` returns shares that need not add up to
+one: where reports say nearly nothing it returns zeros, and on a long tail no distribution has so small a mean
+absolute error (docs/decisions/34-auto-shares.md).
 
 Results are appended to a file as they come; what is there already is not computed again. Those of `auto`
 are of one version of the estimators' code.
@@ -24,12 +27,13 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 
 from benchmarks.grid.cells import COSTLY, PEOPLE, SEEDS, Cell, Result, cells, methods, results, version
-from benchmarks.grid.compare import compared
+from benchmarks.grid.compare import Compared, compared
 from benchmarks.grid.methods import AUTO, MECHANISMS, Method
-from benchmarks.grid.page import page
+from benchmarks.grid.page import both_halves, page
 from benchmarks.grid.populations import CATEGORIES, HALVES, NUMBERS, is_here
 from benchmarks.pages import show
 
@@ -119,12 +123,22 @@ def main() -> None:
     for found in run(tasks, options.processes, options.results):
         known += found
 
+    compared_cells = _compared(chosen, known)
+    of_auto = [one for one in known if one.method == AUTO.name and one.version == version(AUTO)]
+    here = set(chosen)
+    lines = page(compared_cells, [one for one in of_auto if one.cell in here])
+    whole = _compared(list(cells(HALVES)), known)
+    if set(options.half) != set(HALVES) and len({one.cell.drawn_from.half for one in whole}) > 1:
+        lines = chain(lines, both_halves(whole))
+    show(_titled(lines, options, missing), options.write)
+
+
+def _compared(chosen: list[Cell], known: list[Result]) -> list[Compared]:
+    """The cells that have results of the present versions of all their methods."""
     now = {cell: methods(cell.mechanism) for cell in chosen}
     current = {(cell, m.name, version(m)) for cell, own in now.items() for m in own}
-    known = [one for one in known if (one.cell, one.method, one.version) in current]
     named = {cell: tuple(m.name for m in own) for cell, own in now.items()}
-    lines = page(compared(known, named), [one for one in known if one.method == AUTO.name])
-    show(_titled(lines, options, missing), options.write)
+    return compared((one for one in known if (one.cell, one.method, one.version) in current), named)
 
 
 def _titled(lines: Iterator[str], options: argparse.Namespace, missing: list[str]) -> Iterator[str]:

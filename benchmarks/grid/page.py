@@ -36,6 +36,17 @@ def page(found: Sequence[Compared], results: Sequence[Result]) -> Iterator[str]:
     yield from _apart([one for one in found if one.cell.drawn_from.apart])
 
 
+def both_halves(found: Sequence[Compared]) -> Iterator[str]:
+    """The tables of all cells of both halves, line by line."""
+    relative = [one for one in found if not one.cell.drawn_from.apart and AUTO.name in one.losses]
+    yield "# Both halves"
+    yield ""
+    yield "The populations of the page's half, and those that `auto` was tuned on."
+    yield ""
+    yield from _means(relative)
+    yield from _fixed(relative, AUTO.name)
+
+
 def _means(found: Sequence[Compared]) -> Iterator[str]:
     yield "## `auto`, relative to the best fixed method of each cell"
     yield ""
