@@ -84,7 +84,12 @@ def _sentence(name: str, said: str) -> str:
         )
     if name == "RecursionError":
         return f"something in the input is nested too deeply to be read{said and f' ({said})'}"
-    return re.sub(r"^\[Errno -?\d+\] ", "", said) or name
+    return without_number(said) or name
+
+
+def without_number(said: str) -> str:
+    """What the system says of an error, without the error's number."""
+    return re.sub(r"\[Errno -?\d+\] ", "", said)
 
 
 class UserError(Exception):

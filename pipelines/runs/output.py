@@ -11,7 +11,7 @@ from typing import Any
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.errors import UserError, naming
+from ldpbeam.pipelines.errors import UserError, naming, without_number
 from ldpbeam.pipelines.runs.locks import is_lock
 from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.outputs.snapshots import SNAPSHOTS, Snapshot, read_snapshots
@@ -70,7 +70,7 @@ def named_in_errors(output: str) -> Iterator[None]:
     try:
         yield
     except (BeamIOError, OSError, ValueError) as error:
-        raise UserError(f"--output {output or repr(output)}: {error}") from None
+        raise UserError(f"--output {output or repr(output)}: {without_number(str(error))}") from None
 
 
 def files_in(folder: str, pattern: str) -> list[Any]:

@@ -46,7 +46,7 @@ def failing(error: BaseException) -> Callable[..., Any]:
         (MemoryError(), "there is not enough memory; give the process more, or read less at once"),
         (RecursionError("so deep"), "something in the input is nested too deeply to be read (so deep)"),
         (FULL, "No space left on device: '/out/f'"),
-        (BeamIOError("Create failed", {"gs://b/f": FULL}), "gs://b/f: [Errno 28] No space left on device"),
+        (BeamIOError("Create failed", {"gs://b/f": FULL}), "gs://b/f: No space left on device"),
     ],
 )
 @pytest.mark.parametrize("place", ["worker", "driver"])

@@ -35,14 +35,17 @@ def test_a_run_that_cannot_start_leaves_the_outputs_of_the_last_one(
     assert {path: path.read_bytes() for path in first.path.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize("output", ["", "foo://x", "/dev/null/x"])
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [("", "''"), ("foo://x", "foo://x: "), ("/dev/null/x", "/dev/null/x: Not a directory: ")],
+)
 def test_an_output_folder_that_cannot_be_is_one_message(
-    output: str, good: Path, small_text: str, tmp_path: Path, command: Any
+    output: str, said: str, good: Path, small_text: str, tmp_path: Path, command: Any
 ) -> None:
     (tmp_path / "study.yaml").write_text(small_text)
     found = command("estimate", "--study", tmp_path / "study.yaml", "--input", good, "--output", output)
     assert found.code == 2
-    assert found.err.startswith("ldpbeam: --output ")
+    assert found.err.startswith(f"ldpbeam: --output {said}")
 
 
 @pytest.mark.parametrize("output", ["people.csv", "people.csv/reports"])

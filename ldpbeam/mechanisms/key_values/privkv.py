@@ -171,7 +171,7 @@ class PrivKV(KeyValueMechanism):
 
     def output(self) -> str:
         """The encoding of key, presence and sign, in words."""
-        return f"3 key + 0 for absent, 1 for +1, 2 for -1; 0 to {3 * self.size - 1}"
+        return f"3 times the key's index, plus 0 for absent, 1 for +1 and 2 for -1: 0 to {3 * self.size - 1}"
 
 
 @register
