@@ -138,13 +138,14 @@ def test_explain_says_the_size_of_the_rows_before_a_run(command: Callable[..., A
     study = tmp_path / "study.yaml"
     study.write_text(TEXT)
     said = command("explain", "--study", study).out.replace("\n", " ")
-    assert "joined by user: a row for each user" in said
+    assert "joined by user: one row per user" in said
     assert "192, 192, 2, 192, 192, 2, 192, 192, 2 buckets" in said
-    assert "16 bytes per user, 16 MB per million users, of at most 33,554,432 in a window and group" in said
+    assert "A row takes 16 bytes, 16 MB per million users" in said
+    assert "a window and group may have at most 33,554,432" in said
     assert "at least 98% of each service's information" in said
     assert "too little" not in said
     more = ", ".join(f"t{n}: {{mechanism: square_wave, epsilon: 1}}" for n in range(10))
     study.write_text(TEXT.replace(ASKED, f"{ASKED}, {more}"))
     said = command("explain", "--study", study).out.replace("\n", " ")
     assert "More than 16 joined services were never measured" in said
-    assert "32 bytes per user" in said
+    assert "A row takes 32 bytes" in said
