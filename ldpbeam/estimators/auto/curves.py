@@ -45,27 +45,22 @@ class Curves:
         found: Floats = powers / powers.sum(axis=0)
         return found
 
-    def slopes(self, coefficients: Floats) -> Floats:
-        """The slopes of the log density, up to a constant, by coefficient, shape (blocks, coefficients).
+    def derivatives(self, coefficients: Floats) -> tuple[Floats, Floats]:
+        """The first and second derivatives of the log density by the curve's height, shape (blocks,) each.
+
+        The log density is meant up to a constant.
 
         Args:
             coefficients: shape (coefficients,).
         """
         if self.scale == "log":
-            return self.matrix
-        slopes, _ = _derivatives(self.matrix @ coefficients)
-        found: Floats = slopes[:, None] * self.matrix
-        return found
-
-    def bends(self, coefficients: Floats) -> Floats:
-        """The second derivative of the log density by the curve's height, shape (blocks,).
-
-        Args:
-            coefficients: shape (coefficients,).
-        """
-        if self.scale == "log":
-            return np.zeros(len(self.matrix))
-        return _derivatives(self.matrix @ coefficients)[1]
+            return np.ones(len(self.matrix)), np.zeros(len(self.matrix))
+        heights = self.matrix @ coefficients
+        # softplus'/softplus, which goes to 1/SOFTNESS where both go to zero.
+        slope_of_softplus = -np.logaddexp(0.0, -(1.0 + heights) / SOFTNESS)
+        first: Floats = np.exp(slope_of_softplus - _log_softplus(heights))
+        second: Floats = first * (-np.expm1(slope_of_softplus) / SOFTNESS - first)
+        return first, second
 
 
 def _log_softplus(heights: Floats) -> Floats:
@@ -75,12 +70,3 @@ def _log_softplus(heights: Floats) -> Floats:
     inner = np.where(raised < -30.0, raised, np.log(np.logaddexp(0.0, np.maximum(raised, -30.0))))
     found: Floats = inner + math.log(SOFTNESS)
     return found
-
-
-def _derivatives(heights: Floats) -> tuple[Floats, Floats]:
-    """The first and the second derivative of the logarithm of softplus(1 + height)."""
-    # softplus'/softplus, which goes to 1/SOFTNESS where both go to zero.
-    slope_of_softplus = -np.logaddexp(0.0, -(1.0 + heights) / SOFTNESS)
-    slopes: Floats = np.exp(slope_of_softplus - _log_softplus(heights))
-    bends: Floats = slopes * (-np.expm1(slope_of_softplus) / SOFTNESS - slopes)
-    return slopes, bends

@@ -71,16 +71,16 @@ class Derivatives:
 
 def derivatives(likelihood: Likelihood, basis: Curves, coefficients: Floats, shares: Floats) -> Derivatives:
     """The derivatives at coefficients, shape (m,), and their shares, shape (blocks,)."""
-    slopes = basis.slopes(coefficients)
+    first, second = basis.derivatives(coefficients)
+    slopes = first[:, None] * basis.matrix
     mean = shares @ slopes
     moves = shares[:, None] * (slopes - mean)
     rises, curvature = likelihood.expanded(shares, moves)
     curvature[np.diag_indices(len(coefficients))] += 1.0
     climb = rises @ moves
     excess = shares * (rises - rises @ shares)
-    bent = (slopes * excess[:, None]).T @ slopes - np.outer(climb, mean) - np.outer(mean, climb)
-    if basis.scale == "plain":
-        bent += (basis.matrix * (excess * basis.bends(coefficients))[:, None]).T @ basis.matrix
+    bent = (basis.matrix * (excess * (first**2 + second))[:, None]).T @ basis.matrix
+    bent -= np.outer(climb, mean) + np.outer(mean, climb)
     return Derivatives(climb - coefficients, curvature, bent)
 
 
