@@ -15,6 +15,7 @@ from ldpbeam.estimators.solving import check
 from ldpbeam.pipelines.clients.people import People, read_people
 from ldpbeam.pipelines.commands.options import (
     check_processes,
+    output_folder,
     people_columns,
     refuse_all_outside,
     warn_of_rows,
@@ -69,11 +70,7 @@ def evaluate_command(options: argparse.Namespace) -> int:
     wanted = evaluation(
         text, name, populations, people, epsilons, users, range(options.seed, options.seed + trials)
     )
-    folder = Path(options.output)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise UserError(f"--output {options.output}: a folder is needed") from None
+    folder = output_folder(options.output)
     with progress_bar("trials", None) as show:
         results = run(
             wanted,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import numpy as np
 from apache_beam.io.filesystem import BeamIOError
@@ -148,6 +149,22 @@ def people_columns(options: argparse.Namespace, domain: Domain) -> PeopleColumns
         options.value_column, options.key_column, options.user_column, options.time_column,
         options.weight_column, options.group_column,
     )  # fmt: skip
+
+
+def output_folder(path: str) -> Path:
+    """The folder of ``--output``, which is made if it is not there.
+
+    Raises:
+        UserError: if it cannot be made.
+    """
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise UserError(f"--output {path}: a folder is needed") from None
+    except OSError as error:
+        raise UserError(f"--output {path}: {error.strerror or error}") from None
+    return folder
 
 
 def refuse_all_outside(people: People, path: str, attribute: str) -> None:

@@ -14,6 +14,7 @@ from ldpbeam.pipelines.clients.report_files import make_room, write_reports
 from ldpbeam.pipelines.clients.rounds import read_means, services_of_round
 from ldpbeam.pipelines.commands.options import (
     duration_of,
+    output_folder,
     people_columns,
     refuse_all_outside,
     study_of,
@@ -61,13 +62,7 @@ def perturb_command(options: argparse.Namespace) -> int:
     means = read_means(options.means, study, attribute) if options.means else None
     people = read_people(options.input, columns, attribute.domain)
     refuse_all_outside(people, options.input, options.attribute)
-    folder = Path(options.output)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise UserError(f"--output {options.output}: a folder is needed") from None
-    except OSError as error:
-        raise UserError(f"--output {options.output}: {error.strerror or error}") from None
+    folder = output_folder(options.output)
     for service in services:
         make_room(folder, options.attribute, service, options.overwrite)
     for service in services:
