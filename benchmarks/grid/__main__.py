@@ -112,8 +112,12 @@ def main() -> None:
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
     missing = sorted({p.file for p in (*NUMBERS, *CATEGORIES) if not is_here(p)})
-    every = cells(options.half, options.mechanism, options.n)
-    chosen = [cell for cell in every if cell.population.startswith(tuple(options.population))]
+    asked = [
+        cell
+        for cell in cells(HALVES, options.mechanism, options.n)
+        if cell.population.startswith(tuple(options.population))
+    ]
+    chosen = [cell for cell in asked if cell.drawn_from.half in options.half]
     known = read(options.results)
     tasks = left(chosen, options.seeds, options.method, known)
     # All cells of a seed before the next seed, so that what is there when a run is stopped is of all cells.
@@ -123,13 +127,14 @@ def main() -> None:
     for found in run(tasks, options.processes, options.results):
         known += found
 
-    compared_cells = _compared(chosen, known)
-    of_auto = [one for one in known if one.method == AUTO.name and one.version == version(AUTO)]
+    every = _compared(asked, known)
     here = set(chosen)
-    lines = page(compared_cells, [one for one in of_auto if one.cell in here])
-    whole = _compared(list(cells(HALVES)), known)
-    if set(options.half) != set(HALVES) and len({one.cell.drawn_from.half for one in whole}) > 1:
-        lines = chain(lines, both_halves(whole))
+    of_auto = [
+        one for one in known if one.cell in here and one.method == AUTO.name and one.version == version(AUTO)
+    ]
+    lines = page([one for one in every if one.cell in here], of_auto)
+    if len({one.cell.drawn_from.half for one in every}) > len(set(options.half)):
+        lines = chain(lines, both_halves(every))
     show(_titled(lines, options, missing), options.write)
 
 
