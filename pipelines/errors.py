@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import builtins
-import difflib
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+
+from ldpbeam.nearest import did_you_mean
 
 #: The command did what was asked.
 DONE = 0
@@ -32,14 +33,7 @@ def end_of(error: Exception) -> str:
 def meant_or_known(name: str, known: Iterable[str]) -> str:
     """The end of a sentence on an unknown name: which one is probably meant, else those that there are."""
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(names) or 'none'}"
-
-
-def nearest_column(name: str, names: list[str]) -> str | None:
-    """The column of a table that is probably meant by another name, whatever the case of its letters."""
-    near = difflib.get_close_matches(name.lower(), [own.lower() for own in names], n=1)
-    return next((own for own in names if [own.lower()] == near), None)
+    return did_you_mean(name, names, f"there are: {', '.join(names) or 'none'}")
 
 
 #: Errors of the machine (memory, files, network), which a correct program can meet.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from importlib.metadata import entry_points
 
@@ -36,6 +35,7 @@ from ldpbeam.estimators.means import check_mean, check_uwa, ivw, ua, uwa
 from ldpbeam.estimators.mixture_reduction.mr import check_mr, mr
 from ldpbeam.estimators.ule import check_joined, ule
 from ldpbeam.estimators.wiener import iiw
+from ldpbeam.nearest import did_you_mean
 from ldpbeam.plugins import load_plugins
 
 ENTRY_POINTS = "ldpbeam.estimators"
@@ -120,8 +120,7 @@ def estimator_named(name: str) -> Estimator:
     """
     known = registered_estimators()
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        meant = did_you_mean(name, known, after=" ")
         broken = "".join(f"; {sentence}" for sentence in _load_plugins())
-        raise ValueError(f"unknown estimator {name!r}; {hint}there are: {', '.join(known)}{broken}")
+        raise ValueError(f"unknown estimator {name!r}; {meant}there are: {', '.join(known)}{broken}")
     return known[name]

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns, decoded, nearest
+from ldpbeam.nearest import did_you_mean
+from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns, decoded
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 
@@ -114,8 +115,7 @@ def _check_names(names: Sequence[str], wanted: Columns, metadata: Mapping[str, s
     }
     for name in ("user_id", "payload", *(name for name, value in constants.items() if value is None)):
         if name not in names:
-            near = nearest(name, names)
-            meant = f"; did you mean {near!r}? Rename it" if near else ""
+            meant = did_you_mean(name, names, before="; ", after=" Rename it")
             constant = f", or give {name}=..." if name in constants else ""
             raise ValueError(
                 f"the reports have no column {name!r}: add it{constant}. There are: "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Floats, Integers, KeyValuePairs, KeyValues, Numeric, Vector
+from ldpbeam.nearest import did_you_mean
 
 
 def scaled_values(attribute: Attribute, values: Any, clip: bool) -> NDArray[Any] | KeyValuePairs:
@@ -113,8 +113,7 @@ def _indexes(values: Any, names: Sequence[str], attribute: str, one: str, many: 
             raise ValueError(
                 f"value {place} of {attribute!r} is missing: leave out who has none, and report nothing"
             )
-        near = difflib.get_close_matches(str(wrong), names, n=1)
-        meant = f"; did you mean {near[0]!r}?" if near else "."
+        meant = did_you_mean(str(wrong), names, ".", before="; ")
         listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         raise ValueError(
             f"value {place} of {attribute!r} is {wrong!r}, which is no {one} of the study{meant} The {many} "

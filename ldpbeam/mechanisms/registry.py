@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import inspect
 from importlib.metadata import entry_points
@@ -13,6 +12,7 @@ from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
 from ldpbeam.mechanisms.categories.choice import AUTO, better_oracle
 from ldpbeam.mechanisms.mechanism import Mechanism
 from ldpbeam.mechanisms.vectors import SampledCoordinate
+from ldpbeam.nearest import did_you_mean
 from ldpbeam.plugins import load_plugins
 
 ENTRY_POINTS = "ldpbeam.mechanisms"
@@ -92,13 +92,12 @@ def build_mechanism(name: str, domain: Domain, epsilon: float, /, **options: Any
     if name == AUTO and isinstance(domain, Categories):
         name = better_oracle(domain.size, epsilon)
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        meant = did_you_mean(name, known, after=" ")
         fit = [own for own, kind in known.items() if isinstance(domain, kind.domain_type)]
         choices = [AUTO, *fit] if isinstance(domain, Categories) else fit
         broken = "".join(f"; {sentence}" for sentence in _load_plugins())
         raise ValueError(
-            f"unknown mechanism {name!r}; {hint}for {KINDS[type(domain)]} there are: {', '.join(choices)}"
+            f"unknown mechanism {name!r}; {meant}for {KINDS[type(domain)]} there are: {', '.join(choices)}"
             f"{broken}"
         )
     mechanism = known[name]

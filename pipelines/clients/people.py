@@ -12,7 +12,8 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from ldpbeam.domains import Categories, Domain, KeyValuePairs, KeyValues, Numeric, Vector
-from ldpbeam.pipelines.errors import UserError, nearest_column
+from ldpbeam.nearest import did_you_mean
+from ldpbeam.pipelines.errors import UserError
 from ldpbeam.schemas.files.local_files import refuse_special
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.reports.columns import Columns, decoded
@@ -129,9 +130,8 @@ def _unread(path: str, names: list[str], error: Exception) -> str:
     header = start.decode("utf-8", "replace").partition("\n")[0].strip()
     there = [name.strip('"') for name in header.split(",")]
     missing = next(name for name in names if name not in there)
-    near = nearest_column(missing, there)
-    hint = "" if near is None else f"; did you mean {near!r}?"
-    return f"there is no column {missing!r}{hint or '.'} The first line is: {header[:500]}"
+    hint = did_you_mean(missing, there, ".", before="; ")
+    return f"there is no column {missing!r}{hint} The first line is: {header[:500]}"
 
 
 def _people(

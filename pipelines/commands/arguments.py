@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 from collections.abc import Sequence
 from typing import NoReturn
 
+from ldpbeam.nearest import nearest
 from ldpbeam.pipelines.errors import UserError
 
 #: The name of the parser of Beam's options, which has no command of its own to ask for help.
@@ -138,6 +138,6 @@ def refuse(unknown: Sequence[str], known: Sequence[str]) -> None:
     name = unknown[0].partition("=")[0]
     if not name.startswith("-"):
         raise UserError(f"unexpected argument {name!r}")
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    near = nearest(name, known)
+    hint = "" if near is None else f"; did you mean {near}?"
     raise UserError(f"unknown option {name}{hint}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.clients.people import read_people
 from ldpbeam.pipelines.clients.perturb import simulate
 from ldpbeam.pipelines.clients.report_files import make_room, write_reports
@@ -39,10 +39,9 @@ def perturb_command(options: argparse.Namespace) -> int:
     services = list(dict.fromkeys(options.services or services_of_round(attribute, options.round)))
     for service in services:
         if service not in attribute.services:
-            near = difflib.get_close_matches(service, attribute.services, n=1)
-            hint = f"did you mean {near[0]}? There" if near else "there"
+            hint = did_you_mean(service, attribute.services, after=" ")
             raise UserError(
-                f"--services {service}: {hint} are {', '.join(attribute.services)}; spaces between them"
+                f"--services {service}: {hint}there are {', '.join(attribute.services)}; spaces between them"
             )
     versions = dict(entry.partition("=")[::2] for entry in options.versions)
     for service in versions:

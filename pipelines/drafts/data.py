@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from ldpbeam.pipelines.errors import UserError, nearest_column
+from ldpbeam.nearest import did_you_mean
+from ldpbeam.pipelines.errors import UserError
 from ldpbeam.schemas.files.local_files import refuse_special
 
 #: A column with more different texts is taken for one of ids, not of categories.
@@ -53,8 +54,7 @@ def proposal(path: str, column: str) -> Proposal:
     """
     names = columns_of(path)
     if column not in names:
-        near = nearest_column(column, names)
-        hint = "" if near is None else f"did you mean {near}? "
+        hint = did_you_mean(column, names, after=" ")
         raise UserError(f"{path}: there is no column {column!r}; {hint}There are {', '.join(names)}")
     with _as_mistakes(path):
         values = _values(path, column)

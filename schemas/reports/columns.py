@@ -17,7 +17,6 @@ others         string                                      the study's group and
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from ldpbeam.nearest import nearest
 
 #: Metadata keys of a report file that give the attribute and the service for records without them.
 ATTRIBUTE_KEY = "ldpbeam.attribute"
@@ -135,22 +136,6 @@ def _misspelt(fields: Iterable[str], missing: Sequence[str]) -> dict[str, str]:
         if found is not None and len(found) <= 2 * len(name):
             near[name] = found
     return near
-
-
-def nearest(name: str, names: Sequence[str], cutoff: float = 0.6) -> str | None:
-    """The one of some names that is probably meant by another, or None.
-
-    Args:
-        name: the name that is not there.
-        names: those that are there. One with the same letters goes before one that is spelled much alike.
-        cutoff: how much alike two names must be, as :func:`difflib.get_close_matches` takes it.
-    """
-    alike = [own for own in names if _letters(own) == _letters(name)]
-    return next(iter(alike or difflib.get_close_matches(name, names, n=1, cutoff=cutoff)), None)
-
-
-def _letters(name: str) -> str:
-    return "".join(filter(str.isalpha, name.lower()))
 
 
 def _unwrapped(array: pa.Array) -> pa.Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
 from ldpbeam.estimators import check, registered_estimators
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.mechanisms import Mechanism, SampledCoordinate, build_mechanism
+from ldpbeam.nearest import did_you_mean
 from ldpbeam.resolution import ENOUGH, enough_buckets, least_kept
 from ldpbeam.schemas.study.models import (
     AttributeModel,
@@ -226,10 +226,10 @@ def _mechanism(
 
 def _found_instead(options: Mapping[str, Any]) -> str:
     """Keys that may be misspelt ones."""
-    found = []
-    for option in options:
-        near = difflib.get_close_matches(option, ("mechanism", "epsilon"), n=1)
-        found.append(f"{option!r}{f' (did you mean {near[0]!r}?)' if near else ''}")
+    found = [
+        f"{option!r}{did_you_mean(option, ('mechanism', 'epsilon'), before=' (', after=')')}"
+        for option in options
+    ]
     return f"; found {', '.join(found)}" if found else ""
 
 

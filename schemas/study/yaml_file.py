@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -15,6 +14,7 @@ from pydantic import ValidationError
 from yaml.representer import SafeRepresenter
 
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
+from ldpbeam.nearest import did_you_mean
 from ldpbeam.schemas.files.local_files import refuse_special
 from ldpbeam.schemas.study.compile import compile_study
 from ldpbeam.schemas.study.models import (
@@ -308,8 +308,7 @@ def _message(problem: Any, root: yaml.Node, name: str) -> str:
     found = problem.get("input")
     shown = ""
     if problem["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(place[-1]), _KEYS, n=1)
-        text, found = f"unknown key{f'; did you mean {near[0]!r}?' if near else ''}", {}
+        text, found = f"unknown key{did_you_mean(str(place[-1]), _KEYS, before='; ')}", {}
     if not isinstance(found, dict) and problem["type"] != "missing":
         shown = f", found {found!r}"
     return f"{_at(root, place, name)}: {_in_words(place) or 'study'}: {text}{shown}"

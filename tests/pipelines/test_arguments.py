@@ -100,7 +100,7 @@ def test_commands_without_beam_refuse_beams_options(command: Any, study: Path) -
 def test_an_unknown_command_is_refused_with_the_nearest_one(command: Any) -> None:
     found = command("explian")
     assert (found.code, found.out) == (2, "")
-    assert "unknown command 'explian'; did you mean explain?" in found.err
+    assert "unknown command 'explian'; did you mean 'explain'?" in found.err
     assert "there are: init, explain, plan, evaluate, " in command("frobnicate").err
 
 

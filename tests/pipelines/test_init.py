@@ -121,7 +121,10 @@ def test_a_study_is_never_overwritten(init: Callable[..., Any], tmp_path: Path) 
         (["--yes"], "--attribute is missing, and there is no terminal to ask on"),
         (["stones.csv", "--yes"], "--attribute is missing"),
         (["--attribute", "x", "--yes"], "--range is missing"),
-        (["stones.csv", "--attribute", "Price", "--yes"], "there is no column 'Price'; did you mean price?"),
+        (
+            ["stones.csv", "--attribute", "Price", "--yes"],
+            "there is no column 'Price'; did you mean 'price'?",
+        ),
         (["stones.csv", "--attribute", "when", "--yes"], "has values of type timestamp"),
         (["none.csv", "--attribute", "x", "--yes"], "none.csv: No such file"),
         (["--attribute", "x", "--range", "1", "0", "--yes"], "low < high"),

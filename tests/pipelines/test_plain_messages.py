@@ -66,7 +66,7 @@ def perturb(command: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
             "weights that are no numbers",
         ),
         ("price\n500\n-3\n", ["price"], "every value lies outside of the domain of 'price'"),
-        (PEOPLE, ["price", "--services", "auktion"], "did you mean auction? There are auction, shop"),
+        (PEOPLE, ["price", "--services", "auktion"], "did you mean 'auction'? there are auction, shop"),
         (
             PEOPLE,
             ["price", "--services", "zzz"],

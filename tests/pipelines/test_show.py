@@ -88,7 +88,7 @@ def test_dead_letters_are_counted_with_examples(
     assert command("dead-letters", folders["batch"], "--reason", "no user id").out == said
     assert "as in" not in command("dead-letters", folders["batch"], "--examples", 0).out
     wrong = command("dead-letters", folders["batch"], "--reason", "no_userid")
-    assert (wrong.code, "did you mean no_user_id?" in wrong.err) == (2, True)
+    assert (wrong.code, "did you mean 'no_user_id'?" in wrong.err) == (2, True)
     assert command("dead-letters", folders["rollup"]).out == "there are no dead letters\n"
 
 

@@ -29,5 +29,5 @@ def test_an_unknown_mechanism_is_refused_with_the_nearest(command: Any) -> None:
     code, out, err = command("vectors", "--mechanism", "square_wav")
     assert (code, out) == (2, "")
     assert err == (
-        "ldpbeam: there are no test vectors of mechanism 'square_wav'; did you mean square_wave?\n"
+        "ldpbeam: there are no test vectors of mechanism 'square_wav'; did you mean 'square_wave'?\n"
     )

@@ -9,7 +9,6 @@ report is shown.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ldpbeam.nearest import did_you_mean
 from ldpbeam.schemas.reports.columns import NEAR_KEY
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.reasons import DETAILS, REASONS
@@ -152,6 +152,4 @@ def _unknown(what: str, name: str | None, of: str, known: Sequence[str]) -> str:
     if not name:
         hidden = "not shown, because it may identify somebody"
         return f"an unknown {what}{of} ({hidden}); there are: {listed}"
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are: {listed}"
-    return f"{what} {name!r}{of} is unknown; {hint}"
+    return f"{what} {name!r}{of} is unknown; {did_you_mean(name, known, f'there are: {listed}')}"
