@@ -38,7 +38,6 @@ from ldpbeam.schemas.outputs.estimates import (
     SolvedEstimate,
     estimate_fields,
     solved_estimate,
-    write_avro,
     write_json_lines,
 )
 from ldpbeam.schemas.reports import stamps
@@ -219,12 +218,10 @@ def estimate_all(
 
 
 def write_estimates(job: Output, estimates: Iterable[SolvedEstimate]) -> None:
-    """Write the estimates of a run: JSON lines, Avro, and two tables in Parquet."""
+    """Write the estimates of a run: JSON lines, and two tables in Parquet."""
     records = [estimate_fields(job.study, solved, job.run) for solved in estimates]
     with replacing(job.path(f"{ESTIMATES}.jsonl")) as stream:
         write_json_lines(stream, records)
-    with replacing(job.path(f"{ESTIMATES}.avro")) as stream:
-        write_avro(stream, records, bytes.fromhex(job.study.fingerprint))
     write_run_tables(job.output, records)
 
 

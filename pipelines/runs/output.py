@@ -93,7 +93,7 @@ def keep_study(job: Output) -> None:
 
 def clear(job: Output) -> None:
     """Delete the outputs of earlier runs in the folder, scheduled or not; other files stay."""
-    whole = [f"{ESTIMATES}.jsonl", f"{ESTIMATES}.avro", *(f"{kind}.parquet" for kind in TABLE_FOLDERS)]
+    whole = [f"{ESTIMATES}.jsonl", *(f"{kind}.parquet" for kind in TABLE_FOLDERS)]
     ours = [job.path(name) for name in (*whole, ACCOUNTING, LEDGER, FIT, STUDY)]
     for folder, pattern in (
         (STATISTICS, "*.avro"),

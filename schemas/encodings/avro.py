@@ -23,7 +23,7 @@ _WIDTHS = {"double": "<f8", "float": "<f4"}
 
 
 def schema(name: str) -> dict[str, Any]:
-    """The project's schema of this name: report, statistic, estimate or dead_letter."""
+    """The project's schema of this name: report, statistic or dead_letter."""
     text = (files("ldpbeam.schemas") / f"{name}.avsc").read_text(encoding="utf-8")
     parsed: dict[str, Any] = json.loads(text)
     return parsed

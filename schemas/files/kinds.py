@@ -15,7 +15,6 @@ _DAMAGED = "an Avro file with a damaged header"
 _OURS = {
     "Report": "a file of reports",
     "Statistic": STATISTICS,
-    "Estimate": "a file of estimates",
     "DeadLetter": DEAD_LETTERS,
 }
 

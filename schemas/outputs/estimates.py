@@ -1,4 +1,4 @@
-"""Estimates as a run writes them: JSON lines, and the same records in Avro."""
+"""Estimates as a run writes them: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -7,21 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
-import fastavro
 import numpy as np
 
 from ldpbeam import metrics
 from ldpbeam.domains import Categories, Domain, Floats, KeyValues, Numeric
 from ldpbeam.estimators import Estimate
 from ldpbeam.intervals.answer import Intervals
-from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study, Summary
 from ldpbeam.times import milliseconds, rfc3339
 from ldpbeam.windows import Bounds
-
-#: The version of ``estimate.avsc``, in the field ``schema_version``.
-AVRO_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -243,38 +238,3 @@ def write_json_lines(stream: IO[bytes], records: Iterable[Mapping[str, Any]]) ->
     """Write each record as one line of JSON."""
     for record in records:
         stream.write(json.dumps(record, allow_nan=False).encode() + b"\n")
-
-
-def write_avro(stream: IO[bytes], records: Iterable[Mapping[str, Any]], sync: bytes) -> None:
-    """Write the records as an Avro container with a sync marker of 16 bytes; details are JSON text."""
-    whole = schema("estimate")
-    rows = [_avro_row(record, whole["fields"]) for record in records]
-    # polars refuses a compressed file without records.
-    codec = "deflate" if rows else "null"
-    fastavro.writer(stream, _without_defaults(whole), rows, codec=codec, sync_marker=sync)
-
-
-def _avro_row(record: Mapping[str, Any], fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A record with every field of the schema, and lists in place of mappings."""
-    row = {own["name"]: record.get(own["name"], own.get("default")) for own in fields}
-    row["details"] = json.dumps(record.get("details", {}))
-    row["schema_version"] = AVRO_VERSION
-    if "quantiles" in record:
-        row["quantiles"] = [{"level": level, "value": value} for level, value in record["quantiles"].items()]
-    if "intervals" in record:
-        found = dict(record["intervals"])
-        if "quantiles" in found:
-            found["quantiles"] = [{"level": level, **ends} for level, ends in found["quantiles"].items()]
-        for name, one in (("methods", "method"), ("flags", "flag")):
-            found[name] = [{"of": of, one: text} for of, text in found[name].items()]
-        row["intervals"] = found
-    return row
-
-
-def _without_defaults(kind: Any) -> Any:
-    """A schema without defaults: readers take their own, and polars refuses a file's."""
-    if isinstance(kind, list):
-        return [_without_defaults(branch) for branch in kind]
-    if isinstance(kind, dict):
-        return {key: _without_defaults(value) for key, value in kind.items() if key != "default"}
-    return kind

@@ -109,7 +109,7 @@ class IntervalsRecord:
 
 @dataclass(frozen=True, config=_CHECKED)
 class EstimateRecord:
-    """A line of ``estimates.jsonl``; the fields are those of ``estimate.avsc``.
+    """A line of ``estimates.jsonl``.
 
     Shares are of people, numbers are in the attribute's unit, and what an estimate does not have is None.
     """

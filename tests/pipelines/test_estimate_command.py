@@ -8,10 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import numpy as np
 import pytest
-from support.avro_estimates import as_line
 
 from ldpbeam.statistics import Answers, tally
 from ldpbeam.study import Study
@@ -106,19 +104,6 @@ def test_estimates_say_on_how_many_reports_and_users_they_stand(run: Any, sent: 
         for line in [e for e in run.estimates if e["window_start"] == start]:
             alone = line["name"] == "maps_only"
             assert (line["reports"], line["users"]) == ((maps, maps) if alone else (everything, maps))
-
-
-def test_the_avro_file_has_the_same_estimates(run: Any) -> None:
-    with (run.path / "estimates.avro").open("rb") as stream:
-        rows = [as_line(dict(record)) for record in fastavro.reader(stream)]
-    assert len(rows) == len(run.estimates) == 9
-    for row, line in zip(rows, run.estimates, strict=True):
-        assert row.pop("run") == run.json("run.json")["run"]
-        assert row.pop("details") == line.pop("details", {})
-        assert row.pop("warnings") == line.pop("warnings", [])
-        held = row["intervals"]
-        row["intervals"] = {name: part for name, part in held.items() if part is not None}
-        assert {key: value for key, value in row.items() if key in line or value is not None} == line
 
 
 def test_the_accounting_closes_and_is_printed(run: Any) -> None:

@@ -253,7 +253,6 @@ def test_every_other_kind_of_file_is_refused_in_one_sentence(
         fastavro.writer(stream, {"type": "record", "name": "Trip", "fields": []}, [])
     for path, message in {
         next((output.parent / "reports").glob("*.avro")): "a file of reports, not of statistics",
-        output / "estimates.avro": "a file of estimates, not of statistics",
         tmp_path / "letters.avro": "a file of dead letters, not of statistics",
         tmp_path / "foreign.avro": "an Avro file of 'Trip' records, not a file of statistics",
         tmp_path / "wrong.avro": "an Avro file with a damaged header, not a file of statistics",

@@ -26,7 +26,7 @@ def test_the_page_of_tables_runs(
     for block in blocks:
         exec(block, names)
         printed.append(capsys.readouterr().out)
-    assert len(printed) == 6 and all(printed)
+    assert len(printed) == 5 and all(printed)
     assert set(names["most"]["label"]) == {"car", "bus", "bike"}  # type: ignore[index]
     assert names["quantiles"].columns[-4:] == ["level", "value", "value_low", "value_high"]  # type: ignore[attr-defined]
     assert "bike" in printed[3]

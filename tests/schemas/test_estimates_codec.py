@@ -9,13 +9,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import fastavro
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.avro_estimates import as_line
 
 from ldpbeam import (
     Answers,
@@ -32,12 +29,10 @@ from ldpbeam.domains import KeyValues
 from ldpbeam.estimators import estimate as solve
 from ldpbeam.intervals import Intervals
 from ldpbeam.mechanisms import PrivKV
-from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.outputs.estimates import (
     SolvedEstimate,
     estimate_fields,
     solved_estimate,
-    write_avro,
     write_json_lines,
 )
 from ldpbeam.schemas.outputs.snapshots import Snapshot
@@ -45,7 +40,6 @@ from ldpbeam.study import Study, StudyAttribute, Summary
 from ldpbeam.times import milliseconds as milliseconds_of
 from ldpbeam.times import rfc3339
 
-SYNC = bytes(range(16))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 WINDOW = (1_767_225_600_000, 1_767_229_200_500)
 
@@ -143,20 +137,10 @@ SOLVED = [
 RECORDS = [estimate_fields(study, solved) for study, solved in SOLVED]
 
 
-def avro_of(records: list[dict[str, Any]]) -> bytes:
-    stream = io.BytesIO()
-    write_avro(stream, records, SYNC)
-    return stream.getvalue()
-
-
 def lines_of(records: list[dict[str, Any]]) -> list[bytes]:
     stream = io.BytesIO()
     write_json_lines(stream, records)
     return stream.getvalue().splitlines(keepends=True)
-
-
-def read_avro(data: bytes, reader_schema: Any = None) -> list[Any]:
-    return list(fastavro.reader(io.BytesIO(data), reader_schema=reader_schema))
 
 
 @pytest.mark.parametrize(
@@ -280,36 +264,7 @@ def test_what_a_worker_wrote_is_the_estimate_that_it_made() -> None:
             np.testing.assert_array_equal(getattr(read.answer.intervals, name), getattr(given, name))
 
 
-def test_avro_and_json_carry_the_same_values() -> None:
-    defaults = {field["name"]: field.get("default") for field in schema("estimate")["fields"]}
-    assert defaults.pop("schema_version") == 1
-    lines = [json.loads(line) for line in lines_of(RECORDS)]
-    assert lines == RECORDS
-    (of_intervals,) = [
-        f["type"][1]["fields"] for f in schema("estimate")["fields"] if f["name"] == "intervals"
-    ]
-    without = {field["name"]: field.get("default") for field in of_intervals} | {"methods": {}, "flags": {}}
-    for line in lines:
-        if "intervals" in line:
-            line["intervals"] = without | line["intervals"]
-    found = read_avro(avro_of(RECORDS))
-    assert {record["schema_version"] for record in found} == {2}
-    assert list(map(as_line, found)) == [{**defaults, "details": {}, **line} for line in lines]
-
-
-def test_polars_reads_every_field() -> None:
-    """It refuses maps, types that are named twice, and defaults in a file's schema."""
-    found = pl.read_avro(io.BytesIO(avro_of(RECORDS)))
-    assert found.columns == [field["name"] for field in schema("estimate")["fields"]]
-    assert found.to_dicts() == read_avro(avro_of(RECORDS))
-    assert pl.read_avro(io.BytesIO(avro_of([]))).columns == found.columns
-
-
-def test_no_reader_needs_the_defaults_that_a_file_does_not_carry() -> None:
-    assert read_avro(avro_of(RECORDS), schema("estimate")) == read_avro(avro_of(RECORDS))
-
-
-def test_the_estimates_that_estimators_give_are_written_in_both_forms() -> None:
+def test_the_estimates_that_estimators_give_are_written() -> None:
     source = np.random.default_rng(1)
     written = []
     for attribute, names in (
@@ -325,11 +280,7 @@ def test_the_estimates_that_estimators_give_are_written_in_both_forms() -> None:
             solved = SolvedEstimate.of(kept, name, answer)
             written.append(estimate_fields(study_of(attribute, 0.1, 0.9), solved, "run-1"))
     lines = [json.loads(line) for line in lines_of(written)]
-    for record, line, found in zip(written, lines, read_avro(avro_of(written)), strict=True):
-        assert line == record
-        read = as_line(found)
-        assert {key: read[key] for key in record} == record
-        assert read["details"] == record.get("details", {})
+    assert lines == written
 
 
 def test_each_line_is_one_json_object_and_the_same_records_give_the_same_bytes() -> None:
@@ -337,8 +288,7 @@ def test_each_line_is_one_json_object_and_the_same_records_give_the_same_bytes()
     assert len(lines) == len(RECORDS)
     assert all(line.startswith(b"{") and line.endswith(b"}\n") for line in lines)
     assert lines_of(RECORDS) == lines
-    assert avro_of(RECORDS) == avro_of(RECORDS)
-    assert lines_of([]) == read_avro(avro_of([])) == []
+    assert lines_of([]) == []
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
@@ -347,24 +297,6 @@ def test_json_never_has_a_number_that_json_does_not_have(number: float) -> None:
         lines_of([{**RECORDS[1], "mean": number}])
 
 
-def test_names_beyond_ascii_survive_both_forms() -> None:
+def test_names_beyond_ascii_survive() -> None:
     record = {**RECORDS[1], "group": "Zürich 😀"}
     assert json.loads(lines_of([record])[0])["group"] == "Zürich 😀"
-    assert read_avro(avro_of([record]))[0]["group"] == "Zürich 😀"
-
-
-def test_an_older_reader_leaves_out_what_it_does_not_know() -> None:
-    older = schema("estimate")
-    gone = {"other_groups", "details", "quantiles", "warnings", "categories"}
-    older["fields"] = [field for field in older["fields"] if field["name"] not in gone]
-    found = read_avro(avro_of(RECORDS), older)
-    whole = read_avro(avro_of(RECORDS))
-    assert found == [{k: v for k, v in record.items() if k not in gone} for record in whole]
-
-
-def test_a_newer_reader_fills_in_what_older_files_do_not_have() -> None:
-    newer = schema("estimate")
-    newer["fields"].insert(0, {"name": "region", "type": ["null", "string"], "default": None})
-    newer["fields"].append({"name": "interval", "type": {"type": "array", "items": "double"}, "default": []})
-    found = read_avro(avro_of(RECORDS), newer)
-    assert found == [{**record, "region": None, "interval": []} for record in read_avro(avro_of(RECORDS))]

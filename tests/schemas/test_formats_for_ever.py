@@ -13,7 +13,6 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
-from support.avro_estimates import as_line
 
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.messages.decode import Message, decode_messages
@@ -185,18 +184,6 @@ def test_statistics_without_hashes_are_estimated_with_a_warning(
     )
 
 
-def test_estimates_are_read_with_todays_schema(version: Path) -> None:
-    records = as_today(version / "out" / "estimates.avro", "estimate")
-    kept = lines(version / "out" / "estimates.jsonl")
-    assert len(records) == len(kept) > 0
-    for record, line in zip(records, kept, strict=True):
-        record = as_line(record)
-        assert {name: record[name] for name in line} == line
-        # What a line leaves out is what the schema says is so by default.
-        left_out = {name: value for name, value in record.items() if name not in line}
-        assert not any(left_out.values()), left_out
-
-
 def test_dead_letters_are_read_with_todays_schema(version: Path) -> None:
     paths = sorted((version / "out" / "dead_letters").iterdir())
     records = [record for path in paths for record in as_today(path, "dead_letter")]
@@ -216,12 +203,11 @@ def test_a_single_object_is_read(version: Path) -> None:
     assert (row["event_time"], row["payload"]) == (1_795_158_000_000, 0.5)
 
 
-@pytest.mark.parametrize("name", ["statistic", "estimate", "dead_letter"])
+@pytest.mark.parametrize("name", ["statistic", "dead_letter"])
 def test_a_schema_only_grows_by_fields_with_defaults(version: Path, name: str) -> None:
     """New fields have a default and stand last, in snapshots before the hash; types fit those of the file."""
     folder, pattern = {
         "statistic": ("statistics", "*.avro"),
-        "estimate": (".", "estimates.avro"),
         "dead_letter": ("dead_letters", "*.avro"),
     }[name]
     path = next((version / "out" / folder).glob(pattern))
