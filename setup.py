@@ -102,6 +102,8 @@ setup(
             # The notebooks run in the tests.
             "ipykernel>=6.29",
             "jsonschema>=4.20",
+            # Kubernetes' own schemas.
+            "kubernetes-validate>=1.31",
             "mkdocs-material>=9.5",
             "mkdocstrings[python]>=0.27",
             "mypy>=1.11",
