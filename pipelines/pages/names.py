@@ -10,7 +10,7 @@ import altair as alt
 from ldpbeam.domains import Floats
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.figures import Figure, Key, Panel, Table, columns_of
-from ldpbeam.pipelines.pages.panels import TRUTH, chosen_places, colour, has_legend, keys_of
+from ldpbeam.pipelines.pages.panels import TRUTH, chosen_places, colour, has_legend, keys_of, most_frequent
 from ldpbeam.pipelines.pages.subject import STATES, Place, Subject, level_of, many, state_of
 from ldpbeam.pipelines.pages.truth import Truth
 from ldpbeam.schemas.outputs.records import EstimateRecord, Numbers
@@ -43,13 +43,16 @@ def _figure(subject: Subject, field: Field, truths: Mapping[Place, Truth]) -> Fi
         place: [own for own in subject.places[place] if getattr(own, field) is not None] for place in places
     }
     names = list(dict.fromkeys(own.name for chosen in records.values() for own in chosen))
-    order = _order(next(iter(records.values()))[0], MOST_NAMES if alone else MOST_NAMES_OF_PANELS)
+    order = most_frequent(
+        [own[0].frequencies or () for own in records.values()], MOST_NAMES if alone else MOST_NAMES_OF_PANELS
+    )
     every = len(next(iter(records.values()))[0].labels or ())
     given = any(_true(truths.get(place), field) is not None for place in places)
     keys = keys_of(subject, names, given)
     of_keys = next(iter(records.values()))[0].keys is not None
     if every > len(order):
-        left_out = [f"The {len(order)} most frequent of {every:,} are drawn.", *left_out]
+        where = "" if alone else ", those that are most frequent in any chart"
+        left_out = [f"The {len(order)} most frequent of {every:,} are drawn{where}.", *left_out]
     panels = [
         Panel(
             "" if alone else str(place),
@@ -89,12 +92,6 @@ def _title(name: str, field: Field, of_keys: bool) -> str:
     if field == "key_means":
         return f"Mean {name} of each key"
     return f"Who has which key of {name}" if of_keys else f"Shares of {name}"
-
-
-def _order(record: EstimateRecord, most: int) -> list[int]:
-    """The places of the most frequent names, by the first estimate; ties keep the study's order."""
-    shares = record.frequencies or ()
-    return sorted(range(len(shares)), key=lambda place: -shares[place])[:most]
 
 
 def _data(
@@ -228,7 +225,7 @@ def _table(
     rows = []
     for place, own in records.items():
         first, by_name = own[0], {record.name: record for record in own}
-        for index in _order(first, TABLE_ROWS if alone else MOST_NAMES_OF_PANELS):
+        for index in most_frequent([first.frequencies or ()], TABLE_ROWS if alone else MOST_NAMES_OF_PANELS):
             told = [spell(_values(by_name[name], field)[index]) if name in by_name else "" for name in names]
             rows.append([*([] if alone else [str(place)]), (first.labels or ())[index], *told])
     return Table(columns, rows, frozenset(names))

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import altair as alt
+import numpy as np
 
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.figures import Columns, Figure, Key, Panel, Table, columns_of
-from ldpbeam.pipelines.pages.panels import TRUTH, colour, has_legend, keys_of
+from ldpbeam.pipelines.pages.panels import TRUTH, colour, has_legend, keys_of, most_frequent
 from ldpbeam.pipelines.pages.subject import (
     STATES,
     Place,
@@ -21,6 +22,7 @@ from ldpbeam.pipelines.pages.subject import (
     state_of,
 )
 from ldpbeam.pipelines.pages.truth import Truth
+from ldpbeam.schemas.outputs.records import Numbers
 
 #: So many categories or keys have a line.
 MOST_LINES = 6
@@ -80,11 +82,12 @@ def shares_over_time(subject: Subject) -> Figure | None:
         return None
     first = records[0]
     chosen = [record for record in records if record.name == first.name]
-    names, totals = first.labels or (), [0.0] * len(first.labels or ())
+    names = first.labels or ()
+    shares_of_groups: dict[tuple[str | None, int], list[Numbers]] = {}
     for record in chosen:
-        for index, share in enumerate(record.frequencies or ()):
-            totals[index] += share
-    drawn = sorted(range(len(names)), key=lambda index: -totals[index])[:MOST_LINES]
+        shares_of_groups.setdefault((record.group, record.other_groups), []).append(record.frequencies or ())
+    means = [np.mean(shares, axis=0) for shares in shares_of_groups.values()]
+    drawn = most_frequent([shares.tolist() for shares in means], MOST_LINES)
     points = []
     for record in chosen:
         ends, shares = many(record, "frequencies"), record.frequencies or ()

@@ -38,6 +38,25 @@ def chosen_places(subject: Subject, field: str) -> tuple[list[Place], list[str]]
     return [place for place in places if place in kept], [sentence]
 
 
+def most_frequent(panels: Sequence[Sequence[float]], most: int) -> list[int]:
+    """The names that all panels draw, as indexes, by their largest share in any panel.
+
+    Every panel's most frequent name goes first, then every panel's second, and so on.
+
+    Args:
+        panels: the shares of all names in each panel, in the order of the study, which breaks ties.
+        most: the largest number of names.
+    """
+    best_rank: dict[int, int] = {}
+    largest: dict[int, float] = {}
+    for shares in panels:
+        for rank, index in enumerate(sorted(range(len(shares)), key=lambda index: -shares[index])):
+            best_rank[index] = min(rank, best_rank.get(index, rank))
+            largest[index] = max(shares[index], largest.get(index, shares[index]))
+    chosen = sorted(largest, key=lambda index: (best_rank[index], -largest[index], index))[:most]
+    return sorted(chosen, key=lambda index: (-largest[index], index))
+
+
 def keys_of(subject: Subject, names: Collection[str], truth: bool) -> list[Key]:
     """What the colours of estimates stand for; an estimate has one colour in all charts of its attribute."""
     keys = [Key(label, place) for place, (name, label) in enumerate(subject.labels.items()) if name in names]
