@@ -21,7 +21,7 @@ from ldpbeam.schemas.reports.columns import cast_column
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.reports.validation import LONGEST_USER_ID
+from ldpbeam.transforms.reports.validation import LONGEST_GROUP, LONGEST_USER_ID
 
 #: A report in the form of a file's record.
 Report = dict[str, Any]
@@ -156,7 +156,10 @@ class Client:
         if groups is not None:
             if self.study.groups is None:
                 raise ValueError("the study has no groups: leave groups out")
-            columns[self.study.groups.field] = _column(groups, people, "groups")
+            given = cast_column(self.study.groups.field, _column(groups, people, "groups"))
+            if people and (pc.max(pc.binary_length(given)).as_py() or 0) > LONGEST_GROUP:
+                raise ValueError(f"a group has at most {LONGEST_GROUP} bytes")
+            columns[self.study.groups.field] = given
         if report_ids is not None:
             columns["report_id"] = _column(report_ids, people, "report_ids")
         columns["payload"] = payload_column(self._payloads(scaled, people, times))

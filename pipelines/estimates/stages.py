@@ -217,12 +217,12 @@ def estimate_all(
     return sorted(found, key=lambda solved: sort_key(job.study, solved))
 
 
-def write_estimates(job: Output, estimates: Iterable[SolvedEstimate]) -> None:
+def write_estimates(job: Output, estimates: Sequence[SolvedEstimate]) -> None:
     """Write the estimates of a run: JSON lines, and two tables in Parquet."""
-    records = [estimate_fields(job.study, solved, job.run) for solved in estimates]
+    records = (estimate_fields(job.study, solved, job.run) for solved in estimates)
     with replacing(job.path(f"{ESTIMATES}.jsonl")) as stream:
         write_json_lines(stream, records)
-    write_run_tables(job.output, records)
+    write_run_tables(job.study, job.output, job.run, estimates)
 
 
 def _from_workers(job: Output) -> list[SolvedEstimate]:

@@ -135,7 +135,7 @@ def _move_all(job: Scheduled) -> None:
 def _write_estimates(made: Output, estimates: Sequence[SolvedEstimate]) -> None:
     by_window = itertools.groupby(estimates, lambda solved: (solved.attribute, solved.window))
     for (attribute, window), own in by_window:
-        write_window_estimates(made.study, made.output, made.run, attribute, window, own)
+        write_window_estimates(made.study, made.output, made.run, attribute, window, list(own))
 
 
 def _is_inside(span: Span, name: str) -> bool:

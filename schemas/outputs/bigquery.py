@@ -65,4 +65,4 @@ def _field(own: pa.Field) -> dict[str, Any]:
     found: dict[str, Any] = {"name": own.name, "mode": "REPEATED" if repeated else "NULLABLE"}
     if pa.types.is_struct(kind):
         return {**found, "type": "RECORD", "fields": [_field(kind.field(i)) for i in range(kind.num_fields)]}
-    return {**found, "type": _TYPES[kind]}
+    return {**found, "type": _TYPES[kind.value_type if pa.types.is_dictionary(kind) else kind]}

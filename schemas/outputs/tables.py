@@ -23,23 +23,25 @@ from ldpbeam.study import Study
 #: The version of both schemas, in the column ``schema_version``.
 SCHEMA_VERSION = 1
 #: A file's row group has the rows of at most so many estimates.
-ESTIMATES_AT_ONCE = 1024
+ESTIMATES_AT_ONCE = 128
 
+#: A text that many rows repeat: each distinct text is held once.
+_NAME = pa.dictionary(pa.int32(), pa.string())
 _TIME = pa.timestamp("ms", "UTC")
 _PLACE = [
     ("schema_version", pa.int32()),
-    ("study", pa.string()),
-    ("run", pa.string()),
-    ("attribute", pa.string()),
+    ("study", _NAME),
+    ("run", _NAME),
+    ("attribute", _NAME),
     ("services", pa.list_(pa.string())),
-    ("estimate", pa.string()),
-    ("estimator", pa.string()),
+    ("estimate", _NAME),
+    ("estimator", _NAME),
     ("window_start", _TIME),
     ("window_end", _TIME),
-    ("group", pa.string()),
+    ("group", _NAME),
     ("other_groups", pa.int64()),
     ("pane_index", pa.int64()),
-    ("pane_timing", pa.string()),
+    ("pane_timing", _NAME),
     ("complete", pa.bool_()),
 ]
 _NUMBER = pa.float64()
@@ -90,11 +92,11 @@ ESTIMATES = pa.schema(
 SHARES = pa.schema(
     [
         *_PLACE,
-        ("kind", pa.string()),
+        ("kind", _NAME),
         ("place", pa.int64()),
         ("low", _NUMBER),
         ("high", _NUMBER),
-        ("label", pa.string()),
+        ("label", _NAME),
         ("share", _NUMBER),
         ("share_low", _NUMBER),
         ("share_high", _NUMBER),
@@ -142,9 +144,9 @@ def share_rows(records: Sequence[EstimateRecord]) -> pa.Table:
     columns = places.take(owner)
     labels = [own.labels or [None] * length for own, length in zip(owners, lengths, strict=True)]
     own: dict[str, pa.Array] = {
-        "kind": pa.array([_kind(record) for record in owners]).take(owner),
+        "kind": pa.array([_kind(record) for record in owners], _NAME).take(owner),
         "place": pa.array(np.concatenate([np.arange(length) for length in lengths])),
-        "label": pa.array(list(itertools.chain.from_iterable(labels)), pa.string()),
+        "label": pa.array(list(itertools.chain.from_iterable(labels)), _NAME),
     }
     own |= {name: _numbers([_column(name, r) for r in owners], lengths) for name in _NUMBERS}
     for name in SHARES.names[len(_PLACE) :]:

@@ -56,6 +56,7 @@ attributes:
       bits: {mechanism: oue, epsilon: 1.0}
     estimates: {all: {estimator: mle, services: [shop]}}
 windows: {size: 1h}
+groups: {field: city}
 """
 )
 TIMELESS = parse_study(
@@ -110,6 +111,9 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("no_user_id", {"user_id": None}),
     ("no_user_id", {"user_id": ""}),
     ("user_id_too_long", {"user_id": "u" * 257}),
+    ("report_id_too_long", {"report_id": "r" * 257}),
+    ("group_too_long", {"city": "c" * 257}),
+    ("group_too_long", {"city": "é" * 129}),
     ("no_attribute", {"attribute": None}),
     ("unknown_attribute", {"attribute": "y"}),
     ("no_service", {"service": None}),

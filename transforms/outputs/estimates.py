@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields, write_json_lines
-from ldpbeam.schemas.outputs.records import EstimateRecord, record_of
-from ldpbeam.schemas.outputs.tables import SCHEMAS, write_table
+from ldpbeam.schemas.outputs.tables import SCHEMAS, records_of, write_table
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.names import ESTIMATES, TABLES, estimates_name
 from ldpbeam.transforms.storage import make_folder, replacing
@@ -22,7 +20,7 @@ def write_window_estimates(
     run: str,
     attribute: str,
     window: Bounds | None,
-    estimates: Iterable[SolvedEstimate],
+    estimates: Sequence[SolvedEstimate],
     *,
     named_by_run: bool = False,
 ) -> None:
@@ -37,29 +35,34 @@ def write_window_estimates(
         estimates: the estimates, in the order of the lines.
         named_by_run: whether the name of the file has the run's, for folders that runs share.
     """
-    lines = [estimate_fields(study, solved, run) for solved in estimates]
     name = estimates_name(study.name, attribute, window, run if named_by_run else "")
     table = f"{name.removesuffix('.jsonl')}.parquet"
     make_folder(FileSystems.join(output, ESTIMATES))
     with replacing(FileSystems.join(output, ESTIMATES, name)) as stream:
-        write_json_lines(stream, lines)
+        write_json_lines(stream, (estimate_fields(study, solved, run) for solved in estimates))
     for kind in SCHEMAS:
         make_folder(FileSystems.join(output, TABLES, kind))
-    _write_tables({kind: FileSystems.join(output, TABLES, kind, table) for kind in SCHEMAS}, lines)
+    paths = {kind: FileSystems.join(output, TABLES, kind, table) for kind in SCHEMAS}
+    _write_tables(paths, study, run, estimates)
 
 
-def write_run_tables(output: str, lines: Sequence[Mapping[str, Any]]) -> None:
+def write_run_tables(study: Study, output: str, run: str, estimates: Sequence[SolvedEstimate]) -> None:
     """Write the tables of all estimates of a run.
 
     Args:
+        study: the study.
         output: the output folder, which exists.
-        lines: the records of the estimates, as ``estimates.jsonl`` has them.
+        run: the name of the run, which every row carries.
+        estimates: the estimates, in the order of the rows.
     """
-    _write_tables({kind: FileSystems.join(output, f"{kind}.parquet") for kind in SCHEMAS}, lines)
+    paths = {kind: FileSystems.join(output, f"{kind}.parquet") for kind in SCHEMAS}
+    _write_tables(paths, study, run, estimates)
 
 
-def _write_tables(paths: Mapping[str, str], lines: Sequence[Mapping[str, Any]]) -> None:
-    records = [record_of(EstimateRecord, line) for line in lines]
+def _write_tables(
+    paths: Mapping[str, str], study: Study, run: str, estimates: Sequence[SolvedEstimate]
+) -> None:
+    # Records are made again for each table: those of all estimates would take many times their memory.
     for kind, path in paths.items():
         with replacing(path) as stream:
-            write_table(stream, SCHEMAS[kind], records)
+            write_table(stream, SCHEMAS[kind], records_of(study, estimates, run))

@@ -9,6 +9,8 @@ REASONS = (
     "",
     "no_user_id",
     "user_id_too_long",
+    "report_id_too_long",
+    "group_too_long",
     "no_attribute",
     "unknown_attribute",
     "no_service",

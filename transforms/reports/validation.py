@@ -26,8 +26,10 @@ from ldpbeam.transforms.reports.payloads import checked_payloads
 from ldpbeam.transforms.reports.reasons import CODE, REASONS
 from ldpbeam.windows import EVERYTHING, FAR, Span
 
-#: The most bytes of a user id: one id of a megabyte would make every row of its batch as wide.
-LONGEST_USER_ID = 256
+#: The most bytes of the texts of a report that are keys or reach an output: its user id, its report id, and
+#: its value of the study's group field. One user id of a megabyte would make every row of its batch as wide,
+#: and a group stands in every row of a table.
+LONGEST_USER_ID = LONGEST_REPORT_ID = LONGEST_GROUP = 256
 
 _RowsBy = dict[str | None, NDArray[np.bool_]]
 
@@ -139,10 +141,11 @@ class Validation:
         def refuse(rows: NDArray[np.bool_], reason: str) -> None:
             reasons[rows & (reasons == 0)] = CODE[reason]
 
-        users = batch.column("user_id")
-        refuse(is_null(users), "no_user_id")
-        lengths = pc.fill_null(pc.binary_length(users), 0).to_numpy(zero_copy_only=False)
-        refuse(lengths > LONGEST_USER_ID, "user_id_too_long")
+        refuse(is_null(batch.column("user_id")), "no_user_id")
+        refuse(_is_longer(batch, "user_id", LONGEST_USER_ID), "user_id_too_long")
+        refuse(_is_longer(batch, "report_id", LONGEST_REPORT_ID), "report_id_too_long")
+        if self.study.groups:
+            refuse(_is_longer(batch, self.study.groups.field, LONGEST_GROUP), "group_too_long")
         for name, in_attribute in by_attribute.items():
             model = self.study.attributes.get(name) if name is not None else None
             if model is None:
@@ -211,6 +214,15 @@ def _dead_letters(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]
         text = record_bytes({**constants, **record})
         letters.append(DeadLetter(file, position, row, reason, detail, 1, text))
     return letters
+
+
+def _is_longer(batch: pa.RecordBatch, name: str, most: int) -> NDArray[np.bool_]:
+    """Which rows have more than ``most`` bytes in a column, shape (rows,); none without such a column."""
+    if name not in batch.schema.names:
+        return np.zeros(batch.num_rows, dtype=np.bool_)
+    lengths = pc.fill_null(pc.binary_length(batch.column(name)), 0)
+    longer: NDArray[np.bool_] = lengths.to_numpy(zero_copy_only=False) > most
+    return longer
 
 
 def _rows_by(batch: pa.RecordBatch, name: str, known: Sequence[str]) -> _RowsBy:
