@@ -19,6 +19,7 @@ from ldpbeam.pipelines.errors import (
     meant_or_known,
 )
 from ldpbeam.pipelines.options.catalogue import COMMANDS, SECTIONS
+from ldpbeam.pipelines.standard_streams import standard_streams
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.plugins import BrokenPlugin
 
@@ -29,14 +30,11 @@ _LINES = "\n"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command of ``ldpbeam`` and return its exit code (:mod:`ldpbeam.pipelines.errors`)."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if not given or given[0] in ("-h", "--help"):
-        _print_help()
-        return DONE if given else WRONG
-    if given[0] == "--version":
-        print(f"ldpbeam {metadata.version('ldpbeam')}")
-        return DONE
-    name, *rest = given
+    with standard_streams():
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+
+
+def _run(given: list[str]) -> int:
     # Beam and its dependencies log much that a user does not need.
     logging.getLogger().setLevel(logging.ERROR)
     # A worker's error is raised again where the pipeline is run, and printed there.
@@ -45,13 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warnings.filterwarnings("ignore", "Possible nested set", FutureWarning)
     warnings.filterwarnings("always", category=BrokenPlugin)
     warnings.formatwarning = _formatted
+    name = given[0] if given else ""
     try:
-        for argument in given:
-            if any("\ud800" <= letter <= "\udfff" for letter in argument):
-                raise UserError(f"{argument}: this is not UTF-8; rename the file or folder")
-        if name not in COMMANDS:
-            raise UserError(f"unknown command {name!r}; {meant_or_known(name, COMMANDS)}")
-        return COMMANDS[name].run(rest)
+        try:
+            return _done(name, given)
+        finally:
+            # A full disk is noticed here, and not when Python ends.
+            print(end="", flush=True)
     except UserError as error:
         print(f"ldpbeam: {shown(str(error), keep=_LINES)}", file=sys.stderr)
         return WRONG
@@ -60,12 +58,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         advice = str(error) or "the same command starts it again"
         print(f"\nldpbeam: {name} was interrupted; {advice}", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:
-        sys.stderr.close()
-        return DONE
     except OF_THE_MACHINE as error:
         print(f"ldpbeam: {shown(machine_problem(error) or '')}", file=sys.stderr)
         return WRONG
+
+
+def _done(name: str, given: list[str]) -> int:
+    """Do what the command line says, and return the exit code.
+
+    Raises:
+        UserError: for a mistake in it or in what it names.
+    """
+    if name in ("", "-h", "--help"):
+        _print_help()
+        return DONE if given else WRONG
+    if name == "--version":
+        print(f"ldpbeam {metadata.version('ldpbeam')}")
+        return DONE
+    for argument in given:
+        if any("\ud800" <= letter <= "\udfff" for letter in argument):
+            raise UserError(f"{argument}: this is not UTF-8; rename the file or folder")
+    if name not in COMMANDS:
+        raise UserError(f"unknown command {name!r}; {meant_or_known(name, COMMANDS)}")
+    return COMMANDS[name].run(given[1:])
 
 
 def _print_help() -> None:

@@ -164,7 +164,10 @@ class _Questions:
         default = "" if proposed is None else f" [{_as_text(proposed)}]"
         while True:
             print(f"{shown(question)}{shown(default)}: ", end="", file=sys.stderr, flush=True)
-            line = sys.stdin.readline()
+            try:
+                line = sys.stdin.readline()
+            except UnicodeDecodeError as error:
+                raise UserError(f"the answer is no text in {error.encoding}, the encoding here") from None
             if not line:
                 raise UserError("the input ended before all was answered; nothing is written")
             if not line.strip() and proposed is not None:

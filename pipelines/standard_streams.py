@@ -1,0 +1,61 @@
+"""Stdout and stderr that take every text, and that may be closed by who reads them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+
+class _Output:
+    """A stream whose reader may leave, as ``head`` does: the command goes on, and its exit code is its own.
+
+    What cannot be written to stderr is lost without an error, because there is nowhere left to say so.
+    """
+
+    def __init__(self, stream: Any, *, any_error: bool) -> None:
+        self._stream = stream
+        self._lost = OSError if any_error else BrokenPipeError
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write text, which is escaped where the stream's encoding does not have it."""
+        with self._open_or_nowhere():
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush what was written."""
+        with self._open_or_nowhere():
+            self._stream.flush()
+
+    @contextlib.contextmanager
+    def _open_or_nowhere(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            # Python flushes once more at its end, and would then fail again.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
+            if not isinstance(error, self._lost):
+                raise
+
+
+@contextlib.contextmanager
+def standard_streams() -> Iterator[None]:
+    """Inside, printing fails only on stdout, and only if it is still read: a file on a full disk, say."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    with contextlib.ExitStack() as until:
+        # A stream that was closed before Python started is None.
+        if sys.stdout is not None:
+            until.enter_context(contextlib.redirect_stdout(_Output(sys.stdout, any_error=False)))
+        if sys.stderr is not None:
+            until.enter_context(contextlib.redirect_stderr(_Output(sys.stderr, any_error=True)))
+        yield
