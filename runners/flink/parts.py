@@ -1,9 +1,8 @@
 """Flink and Beam's runner for it, downloaded once from the package registries into the cache.
 
 Flink itself is in a Python package. Beam's runner and its dependencies are in Maven's repository. Beam's own
-way is to download a job server of 160 MB that contains everything, which not every network can reach, and to
-send it to the cluster with every job. Here a jar of two kilobytes names the other jars as its class path, and
-the cluster has these next to its own.
+way is to send a job server of 160 MB, which contains everything, to the cluster with every job. Here a jar of
+two kilobytes names the other jars as its class path, and the cluster has these next to its own.
 
 The first entry of every class path is a small jar, compiled on this machine from the folder ``java``. Beam's
 servers listen on every interface; those in this jar listen on Unix sockets of this account.
@@ -25,7 +24,7 @@ from ldpbeam.runners.cache import CACHE, cache, make
 
 FLINK = "1.19.3"
 FLINK_MINOR = "1.19"
-#: The newest runner that mirrors have; Python workers of later versions can use it.
+#: The release of Beam's runner; Python workers of later releases can use it.
 BEAM = "2.70.0"
 JOB_SERVICE = "2.65.0"
 POM = Path(__file__).with_name("pom.xml")
