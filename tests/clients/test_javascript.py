@@ -15,14 +15,22 @@ import numpy as np
 import pytest
 from support.given_draws import Given, domain_of, mechanism_of, sent
 
+import ldpbeam
+from ldpbeam import build_mechanism, registered_mechanisms
 from ldpbeam.domains import Categories, KeyValues, Vector
-from ldpbeam.mechanisms import Piecewise
+from ldpbeam.library.values import scaled_means
+from ldpbeam.mechanisms import Piecewise, PrivKVM
+from ldpbeam.mechanisms.options import options_of
 from ldpbeam.schemas.files.json_lines import decode_lines
 from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.schemas.study.models import DomainModel, ServiceModel
 from ldpbeam.transforms.reports.payloads import checked_payloads
 
 ROOT = Path(__file__).parents[2]
 VECTORS: list[dict[str, Any]] = json.loads((ROOT / "schemas" / "test_vectors.json").read_text())
+SERVICES: list[dict[str, Any]] = json.loads(
+    (ROOT / "clients" / "javascript" / "test" / "services.json").read_text()
+)
 #: Every report of the test vectors' services needs fewer draws.
 DRAWS = 40
 STUDY = """\
@@ -102,6 +110,123 @@ def test_its_own_tests_pass(node: str) -> None:
     assert ran.returncode == 0, ran.stdout
     (passed,) = re.findall(r"^# pass (\d+)$", ran.stdout, flags=re.MULTILINE)
     assert int(passed) > len(VECTORS)
+
+
+def refused(service: dict[str, Any]) -> bool:
+    """Whether a study with this service, or a client of it, is refused in Python."""
+    known = {**service, **service.get("options", {})}
+    domain, means = known.pop("domain"), known.pop("means", None)
+    known.pop("options", None)
+    try:
+        domain = DomainModel(**domain).domain
+        model = ServiceModel(**known)
+        if model.mechanism is None or model.epsilon is None:
+            return True
+        mechanism = build_mechanism(model.mechanism, domain, model.epsilon, **(model.model_extra or {}))
+        if means is not None:
+            if not (isinstance(mechanism, PrivKVM) and mechanism.round > 1 and len(means) == domain.size):
+                return True
+            scaled_means(domain, dict(zip(domain.keys, means, strict=True)))
+    except ValueError:
+        return True
+    return means is None and isinstance(mechanism, PrivKVM) and mechanism.round > 1
+
+
+def test_python_refuses_what_the_clients_table_says_and_nothing_else() -> None:
+    # The client's own tests read the same table.
+    assert sum(not row["taken"] for row in SERVICES) > 100
+    for row in SERVICES:
+        assert refused(row["service"]) != row["taken"], row
+
+
+def test_the_table_has_every_option_with_values_that_are_taken_and_refused() -> None:
+    tried: dict[tuple[str, str], dict[bool, list[Any]]] = {}
+    for row in SERVICES:
+        for option, value in row["service"].get("options", {}).items():
+            both = tried.setdefault((row["service"]["mechanism"], option), {True: [], False: []})
+            both[row["taken"]].append(value)
+    for name, mechanism in registered_mechanisms().items():
+        for option, described in options_of(mechanism).items():
+            taken, not_taken = tried[name, option][True], tried[name, option][False]
+            assert taken and not_taken
+            for kind in described.kinds:
+                assert set(kind.choices) <= set(taken)
+                # Ends of the range are tried, and what is just beyond.
+                ends = kind.range
+                assert ends.least is None or ends.least in taken
+                assert ends.most is None or ends.most in taken
+                assert ends.below is None or ends.below in not_taken
+                assert ends.above is None or ends.above in not_taken
+                assert ends.least is None or any(v < ends.least for v in numbers(not_taken))
+                assert ends.most is None or any(v > ends.most for v in numbers(not_taken))
+
+
+def numbers(values: list[Any]) -> list[float]:
+    return [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+
+
+@pytest.fixture(scope="module")
+def installed(node: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the package that ``npm pack`` makes is installed, without a network."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("npm is not here: install it to test the package in JavaScript")
+    folder = tmp_path_factory.mktemp("installed")
+    packed = npm_ran(npm, "pack", "--pack-destination", folder, cwd=ROOT / "clients" / "javascript")
+    (folder / "package.json").write_text('{"private": true, "type": "module"}')
+    npm_ran(npm, "install", "--offline", "--no-audit", "--no-fund", f"./{packed.split()[-1]}", cwd=folder)
+    return folder
+
+
+def npm_ran(npm: str, *arguments: object, cwd: Path) -> str:
+    ran = subprocess.run(
+        [npm, *map(str, arguments), "--loglevel=error"], cwd=cwd, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_the_package_has_what_it_needs_and_works_where_it_is_installed(node: str, installed: Path) -> None:
+    package = installed / "node_modules" / "ldpbeam-client"
+    source = ROOT / "clients" / "javascript"
+    files = {str(path.relative_to(package)) for path in package.rglob("*") if path.is_file()}
+    modules = {str(path.relative_to(source)) for path in (source / "src").glob("*.js")}
+    assert files == {"LICENSE", "README.md", "index.d.ts", "index.js", "package.json", *modules}
+    assert (source / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    described = json.loads((source / "package.json").read_text())
+    assert described["version"] == ldpbeam.__version__
+    assert f"ldpbeam-client-{ldpbeam.__version__}.tgz" in (source / "README.md").read_text()
+    # The example of its README.
+    (block,) = re.findall(r"```js\n(.*?)```", (package / "README.md").read_text(), re.DOTALL)
+    ran = subprocess.run(
+        [node, "--input-type=module", "-"], input=block, cwd=installed, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    (batch,) = decode_lines(0, ran.stdout.encode(), Columns())
+    assert batch.num_rows == 1
+
+
+def test_types_take_what_the_client_takes_and_refuse_mistakes(node: str, installed: Path) -> None:
+    npm = shutil.which("npm")
+    assert npm is not None
+    wanted = ("install", "--no-save", "--no-audit", "--no-fund", "--fetch-retries=0", "typescript@5")
+    got = subprocess.run([npm, *wanted], cwd=installed, capture_output=True, text=True)
+    if got.returncode:
+        pytest.skip("TypeScript cannot be had from a registry of npm: the types are not checked")
+    shutil.copy(Path(__file__).with_name("types.ts"), installed)
+    compiler = installed / "node_modules" / "typescript" / "bin" / "tsc"
+    options = ("--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "types.ts")
+    ran = subprocess.run([node, compiler, *options], cwd=installed, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_every_mechanism_has_a_type() -> None:
+    types = (ROOT / "clients" / "javascript" / "index.d.ts").read_text()
+    for name, mechanism in registered_mechanisms().items():
+        for word in (name, *(c for o in options_of(mechanism).values() for k in o.kinds for c in k.choices)):
+            assert f'"{word}"' in types, word
+        for option in options_of(mechanism):
+            assert re.search(rf"\b{option}: ", types), option
 
 
 def test_it_sends_what_perturb_sends(every: list[dict[str, Any]], lines: Callable[[Any], bytes]) -> None:

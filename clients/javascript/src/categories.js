@@ -45,7 +45,7 @@ export const grr = {
 /** S of OLH: the given number of seeds, or the default for this number of categories. */
 function seedsOf(seeds, size, hashes) {
   const most = Math.min(2 ** 16, Math.floor(2 ** 22 / hashes), Math.floor(2 ** 27 / size));
-  if (seeds === undefined) {
+  if (seeds === 0) {
     const wanted = Math.min(Math.max(1024, Math.ceil((32 * size) / (hashes - 1))), most);
     return wanted * (hashes - 1) < 4 * size ? 2 ** 32 : wanted;
   }
@@ -62,7 +62,7 @@ function seedsOf(seeds, size, hashes) {
 
 /** Whether OLH has so many categories that by default its clients draw any 32-bit seed. */
 export function hasAnySeed(epsilon, size) {
-  return seedsOf(undefined, size, Math.round(Math.exp(epsilon)) + 1) === 2 ** 32;
+  return seedsOf(0, size, Math.round(Math.exp(epsilon)) + 1) === 2 ** 32;
 }
 
 /** What of a category is hashed: its index as four bytes, or as decimal digits. */
@@ -71,9 +71,9 @@ const HASHED = { index: (k) => words(k), text: (k) => new TextEncoder().encode(`
 export const olh = {
   options: {
     seeds: {
-      fallback: undefined,
-      fits: (value) => value === "any" || (Number.isInteger(value) && value > 0),
-      words: `a whole number of seeds, or "any"`,
+      fallback: 0,
+      fits: (value) => value === "any" || (Number.isInteger(value) && value >= 0),
+      words: `a whole number of seeds (0 for the default), or "any"`,
     },
     hashed: oneOf("index", "index", "text"),
   },

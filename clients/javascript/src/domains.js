@@ -5,17 +5,38 @@
  * coordinates), and `read`, a function that checks a value and scales its numbers to [0, 1].
  */
 
-function shown(value) {
+export function shown(value) {
   return typeof value === "number" ? `${value}` : (JSON.stringify(value) ?? typeof value);
 }
 
-/** The function that scales a number of the range [low, high] to [0, 1]; it clips numbers outside. */
-function scaling(range, what) {
+/** See that an object has no key but some known ones: one that is misspelt would have no effect. */
+export function checkKeys(object, known, what) {
+  for (const key of Object.keys(object)) {
+    if (object[key] !== undefined && !known.includes(key)) {
+      throw new TypeError(`${what} has no "${key}"; it takes ${known.join(", ")}`);
+    }
+  }
+}
+
+/** The ends of a range [low, high] of numbers that doubles can scale to [0, 1]. */
+function checkedRange(range, what) {
   const ends = Array.isArray(range) && range.length === 2 && range.every(Number.isFinite);
   if (!ends || !(range[0] < range[1])) {
     throw new TypeError(`${what} must be [low, high] with low < high, found ${shown(range)}`);
   }
   const [low, high] = range;
+  if (!(high - low > 1e-100 && high - low < 1e100)) {
+    throw new TypeError(`${what} must be between 1e-100 and 1e100 wide, found ${shown(range)}`);
+  }
+  if (high - low < 1e-9 * Math.max(Math.abs(low), Math.abs(high))) {
+    throw new TypeError(`${what} has too few digits: its ends differ by less than a billionth, found ${shown(range)}`);
+  }
+  return range;
+}
+
+/** The function that scales a number of the range [low, high] to [0, 1]; it clips numbers outside. */
+function scaling(range, what) {
+  const [low, high] = checkedRange(range, what);
   return (value, name) => {
     if (typeof value !== "number" || !Number.isFinite(value)) {
       throw new TypeError(`${name} must be a number, found ${shown(value)}`);
@@ -24,8 +45,11 @@ function scaling(range, what) {
   };
 }
 
-/** How many names there are, and the function that gives the index of a name. */
-function naming(names, what) {
+/** How many names there are, at most so many, and the function that gives the index of a name. */
+function naming(names, what, most = 1_000_000) {
+  if (Number.isInteger(names) && names > most) {
+    throw new TypeError(`${what} must be at most ${most}, found ${names}`);
+  }
   if (Number.isInteger(names) && names >= 2) {
     const fits = (name) => /^(0|[1-9]\d*)$/.test(`${name}`) && Number(name) < names;
     return { size: names, index: (name) => (fits(name) ? Number(name) : -1), known: `0 to ${names - 1}` };
@@ -57,6 +81,7 @@ function categoriesDomain({ categories }) {
 function keysDomain({ keys, values }) {
   const { size, index, known } = naming(keys, "keys");
   const scaled = scaling(values, "values");
+  const [low, high] = values;
   const read = (value) => {
     if (typeof value !== "object" || value === null || Array.isArray(value)) {
       throw new TypeError(`the value must be an object with a number for each key, found ${shown(value)}`);
@@ -68,11 +93,19 @@ function keysDomain({ keys, values }) {
     });
     return pairs.sort((one, other) => one[0] - other[0]);
   };
-  return { size, read, scaled };
+  return { size, read, scaled, low, high };
 }
 
+/** The names of coordinates, which are parts of the names of files. */
+const COORDINATE = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
+
 function vectorDomain({ coordinates, values }) {
-  const { size } = naming(coordinates, "coordinates");
+  const { size } = naming(coordinates, "coordinates", 10_000);
+  const unfit = Array.isArray(coordinates) && coordinates.find((name) => !COORDINATE.test(name));
+  if (unfit) {
+    const rule = "have letters, digits, _ and -, at most 64, and start with a letter or digit";
+    throw new TypeError(`names of coordinates ${rule}, found ${shown(unfit)}`);
+  }
   const scaled = scaling(values, "values");
   const read = (value) => {
     if (!Array.isArray(value) || value.length !== size) {
@@ -83,11 +116,12 @@ function vectorDomain({ coordinates, values }) {
   return { size, read };
 }
 
+/** The kinds of domains, each with what else it has. */
 const KINDS = {
-  numeric: numericDomain,
-  categories: categoriesDomain,
-  keys: keysDomain,
-  coordinates: vectorDomain,
+  numeric: { make: numericDomain, others: [] },
+  categories: { make: categoriesDomain, others: [] },
+  keys: { make: keysDomain, others: ["values"] },
+  coordinates: { make: vectorDomain, others: ["values"] },
 };
 
 /**
@@ -101,5 +135,8 @@ export function readDomain(domain) {
   if (given.length !== 1) {
     throw new TypeError(`domain must have one of ${Object.keys(KINDS).join(", ")}, found ${shown(domain)}`);
   }
-  return { kind: given[0], ...KINDS[given[0]](domain) };
+  const [kind] = given;
+  const { make, others } = KINDS[kind];
+  checkKeys(domain, [kind, ...others], `a domain of ${kind}`);
+  return { kind, ...make(domain) };
 }

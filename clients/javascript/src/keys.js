@@ -38,7 +38,7 @@ export const privkv = {
 };
 
 export const privkvm = {
-  options: { key_share: between(0.5, 0, 1), round: whole(1, 1, 1000000) },
+  options: { key_share: between(0.5, 0, 1), round: whole(1, 1, Number.MAX_SAFE_INTEGER) },
   make(epsilon, { key_share, round }, size, means) {
     if (round > 1 && means === undefined) {
       throw new TypeError(

@@ -8,7 +8,7 @@
 
 import { U } from "./draws.js";
 import { STEPS, growth, inWave, makeWave, ONE, place, placeFrom, quotient, roundedUp } from "./grid.js";
-import { number, whole } from "./options.js";
+import { number, orNull, whole } from "./options.js";
 
 /** b of SW, the half width of the wave. */
 function halfWidth(epsilon) {
@@ -37,7 +37,7 @@ export const squareWave = {
 };
 
 export const generalWave = {
-  options: { top: number(0.8, 0, 1), half_width: number(undefined, 1e-9, 10) },
+  options: { top: number(0.8, 0, 1), half_width: orNull(number(undefined, 1e-9, 10)) },
   make(epsilon, { top, half_width }) {
     const b = half_width ?? halfWidth(epsilon);
     const trapezoid = Math.expm1(epsilon) * (1 + top) * b;

@@ -27,6 +27,11 @@ export function between(fallback, low, high) {
   };
 }
 
+/** The same, or null for the default. */
+export function orNull(option) {
+  return { ...option, fits: (value) => value === null || option.fits(value) };
+}
+
 /** One of some words. */
 export function oneOf(fallback, ...choices) {
   return { fallback, fits: (value) => choices.includes(value), words: `one of ${choices.join(", ")}` };
@@ -45,6 +50,9 @@ export function isPower(value, base, most) {
  * @throws {TypeError} for an option that the mechanism does not have, or a value that is not allowed.
  */
 export function readOptions(name, known, options = {}) {
+  if (typeof options !== "object" || options === null || Array.isArray(options)) {
+    throw new TypeError(`options must be an object, found ${JSON.stringify(options)}`);
+  }
   for (const option of Object.keys(options)) {
     if (!Object.hasOwn(known, option)) {
       const names = Object.keys(known).sort().join(", ");

@@ -2,7 +2,7 @@
 
 import { better, ORACLES } from "./categories.js";
 import { double, joined, words } from "./bytes.js";
-import { readDomain } from "./domains.js";
+import { checkKeys, readDomain, shown } from "./domains.js";
 import { given, secure } from "./draws.js";
 import { pckvGrr, pckvPm, pckvUe, privkv, privkvm } from "./keys.js";
 import { gaussian, laplace } from "./noise.js";
@@ -34,7 +34,7 @@ export const MECHANISMS = {
 
 function mechanismOf({ mechanism, epsilon, options }, { kind, size }) {
   if (typeof epsilon !== "number" || !(epsilon > 1e-6 && epsilon <= 20)) {
-    throw new TypeError(`epsilon must be a number above 1e-6 and at most 20, found ${epsilon}`);
+    throw new TypeError(`epsilon must be a number above 1e-6 and at most 20, found ${shown(epsilon)}`);
   }
   const name = mechanism === "auto" && kind === "categories" ? better(size, epsilon) : mechanism;
   const known = MECHANISMS[kind];
@@ -46,13 +46,21 @@ function mechanismOf({ mechanism, epsilon, options }, { kind, size }) {
 }
 
 /** The last round's mean of each key, scaled to [0, 1]. */
-function meansOf({ mechanism, means }, { size, scaled }) {
+function meansOf({ mechanism, options, means }, { size, scaled, low, high }) {
   if (means === undefined) return undefined;
-  if (mechanism !== "privkvm") throw new TypeError("means belong to a later round of privkvm");
+  if (mechanism !== "privkvm" || !(options?.round > 1)) {
+    throw new TypeError("means belong to privkvm from round 2 on");
+  }
   if (!Array.isArray(means) || means.length !== size) {
     throw new TypeError(`means must be an array of ${size} numbers, in the order of the keys`);
   }
-  return means.map((mean, k) => scaled(mean, `the mean of key ${k}`));
+  return means.map((mean, k) => {
+    const x = scaled(mean, `the mean of key ${k}`);
+    if (mean < low || mean > high) {
+      throw new TypeError(`the mean of key ${k} must be in [${low}, ${high}], found ${mean}`);
+    }
+    return x;
+  });
 }
 
 /** The report of one coordinate of a vector, after the coordinate's index. */
@@ -84,6 +92,7 @@ export function client(service) {
   if (typeof service !== "object" || service === null) {
     throw new TypeError("a service is an object with mechanism, epsilon and domain");
   }
+  checkKeys(service, ["mechanism", "epsilon", "domain", "options", "means"], "a service");
   const domain = readDomain(service.domain);
   const { make, chosen, whole } = mechanismOf(service, domain);
   const inner = make(service.epsilon, chosen, domain.size, meansOf(service, domain));

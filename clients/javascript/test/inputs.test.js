@@ -1,6 +1,7 @@
 /** Values are in the domain's units and names, and mistakes are refused with a sentence. */
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { client, report } from "../index.js";
@@ -35,7 +36,7 @@ test("means of a later round are in the unit of the values", () => {
   }
   assert.throws(() => client({ ...later, means: [1] }), /means must be an array of 2 numbers/);
   assert.throws(() => client({ ...later, means: undefined }), /round 2 of privkvm needs means/);
-  assert.throws(() => client({ ...RATINGS, means: [1, 4] }), /means belong to a later round of privkvm/);
+  assert.throws(() => client({ ...RATINGS, means: [1, 4] }), /means belong to privkvm from round 2 on/);
 });
 
 test("auto is GRR for few categories and OLH for many", () => {
@@ -68,8 +69,22 @@ for (const [service, value, message] of WRONG_VALUES) {
 
 const WRONG_SERVICES = [
   [{ epsilon: 0 }, "epsilon must be a number above 1e-6 and at most 20, found 0"],
-  [{ epsilon: "1" }, "epsilon must be a number above 1e-6 and at most 20, found 1"],
+  [{ epsilon: "1" }, "epsilon must be a number above 1e-6 and at most 20, found \"1\""],
   [{ domain: { numeric: [1, 1] } }, "numeric must be [low, high] with low < high, found [1,1]"],
+  [
+    { domain: { numeric: [-1e308, 1e308] } },
+    "numeric must be between 1e-100 and 1e100 wide, found [-1e+308,1e+308]",
+  ],
+  [
+    { domain: { numeric: [1e15, 1e15 + 1] } },
+    "numeric has too few digits: its ends differ by less than a billionth, found [1000000000000000,1000000000000001]",
+  ],
+  [
+    { domain: { numeric: [0, 1], unit: "minutes" } },
+    'a domain of numeric has no "unit"; it takes numeric',
+  ],
+  [{ bins: 16 }, 'a service has no "bins"; it takes mechanism, epsilon, domain, options, means'],
+  [{ options: 3 }, "options must be an object, found 3"],
   [{ domain: {} }, "domain must have one of numeric, categories, keys, coordinates, found {}"],
   [
     { domain: { categories: ["a", "a"] } },
@@ -103,6 +118,18 @@ for (const [change, message] of WRONG_SERVICES) {
     assert.throws(() => client({ ...MINUTES, ...change }), { name: "TypeError", message });
   });
 }
+
+/** Services, and whether Python takes them too: tests/clients/test_javascript.py of ldpbeam reads this table. */
+const SERVICES = JSON.parse(readFileSync(new URL("services.json", import.meta.url), "utf-8"));
+
+test("a service is taken or refused as the table says", () => {
+  assert.ok(SERVICES.length > 300);
+  for (const { taken, service } of SERVICES) {
+    const text = JSON.stringify(service).slice(0, 300);
+    if (taken) assert.equal(typeof client(service), "function", text);
+    else assert.throws(() => client(service), TypeError, text);
+  }
+});
 
 test("an unknown mechanism is refused with those that there are", () => {
   const known = "grr, olh, oue, sue, hadamard, block_hadamard";

@@ -14,7 +14,8 @@ const VECTORS = JSON.parse(readFileSync(new URL("schemas/test_vectors.json", ROO
 
 /** What a client of so many times the vector's epsilon sends, as the vector states it. */
 function sent(vector, budget = 1) {
-  const payload = report({ ...vector, epsilon: budget * vector.epsilon }, vector.value, vector.draws);
+  const { mechanism, epsilon, options, domain, means, value, draws } = vector;
+  const payload = report({ mechanism, epsilon: budget * epsilon, options, domain, means }, value, draws);
   return payload instanceof Uint8Array ? hexadecimal(payload) : Number(payload.toPrecision(12));
 }
 

@@ -1,0 +1,119 @@
+/** A client of ldpbeam: it perturbs a value on the device, and writes the report as a line of JSON. */
+
+/** The ends of a range of numbers, low < high, between 1e-100 and 1e100 wide. */
+export type Range = readonly [low: number, high: number];
+
+/** Two different names or more, or how many there are: then they are called 0, 1, 2 ... */
+export type Names = readonly string[] | number;
+
+export interface NumericDomain {
+  readonly numeric: Range;
+}
+export interface CategoriesDomain {
+  readonly categories: Names;
+}
+export interface KeysDomain {
+  readonly keys: Names;
+  readonly values: Range;
+}
+export interface VectorDomain {
+  readonly coordinates: Names;
+  readonly values: Range;
+}
+
+interface Named<Mechanism extends string, Options = Record<string, never>> {
+  readonly mechanism: Mechanism;
+  readonly options?: Readonly<Partial<Options>>;
+}
+
+type Oracle = "grr" | "olh" | "oue" | "sue" | "hadamard" | "block_hadamard";
+
+export type NumericMechanism =
+  | Named<"square_wave" | "piecewise" | "stochastic_rounding" | "hybrid" | "laplace">
+  | Named<"gaussian", { delta: number; calibration: "analytic" | "classical" }>
+  | Named<"general_wave", { top: number; half_width: number | null }>
+  | Named<"discrete_square_wave", { bins: number }>
+  | Named<"binned", { bins: number; oracle: "auto" | Oracle }>
+  | Named<"hierarchy", { branching: number; leaves: number; oracle: "auto" | "grr" | "olh" | "hadamard" }>
+  | Named<"haar", { leaves: number }>;
+
+export type CategoricalMechanism =
+  | Named<"auto" | Exclude<Oracle, "olh">>
+  | Named<"olh", { seeds: number | "any"; hashed: "index" | "text" }>;
+
+export type KeyValueMechanism =
+  | Named<"privkv", { key_share: number }>
+  | (Named<"privkvm", { key_share: number; round: number }> & {
+      /** The last round's mean of each key, in the order of the keys; from round 2 on. */
+      readonly means?: readonly number[];
+    })
+  | Named<"pckv_grr" | "pckv_ue" | "pckv_pm", { padding: number }>;
+
+interface Asked<Domain> {
+  /** The budget of one report, above 1e-6 and at most 20. */
+  readonly epsilon: number;
+  /** The attribute's domain, as in the study. */
+  readonly domain: Domain;
+}
+
+/** A service of a study, with the domain of its attribute. */
+export type Service =
+  | (NumericMechanism & Asked<NumericDomain>)
+  | (CategoricalMechanism & Asked<CategoriesDomain>)
+  | (KeyValueMechanism & Asked<KeysDomain>)
+  | (NumericMechanism & Asked<VectorDomain>);
+
+/** What a person has, by the domain of a service. */
+export type ValueOf<S extends Service> = S extends { readonly domain: NumericDomain }
+  ? number
+  : S extends { readonly domain: CategoriesDomain }
+    ? string | number
+    : S extends { readonly domain: KeysDomain }
+      ? Readonly<Record<string, number>>
+      : S extends { readonly domain: VectorDomain }
+        ? readonly number[]
+        : never;
+
+/** What is sent: a number, or bytes. */
+export type Payload = number | Uint8Array;
+
+/**
+ * The client of a service: a function from a value, in the domain's units and names, to a report's payload.
+ *
+ * The optional draws of that function, numbers from [0, 1), are for tests only: without them a report draws from
+ * the operating system's secure source. It throws a TypeError for a value that does not belong to the domain.
+ *
+ * @throws {TypeError} for a service that no study could have.
+ */
+export function client<const S extends Service>(
+  service: S,
+): (value: ValueOf<S>, draws?: readonly number[]) => Payload;
+
+/** One report of a value to a service; for many values `client` computes the service's constants only once. */
+export function report<const S extends Service>(
+  service: S,
+  value: ValueOf<S>,
+  draws?: readonly number[],
+): Payload;
+
+/** A report, as ldpbeam reads it. */
+export interface ReportRecord {
+  /** 1 to 256 bytes. */
+  readonly user_id: string;
+  /** What `report` returned. */
+  readonly payload: Payload;
+  /** A Date, milliseconds since 1970, or RFC 3339 with a zone; where the study has windows or versions by time. */
+  readonly event_time?: Date | number | string | undefined;
+  readonly attribute?: string | undefined;
+  readonly service?: string | undefined;
+  readonly report_id?: string | undefined;
+  /** The study's group and version fields, which are text. */
+  readonly [field: string]: Payload | Date | string | undefined;
+}
+
+/**
+ * A report as one line of JSON, without the line's end.
+ *
+ * @throws {TypeError} for a field that ldpbeam would refuse.
+ */
+export function line(record: ReportRecord): string;

@@ -1,0 +1,43 @@
+/** What the types take, and what they refuse: each line below "@ts-expect-error" must be an error. */
+
+import { client, line, report, type Payload, type Service } from "ldpbeam-client";
+
+const maps = { mechanism: "square_wave", epsilon: 1, domain: { numeric: [0, 180] } } as const;
+const payload: Payload = report(maps, 42);
+const text: string = line({ user_id: "u", service: "maps", event_time: new Date(), city: "Kyoto", payload });
+
+const services: Service[] = [
+  maps,
+  { mechanism: "gaussian", epsilon: 1, options: { delta: 1e-6 }, domain: { coordinates: 3, values: [0, 1] } },
+  { mechanism: "olh", epsilon: 1, options: { seeds: "any" }, domain: { categories: ["car", "bus"] } },
+  {
+    mechanism: "privkvm",
+    epsilon: 1,
+    options: { round: 2 },
+    means: [1, 5],
+    domain: { keys: ["jaws", "alien"], values: [1, 5] },
+  },
+];
+const category = client({ mechanism: "auto", epsilon: 1, domain: { categories: 5 } });
+const bytes: Payload = category(3);
+client({ mechanism: "pckv_ue", epsilon: 1, domain: { keys: 2, values: [1, 5] } })({ 0: 4 });
+client({ mechanism: "haar", epsilon: 1, domain: { coordinates: 2, values: [1, 5] } })([1, 2]);
+
+// @ts-expect-error a number is no text
+report(maps, "42");
+// @ts-expect-error no such mechanism
+client({ mechanism: "squarewave", epsilon: 1, domain: { numeric: [0, 1] } });
+// @ts-expect-error a mechanism of categories
+client({ mechanism: "grr", epsilon: 1, domain: { numeric: [0, 1] } });
+// @ts-expect-error an option of another mechanism
+client({ mechanism: "grr", epsilon: 1, options: { bins: 3 }, domain: { categories: 3 } });
+// @ts-expect-error no epsilon
+client({ mechanism: "grr", domain: { categories: 3 } });
+// @ts-expect-error a vector has several numbers
+client({ mechanism: "haar", epsilon: 1, domain: { coordinates: 2, values: [1, 5] } })(1);
+// @ts-expect-error no user
+line({ payload });
+// @ts-expect-error no payload
+line({ user_id: "u" });
+
+export { bytes, services, text };
