@@ -1,4 +1,4 @@
-"""The Python of README.md and docs/library.md, and the notebooks: all of it runs."""
+"""The Python of docs/library.md, and the notebooks: all of it runs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-
-import ldpbeam as ldp
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -21,28 +16,6 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 def blocks(path: Path) -> list[str]:
     """The blocks of Python in a document."""
     return re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
-
-
-def test_the_readme_is_five_lines_from_a_table_to_a_plot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("altair"), pytest.importorskip("pandas")
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    study, rng = ldp.Study.from_yaml(ROOT / "examples/diamonds/study.yaml"), np.random.default_rng(1)
-    prices = 20_000 * rng.beta(1, 4, 500)
-    tables = [
-        ldp.Client(study, "price", service, rng=rng).reports(prices, np.arange(500))
-        for service in study.attributes["price"].services
-    ]
-    pq.write_table(pa.concat_tables(tables), tmp_path / "reports.parquet")
-    (block,) = blocks(ROOT / "README.md")
-    lines = [line for line in block.splitlines() if line and not line.startswith("import")]
-    assert len(lines) <= 5
-    names: dict[str, object] = {}
-    exec(block, names)
-    assert "1,500 reports in = 1,500 used" in capsys.readouterr().out
-    assert [own.name for own in names["estimates"]] == list(study.attributes["price"].estimates)  # type: ignore
 
 
 @pytest.mark.slow

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,12 +37,14 @@ NOT_RUN = {
 }
 #: The pages whose Python is only compiled here, and why.
 PYTHON_NOT_RUN = {
-    "README.md": "tests/library/test_library_documents.py runs it",
+    "README.md": "a test below runs it in an empty folder",
     "docs/beam.md": "tests/beam/test_beam_document.py runs it",
     "docs/library.md": "tests/library/test_library_documents.py runs it",
     "docs/scheduling.md": "needs Airflow",
     "docs/tables.md": "tests/pipelines/test_table_examples.py runs it",
 }
+#: The pages that a newcomer types from the top into an empty folder, and the heading at which that ends.
+FIRST_PAGES = {"README.md": "## What it looks like", "docs/first-study.md": None}
 STUDY_OF_DRINKS = """\
 study: drinks
 attributes:
@@ -140,7 +146,36 @@ def runs(command: str) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", names([page for page in PAGES if any(map(runs, commands(page)))]))
+@pytest.mark.parametrize("page", FIRST_PAGES)
+def test_a_first_page_runs_as_it_is_typed_in_an_empty_folder(page: str, tmp_path: Path) -> None:
+    pytest.importorskip("altair")
+    text = (ROOT / page).read_text(encoding="utf-8").partition(FIRST_PAGES[page] or "\0")[0]
+    typed = re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    # The wheel is installed by tests/test_packages.py.
+    typed = [(language, block) for language, block in typed if not block.startswith("pip install")]
+    assert len(typed) > 1
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for language, block in typed:
+        program = [sys.executable, "-"] if language == "python" else ["sh", "-eu"]
+        ran = subprocess.run(
+            program,
+            input=block,
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+        )
+        assert ran.returncode == 0, (block, ran.stdout, ran.stderr)
+    accounting = json.loads((tmp_path / "out" / "accounting.json").read_text())
+    assert accounting["in"] == accounting["used"] == 20_000
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page",
+    names([page for page in PAGES if any(map(runs, commands(page))) and page.name != "first-study.md"]),
+)
 def test_the_commands_of_a_page_run(page: str, here: Callable[..., None]) -> None:
     lines = [command for command in commands(ROOT / page) if runs(command)]
     written = {"ldpbeam init": "study.yaml", "ldpbeam perturb": "reports", "ldpbeam estimate": "out"}
