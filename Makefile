@@ -1,6 +1,11 @@
-# Two commands do everything on a machine with Python 3.11: make demo, make test.
+# Two commands do everything on a machine with Python 3.11 or newer: make demo, make test.
 
-PYTHON ?= python3.11
+# The first Python on the PATH that is new enough and starts, which a shim of pyenv may not.
+NAMES  := python3.11 python3.12 python3.13 python3
+PYTHON ?= $(shell for name in $(NAMES); do \
+	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' > /dev/null 2>&1 && { echo $$name; break; }; done)
+NONE    = ldpbeam needs Python 3.11 or newer, and none of $(NAMES) on the PATH is one: \
+	install one, or name it, as in make PYTHON=/opt/python/bin/python3.12 install
 VENV   := .venv
 BIN    := $(VENV)/bin
 
@@ -32,10 +37,11 @@ help:
 	@echo "make flink-up    a Flink cluster on this machine (Java, Maven; make flink-down ends it)"
 
 $(VENV)/.installed: setup.py constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade --constraint constraints.txt pip setuptools
-	@# setuptools warns of the folder ldpbeam beside setup.py, where it belongs.
-	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
+	$(or $(PYTHON),$(error $(NONE))) -m venv $(VENV)
+	$(BIN)/pip install --quiet --require-hashes --no-deps --requirement constraints.txt
+	@# The checkout has no hash, and is built with the setuptools that has one. setuptools warns of the folder
+	@# ldpbeam beside setup.py, where it belongs.
+	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 install: $(VENV)/.installed
@@ -48,7 +54,7 @@ demo-stream: install
 
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
-	@echo "build/site is the site; with its search: $(PYTHON) -m http.server --directory build/site"
+	@echo "build/site is the site; with its search: $(BIN)/python -m http.server --directory build/site"
 
 lint: install
 	$(BIN)/ruff format --check .
@@ -104,8 +110,8 @@ test-versions: install
 
 constraints: install
 	@mkdir -p build
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra test --no-header --no-annotate \
-		--no-emit-index-url --no-emit-find-links --output-file build/versions.txt setup.py
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra test --generate-hashes \
+		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --output-file build/versions.txt setup.py
 	@sed '/^[^#]/,$$d' constraints.txt | cat - build/versions.txt > build/constraints.txt
 	@mv build/constraints.txt constraints.txt
 

@@ -5,16 +5,24 @@ a link to each: top-level packages with names that common would shadow a user's 
 """
 
 import pathlib
+import re
 
 from setuptools import find_packages, setup
 
 HERE = pathlib.Path(__file__).parent
 
+
+def readme() -> str:
+    """README.md as an index of packages shows it, which has no other file: links to files are their text."""
+    text = (HERE / "README.md").read_text(encoding="utf-8")
+    return re.sub(r"(!?)\[([^]]*)\]\((?!https?:)[^)]*\)", lambda link: "" if link[1] else link[2], text)
+
+
 setup(
     name="ldpbeam",
     version="0.1.0",
     description="Estimates from reports perturbed under local differential privacy, on Apache Beam",
-    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description=readme(),
     long_description_content_type="text/markdown",
     author="The ldpbeam developers",
     license_expression="Apache-2.0",

@@ -16,10 +16,15 @@ package compute the statistics, with numpy and scipy only. ``ldpbeam.schemas``, 
 behind the three names.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+if sys.version_info < (3, 11):  # noqa: UP036 - a checkout on the path of an older Python
+    raise ImportError("ldpbeam needs Python 3.11 or newer; this is Python " + sys.version.split()[0])
+
 if TYPE_CHECKING:
+    __version__: str
     from ldpbeam import beam as beam
     from ldpbeam.attributes import Attribute, ServiceVersion
     from ldpbeam.domains import Categories, Numeric
@@ -80,6 +85,8 @@ def __getattr__(name: str) -> Any:
     """Import a name when it is first used (PEP 562)."""
     if name == "beam":
         return import_module("ldpbeam.beam")
+    if name == "__version__":
+        return import_module("importlib.metadata").version("ldpbeam")
     module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module 'ldpbeam' has no attribute {name!r}")
@@ -88,4 +95,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "beam"})
+    return sorted({*globals(), *__all__, "__version__", "beam"})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -15,8 +17,12 @@ import pytest
 import setuptools
 from packaging.requirements import Requirement
 
+import ldpbeam
+
 ROOT = Path(__file__).parents[1]
-CONSTRAINTS = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+CONSTRAINTS = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+#: The lines of the versions, each with the hashes of its files.
+PINS = re.findall(r"^([^#\s].*?)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", CONSTRAINTS, re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +36,12 @@ def described() -> dict[str, Any]:
 
 
 def test_constraints_are_exact_versions_and_name_no_index() -> None:
-    versions = [Requirement(line) for line in CONSTRAINTS if not line.startswith("#")]
+    versions = [Requirement(line) for line, _ in PINS]
     assert len(versions) > 50
+    # Every line is a comment, or one of a version that has hashes.
+    lines = [line for line in CONSTRAINTS.splitlines() if not line.startswith("#")]
+    assert len(lines) == sum(1 + hashes.count("--hash") for _, hashes in PINS)
+    assert "://" not in CONSTRAINTS
     for version in versions:
         assert version.url is None
         (bound,) = version.specifier
@@ -45,7 +55,7 @@ def test_every_requirement_has_one_version_that_fits(
     described: dict[str, Any], python: str, platform: str
 ) -> None:
     place = {"python_version": python, "python_full_version": f"{python}.0", "sys_platform": platform}
-    known = [Requirement(line) for line in CONSTRAINTS if not line.startswith("#")]
+    known = [Requirement(line) for line, _ in PINS]
     here = [known for known in known if known.marker is None or known.marker.evaluate(place)]
     for line in [*described["install_requires"], *described["extras_require"]["test"]]:
         wanted = Requirement(line)
@@ -54,6 +64,28 @@ def test_every_requirement_has_one_version_that_fits(
         (version,) = [known for known in here if known.name.lower() == wanted.name.lower()]
         (bound,) = version.specifier
         assert wanted.specifier.contains(bound.version), line
+
+
+def test_what_an_index_shows_has_no_link_to_a_file_that_it_does_not_have(described: dict[str, Any]) -> None:
+    page, readme = described["long_description"], (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "](docs/" in readme
+    links = re.findall(r"\]\(([^)]*)\)", page)
+    assert not [link for link in links if not link.startswith("https://")]
+    # Only links have changed.
+    assert re.findall(r"^```.*?^```$", page, re.MULTILINE | re.DOTALL) == re.findall(
+        r"^```.*?^```$", readme, re.MULTILINE | re.DOTALL
+    )
+    assert f"pip install './ldpbeam-{described['version']}-py3-none-any.whl[report]'" in page
+
+
+def test_the_package_knows_its_version(described: dict[str, Any]) -> None:
+    assert ldpbeam.__version__ == described["version"] == metadata.version("ldpbeam")
+
+
+def test_an_older_python_is_told_at_the_first_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 10, 13))
+    with pytest.raises(ImportError, match=r"ldpbeam needs Python 3\.11 or newer; this is Python \d"):
+        runpy.run_path(str(ROOT / "ldpbeam" / "__init__.py"))
 
 
 def run(*command: object, cwd: Path, **environment: str) -> str:
