@@ -38,7 +38,7 @@ help:
 
 $(VENV)/.installed: setup.py constraints.txt
 	$(or $(PYTHON),$(error $(NONE))) -m venv $(VENV)
-	$(BIN)/pip install --quiet --require-hashes --no-deps --requirement constraints.txt
+	$(BIN)/pip install --quiet --require-hashes --requirement constraints.txt
 	@# The checkout has no hash, and is built with the setuptools that has one. setuptools warns of the folder
 	@# ldpbeam beside setup.py, where it belongs.
 	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
