@@ -16,6 +16,7 @@ from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, STAMP_KE
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
 from ldpbeam.transforms.reports.counts import COUNTS, IN
+from ldpbeam.transforms.reports.dead_letters import record_bytes
 from ldpbeam.transforms.reports.emitted import count
 
 #: Records are gathered until there are so many, or the bundle ends.
@@ -111,7 +112,15 @@ class _Decode(beam.DoFn):
         for rows in by_payload(records):
             chosen = [records[row] for row in rows.tolist()]
             nowhere = pa.nulls(len(chosen), pa.int64())
-            yield decoded(columns_of(chosen, self.columns.names), self.columns, {}, nowhere, nowhere)
+            yield decoded(
+                columns_of(chosen, self.columns.names),
+                self.columns,
+                {},
+                nowhere,
+                nowhere,
+                chosen.__getitem__,
+                pa.array(map(record_bytes, chosen), pa.binary()) if self.columns.whole else None,
+            )
 
     def _of_batch(self, batch: pa.RecordBatch, time: Timestamp) -> pa.RecordBatch:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -123,7 +132,17 @@ class _Decode(beam.DoFn):
         metadata = {key: given[key.encode()].decode() for key in _KEPT if key.encode() in given}
         nowhere = pa.nulls(batch.num_rows, pa.int64())
         wanted = {name: columns[name] for name in self.columns.names if name in columns}
-        return decoded(wanted, self.columns, metadata, nowhere, nowhere)
+        flat = [own.name for own in batch.schema if not pa.types.is_nested(own.type)]
+        whole = pa.StructArray.from_arrays([batch.column(name) for name in flat], flat)
+        return decoded(
+            wanted,
+            self.columns,
+            metadata,
+            nowhere,
+            nowhere,
+            lambda _: batch.schema.names,
+            whole if self.columns.whole and flat else None,
+        )
 
 
 #: Of the metadata of a batch, what says how its reports were made, as in a file of reports.

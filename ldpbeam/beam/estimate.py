@@ -87,7 +87,7 @@ class _OfReports(beam.PTransform):
     ) -> None:
         super().__init__()
         self.study = study_of(study)
-        self.columns = columns_or_only(self.study, attribute, service)
+        self.columns = columns_or_only(self.study, attribute, service, whole=keep_bad_records)
         self.event_time = event_time
         self.partitions = partitions
         if partitions is not None and not 1 <= partitions <= LARGEST_NUMBER:

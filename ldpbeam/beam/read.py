@@ -67,7 +67,7 @@ class ReadReports(beam.PTransform):
         super().__init__()
         self.study = study_of(study)
         self.patterns = [patterns] if isinstance(patterns, str) else list(patterns)
-        self.columns = columns_or_only(self.study, attribute, service)
+        self.columns = columns_or_only(self.study, attribute, service, whole=keep_bad_records)
         self.disclosure = Disclosure(keep_bad_records, user_id_key)
         hidden = user_id_key is not None
         try:

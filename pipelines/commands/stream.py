@@ -122,7 +122,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
     name = options.resume or f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     if options.resume:
         resume(options.output, options.resume)
-    columns = wanted_columns(study, options.attribute, options.service)
+    columns = wanted_columns(study, options.attribute, options.service, whole=options.keep_bad_records)
     with _feed(options, columns, name) as feed:
         job = StreamJob(
             study=study,

@@ -72,7 +72,7 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
         job: what the run reads and writes.
     """
     study = job.study
-    columns = wanted_columns(study, job.attribute, job.service)
+    columns = wanted_columns(study, job.attribute, job.service, whole=job.disclosure.records)
     # read.decoded : RecordBatch of one range of a file
     read = pipeline | "Read" >> ReadReports(list(job.files), list(job.bad_files), columns, job.disclosure)
     # counted.snapshots : (attribute, list[Snapshot] of one window)

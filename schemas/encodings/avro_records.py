@@ -18,7 +18,7 @@ from ldpbeam.schemas.encodings.avro_rows import BATCH_BYTES, BATCH_REPORTS
 from ldpbeam.schemas.encodings.avro_schemas import Shape, without_logical_types
 from ldpbeam.schemas.files.avro_blocks import Block
 from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, Header
-from ldpbeam.schemas.reports.columns import Columns, decoded
+from ldpbeam.schemas.reports.columns import RECORD, Columns, decoded
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 
 #: A block with more reports is checked as a whole before it is read in parts.
@@ -146,6 +146,8 @@ class RecordReader:
         self._kinds: dict[str, Any] = _fields(writer_schema) or {}
         self._names = [name for name in wanted.names if name in self._kinds]
         self._all_matter = len(self._names) == len(self._kinds) and not shape.per_byte
+        if wanted.whole:
+            self._names.append(RECORD)
 
     def parts(self, pieces: Iterable[bytes], count: int) -> Iterator[Part]:
         """Read ``count`` records from their plain bytes, with the wanted fields only.
@@ -167,7 +169,11 @@ class RecordReader:
             while True:
                 start = stream.tell()
                 try:
-                    records.append(fastavro.schemaless_reader(stream, self._plain, None))
+                    record: Any = fastavro.schemaless_reader(stream, self._plain, None)
+                    if self._wanted.whole:
+                        with stream.getbuffer() as read:
+                            record[RECORD] = bytes(read[start : stream.tell()])
+                    records.append(record)
                     break
                 except Exception:  # the window may end inside the record
                     if ended:
@@ -214,7 +220,8 @@ class RecordReader:
             columns = columns_of([records[index] for index in chosen], self._wanted.names)
             declared = {name: _as_declared(column, self._kinds[name]) for name, column in columns.items()}
             places = pa.array(positions[chosen]), pa.array(rows[chosen])
-            batches.append(decoded(declared, self._wanted, metadata, *places, self._kinds))
+            whole = pa.array([records[index][RECORD] for index in chosen]) if self._wanted.whole else None
+            batches.append(decoded(declared, self._wanted, metadata, *places, lambda _: self._kinds, whole))
         return batches
 
 

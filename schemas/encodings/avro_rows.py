@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ldpbeam.schemas.encodings import compression
 from ldpbeam.schemas.files.avro_blocks import Block
 from ldpbeam.schemas.files.avro_headers import Header
-from ldpbeam.schemas.reports.columns import Columns, decoded
+from ldpbeam.schemas.reports.columns import Columns, binary_of_width, decoded
 
 #: A batch has about this many reports, or about this many bytes if that is reached first.
 BATCH_REPORTS, BATCH_BYTES = 65_536, 2**24
@@ -111,4 +111,7 @@ class Rows:
         row = np.arange(len(records)) + np.repeat(np.array(self._first, dtype=np.int64) - before, lengths)
         places = pa.array(position), pa.array(row)
         fields = records.dtype.names or ()
-        return decoded(columns, self._wanted, self._header.metadata, *places, fields)
+        whole = None
+        if self._wanted.whole:
+            whole = binary_of_width(records.view(np.uint8).reshape(len(records), -1))
+        return decoded(columns, self._wanted, self._header.metadata, *places, lambda _: fields, whole)

@@ -14,7 +14,7 @@ import pyarrow.json
 from numpy.typing import NDArray
 
 from ldpbeam.schemas.encodings.compression import gzip_pieces
-from ldpbeam.schemas.reports.columns import Columns, decoded
+from ldpbeam.schemas.reports.columns import Columns, decoded, parts_of
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 
 #: Text is decoded in chunks of about this many bytes, cut at the end of a line.
@@ -205,8 +205,7 @@ def _decode(
         return
     columns = _columns(text, starts, ends, wanted)
     if columns is not None:
-        first = text[starts[0] : ends[0]]
-        yield _batch(columns, position, starts, wanted, () if "user_id" in columns else json.loads(first))
+        yield _batch(columns, text, position, starts, ends, wanted)
     elif len(starts) > FEW_LINES:
         middle = len(starts) // 2
         yield from _decode(text, position, starts[:middle], ends[:middle], wanted)
@@ -217,13 +216,21 @@ def _decode(
 
 def _batch(
     columns: dict[str, pa.Array],
+    text: bytes,
     position: int,
     starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
     wanted: Columns,
-    fields: Iterable[str],
 ) -> pa.RecordBatch:
+    """A decoded batch of lines that are objects."""
+
+    def fields(line: int) -> Iterable[str]:
+        names: Iterable[str] = json.loads(text[starts[line] : ends[line]])
+        return names
+
     rows = pa.array(np.zeros(len(starts), dtype=np.int64))
-    return decoded(columns, wanted, {}, pa.array(starts + position), rows, fields)
+    records = parts_of(text, starts, ends) if wanted.whole else None
+    return decoded(columns, wanted, {}, pa.array(starts + position), rows, fields, records)
 
 
 def _columns(
@@ -285,7 +292,7 @@ def _decode_few(
     wanted: Columns,
 ) -> Iterator[pa.RecordBatch | BadLine]:
     records: list[dict[str, Any]] = []
-    places: list[int] = []
+    places: list[tuple[int, int]] = []
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         line = text[start:end]
         if not line.strip(_BLANK):
@@ -297,10 +304,10 @@ def _decode_few(
             continue
         if isinstance(record, dict):
             records.append(record)
-            places.append(start)
+            places.append((start, end))
         else:
             yield BadLine(position + start, line, f"not a JSON object: {type(record).__name__}")
     for chosen in by_payload(records):
         columns = columns_of([records[index] for index in chosen], wanted.names)
-        fields = records[chosen[0]]
-        yield _batch(columns, position, np.array(places, dtype=np.int64)[chosen], wanted, fields)
+        begin, end = np.array(places, dtype=np.int64)[chosen].T
+        yield _batch(columns, text, position, begin, end, wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
@@ -82,6 +83,7 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
         rows = footer.rows[index]
         found = _read_columns(stream, footer, index, wanted)
         names = list(found)
+        fields = sorted({leaf.name.partition(".")[0] for leaf in footer.leaves})
         file = _opened(stream)
         metadata = _text_of(file.schema_arrow.metadata)
         shared, most = _ways(stream, index, found, rows)
@@ -105,8 +107,10 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
                     columns["payload"] = pa.array(np.full(part.num_rows, np.nan))
                 places = np.arange(start, start + part.num_rows)
                 position = pa.array(np.full(part.num_rows, index))
-                fields = {leaf.name.partition(".")[0] for leaf in footer.leaves}
-                yield decoded(columns, wanted, metadata, position, pa.array(places), sorted(fields))
+                whole = None
+                if wanted.whole and names:
+                    whole = pa.StructArray.from_arrays(part.columns, names)
+                yield decoded(columns, wanted, metadata, position, pa.array(places), lambda _: fields, whole)
                 start += part.num_rows
     except MemoryError:
         raise
@@ -119,13 +123,18 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
 def _read_columns(
     stream: IO[bytes], footer: Footer, index: int, wanted: Columns
 ) -> dict[str, tuple[Leaf, Pages]]:
-    """The wanted columns that are not nested, and their pages in a row group, by name.
+    """The wanted columns that are not nested (all, for whole records), and their pages, by name.
 
     Raises:
         ValueError: if two columns have the same name, a column's number of values is not that of the rows, or
             its pages are too large.
     """
-    places = [at for at, leaf in enumerate(footer.leaves) if leaf.flat and leaf.name in wanted.names]
+    roots = Counter(leaf.name.split(".")[0] for leaf in footer.leaves)
+    places = [
+        at
+        for at, leaf in enumerate(footer.leaves)
+        if leaf.flat and (leaf.name in wanted.names or (wanted.whole and roots[leaf.name] == 1))
+    ]
     names = [footer.leaves[at].name for at in places]
     if any(footer.chunks[index][at].values != footer.rows[index] for at in places):
         raise ValueError("a column has other values than one for each row")

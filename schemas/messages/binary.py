@@ -7,7 +7,7 @@ So a schema or a buffer that could exhaust memory is refused before it is used.
 from __future__ import annotations
 
 import io
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -159,7 +159,13 @@ def decode_stream(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | Bad
     try:
         _refuse_sizes(data)
         reader = pa.ipc.open_stream(source)
-        names = [name for name in reader.schema.names if name in wanted.names]
+        all_names = Counter(reader.schema.names)
+        names = [
+            own.name
+            for own in reader.schema
+            if own.name in wanted.names
+            or (wanted.whole and all_names[own.name] == 1 and not pa.types.is_nested(own.type))
+        ]
         entries = (reader.schema.metadata or {}).items()
     except Exception as error:  # damage can raise any of Arrow's errors, or a name is not UTF-8
         raise ValueError(f"no Arrow stream: {error}") from None
@@ -180,7 +186,8 @@ def decode_stream(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | Bad
                 raise ValueError(f"its values would be more than {ALLOWANCE}")
             parts = [chosen.slice(first, BATCH_REPORTS) for first in range(0, claimed, BATCH_REPORTS)]
             yield from [
-                _part(part, wanted, metadata, row + BATCH_REPORTS * n) for n, part in enumerate(parts)
+                _part(part, wanted, metadata, row + BATCH_REPORTS * n, reader.schema.names)
+                for n, part in enumerate(parts)
             ]
             row, start, claimed = row + claimed, source.tell(), 1
         start = source.tell()
@@ -198,10 +205,13 @@ def _refuse_sizes(data: bytes) -> None:
         raise ValueError(f"it has {sizes.batches:,} batches and dictionaries, more than {MOST_BATCHES:,}")
 
 
-def _part(batch: pa.RecordBatch, wanted: Columns, metadata: Mapping[str, str], row: int) -> pa.RecordBatch:
+def _part(
+    batch: pa.RecordBatch, wanted: Columns, metadata: Mapping[str, str], row: int, fields: Sequence[str]
+) -> pa.RecordBatch:
     columns = dict(zip(batch.schema.names, map(_readable, batch.columns), strict=True))
     rows = pa.array(np.arange(row, row + batch.num_rows))
-    return decoded(columns, wanted, metadata, rows, rows)
+    whole = pa.StructArray.from_arrays([*columns.values()], [*columns]) if wanted.whole and columns else None
+    return decoded(columns, wanted, metadata, rows, rows, lambda _: fields, whole)
 
 
 def _readable(column: pa.Array) -> pa.Array:

@@ -206,7 +206,7 @@ def _decode_text(
     starts = np.cumsum([1, *(len(own) + 1 for own in texts)])[:-1]
     breaks = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n"))
     before = np.searchsorted(breaks, starts)
-    ids = ids_of([message.id for message in messages])
+    ids, data = ids_of([message.id for message in messages]), [message.data for message in messages]
 
     def places(positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         which = np.searchsorted(starts, positions, side="right") - 1
@@ -216,21 +216,21 @@ def _decode_text(
         if isinstance(item, BadLine):
             which, row = places(np.array([item.position]))
             message = messages[which[0]]
-            data = message.data if single else item.data
-            yield BadMessage(message, item.reports, NOT_JSON, item.problem, data, int(row[0]))
+            part = message.data if single else item.data
+            yield BadMessage(message, item.reports, NOT_JSON, item.problem, part, int(row[0]))
         else:
             which, row = places(item.column("position").to_numpy())
-            yield placed(item, ids, which, row, wanted, single=single)
+            yield placed(item, ids, which, row, wanted, single=single, data=data)
 
 
 def _decode_objects(messages: Sequence[Message], wanted: Columns, writer_schemas: Sequence[Any]) -> _Decoded:
-    ids = ids_of([message.id for message in messages])
-    for item in decode_objects([message.data for message in messages], wanted, writer_schemas):
+    ids, data = ids_of([message.id for message in messages]), [message.data for message in messages]
+    for item in decode_objects(data, wanted, writer_schemas):
         if isinstance(item, BadPart):
             yield _bad(messages[item.place], item, 0)
         else:
             which = item.column("position").to_numpy()
-            yield placed(item, ids, which, np.zeros_like(which), wanted, single=True)
+            yield placed(item, ids, which, np.zeros_like(which), wanted, single=True, data=data)
 
 
 def _decode_container(messages: Sequence[Message], wanted: Columns) -> _Decoded:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.schemas.reports.columns import NEAR, RECORD, Columns
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ def placed(
     wanted: Columns,
     *,
     single: bool = False,
+    data: Sequence[bytes] = (),
 ) -> pa.RecordBatch:
     """A decoded batch with position and row in messages; a report without an id gets its message's.
 
@@ -47,6 +48,7 @@ def placed(
         row: each report's index in its message, shape (n,).
         wanted: gives the order of columns.
         single: whether each message has one report only.
+        data: the bytes of all messages, which are the whole records of single reports.
     """
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     messages = pa.array(which)
@@ -57,7 +59,9 @@ def placed(
             derived = pc.binary_join_element_wise(derived, pc.cast(pa.array(row), pa.string()), "/")
         derived = pc.cast(derived, pa.binary())
         columns["report_id"] = derived if own is None else pc.coalesce(own, derived)
+    if wanted.whole and single:
+        columns[RECORD] = pa.array(data, pa.binary()).take(messages)
     columns |= {"position": ids.numbers.take(messages), "row": pa.array(row)}
-    names = [name for name in (*wanted.names, "position", "row") if name in columns]
+    names = [name for name in (*wanted.names, NEAR, RECORD, "position", "row") if name in columns]
     found = pa.RecordBatch.from_pydict({name: columns[name] for name in names})
     return found.replace_schema_metadata(batch.schema.metadata)

@@ -17,8 +17,10 @@ others         string                                      the study's group and
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,9 +37,16 @@ SERVICE_KEY = "ldpbeam.service"
 MECHANISM_KEY, EPSILON_KEY = "ldpbeam.mechanism", "ldpbeam.epsilon"
 OPTIONS_KEY, DOMAIN_KEY = "ldpbeam.options", "ldpbeam.domain"
 STAMP_KEYS = (MECHANISM_KEY, EPSILON_KEY, OPTIONS_KEY, DOMAIN_KEY)
-#: The key in a decoded batch's metadata of the names, as JSON, that probably stand for missing fields.
-NEAR_KEY = "ldpbeam.near"
-_NEEDED = ("user_id", "attribute", "service", "event_time", "payload")
+#: The column of a decoded batch with the names, as JSON, that probably stand for missing fields of a record.
+#: It is there if a record has such names.
+NEAR = "ldpbeam.near"
+#: The column with whole records, where :class:`Columns` asks for them: their bytes as they came or, of files
+#: and messages that hold columns, a struct of all fields that are not nested.
+RECORD = "ldpbeam.record"
+#: The fields without which a record is no report; event_time where the study needs it.
+NEEDED = ("user_id", "attribute", "service", "event_time", "payload")
+#: Of a record, so many names of fields, as short as this, are compared with those of missing fields.
+MOST_NAMES, LONGEST_NAME = 64, 20
 
 _RFC3339 = (
     r"^(19|20|21)\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt ]"
@@ -56,11 +65,15 @@ class Columns:
         attribute: the attribute of a record if neither the record nor its file names one.
         service: the service of a record if neither the record nor its file names one.
         extras: further fields that the study uses: its group field and version fields.
+        timed: whether a record without an event time is no report.
+        whole: whether batches have whole records, in the column :data:`RECORD`.
     """
 
     attribute: str | None = None
     service: str | None = None
     extras: tuple[str, ...] = ()
+    timed: bool = True
+    whole: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -82,7 +95,8 @@ def decoded(
     metadata: Mapping[str, str],
     position: pa.Array,
     row: pa.Array,
-    fields: Iterable[str] = (),
+    fields: Callable[[int], Iterable[str]] | None = None,
+    records: pa.Array | None = None,
 ) -> pa.RecordBatch:
     """Cast a file's columns to the types of a decoded batch.
 
@@ -95,7 +109,9 @@ def decoded(
         metadata: the file's metadata.
         position: int64, shape (n,).
         row: int64, shape (n,).
-        fields: the names of the file's fields, among which misspelt ones are looked for.
+        fields: gives the names of the fields of the record at an index, among which misspelt ones are looked
+            for.
+        records: whole records, as :data:`RECORD` describes them, n values; None without them.
     """
     length = len(position)
     result: dict[str, pa.Array] = {}
@@ -118,24 +134,50 @@ def decoded(
             del result[name]
     constants = {name: value for name, value in given.items() if value and name not in result}
     constants |= {key: text for key, text in metadata.items() if key in STAMP_KEYS}
-    near = _misspelt(fields, [name for name in _NEEDED if name not in columns])
-    if near:
-        constants[NEAR_KEY] = json.dumps(near)
+    near = None if fields is None else _near(result, constants, wanted, fields)
+    if near is not None:
+        result[NEAR] = near
+    if records is not None:
+        result[RECORD] = records
     result["position"], result["row"] = position, row
     batch = pa.RecordBatch.from_pydict(result)
     return batch.replace_schema_metadata(constants)
 
 
-def _misspelt(fields: Iterable[str], missing: Sequence[str]) -> dict[str, str]:
-    """By the name of each missing field, the one that probably stands for it, if there is any."""
-    near = {}
-    # Names with digits may have ids in them.
-    names = [own for own in fields if not any(map(str.isdigit, own))] if missing else []
-    for name in missing:
-        found = nearest(name, [own for own in names if own != name], 0.8)
-        if found is not None and len(found) <= 2 * len(name):
-            near[name] = found
-    return near
+def _near(
+    columns: Mapping[str, pa.Array],
+    constants: Mapping[str, str],
+    wanted: Columns,
+    fields: Callable[[int], Iterable[str]],
+) -> pa.Array | None:
+    """The column :data:`NEAR` of a batch, or None if no record has such names.
+
+    Only records without a needed field are looked at; each of them becomes a dead letter.
+    """
+    length = len(columns["user_id"])
+    missing = {
+        name: columns[name].is_null().to_numpy(zero_copy_only=False)
+        if name in columns
+        else np.ones(length, bool)
+        for name in NEEDED
+        if name not in constants and (wanted.timed or name != "event_time")
+    }
+    rows = np.flatnonzero(np.logical_or.reduce(list(missing.values())))
+    near: list[str | None] = [None] * length
+    for row in rows.tolist():
+        # Names with digits may have ids in them.
+        names = (own for own in fields(row) if len(own) <= LONGEST_NAME and not any(map(str.isdigit, own)))
+        lacking = tuple(name for name, of in missing.items() if of[row])
+        near[row] = _meant(tuple(itertools.islice(names, MOST_NAMES)), lacking)
+    return pa.array(near, pa.string()) if any(near) else None
+
+
+@functools.lru_cache(1024)
+def _meant(fields: tuple[str, ...], missing: tuple[str, ...]) -> str | None:
+    """As JSON, by the name of each missing field, the field that probably stands for it; None without any."""
+    near = {name: nearest(name, [own for own in fields if own != name], 0.8) for name in missing}
+    found = {name: own for name, own in near.items() if own is not None}
+    return json.dumps(found) if found else None
 
 
 def _unwrapped(array: pa.Array) -> pa.Array:
@@ -168,6 +210,16 @@ def _as_text(array: pa.Array) -> pa.Array:
         array = _unpadded(array)
     elif pa.types.is_nested(kind):
         return pa.nulls(len(array), pa.string())
+    return _cast_or_null(array, pa.string())
+
+
+def as_json_values(array: pa.Array) -> pa.Array:
+    """Values of any type that is not nested as numbers, text, bytes or truth values."""
+    array = _unwrapped(array)
+    kind = array.type
+    plain = (pa.types.is_null, pa.types.is_boolean, pa.types.is_string, pa.types.is_binary)
+    if is_number(kind) or pa.types.is_fixed_size_binary(kind) or any(own(kind) for own in plain):
+        return array
     return _cast_or_null(array, pa.string())
 
 
@@ -214,6 +266,16 @@ def binary_of_width(data: np.ndarray) -> pa.Array:
     offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(width)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
     return pa.Array.from_buffers(pa.binary(), rows, buffers)
+
+
+def parts_of(data: bytes, starts: np.ndarray, ends: np.ndarray) -> pa.Array:
+    """The parts of some bytes from each start to its end, both of shape (n,), as a binary array."""
+    lengths = ends - starts
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    chosen = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+    values = np.frombuffer(data, dtype=np.uint8)[chosen]
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(values)]
+    return pa.Array.from_buffers(pa.binary(), len(starts), buffers)
 
 
 def _user_keys(array: pa.Array) -> pa.Array:

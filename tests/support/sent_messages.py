@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.messages.decode import ARROW, JSON, LINES, BadMessage, Message, decode_messages
-from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns
+from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, NEAR, SERVICE_KEY, Columns
 
 AVRO = "application/avro"
 NEW_YEAR = 1_767_225_600_000
@@ -55,7 +55,7 @@ def read(*given: Message, wanted: Columns = WANTED, **options: Any) -> Found:
             assert item.schema.field("position").type == item.schema.field("row").type == pa.int64()
             assert item.column("report_id").null_count == 0
             names = item.schema.names
-            assert names == [name for name in (*wanted.names, "position", "row") if name in names]
+            assert names == [name for name in (*wanted.names, NEAR, "position", "row") if name in names]
             found.batches.append(item)
     return found
 

@@ -6,12 +6,13 @@ import hashlib
 import hmac
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from ldpbeam.schemas.reports.columns import as_json_values
 from ldpbeam.transforms.reports.counts import DEAD_LETTERS, REASON
 
 #: The tag of every stage's dead letters.
@@ -38,7 +39,11 @@ SCHEMA = pa.schema(
 
 
 class DeadLetter(NamedTuple):
-    """An input that could not be used; the fields are those of ``dead_letter.avsc``."""
+    """An input that could not be used; the fields are those of ``dead_letter.avsc``.
+
+    ``record`` is what is hashed: the bytes that do not decode, or the fields that the study reads. ``whole``
+    is the whole record, if it is kept and differs.
+    """
 
     file: str
     position: int | None
@@ -47,6 +52,7 @@ class DeadLetter(NamedTuple):
     detail: str
     reports: int
     record: bytes
+    whole: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -93,10 +99,23 @@ class Disclosure:
 PLAIN = Disclosure()
 
 
-def record_bytes(record: dict[str, object]) -> bytes:
-    """A decoded record as canonical JSON without nulls: the bytes that a dead letter hashes or holds."""
+def record_bytes(record: Mapping[str, object]) -> bytes:
+    """A decoded record as canonical JSON without nulls: the bytes that a dead letter hashes."""
     present = {name: value for name, value in record.items() if value is not None}
     return json.dumps(present, sort_keys=True, default=_jsonable).encode()
+
+
+def whole_records(column: pa.Array) -> list[bytes]:
+    """Whole records, n values of the column :data:`RECORD`, as dead letters hold them.
+
+    Bytes stay as they came. Fields of columns become a JSON object.
+    """
+    if not pa.types.is_struct(column.type):
+        records: list[bytes] = column.to_pylist()
+        return records
+    names = [column.type.field(place).name for place in range(column.type.num_fields)]
+    values = [as_json_values(part).to_pylist() for part in column.flatten()]
+    return [record_bytes(dict(zip(names, row, strict=True))) for row in zip(*values, strict=True)]
 
 
 def _jsonable(value: object) -> str:
@@ -106,12 +125,13 @@ def _jsonable(value: object) -> str:
 def as_batch(letters: Sequence[DeadLetter], disclosure: Disclosure) -> pa.RecordBatch:
     """Dead letters as a batch of the schema ``dead_letter.avsc``, which tells no more than is disclosed."""
     columns: dict[str, Any] = {
-        name: [getattr(letter, name) for letter in letters] for name in DeadLetter._fields
+        name: [getattr(letter, name) for letter in letters] for name in DeadLetter._fields if name != "whole"
     }
     columns["sha256"] = disclosure.hashes(columns["record"])
     columns["detail"] = disclosure.details(columns["detail"])
-    if not disclosure.records:
-        columns["record"] = [None] * len(letters)
+    columns["record"] = [
+        (own.record if own.whole is None else own.whole) if disclosure.records else None for own in letters
+    ]
     arrays = [pa.array(columns[field.name], type=field.type) for field in SCHEMA]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 

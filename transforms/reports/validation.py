@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.schemas.reports import event_times, stamps
-from ldpbeam.schemas.reports.columns import NEAR_KEY, STAMP_KEYS, Columns, binary_of_width
+from ldpbeam.schemas.reports.columns import NEAR, RECORD, STAMP_KEYS, Columns, binary_of_width
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.study import Service, Study
 from ldpbeam.transforms.reports.batches import WATERMARK, is_null, tagged
-from ldpbeam.transforms.reports.dead_letters import PLAIN, DeadLetter, Disclosure, record_bytes
+from ldpbeam.transforms.reports.dead_letters import PLAIN, DeadLetter, Disclosure, record_bytes, whole_records
 from ldpbeam.transforms.reports.details import details
 from ldpbeam.transforms.reports.payloads import checked_payloads
 from ldpbeam.transforms.reports.reasons import CODE, REASONS
@@ -34,15 +34,31 @@ LONGEST_USER_ID = LONGEST_REPORT_ID = LONGEST_GROUP = 256
 _RowsBy = dict[str | None, NDArray[np.bool_]]
 
 
-def wanted_columns(study: Study, attribute: str | None, service: str | None) -> Columns:
-    """The columns that a study needs; attribute and service are those of reports that do not name one."""
+def wanted_columns(
+    study: Study, attribute: str | None, service: str | None, *, whole: bool = False
+) -> Columns:
+    """The columns that a study needs.
+
+    Args:
+        study: the study.
+        attribute: the attribute of reports that do not name one.
+        service: the service of reports that do not name one.
+        whole: whether dead letters will hold whole records.
+    """
     fields = [study.groups.field] if study.groups else []
     for model in study.attributes.values():
         fields += [own.version_field for own in model.services.values() if own.version_field]
-    return Columns(attribute, service, tuple(dict.fromkeys(fields)))
+    return Columns(attribute, service, tuple(dict.fromkeys(fields)), _needs_time(study), whole)
 
 
-def columns_or_only(study: Study, attribute: str | None, service: str | None) -> Columns:
+def _needs_time(study: Study) -> bool:
+    services = (own for model in study.attributes.values() for own in model.services.values())
+    return bool(study.windows) or any(own.by_time for own in services)
+
+
+def columns_or_only(
+    study: Study, attribute: str | None, service: str | None, *, whole: bool = False
+) -> Columns:
     """The columns that a study needs; a name that is not given is the study's, if it has only one.
 
     Raises:
@@ -53,6 +69,7 @@ def columns_or_only(study: Study, attribute: str | None, service: str | None) ->
         study,
         _or_only("attribute", attribute, list(study.attributes)),
         _or_only("service", service, services),
+        whole=whole,
     )
 
 
@@ -90,10 +107,7 @@ class Validation:
         self.span = span
         self.key = disclosure.user_id_key
         self.services = sorted({s for model in study.attributes.values() for s in model.services})
-        by_time = any(
-            service.by_time for model in study.attributes.values() for service in model.services.values()
-        )
-        self.needs_time = bool(study.windows) or by_time or span.bounded
+        self.needs_time = _needs_time(study) or span.bounded
         self.old_times = -FAR < span.start < event_times.YEAR_1990
 
     def validate(self, batch: pa.RecordBatch) -> Validated:
@@ -203,16 +217,19 @@ def _dead_letters(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]
     metadata = batch.schema.metadata or {}
     constants = {key.decode(): text.decode() for key, text in metadata.items() if key != WATERMARK}
     file = constants.pop("file", "")
-    for key in (*STAMP_KEYS, NEAR_KEY):
+    for key in STAMP_KEYS:
         constants.pop(key, None)
-    letters = []
     told = details(study, batch, bad, reasons[bad])
-    records = batch.take(pa.array(bad)).to_pylist()
-    for record, code, detail in zip(records, reasons[bad], told, strict=True):
+    chosen = batch.take(pa.array(bad))
+    read = [name for name in batch.schema.names if name not in (NEAR, RECORD)]
+    whole = whole_records(chosen.column(RECORD)) if RECORD in batch.schema.names else [None] * len(bad)
+    letters = []
+    for record, code, detail, bytes_ in zip(
+        chosen.select(read).to_pylist(), reasons[bad], told, whole, strict=True
+    ):
         position, row = record.pop("position"), record.pop("row")
-        reason = REASONS[code]
         text = record_bytes({**constants, **record})
-        letters.append(DeadLetter(file, position, row, reason, detail, 1, text))
+        letters.append(DeadLetter(file, position, row, REASONS[code], detail, 1, text, bytes_))
     return letters
 
 

@@ -1,0 +1,132 @@
+"""A kept dead letter has its whole record as it came: the fields that the study does not read, too."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+
+import ldpbeam as ldp
+from ldpbeam.schemas.messages.decode import Message, decode_messages
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.reports.dead_letters import Disclosure, as_batch
+from ldpbeam.transforms.reports.validation import Validation, wanted_columns
+from ldpbeam.transforms.sources.files import match, sniff_all, split
+from ldpbeam.transforms.sources.read import read_range
+
+TEXT = """
+study: whole
+attributes:
+  x:
+    domain: {numeric: [0, 1]}
+    services: {pm: {mechanism: piecewise, epsilon: 1.0}}
+    estimates: {mean: {estimator: ivw}}
+"""
+STUDY = parse_study(TEXT)
+#: The name of a field is misspelt, another is not the study's, and the payload is impossible.
+BAD = {"userid": "ann", "Attribute": "x", "user_id": "bob", "service": "pm", "payload": 99.5, "extra": "käse"}
+GOOD = {**BAD, "payload": 0.5}
+SCHEMA = {
+    "type": "record",
+    "name": "R",
+    "fields": [{"name": name, "type": "double" if name == "payload" else "string"} for name in BAD],
+}
+FIXED = {
+    "type": "record",
+    "name": "R",
+    "fields": [
+        {"name": "user_id", "type": {"type": "fixed", "name": "id", "size": 3}},
+        {"name": "other", "type": {"type": "fixed", "name": "o", "size": 2}},
+        {"name": "payload", "type": "double"},
+    ],
+}
+LINE = json.dumps(BAD, ensure_ascii=False).replace(": ", " :  ").encode()
+
+
+def datum(record: dict[str, Any], schema: Any = SCHEMA) -> bytes:
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, schema, record)
+    return stream.getvalue()
+
+
+def container(schema: Any, records: list[dict[str, Any]]) -> bytes:
+    stream = io.BytesIO()
+    fastavro.writer(stream, schema, records)
+    return stream.getvalue()
+
+
+def kept(batches: Iterator[pa.RecordBatch] | list[Any]) -> list[bytes]:
+    """The records of the dead letters, as a run with --keep-bad-records writes them."""
+    letters = [letter for batch in batches for letter in Validation(STUDY).validate(batch).letters]
+    found = as_batch(letters, Disclosure(records=True))
+    # The hash does not depend on what is kept.
+    assert found.column("sha256") == as_batch(letters, Disclosure()).column("sha256")
+    assert as_batch(letters, Disclosure()).column("record").null_count == len(letters)
+    return [bytes(record) for record in found.column("record").to_pylist()]
+
+
+def whole(file: Path) -> list[bytes]:
+    columns = wanted_columns(STUDY, "x", "pm", whole=True)
+    (good, _) = sniff_all(match([str(file)]))
+    return kept([batch for own in good for part in split(own) for batch in read_range(part, columns)])
+
+
+def test_a_line_is_kept_as_it_came(tmp_path: Path) -> None:
+    good = json.dumps(GOOD).encode()
+    lines = [good, LINE, b"", b'{"user_id": 7, "payload": "q"} ', good, b"\t" + LINE + b"\r"]
+    (tmp_path / "in.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    assert sorted(whole(tmp_path / "in.jsonl")) == sorted([lines[1], lines[3], lines[5]])
+
+
+def test_an_avro_record_is_kept_as_its_datum(tmp_path: Path) -> None:
+    (tmp_path / "in.avro").write_bytes(container(SCHEMA, [GOOD, BAD, GOOD, {**BAD, "userid": "eve"}]))
+    assert whole(tmp_path / "in.avro") == [datum(BAD), datum({**BAD, "userid": "eve"})]
+    records = [{"user_id": b"bob", "other": b"12", "payload": own} for own in (0.5, 99.5)]
+    (tmp_path / "in.avro").write_bytes(container(FIXED, records))
+    assert whole(tmp_path / "in.avro") == [datum(records[1], FIXED)]
+
+
+def test_a_row_of_columns_is_kept_as_an_object_of_all_its_fields(tmp_path: Path) -> None:
+    table = pa.Table.from_pylist([GOOD, {**BAD, "extra": None}, BAD])
+    table = table.append_column("time", pa.array([0, 1, 2], pa.timestamp("ns")))
+    table = table.append_column("raw", pa.array([b"\xff"] * 3)).append_column("nested", pa.array([[1]] * 3))
+    pq.write_table(table, tmp_path / "in.parquet")
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    message = Message("1", sink.getvalue(), "application/vnd.apache.arrow.stream")
+    columns = wanted_columns(STUDY, "x", "pm", whole=True)
+    for found in (whole(tmp_path / "in.parquet"), kept([*decode_messages([message], columns)])):
+        first, second = map(json.loads, found)
+        assert second == {**BAD, "time": "1970-01-01 00:00:00.000000002", "raw": "ff"}
+        assert "extra" not in first
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_message_is_kept_as_it_came(count: int) -> None:
+    columns = wanted_columns(STUDY, "x", "pm", whole=True)
+    pretty = json.dumps(BAD, indent=1).encode() + b"\n "
+    messages = [Message(str(place), pretty, "application/json") for place in range(count)]
+    assert kept([*decode_messages(messages, columns)]) == [pretty] * count
+    lines = Message("1", LINE + b"\n" + json.dumps(GOOD).encode() + b"\n" + LINE, "application/x-ndjson")
+    assert kept([*decode_messages([lines], columns)]) == [LINE, LINE]
+    avro = Message("1", container(SCHEMA, [GOOD, BAD]), "application/avro")
+    assert kept([*decode_messages([avro], columns)]) == [datum(BAD)]
+
+
+def test_beam_transforms_keep_all_fields_of_an_element() -> None:
+    table = pa.RecordBatch.from_pylist([BAD])
+    for reports in ([BAD, GOOD], [table]):
+        with beam.Pipeline(runner="DirectRunner") as pipeline:
+            made = pipeline | beam.Create(reports) | ldp.beam.Estimate(TEXT, keep_bad_records=True)
+            rows = made.dead_letters | beam.Map(lambda row: json.loads(row.record))
+            assert_that(rows, equal_to([BAD]))
