@@ -55,7 +55,8 @@ def means(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | None:
         summary=[_said(place, own) for place, own in subject.places.items() if place in places]
         + ([f"{left_out:,} with fewer reports are not drawn."] if left_out else []),
         table=_table(records, groups),
-        caption=f"The line through each mean is its {level_of(subject.records) or '95%'} interval.",
+        caption="Means are in the unit of the values. The line through each is its "
+        f"{level_of(subject.records) or '95%'} interval.",
         keys=keys,
         legend=not has_legend(keys, alone=True),
     )

@@ -63,7 +63,7 @@ def _figure(subject: Subject, field: Field, truths: Mapping[Place, Truth]) -> Fi
     ]
     return Figure(
         title=_title(subject.name, field, of_keys),
-        chart=_chart(order, keys, field, alone, of_keys, _extent(panels, field)),
+        chart=_chart(subject.name, order, keys, field, alone, of_keys, _extent(panels, field)),
         panels=panels,
         summary=[_sentence(place, own[0], field) for place, own in records.items()] + left_out,
         table=_table(records, names, field, alone),
@@ -143,6 +143,7 @@ def _true(truth: Truth | None, field: Field) -> Floats | None:
 
 
 def _chart(
+    name: str,
     order: Sequence[int],
     keys: Sequence[Key],
     field: Field,
@@ -152,10 +153,10 @@ def _chart(
 ) -> dict[str, Any]:
     """Bars (dots for keys) of the first estimate, its intervals, points of the others, ticks of the truth."""
     shares = field == "frequencies"
-    title = ("share of people who have it" if of_keys else "share of people") if shares else "mean"
+    title = ("share of people who have it" if of_keys else "share of people") if shares else f"mean {name}"
     x = alt.X(
         "value:Q",
-        title=title if alone else None,
+        title=title,
         axis=alt.Axis(format="~%" if shares else ",.5~g", tickCount=5, grid=True),
         scale=alt.Scale(domain=list(extent), nice=alone, zero=shares),
     )

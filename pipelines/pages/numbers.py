@@ -163,11 +163,14 @@ def _chart(
 ) -> dict[str, Any]:
     """Layers from back to front: intervals, areas, the truth, zero, quantiles, and what a pointer finds."""
     x = alt.X(
-        "low:Q", title=subject.name, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False, tickCount=6)
+        "low:Q",
+        title=subject.name,
+        scale=alt.Scale(nice=False),
+        axis=alt.Axis(grid=False, tickCount=6 if alone else 4),
     )
     y = alt.Y(
         "share:Q",
-        title=f"share of people per {words.number(unit)}" if alone else None,
+        title=f"share of people per {words.number(unit)}" if alone else "share of people",
         stack=None,
         scale=alt.Scale(domain=[-(strips + 0.9) * depth, 1.04 * top], nice=False),
         axis=alt.Axis(format="~%", values=ticks(top, 5 if alone else 4)),
@@ -226,7 +229,10 @@ def _sentence(where: str, record: EstimateRecord) -> str:
 def _caption(panels: Sequence[_Drawn], unit: float) -> str:
     """How to read the chart."""
     records = panels[0].records
-    parts = [f"Each step is {words.number(unit)} wide, and its height is the share of people in it."]
+    parts = [
+        f"Each step is {words.number(unit)} wide, in the unit of the values. "
+        "Its height is the share of people in it."
+    ]
     if many(records[0], "distribution") is not None:
         of_first = "" if len(panels) == 1 else f" by {records[0].name}"
         parts.append(

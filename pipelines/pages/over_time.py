@@ -69,10 +69,13 @@ def means_over_time(subject: Subject, truths: Mapping[Place, Truth]) -> Figure |
     ]
     named = {record.name for record in subject.records if record.mean is not None}
     keys = keys_of(subject, named, any(point.line == TRUTH for point in points))
-    caption = "The mean in each window."
+    caption = "The mean in each window, in the unit of the values."
     if any(point.ends for point in points):
         caption += f" The band is its {level_of(subject.records)} interval."
-    return _figure(f"Mean {subject.name} over time", points, keys, caption, subject.most_panels, shares=False)
+    name = f"mean {subject.name}"
+    return _figure(
+        f"Mean {subject.name} over time", name, points, keys, caption, subject.most_panels, shares=False
+    )
 
 
 def shares_over_time(subject: Subject) -> Figure | None:
@@ -100,11 +103,19 @@ def shares_over_time(subject: Subject) -> Figure | None:
     caption += f", of the {len(drawn)} most frequent of {len(names):,}." if len(drawn) < len(names) else "."
     if many(first, "frequencies") is not None:
         caption += f" The bands are {level_of(records)} intervals."
-    return _figure(f"{title} over time", points, keys, caption, subject.most_panels, shares=True)
+    name = "share of people"
+    return _figure(f"{title} over time", name, points, keys, caption, subject.most_panels, shares=True)
 
 
 def _figure(
-    title: str, points: Sequence[_Point], keys: Sequence[Key], caption: str, most_panels: int, *, shares: bool
+    title: str,
+    axis: str,
+    points: Sequence[_Point],
+    keys: Sequence[Key],
+    caption: str,
+    most_panels: int,
+    *,
+    shares: bool,
 ) -> Figure:
     lines = [key.label for key in keys]
     reports = list(dict.fromkeys((point.place.group, point.place.other_groups) for point in points))
@@ -123,7 +134,7 @@ def _figure(
     ends = [end for point in points for end in (point.value, *(point.ends or ()))]
     return Figure(
         title=title,
-        chart=_chart(keys, states, (min(ends), max(ends)), shares, alone),
+        chart=_chart(axis, keys, states, (min(ends), max(ends)), shares, alone),
         panels=panels,
         summary=summary,
         table=_table(points, lines, shares, alone),
@@ -157,19 +168,24 @@ def _data(points: Sequence[_Point]) -> dict[str, Columns]:
 
 
 def _chart(
-    keys: Sequence[Key], states: Sequence[str], ends: tuple[float, float], shares: bool, alone: bool
+    title: str,
+    keys: Sequence[Key],
+    states: Sequence[str],
+    ends: tuple[float, float],
+    shares: bool,
+    alone: bool,
 ) -> dict[str, Any]:
     """Bands, lines and a mark for each window; open marks of windows that are early or incomplete."""
     x = alt.X(
         "start:T",
-        title=None,
+        title="start of the window, UTC",
         scale=alt.Scale(type="utc"),
         axis=alt.Axis(grid=False, format=_TIMES, tickCount=6 if alone else 3, labelOverlap=True),
     )
     room = 0.04 * (ends[1] - ends[0]) or 0.5
     y = alt.Y(
         "value:Q",
-        title=("share of people" if shares else "mean") if alone else None,
+        title=title,
         scale=alt.Scale(domain=[ends[0] - room, ends[1] + room], nice=True, zero=shares and ends[0] >= 0),
         axis=alt.Axis(format="~%" if shares else ",.5~g", tickCount=5 if alone else 3),
     )

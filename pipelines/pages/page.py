@@ -11,7 +11,7 @@ from importlib import metadata
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ldpbeam.pipelines.pages.figures import Columns, Figure, Table
 from ldpbeam.pipelines.pages.scripts import asset, fingerprint, script
@@ -84,6 +84,7 @@ def page(contents: Sequence[Content], reload: int | None = None) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_readable
     )
+    environment.filters["coded"] = _coded
     return environment.from_string(asset("page.html")).render(
         title=", ".join(dict.fromkeys(content.title for content in contents)),
         outputs=outputs,
@@ -131,6 +132,18 @@ def safe(value: Any) -> Any:
 def _readable(value: object) -> object:
     """What the template writes: text whose control characters are escaped; markup of our own as it is."""
     return shown(value, keep="\n") if type(value) is str else value
+
+
+def _coded(text: str) -> Markup:
+    """A text as markup, escaped; what stands between backticks is code."""
+    parts = shown(text, keep="\n").split("`")
+    if len(parts) % 2 == 0:
+        return escape("`".join(parts))
+    marked = [
+        escape(part) if place % 2 == 0 else Markup("<code>{}</code>").format(part)
+        for place, part in enumerate(parts)
+    ]
+    return Markup("").join(marked)
 
 
 def _output(content: Content, drawn: list[dict[str, Any]]) -> dict[str, Any]:

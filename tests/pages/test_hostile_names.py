@@ -92,3 +92,18 @@ def test_a_page_without_the_browser_has_no_markup_of_names() -> None:
     assert "window.stolen = 1</script>" not in text
     assert "\\u003c/script\\u003e" in text
     assert "&lt;/script&gt;" in text
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("`ldpbeam stream` makes no tests", "<code>ldpbeam stream</code> makes no tests"),
+        ("`<b>` and <b>", "<code>&lt;b&gt;</code> and &lt;b&gt;"),
+        ("one ` is no code <b>", "one ` is no code &lt;b&gt;"),
+        ("`\x1b[1m`", "<code>\\x1b[1m</code>"),
+    ],
+)
+def test_what_stands_between_backticks_is_code_and_escaped(sentence: str, expected: str) -> None:
+    about = RunRecord(study="s", study_fingerprint="0" * 32, run="r", input=())
+    results = Results("out", "batch", about, None, "", (RunResults(about, "out", True, None, (), None),), ())
+    assert f"<li>{expected}</li>" in page([content_of(results, [sentence], {})])

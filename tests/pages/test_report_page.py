@@ -97,8 +97,15 @@ def test_a_page_says_where_its_numbers_come_from(
     pages: dict[str, Path], open_page: Callable[..., Any]
 ) -> None:
     page = open_page(pages["batch"]).page
+    folded = page.locator("main").inner_text()
+    assert "1 report could not be used" in folded
+    # What the study does is folded away, under a line that says how much there is.
+    assert "Study 'everything' estimates" not in folded
+    plumbing = page.get_by_text(re.compile(r"^What the study does, in \d+ sentences$"))
+    plumbing.press("Enter")
     text = page.locator("main").inner_text()
-    assert "1 report could not be used" in text
+    assert "`" not in text
+    assert page.locator("code", has_text="ldpbeam rollup").count() == 1
     assert "1. Study 'everything' estimates 4 attributes" not in text  # the list has numbers of its own
     assert "Study 'everything' estimates 4 attributes" in text
     assert "no user id" in text
@@ -155,6 +162,27 @@ def test_the_keyboard_reaches_every_table(pages: dict[str, Path], open_page: Cal
     rows = first.locator("tbody tr").all_inner_texts()
     assert len(rows) == 3
     assert [row.split("\t")[-1].strip() for row in rows] == ["complete", "incomplete", "early"]
+
+
+def test_no_word_of_a_table_is_broken(pages: dict[str, Path], open_page: Callable[..., Any]) -> None:
+    broken = """() => {
+        document.querySelectorAll("details").forEach((own) => { own.open = true; });
+        const found = [];
+        for (const cell of document.querySelectorAll(".scroll :is(td, th)")) {
+            const text = cell.firstChild;
+            for (const word of text ? text.data.matchAll(/\\w+/g) : []) {
+                const range = document.createRange();
+                range.setStart(text, word.index);
+                range.setEnd(text, word.index + word[0].length);
+                if (range.getClientRects().length > 1) found.push(word[0]);
+            }
+        }
+        return found;
+    }"""
+    opened = open_page(pages["batch"])
+    assert opened.page.evaluate(broken) == []
+    assert opened.page.get_by_text("fits its mechanism").count() > 0
+    assert opened.overflow <= 0
 
 
 def test_charts_are_saved_as_images(pages: dict[str, Path], open_page: Callable[..., Any]) -> None:

@@ -19,7 +19,7 @@ function config(colours) {
       labelColor: soft, labelFontSize: 12, labelPadding: 7, labelFontWeight: 400,
       titleColor: soft, titleFontSize: 12, titleFontWeight: 400, titlePadding: 9,
     },
-    axisX: { domain: true, domainColor: line, ticks: true, tickColor: line, tickSize: 4, labelPadding: 4, labelOverlap: true },
+    axisX: { domain: true, domainColor: line, ticks: true, tickColor: line, tickSize: 4, labelPadding: 4, labelOverlap: true, labelSeparation: 10 },
     legend: { aria: false, labelColor: ink, labelFontSize: 12.5, labelLimit: 480, rowPadding: 4, symbolSize: 110, symbolType: "square", symbolStrokeWidth: 0, offset: 12 },
     mark: { aria: false },
     rule: { color: soft },
@@ -95,5 +95,16 @@ dark.addEventListener("change", () => {
   redraw();
 });
 named();
-// Paper shows every chart.
-addEventListener("beforeprint", () => places.filter((place) => !views.has(place)).forEach(draw));
+// Paper is light, and shows every chart.
+let before;
+addEventListener("beforeprint", () => {
+  before = root.dataset.theme;
+  const drawn = theme();
+  root.dataset.theme = "light";
+  places.filter((place) => place.dataset.drawn !== "light" || drawn === "dark").forEach(draw);
+});
+addEventListener("afterprint", () => {
+  if (before) root.dataset.theme = before;
+  else delete root.dataset.theme;
+  if (theme() === "dark") redraw();
+});
