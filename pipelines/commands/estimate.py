@@ -66,7 +66,12 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
     reach_from_elsewhere(options)
     check(options, study, beam_arguments)
     refuse_endless(study)
-    people = truth_of(options, study)
+    people = truth_of(
+        options,
+        study,
+        times=study.windows is not None or options.start is not None or options.stop is not None,
+        groups=study.groups is not None,
+    )
     job, shared = job_of(options, study)
     console, progress = Console(), progress_console()
     engine = engine_of(options, staged, given=beam_arguments)
@@ -107,7 +112,9 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
     if people is not None:
         compared = options.attribute or next(iter(study.attributes))
         errors = [
-            compare.errors_of(solved, study, people) if attribute_of(solved.attribute) == compared else {}
+            compare.errors_of(solved, study, people, job.span)
+            if attribute_of(solved.attribute) == compared
+            else {}
             for solved in estimates
         ]
     spenders = sum(entry["users_over_cap"] for entry in ledger)

@@ -62,11 +62,18 @@ def check_truth(options: argparse.Namespace) -> None:
         raise UserError(f"{', '.join(given)}: columns are of the file that --truth names, which is missing")
 
 
-def truth_of(options: argparse.Namespace, study: Study) -> People | None:
+def truth_of(options: argparse.Namespace, study: Study, *, times: bool, groups: bool) -> People | None:
     """The people whose true values are compared with estimates; None without ``--truth``.
 
+    Args:
+        options: the options of the command.
+        study: the study.
+        times: whether an estimate is of the people of some time only: of its window, say.
+        groups: whether an estimate is of a group.
+
     Raises:
-        UserError: if the options for people do not fit together, or their file cannot be read.
+        UserError: if the options for people do not fit together, or leave open which people an estimate is
+            of, or their file cannot be read.
     """
     check_truth(options)
     if not options.truth:
@@ -74,6 +81,12 @@ def truth_of(options: argparse.Namespace, study: Study) -> People | None:
     if len(study.attributes) > 1 and not options.attribute:
         raise UserError("--truth needs --attribute: the study has several")
     domain = study.attribute(options.attribute or next(iter(study.attributes))).domain
+    for needed, what, option in ((times, "time", "time_column"), (groups, "group", "group_column")):
+        if needed and getattr(options, option) is None:
+            raise UserError(
+                f"--truth: each estimate is compared with the people of its {what}, and no option names the "
+                f"column that has it: add --{option.replace('_', '-')} COLUMN"
+            )
     return read_people(options.truth, people_columns(options, domain), domain)
 
 

@@ -54,5 +54,11 @@ def _people(options: argparse.Namespace, outputs: Sequence[Results]) -> dict[str
         if study.fingerprint != outputs[0].about.study_fingerprint:
             raise UserError("--truth: the outputs are of several studies: make a page for each")
     assert study is not None
-    found = truth_of(options, study)
+    records = [record for results in outputs for record in results.estimates]
+    found = truth_of(
+        options,
+        study,
+        times=any(record.window is not None for record in records),
+        groups=any(record.group is not None or record.other_groups for record in records),
+    )
     return {} if found is None else {options.attribute or next(iter(study.attributes)): found}

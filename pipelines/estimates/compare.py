@@ -15,14 +15,22 @@ from ldpbeam.estimators import Estimate
 from ldpbeam.pipelines.clients.people import People
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate
 from ldpbeam.study import Study, attribute_of
-from ldpbeam.windows import Bounds, Span
+from ldpbeam.windows import EVERYTHING, Bounds, Span
 
 
-def errors_of(solved: SolvedEstimate, study: Study, people: People) -> dict[str, float]:
+def errors_of(
+    solved: SolvedEstimate, study: Study, people: People, span: Span = EVERYTHING
+) -> dict[str, float]:
     """The errors of an estimate, compared with the true values of people.
 
     If the file has times or groups, only the people of the estimate's window and group are compared,
     otherwise all people. The merged groups beyond the cap are not compared.
+
+    Args:
+        solved: the estimate.
+        study: its study.
+        people: the people.
+        span: the event times of the reports of an estimate without a window.
 
     Returns:
         ``wasserstein`` (in the attribute's unit), ``kolmogorov_smirnov``, ``jensen_shannon`` or, for
@@ -32,7 +40,7 @@ def errors_of(solved: SolvedEstimate, study: Study, people: People) -> dict[str,
         compare with.
     """
     attribute, answer = study.attribute(solved.attribute), solved.answer
-    chosen = people_of(solved.window, solved.group, study, people)
+    chosen = people_of(solved.window or (span.start, span.stop), solved.group, study, people)
     if solved.other_groups or not chosen.any():
         return {}
     if isinstance(people.values, KeyValuePairs):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +16,13 @@ from rich.console import Console
 
 from ldpbeam.estimators import Estimate
 from ldpbeam.pipelines.clients.people import People
+from ldpbeam.pipelines.commands.estimate_options import truth_of
+from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates.compare import errors_of
 from ldpbeam.pipelines.estimates.tables import print_estimates
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.windows import Span
 
 HOUR = 3_600_000
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
@@ -160,3 +165,41 @@ def test_the_table_shows_every_number_in_full_however_narrow_the_terminal(termin
     numbers = ["1,234,567", "765,432", "237", "50.3062", "10.2", "12", "15.6"]
     for text in [*numbers, "2.404", "0.04577", "0.1222", "-1.058", "2026-11-20T10:00:00Z", "together", "ule"]:
         assert text in out.getvalue()
+
+
+def test_without_windows_only_people_of_the_runs_span_are_compared() -> None:
+    some = people([12.0, 14.0, 18.0], [START, START + HOUR - 1, START + HOUR])
+    span = Span(START, START + HOUR)
+    assert errors_of(solved(mean=13.0), STUDY, some, span) == {"mean": pytest.approx(0.0)}
+
+
+def asked(file: Path, **columns: str) -> argparse.Namespace:
+    names = ("value", "key", "user", "time", "weight", "group")
+    given = {f"{name}_column": columns.get(name) for name in names}
+    return argparse.Namespace(truth=str(file), attribute="x", **given)
+
+
+@pytest.mark.parametrize(
+    ("times", "groups", "columns", "missing"),
+    [
+        (True, False, {}, "--time-column"),
+        (True, True, {"group": "g"}, "--time-column"),
+        (False, True, {}, "--group-column"),
+        (True, True, {"time": "t"}, "--group-column"),
+        (True, True, {"time": "t", "group": "g"}, None),
+        (False, False, {}, None),
+    ],
+)
+def test_a_truth_without_the_column_that_parts_the_people_is_refused(
+    times: bool, groups: bool, columns: dict[str, str], missing: str | None, tmp_path: Path
+) -> None:
+    file = tmp_path / "people.csv"
+    file.write_text("v,t,g\n12,2026-11-20T10:00:00Z,north\n")
+    options = asked(file, value="v", **columns)
+    if missing is None:
+        found = truth_of(options, STUDY, times=times, groups=groups)
+        assert found is not None
+        assert found.count == 1
+        return
+    with pytest.raises(UserError, match=rf"each estimate is compared .* add {missing} COLUMN"):
+        truth_of(options, STUDY, times=times, groups=groups)
