@@ -12,6 +12,8 @@ from ldpbeam.pipelines.errors import UserError
 
 #: The name of the parser of Beam's options, which has no command of its own to ask for help.
 _BEAM = "beam"
+#: How argparse says which options are missing.
+_REQUIRED = "the following arguments are required: "
 #: What argparse says of a text that is not the number that an option takes.
 _NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: '(.*)'", re.DOTALL)
 
@@ -28,6 +30,7 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
             add_help=False,
         )
+        self._given: Sequence[str] = ()
 
     def format_help(self) -> str:
         """The help text; its first line names only the arguments that must be given."""
@@ -46,6 +49,12 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UserError with argparse's message and a pointer to ``--help``."""
+        required, _, names = message.partition(_REQUIRED)
+        if names and not required:
+            missing = [name for name in re.split("[,/] ?", names) if name.startswith("-")]
+            # A misspelt option is why another one is missing.
+            unknown = [name for name in self._given if name.partition("=")[0] not in self.options]
+            refuse([name for name in unknown if _is_near(name, missing)], missing)
         number = _NO_NUMBER.fullmatch(message)
         if number is not None:
             option, kind, given = number.groups()
@@ -74,9 +83,13 @@ class Parser(argparse.ArgumentParser):
         Raises:
             UserError: for an unknown option or a wrong value; it names the option.
         """
-        found, unknown = self.parse_known_args(self.dashed(arguments))
+        found, unknown = self._parsed(arguments)
         refuse(unknown, self.options)
         return found
+
+    def _parsed(self, arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+        self._given = self.dashed(arguments)
+        return self.parse_known_args(self._given)
 
     def parse_with_beam(self, arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         """Parse a command line that may also have Beam's options.
@@ -88,7 +101,7 @@ class Parser(argparse.ArgumentParser):
             UserError: for an option that neither we nor Beam know, with the nearest name; Beam alone
                 would only warn.
         """
-        found, rest = self.parse_known_args(self.dashed(arguments))
+        found, rest = self._parsed(arguments)
         if rest:
             known = _beam_parser()
             _, unknown = known.parse_known_args(rest)
@@ -125,6 +138,11 @@ class _Tolerant:
 
     def add_argument_group(self, *_: object, **__: object) -> _Tolerant:
         return self
+
+
+def _is_near(argument: str, missing: Sequence[str]) -> bool:
+    name = argument.partition("=")[0]
+    return name.startswith("--") and nearest(name, missing) is not None
 
 
 def refuse(unknown: Sequence[str], known: Sequence[str]) -> None:

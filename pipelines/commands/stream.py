@@ -60,7 +60,8 @@ from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
 from ldpbeam.transforms.storage import literal
 
-_PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([A-Za-z][A-Za-z0-9._~+%-]{2,254})")
+_PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([^/]+)")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._~+%-]{2,254}")
 #: The characters of Google's shortest project ids.
 SHORTEST_PROJECT = 6
 #: Seconds to wait for a Pub/Sub server that does not answer.
@@ -208,15 +209,8 @@ def _subscription(options: argparse.Namespace) -> Iterator[str | None]:
     for option in ("subscription", "topic", "publish_to"):
         given = getattr(options, option)
         kind = "subscriptions" if option == "subscription" else "topics"
-        match = _PLACE.fullmatch(given or "")
-        if given is not None and (match is None or match[2] != kind):
-            dashed = option.replace("_", "-")
-            raise UserError(f"--{dashed} {given}: write it as projects/PROJECT/{kind}/NAME")
-        if match is not None and len(match[1]) < SHORTEST_PROJECT:
-            raise UserError(
-                f"--{option.replace('_', '-')} {given}: {match[1]!r} is no project id, which has "
-                f"{SHORTEST_PROJECT} characters or more"
-            )
+        if given is not None:
+            check_name(f"--{option.replace('_', '-')}", given, kind)
     if options.input and options.publish_to is None:
         yield None
         return
@@ -252,6 +246,27 @@ def _subscription(options: argparse.Namespace) -> Iterator[str | None]:
         cause = getattr(error, "cause", error)
         message = getattr(cause, "message", None) or str(cause)
         raise UserError(f"{where}: {message}") from None
+
+
+def check_name(option: str, given: str, kind: str) -> None:
+    """Check the full name of a subscription or topic of Pub/Sub.
+
+    Raises:
+        UserError: if it has another form, is of the other kind, or a part of it is no name.
+    """
+    match = _PLACE.fullmatch(given)
+    if match is None or match[2] != kind:
+        raise UserError(f"{option} {given}: write it as projects/PROJECT/{kind}/NAME")
+    if len(match[1]) < SHORTEST_PROJECT:
+        raise UserError(
+            f"{option} {given}: {match[1]!r} is no project id, which has {SHORTEST_PROJECT} characters or "
+            "more"
+        )
+    if not _NAME.fullmatch(match[3]):
+        raise UserError(
+            f"{option} {given}: {match[3]!r} is no name of Pub/Sub, which starts with a letter and has 3 to "
+            "255 letters, digits and . _ ~ + % -"
+        )
 
 
 def _about_incomplete(job: StreamJob) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import yaml
@@ -43,6 +43,8 @@ _MODELS = (
 )
 _KEYS = sorted({key for model in _MODELS for key in model.model_fields})
 
+#: Numbers that YAML 1.1 reads as others than people do: octal, binary, hexadecimal, sexagesimal, with _.
+_ODD_NUMBER = re.compile(r"[-+]?(0[0-9_]|0[bxBX]|[0-9.]*(_|[0-9]:))")
 #: No study has a longer text, is nested more deeply, or has more values with its aliases written out.
 MOST_CHARACTERS, MOST_LEVELS, MOST_VALUES = 2**22, 50, 200_000
 #: No more problems of a study are said at once.
@@ -89,7 +91,9 @@ def parse_study(text: str, name: str = "study") -> Study:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise StudyError(f"{name}{line}: this is not YAML: {problem}") from None
+        if "'\\t'" in problem:
+            problem = "a tab; indent with spaces"
+        raise StudyError(f"{name}{line}: this is not YAML: {problem}{_looks_like(text)}") from None
     return _study(data, node, name)
 
 
@@ -154,6 +158,7 @@ def _load(text: str, name: str) -> tuple[yaml.Node, Any]:
     if len(text) > MOST_CHARACTERS:
         raise StudyError(
             f"{name}: it has {len(text):,} characters, and a study has {MOST_CHARACTERS:,} at most"
+            f"{_looks_like(text)}"
         )
     loader = _Loader(text)
     try:
@@ -161,11 +166,22 @@ def _load(text: str, name: str) -> tuple[yaml.Node, Any]:
         if node is not None and _expanded(node, {}) > MOST_VALUES:
             raise StudyError(f"{name}: with its aliases written out it has more than {MOST_VALUES:,} values")
         if not isinstance(node, yaml.MappingNode):
-            raise StudyError(f"{name}: a study is a mapping that starts with 'study: NAME'")
+            started = "a study is a mapping that starts with 'study: NAME'"
+            raise StudyError(f"{name}: {started}{_looks_like(text)}")
         _check_nodes(loader, node, name, ())
         return node, loader.construct_document(node)
     finally:
         loader.dispose()
+
+
+def _looks_like(text: str) -> str:
+    """The end of a sentence on a text that is no study: which other file it looks like, if any."""
+    first, _, rest = text.partition("\n")
+    if first.startswith("{") and rest.startswith("{"):
+        return "; this looks like JSON lines, as files of reports have"
+    if re.search("[,;\t]", first) and ":" not in first:
+        return "; this looks like a table of people or reports (CSV)"
+    return ""
 
 
 class _Loader(yaml.SafeLoader):
@@ -227,25 +243,48 @@ def _check_nodes(loader: _Loader, node: yaml.Node, name: str, above: tuple[int, 
         try:
             # An escape may write half of a character ("\\ud800"), which is no text.
             node.value.encode()
-            loader.construct_object(node)
+            value = loader.construct_object(node)
         except (ValueError, KeyError, AttributeError):  # as each type's constructor fails
             raise StudyError(f"{name}:{line}: {node.value!r} is not what its tag says") from None
+        if node.style is None and _is_number(value) and _ODD_NUMBER.match(node.value):
+            raise StudyError(
+                f"{name}:{line}: {node.value} means {value} in YAML; write {value} for that number, "
+                f"{node.value!r} in quotes for a text"
+            )
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
             _check_nodes(loader, value, name, above)
     elif isinstance(node, yaml.MappingNode):
         seen: dict[str, int] = {}
+        before: yaml.ScalarNode | None = None
         for key, value in node.value:
             place = key.start_mark.line + 1
+            if before is not None and _is_digits(key) and value.start_mark.index == value.end_mark.index:
+                raise StudyError(
+                    f"{name}:{place}: {before.value},{key.value} is two values to YAML: write "
+                    f"{before.value}.{key.value}, with a point"
+                )
+            before = value if _is_digits(value) else None
             if not isinstance(key, yaml.ScalarNode):
                 raise StudyError(f"{name}:{place}: a key is a word, found a list or a mapping")
             _check_nodes(loader, key, name, above)
+            read = loader.construct_object(key)
+            if not isinstance(read, str):
+                raise StudyError(f"{name}:{place}: a key is a text; {_quoted(key.value, read)}")
             if key.value in seen:
                 raise StudyError(
                     f"{name}:{place}: {key.value!r} is given twice (first on line {seen[key.value]})"
                 )
             seen[key.value] = place
             _check_nodes(loader, value, name, above)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_digits(node: yaml.Node) -> TypeGuard[yaml.ScalarNode]:
+    return isinstance(node, yaml.ScalarNode) and node.style is None and node.value.isdecimal()
 
 
 def _one_a_place(problems: Sequence[Any], root: yaml.Node) -> list[Any]:
@@ -285,7 +324,9 @@ def _place(parts: Sequence[Any], root: yaml.Node) -> list[Any]:
 #: What pydantic says in its own words, in those of study files: by kind of problem.
 _SAY = {
     "model_type": "write keys and values here, as in {key: value}",
+    "dict_type": "write names and their keys and values here, as in {name: {key: value}}",
     "tuple_type": "write a pair here, as in [0, 1]",
+    "too_long": "write a pair here, as in [0, 1], with points and not commas in numbers",
     "too_short": "it needs one entry or more",
     "missing": "this key is missing",
 }
@@ -294,24 +335,72 @@ _SAY = {
 def _message(problem: Any, root: yaml.Node, name: str) -> str:
     place = _place(problem["loc"], root)
     text = re.sub(r"^(Value error|Assertion failed), ", "", problem["msg"])
+    found = problem.get("input")
     if not place and (inner := re.match(r"(attributes\.[^:]+): ", text)):
         # Checks over the whole study name the place themselves.
         place, text = inner[1].split("."), text[inner.end() :]
-    if problem["type"] == "model_type" and len(place) > 1 and place[-2] == "estimates":
-        text = f"write {{estimator: {problem['input']}}}"
+    instead = _instead(place, found) if problem["type"] in ("model_type", "dict_type") else None
+    if instead is not None:
+        text = f"write {instead}"
+    elif problem["type"] == "string_type" and type(found) in _KIND and root.start_mark is not None:
+        text = f"this must be a text; {_quoted(_text_at(root, place), found)}"
+    elif isinstance(found, str) and re.fullmatch(r"-?\d+,\d+", found):
+        text = f"this must be a number; write {found.replace(',', '.')}, with a point"
     else:
         text = _SAY.get(problem["type"], re.sub(r"^Input should be", "this must be", text))
     if place and place[-1] == "epsilon" and problem["type"] in ("greater_than", "less_than_equal"):
         text = f"epsilon is above 0 and at most {LARGEST_EPSILON:g}"
     elif problem["type"] == "missing" and isinstance(place[-1], int):
         text = "an entry of the pair is missing"
-    found = problem.get("input")
     shown = ""
     if problem["type"] == "extra_forbidden":
         text, found = f"unknown key{did_you_mean(str(place[-1]), _KEYS, before='; ')}", {}
     if not isinstance(found, dict) and problem["type"] != "missing":
         shown = f", found {found!r}"
     return f"{_at(root, place, name)}: {_in_words(place) or 'study'}: {text}{shown}"
+
+
+#: What YAML takes a text for, by the type of the value that it makes of it.
+_KIND = {bool: "true or false", int: "a number", float: "a number", type(None): "no value"}
+#: The key that a value is probably meant for, where keys and values are needed.
+_MEANT = {
+    "groups": "{{field: {}}}",
+    "windows": "{{size: {}}}",
+    "intervals": "{{level: {}}}",
+    "categories": "{{categories: {}}}",
+    "numeric": "{{numeric: {}}}",
+    "estimates": "{{estimator: {}}}",
+    "services": "{{mechanism: {}, epsilon: 1}}",
+}
+
+
+def _instead(place: Sequence[Any], found: Any) -> str | None:
+    """What to write where a value stands instead of keys and values; None if that is not known."""
+    if place[-1:] == ["domain"] and isinstance(found, list) and found:
+        numbers = len(found) == 2 and all(map(_is_number, found))
+        return _MEANT["numeric" if numbers else "categories"].format(f"[{', '.join(map(str, found))}]")
+    if isinstance(found, str | int | float) and not isinstance(found, bool):
+        if place[-1:] == ["estimates"]:
+            return f"{{{found}: {_MEANT['estimates'].format(found)}}}"
+        for key in (place[-1:], place[-2:-1]):
+            if key and key[0] in _MEANT and key != ["services", *place[-1:]]:
+                return _MEANT[key[0]].format(found)
+    return None
+
+
+def _text_at(root: yaml.Node, place: Sequence[Any]) -> str:
+    """A value as it stands in the file."""
+    node: Any = root
+    for part in place:
+        entries = {key.value: value for key, value in node.value} if isinstance(part, str) else node.value
+        node = entries[part]
+    return str(node.value)
+
+
+def _quoted(text: str, value: Any) -> str:
+    """What to do about a text that YAML reads as another value."""
+    kind = _KIND.get(type(value), "another value")
+    return f"write '{text}' in quotes: YAML reads {text or 'nothing'} as {kind}"
 
 
 #: The keys whose entries have names of their own, and what such an entry is called.

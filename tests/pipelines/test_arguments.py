@@ -110,6 +110,23 @@ def test_lists_say_what_there_is(command: Any) -> None:
     assert {"study", "attributes"} <= set(json.loads(command("schema").out)["properties"])
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["explain", "--studdy", "x"], "unknown option --studdy; did you mean --study?"),
+        (["explain", "--studdy=x"], "unknown option --studdy; did you mean --study?"),
+        (["estimate", "--study", "x", "--input", "y", "--ouput", "z"], "--ouput; did you mean --output?"),
+        (["estimate", "--study", "x", "--input", "y"], "required: --output"),
+        (["estimate", "--study", "x", "--input", "y", "--job_name", "z"], "required: --output"),
+    ],
+)
+def test_a_misspelt_option_is_named_before_the_one_that_is_missing(
+    arguments: list[str], says: str, command: Any
+) -> None:
+    found = command(*arguments)
+    assert (found.code, says in found.err) == (2, True), found.err
+
+
 def given(part: object) -> str | None:
     """A test's name: the options."""
     return None if isinstance(part, str) else " ".join(map(str, part))  # type: ignore[call-overload]

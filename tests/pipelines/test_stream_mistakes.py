@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from ldpbeam.pipelines.commands import options
 from ldpbeam.pipelines.commands import stream as stream_command
+from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.graphs import engines
 from ldpbeam.pipelines.graphs.stream import StreamJob
 
@@ -415,3 +417,21 @@ def test_damaged_files_are_said_at_the_end(streaming: Streaming) -> None:
     assert found.code == 3
     assert "2 files are damaged: how many reports they lost is not known" in found.out
     assert "2 files are damaged: how many reports they lost is not known" in found.err
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("reports", "write it as projects/PROJECT/subscriptions/NAME"),
+        ("projects/project/topics/reports", "write it as projects/PROJECT/subscriptions/NAME"),
+        ("projects/pro/subscriptions/reports", "'pro' is no project id, which has 6 characters or more"),
+        (
+            "projects/project/subscriptions/s",
+            "'s' is no name of Pub/Sub, which starts with a letter and has 3",
+        ),
+        ("projects/project/subscriptions/1st", "'1st' is no name of Pub/Sub"),
+    ],
+)
+def test_a_name_of_pubsub_is_told_what_is_wrong_with_it(given: str, says: str) -> None:
+    with pytest.raises(UserError, match=re.escape(f"--subscription {given}: {says}")):
+        stream_command.check_name("--subscription", given, "subscriptions")

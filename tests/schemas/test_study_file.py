@@ -63,7 +63,6 @@ BY_APP = "version_field: app, "
         ("windows:", "window:", "14: window", "unknown key; did you mean 'windows'?"),
         ("allowed_lateness", "alowed_latenes", "14: windows.alowed_latenes", "mean 'allowed_lateness'?"),
         ("study: commute", "study: commute\nqqqqq: 1", "2: qqqqq", "unknown key"),
-        ("study: commute", "study: commute\n1: 2", "2: 1", "Keys should be strings, found 1"),
         # names
         ("study: commute", "study: my commute", "1: study", "names have letters, digits, _ and -"),
         ("maps:   ", "'ma/ps': ", "7: attributes.minutes.services.ma/ps.[key]", "found 'ma/ps'"),
@@ -74,7 +73,7 @@ BY_APP = "version_field: app, "
         (TAXI, "{epsilon: 1}", AT_TAXI, "it needs a mechanism and an epsilon"),
         (TAXI, "{mechanism: piecewise, epsilon: 1, wide: 2}", AT_TAXI, "has no option 'wide'; it takes none"),
         (TAXI, "{mechanism: piecewise, epsilon: 1, name: 2}", AT_TAXI, "has no option 'name'; it takes none"),
-        (TAXI, "piecewise", AT_TAXI, "found 'piecewise'"),
+        (TAXI, "piecewise", AT_TAXI, "write {mechanism: piecewise, epsilon: 1}, found 'piecewise'"),
         ("epsilon: 0.5", "epsilon: 0", f"{AT_TAXI}.epsilon", "above 0 and at most 20, found 0"),
         ("epsilon: 0.5", "epsilon: -0.5", f"{AT_TAXI}.epsilon", "at most 20, found -0.5"),
         ("epsilon: 0.5", "epsilon: 99", f"{AT_TAXI}.epsilon", "found 99"),
@@ -99,11 +98,14 @@ BY_APP = "version_field: app, "
         (DOMAIN, "{numeric: [180, 0]}", AT_DOMAIN, "needs low < high, found [180.0, 0.0]"),
         (DOMAIN, "{numeric: [0, .inf]}", AT_DOMAIN, "needs low < high"),
         (DOMAIN, "{numeric: [0]}", f"{AT_DOMAIN}.numeric.1", "entry of the pair is missing"),
-        (DOMAIN, "{numeric: [0, 1, 2]}", f"{AT_DOMAIN}.numeric", "at most 2 items"),
+        (DOMAIN, "{numeric: [0, 1, 2]}", f"{AT_DOMAIN}.numeric", "a pair here, as in [0, 1], with points"),
+        (DOMAIN, "[0, 180]", AT_DOMAIN, "write {numeric: [0, 180]}, found"),
+        (DOMAIN, "[car, bus]", AT_DOMAIN, "write {categories: [car, bus]}, found"),
         (DOMAIN, "{categories: [car, bus, car]}", AT_DOMAIN, "are listed twice in the domain: car"),
         (DOMAIN, "{categories: [car]}", AT_DOMAIN, "two categories or more, found 1"),
         (DOMAIN, "{categories: 1}", f"{AT_DOMAIN}.categories", "greater than or equal to 2, found 1"),
-        (DOMAIN, "{categories: [yes, car]}", f"{AT_DOMAIN}.categories.0", "valid string, found True"),
+        (DOMAIN, "{categories: [yes, car]}", f"{AT_DOMAIN}.categories.0", "write 'yes' in quotes"),
+        (DOMAIN, "{categories: [a, 7]}", f"{AT_DOMAIN}.categories.1", "write '7' in quotes"),
         (DOMAIN, "{}", AT_DOMAIN, "give one of numeric: [low, high], categories"),
         (DOMAIN, "{numeric: [0, 1], categories: 3}", AT_DOMAIN, "give one of numeric: [low, high],"),
         # sizes
@@ -111,7 +113,10 @@ BY_APP = "version_field: app, "
         ("buckets: 256", "quantiles: [0.5, 1]", "5: attributes.minutes.quantiles.1", "less than 1, found 1"),
         ("study: commute", "study: commute\nepsilon_cap: 0", "2: epsilon_cap", "greater than 0, found 0"),
         ("study: commute", "study: commute\nrepeats: never", "2: repeats", "'first' or 'all', found 'never'"),
-        ("study: commute", "study: commute\ngroups: region", "2: groups", "found 'region'"),
+        ("study: commute", "study: commute\ngroups: region", "2: groups", "write {field: region}, found"),
+        ("study: commute", "study: commute\nintervals: 0.9", "2: intervals", "write {level: 0.9}, found"),
+        ("{size: 1h, allowed_lateness: 10m}", "1h", "14: windows", "write {size: 1h}, found"),
+        (ULE, "ule", AT_ULE, "write {estimator: ule}, found"),
         ("study: commute", "study: commute\ngroups: {field: user_id}", "2: groups.field", "found 'user_id'"),
         ("study: commute", "study: commute\ngroups: {field: row}", "2: groups.field", "found 'row'"),
     ],
@@ -121,6 +126,48 @@ def test_a_mistake_is_one_message_with_its_place(
 ) -> None:
     assert old in commute_text
     assert_says(commute_text.replace(old, new), place, says)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("epsilon: 0.5", "epsilon: 010", ":8: 010 means 8 in YAML; write 8 for that number, '010' in quotes"),
+        ("epsilon: 0.5", "epsilon: -010", ":8: -010 means -8 in YAML"),
+        ("epsilon: 0.5", "epsilon: 0x10", ":8: 0x10 means 16 in YAML"),
+        ("epsilon: 0.5", "epsilon: 0b11", ":8: 0b11 means 3 in YAML"),
+        ("epsilon: 0.5", "epsilon: 1_0", ":8: 1_0 means 10 in YAML"),
+        ("epsilon: 0.5", "epsilon: 1:30", ":8: 1:30 means 90 in YAML"),
+        ("epsilon: 0.5", "epsilon: 007.5", ":8: 007.5 means 7.5 in YAML"),
+        ("buckets: 256", "buckets: 0400", ":5: 0400 means 256 in YAML"),
+        (DOMAIN, "{categories: [010, 2]}", ":4: 010 means 8 in YAML"),
+        ("epsilon: 0.5", "epsilon: 0,5", ":8: 0,5 is two values to YAML: write 0.5, with a point"),
+        ("buckets: 256", "buckets: 2,5", "this must be a number; write 2.5, with a point"),
+        ("maps:   ", "no: ", ":7: a key is a text; write 'no' in quotes: YAML reads no as true or false"),
+        ("study: commute", "study: commute\n1: 2", ":2: a key is a text; write '1' in quotes"),
+        ("    buckets", "\tbuckets", ":5: this is not YAML: a tab; indent with spaces"),
+    ],
+)  # fmt: skip
+def test_what_yaml_reads_otherwise_than_people_do(commute_text: str, old: str, new: str, says: str) -> None:
+    assert old in commute_text
+    assert says in problem(commute_text.replace(old, new))
+
+
+@pytest.mark.parametrize("text", ["epsilon: 10", "epsilon: 0.5", "epsilon: 1e-1", "epsilon: +1"])
+def test_usual_numbers_are_read(commute_text: str, text: str) -> None:
+    parse_study(commute_text.replace("epsilon: 0.5", text))
+
+
+@pytest.mark.parametrize(
+    ("text", "like"),
+    [
+        ("user,minutes\nann,3\n", "a table of people or reports (CSV)"),
+        ("user;minutes\nann;3\n", "a table of people or reports (CSV)"),
+        ("user,minutes\n" + "ann,3\n" * 700_000, "a table of people or reports (CSV)"),
+        ('{"user_id": "ann"}\n{"user_id": "bob"}\n', "JSON lines, as files of reports have"),
+    ],
+)
+def test_another_file_in_place_of_a_study_is_named(text: str, like: str) -> None:
+    assert problem(text).endswith(f"; this looks like {like}")
 
 
 @pytest.mark.parametrize(("key", "meant"), [("epsilom", "epsilon"), ("machanism", "mechanism")])
@@ -133,7 +180,7 @@ def test_a_wrong_key_of_a_service_is_named(commute_text: str, key: str, meant: s
 
 @pytest.mark.parametrize(
     "value",
-    ["90", "0h", "-1h", "1.5h", "1 fortnight", "h", "1:30", "null", "[1h]", "yes", "99999999999999999w"],
+    ["90", "0h", "-1h", "1.5h", "1 fortnight", "h", "null", "[1h]", "yes", "99999999999999999w"],
 )
 def test_a_bad_duration_is_refused_where_it_stands(commute_text: str, value: str) -> None:
     assert_says(commute_text.replace("size: 1h", f"size: {value}"), "14: windows.size", ": ")
@@ -188,7 +235,7 @@ def test_a_key_that_stands_twice_is_refused_with_both_lines(commute_text: str) -
     ("new", "line", "says"),
     [
         ("study: [", 3, "expected ',' or ']'"),
-        ("study: commute\n\tx: 1", 2, "found character '\\t'"),
+        ("study: commute\n\tx: 1", 2, "a tab; indent with spaces"),
         ("study: commute\nx: *nowhere", 2, "found undefined alias 'nowhere'"),
         ("study: commute\n---\nstudy: other", 2, "but found another document"),
     ],
