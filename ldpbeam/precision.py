@@ -14,6 +14,7 @@ import numpy as np
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Floats, Numeric, bucket_midpoints
+from ldpbeam.estimators.channel_means import noise_at
 from ldpbeam.mechanisms import FrequencyMechanism, UnbiasedMechanism
 from ldpbeam.resolution import populations
 
@@ -76,7 +77,10 @@ def precision(attribute: Attribute, estimator: str, services: Sequence[str]) -> 
     mechanisms = [attribute.versions[index].mechanism for index in newest]
     unbiased = [mechanism for mechanism in mechanisms if isinstance(mechanism, UnbiasedMechanism)]
     if estimator in OF_UNBIASED_REPORTS and len(unbiased) == len(mechanisms):
-        variances = [_of_unbiased(unbiased, estimator, weights) for weights in populations(MOST_BUCKETS)]
+        variances = [
+            _of_unbiased(unbiased, attribute.buckets, estimator, weights)
+            for weights in populations(MOST_BUCKETS)
+        ]
         source = "variance of unbiased reports"
     else:
         variances = [
@@ -104,10 +108,12 @@ def _of_shares(attribute: Attribute, versions: Sequence[int]) -> Precision | Non
     return Precision("rare share", error, error, "variance of unbiased shares")
 
 
-def _of_unbiased(mechanisms: Sequence[UnbiasedMechanism], estimator: str, weights: Floats) -> float:
+def _of_unbiased(
+    mechanisms: Sequence[UnbiasedMechanism], resolution: int, estimator: str, weights: Floats
+) -> float:
     """The variance of the mean of everybody's unbiased reports, times people, on [0, 1]."""
     x = bucket_midpoints(len(weights))
-    noise = np.array([weights @ mechanism.variance(x) for mechanism in mechanisms])
+    noise = np.array([weights @ noise_at(mechanism, resolution, x) for mechanism in mechanisms])
     if estimator == "ivw":
         return float(1.0 / (1.0 / noise).sum())
     return float(noise.sum() / len(noise) ** 2)

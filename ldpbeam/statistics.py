@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ldpbeam import joint_cells
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
-from ldpbeam.mechanisms import UnbiasedMechanism
+from ldpbeam.mechanisms import Mechanism, NumericMechanism, UnbiasedMechanism
 from ldpbeam.resolution import ENOUGH
 
 #: A joint histogram has at most this many cells that are not empty: up to 800 MB with two words per cell. A
@@ -50,11 +50,15 @@ class Moments:
         users: the number of these users; the number of reports if reports are not grouped by user.
         sums: for each channel, the sum of their reports, in steps of the mechanism's fixed-point grid.
         squares: for each channel, the sum of the squares of the same integers.
+        bounded: for each channel whose mechanism has a tail, the sum of the reports without their tails, on
+            the same grid; zero for the others. None if no mechanism has a tail, and if some of the reports
+            were counted by a version that did not sum them so.
     """
 
     users: int
     sums: tuple[int, ...]
     squares: tuple[int, ...]
+    bounded: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +279,7 @@ def _moments(attribute: Attribute, users: int, answers: Sequence[Answers]) -> di
 def _moments_of(
     attribute: Attribute, payloads: Mapping[int, NDArray[Any]], users: int, width: int
 ) -> Moments:
-    sums, squares = [0] * width, [0] * width
+    sums, squares, bounded = [0] * width, [0] * width, [0] * width
     for index, reports in payloads.items():
         mechanism = attribute.versions[index].mechanism
         if isinstance(mechanism, UnbiasedMechanism):
@@ -285,7 +289,15 @@ def _moments_of(
             high, low = square >> np.uint64(32), square & np.uint64(0xFFFFFFFF)
             sums[index] = int(grid.sum())
             squares[index] = (int(high.sum()) << 32) + int(low.sum())
-    return Moments(users, tuple(sums), tuple(squares))
+            if has_tail(mechanism):
+                bounded[index] = int(mechanism.fixed_point(mechanism.bounded(reports)).sum())
+    tails = any(has_tail(version.mechanism) for version in attribute.versions)
+    return Moments(users, tuple(sums), tuple(squares), tuple(bounded) if tails else None)
+
+
+def has_tail(mechanism: Mechanism) -> TypeGuard[NumericMechanism]:
+    """Whether the reports of a mechanism are numbers with a tail, in which few of them lie."""
+    return isinstance(mechanism, NumericMechanism) and mechanism.tail is not None
 
 
 def merge(statistics: Iterable[Statistic]) -> Statistic:
@@ -314,7 +326,11 @@ def merge(statistics: Iterable[Statistic]) -> Statistic:
             own = moments.get(mask)
             moments[mask] = other if own is None else _add_moments(own, other)
     # Entries that a difference made zero are removed, so that equal statistics have equal bytes.
-    moments = {mask: own for mask, own in moments.items() if own.users or any(own.sums) or any(own.squares)}
+    moments = {
+        mask: own
+        for mask, own in moments.items()
+        if own.users or any(own.sums) or any(own.squares) or any(own.bounded or ())
+    }
     joined = [part for part in parts if len(part.joint_counts)] or [first]
     cells, counts = joint_cells.added_up(
         np.concatenate([part.joint_cells for part in joined]),
@@ -350,7 +366,12 @@ def difference(after: Statistic, before: Statistic) -> Statistic:
         users=None if before.users is None else -before.users,
         histograms=tuple(-histogram for histogram in before.histograms),
         moments={
-            mask: Moments(-own.users, tuple(-s for s in own.sums), tuple(-s for s in own.squares))
+            mask: Moments(
+                -own.users,
+                tuple(-s for s in own.sums),
+                tuple(-s for s in own.squares),
+                None if own.bounded is None else tuple(-s for s in own.bounded),
+            )
             for mask, own in before.moments.items()
         },
         joint_cells=before.joint_cells,
@@ -364,4 +385,7 @@ def _add_moments(one: Moments, other: Moments) -> Moments:
         one.users + other.users,
         tuple(map(sum, zip(one.sums, other.sums, strict=True))),
         tuple(map(sum, zip(one.squares, other.squares, strict=True))),
+        None
+        if one.bounded is None or other.bounded is None
+        else tuple(map(sum, zip(one.bounded, other.bounded, strict=True))),
     )

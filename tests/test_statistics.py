@@ -302,7 +302,7 @@ def test_users_without_reports_and_reports_of_zero_are_kept() -> None:
     nobody_answered = tally(INCOME, 3, [])
     assert merge([nobody_answered, nobody_answered]).moments[0].users == 6
     zero = tally(INCOME, 1, [Answers(4, np.array([0]), np.array([0.0]))])
-    assert merge([zero, zero]).moments[1 << 4] == Moments(2, (0,) * 5, (0,) * 5)
+    assert merge([zero, zero]).moments[1 << 4] == Moments(2, (0,) * 5, (0,) * 5, (0,) * 5)
 
 
 def test_differences_of_different_channels_are_refused() -> None:

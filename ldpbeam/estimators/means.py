@@ -11,6 +11,7 @@ import numpy as np
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, Numeric, bucket_midpoints
+from ldpbeam.estimators.channel_means import channel_mean, least_noise, noise_at
 from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
@@ -22,6 +23,14 @@ from ldpbeam.estimators.ule import (
     told_buckets,
 )
 from ldpbeam.mechanisms import UnbiasedMechanism
+from ldpbeam.statistics import Moments, has_tail
+
+#: A mean of reports that is so many standard errors outside of the domain is no noise, but once in 30,000.
+FAR_OUTSIDE = 4.0
+OLD_SUMS = (
+    "the statistic was counted by a version whose sums have the tails of the noise, so that one false report "
+    "can move how users of different services differ: count the reports again, or use ivw"
+)
 
 
 def _mechanism(question: Question, index: int) -> UnbiasedMechanism:
@@ -29,11 +38,28 @@ def _mechanism(question: Question, index: int) -> UnbiasedMechanism:
 
 
 def _unbiased_sum(question: Question, mask: int, index: int) -> float:
-    """The sum of one channel's unbiased reports over the users who answered the channels ``mask`` only."""
+    """The sum of one channel's unbiased reports over the users who answered the channels ``mask`` only.
+
+    If the channel's noise has a tail, these users' sum of bounded reports says how they differ from all users
+    of the channel, whose mean comes from the histogram.
+    """
     moments = question.statistic.moments[mask]
     mechanism = _mechanism(question, index)
     slope, intercept = mechanism.unbiased_map
-    return slope * (moments.sums[index] * mechanism.fixed_point_step) + intercept * moments.users
+    if not has_tail(mechanism):
+        return slope * (moments.sums[index] * mechanism.fixed_point_step) + intercept * moments.users
+    all_sums = [own for other, own in question.statistic.moments.items() if other >> index & 1]
+    mean = channel_mean(question, index).first
+    if len(all_sums) == 1:
+        return mean * moments.users
+    reports, bounded = question.reports_of(index), [_bounded(own, index) for own in all_sums]
+    apart = _bounded(moments, index) * reports - sum(bounded) * moments.users
+    return mean * moments.users + slope * mechanism.fixed_point_step * (apart / reports)
+
+
+def _bounded(moments: Moments, index: int) -> int:
+    """The sum of reports without their tails; with them, in a statistic of a version that kept no other."""
+    return moments.sums[index] if moments.bounded is None else moments.bounded[index]
 
 
 def _variances(question: Question, index: int) -> tuple[float, float]:
@@ -52,9 +78,10 @@ def _variances(question: Question, index: int) -> tuple[float, float]:
         max_iterations=10_000,
     )
     x = bucket_midpoints(attribute.value_buckets)
-    noise = float(fit.weights @ mechanism.variance(x))
+    noise = float(fit.weights @ noise_at(mechanism, attribute.buckets, x))
     spread = float(fit.weights @ (x - fit.weights @ x) ** 2)
-    return max(min(noise, _sample_variance(question, index)), mechanism.least_variance), spread
+    least = least_noise(mechanism, attribute.buckets)
+    return max(min(noise, _sample_variance(question, index)), least), spread
 
 
 def _sample_variance(question: Question, index: int) -> float:
@@ -62,6 +89,9 @@ def _sample_variance(question: Question, index: int) -> float:
     reports = question.reports_of(index)
     if reports < 2:
         return math.inf
+    if has_tail(_mechanism(question, index)):
+        of_scores = channel_mean(question, index)
+        return (of_scores.second - of_scores.first**2) * (reports / (reports - 1))
     moments = [m for mask, m in question.statistic.moments.items() if mask >> index & 1]
     total = sum(m.sums[index] for m in moments)
     # Exact whole numbers: the difference of two large numbers has no rounding error.
@@ -73,11 +103,29 @@ def _sample_variance(question: Question, index: int) -> float:
 
 def _answer(question: Question, name: str, mean: float, variance: float, **details: object) -> Estimate:
     domain = cast(Numeric, question.attribute.domain)
+    error = float(np.sqrt(variance))
+    inside = float(np.clip(mean, 0.0, 1.0))
+    warnings: tuple[str, ...] = ()
+    if mean != inside:
+        details["mean_of_reports"] = float(domain.from_unit(mean))
+    if abs(mean - inside) > FAR_OUTSIDE * error:
+        warnings = (far_outside(domain, mean, error),)
     return question.answer(
         name,
-        mean=float(domain.from_unit(mean)),
-        standard_error=float(np.sqrt(variance)) * domain.width,
+        mean=float(domain.from_unit(inside)),
+        standard_error=error * domain.width,
         details=details,
+        warnings=warnings,
+    )
+
+
+def far_outside(domain: Numeric, mean: float, error: float) -> str:
+    """A sentence on a mean of reports, on [0, 1], that noise does not explain."""
+    errors = (abs(mean - 0.5) - 0.5) / error
+    return (
+        f"the reports have a mean of {float(domain.from_unit(mean)):.6g}, which is {errors:.0f} standard "
+        "errors outside of the domain, so the nearest end is given: some reports are false, or of another "
+        "epsilon"
     )
 
 
@@ -95,7 +143,19 @@ def ua(question: Question) -> Estimate:
             users += count
             total += sum(_unbiased_sum(question, mask, i) for i in answered) / len(answered)
             variance += count * sum(noise[i] for i in answered) / len(answered) ** 2
-    return _answer(question, "ua", total / users, variance / users**2)
+    answer = _answer(question, "ua", total / users, variance / users**2)
+    if not _depends_on_tails(question):
+        return answer
+    return replace(answer, warnings=(*answer.warnings, OLD_SUMS))
+
+
+def _depends_on_tails(question: Question) -> bool:
+    """Whether users of one channel answered different others, and sums of bounded reports are missing."""
+    for index in question.versions:
+        sums = [own for mask, own in question.statistic.moments.items() if mask >> index & 1]
+        if has_tail(_mechanism(question, index)) and len(sums) > 1 and any(s.bounded is None for s in sums):
+            return True
+    return False
 
 
 def ivw(question: Question) -> Estimate:
@@ -117,8 +177,7 @@ def ivw(question: Question) -> Estimate:
         noise, values = _variances(question, index)
         own = 1.0 / (noise + question.apart * values)
         reports = question.reports_of(index)
-        masks = [m for m in sorted(question.statistic.moments) if m >> index & 1]
-        total += own * sum(_unbiased_sum(question, mask, index) for mask in masks)
+        total += own * reports * channel_mean(question, index).first
         weight += own * reports
         variance += own**2 * reports * noise
         spread += own * reports * values
@@ -177,7 +236,7 @@ def uwa(question: Question) -> Estimate:
     answer = _answer(
         question, "uwa", mean, variance, joint_buckets=told_buckets(attribute, question.services)
     )
-    return replace(answer, warnings=resolution_warnings(attribute, kept))
+    return replace(answer, warnings=(*answer.warnings, *resolution_warnings(attribute, kept)))
 
 
 def _axis(attribute: Attribute, service: str) -> tuple[Floats, Floats]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,6 +85,7 @@ class Question:
         moments: tuple[float | None, float | None] = None, None
         if total > 0.0:
             moments = distribution_moments(self.attribute.domain, distribution / total)
+            parts["warnings"] = (*parts.get("warnings", ()), *_outside(self.attribute, distribution / total))
         mean, variance = moments
         if isinstance(self.attribute.domain, Numeric) and abs(total - 1.0) > FAR_FROM_ONE:
             scaled = "mean, variance and quantiles are of the shares scaled to one"
@@ -93,10 +94,21 @@ class Question:
         return self.answer(estimator, distribution=distribution, mean=mean, variance=variance, **parts)
 
 
+def _outside(attribute: Attribute, distribution: Floats) -> Iterator[str]:
+    """A sentence if the shares have a mean that no values of the domain have."""
+    if not isinstance(attribute.domain, Numeric):
+        return
+    mean = float(distribution @ bucket_midpoints(len(distribution)))
+    if not 0.0 <= mean <= 1.0:
+        told = float(attribute.domain.from_unit(mean))
+        yield f"the shares have a mean of {told:.6g}, outside of the domain, so the nearest end is given"
+
+
 def distribution_moments(domain: Domain, distribution: Floats) -> tuple[float | None, float | None]:
     """(mean, variance) of a distribution that is uniform inside each bucket, in the domain's unit.
 
-    Both are None for a domain that is not numeric.
+    Both are None for a domain that is not numeric. If shares are negative, they can lie outside of what any
+    values have; the nearest possible ones are given.
     """
     if not isinstance(domain, Numeric):
         return None, None
@@ -104,4 +116,5 @@ def distribution_moments(domain: Domain, distribution: Floats) -> tuple[float | 
     mean = float(distribution @ x)
     within = 1.0 / (12.0 * len(distribution) ** 2)
     variance = float(distribution @ (x - mean) ** 2) + within
+    mean, variance = min(max(mean, 0.0), 1.0), min(max(variance, 0.0), 0.25)
     return float(domain.from_unit(mean)), variance * domain.width**2

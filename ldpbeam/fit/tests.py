@@ -11,7 +11,8 @@ import numpy as np
 from ldpbeam.attributes import Attribute
 from ldpbeam.fit.histograms import histogram_p_value, is_tested
 from ldpbeam.fit.people import FEWEST_USERS, is_compared, pairs
-from ldpbeam.statistics import Statistic
+from ldpbeam.fit.tails import tail_p_value
+from ldpbeam.statistics import Statistic, has_tail
 
 #: The share of clean runs that may have a flag: the probability of one or more false alarms in a run.
 FALSE_ALARMS = 0.01
@@ -24,14 +25,15 @@ class FitTest:
     """One test of whether reports fit what the study claims.
 
     Attributes:
-        test: ``reports``: one channel's histogram fits its mechanism and epsilon. ``same_people``: the
-            reports of two joined services are of the same people.
+        test: ``reports``: one channel's histogram fits its mechanism and epsilon. ``tails``: its reports
+            reach no further than the noise does. ``same_people``: the reports of two joined services are of
+            the same people.
         services: the service of the histogram, or both, with versions as in ``maps@v2``.
         reports: the reports in the histogram, or the users who answered both.
         p_value: an upper bound of the probability of so bad a fit, if the claim is true.
     """
 
-    test: Literal["reports", "same_people"]
+    test: Literal["reports", "tails", "same_people"]
     services: tuple[str, ...]
     reports: int
     p_value: float
@@ -49,6 +51,9 @@ def fit_tests(attribute: Attribute, statistic: Statistic) -> Iterator[FitTest]:
         if reports >= FEWEST_REPORTS and is_tested(attribute, index):
             p_value = histogram_p_value(attribute, index, statistic.histograms[index], reports)
             yield FitTest("reports", (version.label,), reports, p_value)
+        if reports >= FEWEST_REPORTS and has_tail(version.mechanism):
+            p_value = tail_p_value(attribute, index, statistic)
+            yield FitTest("tails", (version.label,), reports, p_value)
     for pair in pairs(attribute, statistic):
         one, other = (attribute.versions[index].label for index in pair.channels)
         yield FitTest("same_people", (one, other), pair.users, pair.p_value)
@@ -63,6 +68,9 @@ def explain(attribute: Attribute) -> Iterator[str]:
             f"Tests say whether the reports of {attribute.name!r} to {', '.join(tested)} fit the mechanism "
             f"and the epsilon of their service, if there are {FEWEST_REPORTS} or more."
         )
+    tailed = [version.label for version in versions if has_tail(version.mechanism)]
+    if tailed:
+        yield f"Tests say whether the reports to {', '.join(tailed)} reach further than the noise does."
     joined = attribute.versions_of(attribute.joint_services)
     compared = [versions[index].label for index in joined if is_compared(attribute, index)]
     if len(compared) > 1:

@@ -22,7 +22,7 @@ from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import Intervals, Parts, WantedIntervals
 from ldpbeam.intervals.keys import explain_keys, keys_intervals
-from ldpbeam.intervals.means import has_sums, mean_interval
+from ldpbeam.intervals.means import false_reports, has_sums, mean_interval
 from ldpbeam.intervals.numbers import UNBIASED_SUMS, explain_numbers, not_smooth, of_distribution
 from ldpbeam.intervals.shares import shares_interval
 from ldpbeam.statistics import Statistic
@@ -107,7 +107,9 @@ def _parts(question: Question, wanted: WantedIntervals, *, only_mean: bool) -> P
     if isinstance(domain, KeyValues):
         return Parts(*keys_intervals(question, wanted))
     if only_mean:
-        return Parts({"mean": mean_interval(question, wanted.level)}, {"mean": UNBIASED_SUMS}, {})
+        false = false_reports(question, wanted.level)
+        ends = mean_interval(question, wanted.level).ends
+        return Parts({"mean": ends}, {"mean": UNBIASED_SUMS}, {"mean": false} if false else {})
     return of_distribution(question, wanted)
 
 

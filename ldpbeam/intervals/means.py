@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from ldpbeam.domains import Floats, Numeric
+from ldpbeam.estimators.channel_means import channel_mean
+from ldpbeam.estimators.means import FAR_OUTSIDE, far_outside
 from ldpbeam.estimators.question import Question
+from ldpbeam.fit.tails import tail_p_value
 from ldpbeam.intervals.bounded import within_one
 from ldpbeam.mechanisms import NumericMechanism
+
+#: Tails of a smaller p-value are flagged with every estimate. A run with ten thousand windows and groups has
+#: a false flag once in a hundred times.
+SURELY = 1e-6
 
 
 def has_sums(question: Question) -> bool:
@@ -20,49 +27,41 @@ def has_sums(question: Question) -> bool:
     )
 
 
-def report_moments(question: Question, index: int) -> tuple[float, float]:
-    """The means of a channel's unbiased reports of x in [0, 1], and of their squares."""
-    mechanism = cast(NumericMechanism, question.attribute.versions[index].mechanism)
-    moments = [own for mask, own in question.statistic.moments.items() if mask >> index & 1]
-    reports, step = question.reports_of(index), mechanism.fixed_point_step
-    first = sum(own.sums[index] for own in moments) * step / reports
-    second = sum(own.squares[index] for own in moments) * step**2 / reports
-    slope, intercept = mechanism.unbiased_map
-    return slope * first + intercept, slope**2 * second + 2.0 * slope * intercept * first + intercept**2
-
-
 def noise_variances(question: Question) -> tuple[Floats, Floats, float]:
     """(each channel's mean report, its noise variance, the variance of people's values), on [0, 1].
 
-    The variance of a report given x is a quadratic polynomial of x, so the mean of the reports' squares gives
-    the mean of x squared, unless a report's square is the same for every x (SR). The channels then share
-    what the others say; if none says anything, the mean of x squared is taken to be that of one value, for
-    which the noise is largest.
+    The mean of the reports' squares gives the mean of x squared, unless a report's square is the same for
+    every x (SR). The channels then share what the others say; if none says anything, the mean of x squared is
+    taken to be that of one value, for which the noise is largest.
     """
-    told, squares, weights, polynomials = [], [], [], []
-    for index in question.versions:
-        mechanism = cast(NumericMechanism, question.attribute.versions[index].mechanism)
-        first, second = report_moments(question, index)
-        c0, c1, c2 = mechanism.variance_polynomial
-        told.append(first)
-        polynomials.append((c0, c1, c2))
-        if abs(1.0 + c2) > 1e-6:
-            squares.append((second - c0 - c1 * first) / (1.0 + c2))
-            # About one over the variance of that, for reports far larger than the values.
-            weights.append(question.reports_of(index) * ((1.0 + c2) / second) ** 2)
-    means = np.array(told)
-    constants = np.array(polynomials)
-    counts = np.array([question.reports_of(index) for index in question.versions])
-    precisions = counts / np.maximum(constants @ [1.0, 0.5, 1.0 / 3.0], 1e-12)
+    channels = [channel_mean(question, index) for index in question.versions]
+    told = [(own.square, own.square_weight) for own in channels if own.square is not None]
+    means = np.array([own.first for own in channels])
+    precisions = np.array([own.reports / max(own.noise(0.5, 1.0 / 3.0), 1e-12) for own in channels])
     mean = float(np.clip(precisions @ means / precisions.sum(), 0.0, 1.0))
-    square = float(np.average(squares, weights=weights)) if squares else mean**2
+    squares, weights = np.array(told).reshape(-1, 2).T
+    square = float(np.average(squares, weights=weights)) if told else mean**2
     square = float(np.clip(square, mean**2, mean))
-    noise = constants @ [1.0, mean, square]
-    return means, np.maximum(noise, 1e-12), square - mean**2
+    noise = np.array([own.noise(mean, square) for own in channels])
+    return means, noise, square - mean**2
 
 
-def mean_interval(question: Question, level: float) -> tuple[float, float]:
-    """The interval of the mean of all people who reported, in the attribute's unit.
+class MeanInterval(NamedTuple):
+    """The interval of a mean.
+
+    Attributes:
+        ends: the two ends, in the attribute's unit, within the domain.
+        mean: the mean of the reports, on [0, 1] but for noise and false reports.
+        error: its standard error, on the same scale.
+    """
+
+    ends: tuple[float, float]
+    mean: float
+    error: float
+
+
+def mean_interval(question: Question, level: float) -> MeanInterval:
+    """The interval of the mean of all people who reported.
 
     Services are weighted by the inverse of their noise variance. If they asked different people, the variance
     of people's values is added to it, and a weight that is not a service's share of the people adds a
@@ -74,6 +73,25 @@ def mean_interval(question: Question, level: float) -> tuple[float, float]:
     parts, people = weights / weights.sum(), counts / counts.sum()
     variance = (parts**2 * noise / counts).sum()
     variance += question.apart * spread * ((parts - people) ** 2 / counts).sum()
-    ((low, high),) = within_one([parts @ means], [np.sqrt(variance)], level)
+    mean, error = float(parts @ means), float(np.sqrt(variance))
+    ((low, high),) = within_one([mean], [error], level)
+    # What remains of the bias of channels whose noise has a tail.
+    bias = float(parts @ [channel_mean(question, index).bias for index in question.versions])
+    low, high = max(low - bias, 0.0), min(high + bias, 1.0)
     domain = cast(Numeric, question.attribute.domain)
-    return float(domain.from_unit(low)), float(domain.from_unit(high))
+    return MeanInterval((float(domain.from_unit(low)), float(domain.from_unit(high))), mean, error)
+
+
+def false_reports(question: Question, level: float) -> str:
+    """Why the mean of the reports is not the mean of honest people; empty if nothing says so."""
+    attribute = question.attribute
+    for index in question.versions:
+        if tail_p_value(attribute, index, question.statistic) < SURELY:
+            return (
+                f"reports to {attribute.versions[index].label} lie where noise hardly takes any: some are "
+                "false, and may move the mean"
+            )
+    of_sums = mean_interval(question, level)
+    if max(-of_sums.mean, of_sums.mean - 1.0) > FAR_OUTSIDE * of_sums.error:
+        return far_outside(cast(Numeric, attribute.domain), of_sums.mean, of_sums.error)
+    return ""

@@ -16,7 +16,7 @@ from ldpbeam.domains import Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import Parts, WantedIntervals
 from ldpbeam.intervals.evidence import evidence_of
-from ldpbeam.intervals.means import has_sums, mean_interval
+from ldpbeam.intervals.means import false_reports, has_sums, mean_interval
 from ldpbeam.intervals.smooth import posterior
 from ldpbeam.intervals.spread import variance_interval
 from ldpbeam.mechanisms import NumericMechanism
@@ -122,7 +122,9 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
         flags = {"distribution": "the counts have no likelihood of whole reports, so it has no intervals"}
         if not has_sums(question):
             return Parts({}, {}, flags)
-        return Parts({"mean": mean_interval(question, wanted.level)}, {"mean": UNBIASED_SUMS}, flags)
+        false = false_reports(question, wanted.level)
+        flags |= {"mean": false} if false else {}
+        return Parts({"mean": mean_interval(question, wanted.level).ends}, {"mean": UNBIASED_SUMS}, flags)
     draws, level = smooth.shares, wanted.level
     x = bucket_midpoints(draws.shape[1])
     means = draws @ x
@@ -140,11 +142,14 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
         found["ranges"] = np.clip(ends(np.array(inside), level), 0.0, 1.0)
     methods = dict.fromkeys(found, SMOOTH)
     if has_sums(question):
-        found["mean"], methods["mean"] = mean_interval(question, level), UNBIASED_SUMS
+        found["mean"], methods["mean"] = mean_interval(question, level).ends, UNBIASED_SUMS
         variance = variance_interval(question, smooth.mode, level)
         if variance is not None:
             found["variance"], methods["variance"] = variance, UNBIASED_SUMS
     flags = {name: smooth.flag for name, method in methods.items() if smooth.flag and method == SMOOTH}
+    false = false_reports(question, level) if has_sums(question) else ""
+    if false:
+        flags |= dict.fromkeys(methods, false)
     return Parts(found, methods, flags, smooth.gain)
 
 

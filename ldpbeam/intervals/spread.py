@@ -7,16 +7,14 @@ from typing import cast
 import numpy as np
 
 from ldpbeam.domains import Floats, Numeric, bucket_midpoints
+from ldpbeam.estimators.channel_means import ChannelMean, channel_mean, noise_at
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.bounded import within_one
-from ldpbeam.intervals.means import report_moments
 from ldpbeam.mechanisms import NumericMechanism
 
 #: The mean squares of reports and of their buckets' midpoints differ by at most this part, or the buckets are
 #: too coarse to compute a variance from.
 COARSE = 0.02
-#: With a smaller coefficient, a report's square says nothing of the value's square.
-LEAST = 1e-6
 
 
 def variance_interval(question: Question, shares: Floats, level: float) -> tuple[float, float] | None:
@@ -33,28 +31,24 @@ def variance_interval(question: Question, shares: Floats, level: float) -> tuple
     Returns:
         None if no service's reports say anything about squares, or if their buckets are too coarse.
     """
-    firsts, squares, parts, counts, noises = [], [], [], [], []
+    firsts, squares, parts, counts, noises, biases = [], [], [], [], [], []
     x = bucket_midpoints(len(shares))
     for index in question.versions:
         mechanism = cast(NumericMechanism, question.attribute.versions[index].mechanism)
-        first, second = report_moments(question, index)
-        c0, c1, c2 = mechanism.variance_polynomial
-        reports = question.reports_of(index)
-        cells = mechanism.unbiased(mechanism.representatives(question.attribute.buckets))
-        seen = float(question.statistic.histograms[index] @ cells**2) / reports
-        told = abs(1.0 + c2) > LEAST and abs(seen - second) < COARSE * second
-        square = (cells**2 - c0 - c1 * cells) / (1.0 + c2) if told else np.zeros(len(cells))
+        of_sums = channel_mean(question, index)
+        cells, square = _told_by_cells(question, index, of_sums)
         channel = mechanism.channel(len(shares), question.attribute.buckets)
-        noises.append((cells, square, channel))
-        firsts.append(first)
-        squares.append((second - c0 - c1 * first) / (1.0 + c2) if told else 0.0)
+        noises.append((cells, np.zeros(len(cells)) if square is None else square, channel))
+        firsts.append(of_sums.first)
+        squares.append(0.0 if square is None else of_sums.square)
         parts.append(
             (
-                1.0 / float(shares @ mechanism.variance(x)),
-                1.0 / _noise(square, channel, shares) if told else 0.0,
+                1.0 / float(shares @ noise_at(mechanism, question.attribute.buckets, x)),
+                0.0 if square is None else 1.0 / _noise(square, channel, shares),
             )
         )
-        counts.append(reports)
+        biases.append((of_sums.bias, of_sums.scores.second.bias if of_sums.scores else 0.0))
+        counts.append(of_sums.reports)
     sizes = np.array(counts, dtype=np.float64)
     weights = np.array(parts) * sizes[:, None]
     if weights[:, 1].sum() <= 0.0:
@@ -69,8 +63,24 @@ def variance_interval(question: Question, shares: Floats, level: float) -> tuple
     found = float(of_square @ squares) - mean**2
     # No variance on [0, 1] is above 1/4.
     ((low, high),) = 0.25 * within_one([4.0 * found], [4.0 * np.sqrt(variance)], level)
+    bias = float(of_square @ np.array(biases)[:, 1] + 2.0 * abs(mean) * (of_mean @ np.array(biases)[:, 0]))
+    low, high = max(low - bias, 0.0), min(high + bias, 0.25)
     width = cast(Numeric, question.attribute.domain).width
     return float(low) * width**2, float(high) * width**2
+
+
+def _told_by_cells(question: Question, index: int, of_sums: ChannelMean) -> tuple[Floats, Floats | None]:
+    """What each report bucket says of x and of x^2; None for x^2 if buckets say nothing or are too coarse."""
+    resolution = question.attribute.buckets
+    mechanism = cast(NumericMechanism, of_sums.mechanism)
+    if of_sums.scores:
+        return of_sums.scores.first.cells, of_sums.scores.second.cells
+    c0, c1, c2 = mechanism.variance_polynomial
+    cells = mechanism.unbiased(mechanism.representatives(resolution))
+    seen = float(question.statistic.histograms[index] @ cells**2) / of_sums.reports
+    if of_sums.square is None or abs(seen - of_sums.second) >= COARSE * of_sums.second:
+        return cells, None
+    return cells, (cells**2 - c0 - c1 * cells) / (1.0 + c2)
 
 
 def _noise(told: Floats, channel: object, shares: Floats) -> float:

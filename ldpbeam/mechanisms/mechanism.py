@@ -208,8 +208,41 @@ class UnbiasedMechanism(Mechanism):
 
 
 @dataclasses.dataclass(frozen=True)
+class Tail:
+    """How the reports of an additive noise without bounds are counted, on the scale of the reports.
+
+    Attributes:
+        mean_from: reports beyond plus or minus this count alike for the mean.
+        square_from: the same for the mean of squares.
+        end: the first report of the histogram's last cell, and minus that of its first cell.
+        excess: how far reports lie beyond ``end``, given that they do: stochastically between two exponential
+            distributions with these means, whatever the value.
+        slope: the largest slope of the logarithm of a report's density up to ``end``.
+    """
+
+    mean_from: float
+    square_from: float
+    end: float
+    excess: tuple[float, float]
+    slope: float
+
+
+@dataclasses.dataclass(frozen=True)
 class NumericMechanism(UnbiasedMechanism):
     """An unbiased mechanism whose reports are any numbers in ``report_range``."""
+
+    @property
+    def tail(self) -> Tail | None:
+        """The tail, if few honest reports come near the ends of ``report_range``; else None.
+
+        A mean is then computed from the histogram, so that one report moves it as far as its cell does
+        (:mod:`ldpbeam.estimators.scores`).
+        """
+        return None
+
+    def bounded(self, payloads: ArrayLike) -> Floats:
+        """Reports without their tails, unbiased for about the same number, shape (n,)."""
+        return np.asarray(payloads, dtype=np.float64)
 
     @property
     @abstractmethod

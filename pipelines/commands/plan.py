@@ -86,6 +86,12 @@ def _notes(
             "greatest of a few populations."
         )
         yield "Estimators that smooth, such as auto, can have less error: --simulate shows theirs."
+    if any(line.one_percent_fake is not None for line in planned):
+        yield (
+            "1% fake: if m of n users are fake, they move the estimate by at most 100 m/n times that, "
+            "whatever they send."
+        )
+        yield "Estimators without a number have no such bound."
     for name in (name for name in study.attributes if name in wanted):
         own = [line for line in planned if attribute_of(line.attribute) == name]
         reason = untried(study.attribute(name))
@@ -108,6 +114,7 @@ def _notes(
 def _print(planned: list[Planned], wanted: float | None) -> None:
     keys = ("attribute", "estimate", "error of", "people")
     names = ["attribute", "estimate", "estimator", "error of", "people", "error"]
+    fake = "1% fake" if any(line.one_percent_fake is not None for line in planned) else ""
     enough = f"people for {wanted:g}" if wanted is not None else ""
     rows = [
         {
@@ -118,10 +125,11 @@ def _print(planned: list[Planned], wanted: float | None) -> None:
             "people": line.population,
             "error": _error(line),
             enough: _people(line),
+            fake: "" if line.one_percent_fake is None else _number(line.one_percent_fake),
         }
         for line in planned
     ]
-    print_fitting(Console(), [*names, *filter(None, [enough])], rows, keys=keys, left=("estimator",))
+    print_fitting(Console(), [*names, *filter(None, [enough, fake])], rows, keys=keys, left=("estimator",))
 
 
 def _error(line: Planned) -> str:

@@ -139,6 +139,12 @@ def _warning(study: Study, entry: Tested) -> str:
         )
     (label,) = test.services
     version = next(v for v in study.attribute(entry.attribute).versions if v.label == label)
+    if test.test == "tails":
+        return (
+            f"{', '.join(where)}: the {test.reports:,} reports to {label} reach further than the noise of "
+            f"{version.mechanism.title} with epsilon {version.mechanism.epsilon:g} (by chance: {chance}). "
+            "Some are false, or of another epsilon or domain"
+        )
     return (
         f"{', '.join(where)}: the {test.reports:,} reports to {label} do not fit {version.mechanism.title} "
         f"with epsilon {version.mechanism.epsilon:g} (by chance: {chance}). Its clients may use another "

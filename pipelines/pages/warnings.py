@@ -45,6 +45,11 @@ def _misfit(test: FitEntry) -> str:
             "together. A user id may mean different people there, or one service may report another "
             "value."
         )
+    if test.test == "tails":
+        return (
+            f"{where}: the {test.reports:,} reports to {words.listed(test.services)} reach further than the "
+            "mechanism's noise does. Some are false, or of another epsilon or domain."
+        )
     return (
         f"{where}: the {test.reports:,} reports to {words.listed(test.services)} do not fit the mechanism "
         "and the epsilon that the study claims. Estimates from them may be wrong."

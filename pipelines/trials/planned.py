@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbeam.domains import Floats, KeyValues
+from ldpbeam.influence import influence
 from ldpbeam.pipelines.trials.trial import of_population, trial
 from ldpbeam.precision import precision
 from ldpbeam.study import Study, attribute_of
@@ -49,6 +50,8 @@ class Planned:
         users_for_error: how many people the wanted error needs; None if none is wanted, if more than
             10,000,000 people had to be simulated, or if a formula gives more than 1,000,000,000,000.
         source: how the error was found.
+        one_percent_fake: the most by which a share of 1% of fake users moves the estimate, in the unit of the
+            error; m of n fake users move it by 100 m/n times that. None if there is no such bound.
     """
 
     attribute: str
@@ -62,6 +65,7 @@ class Planned:
     uncertainty: float | None
     users_for_error: int | None
     source: str
+    one_percent_fake: float | None = None
 
 
 def computed(study: Study, wanted: set[str], users: int, error: float | None) -> Iterator[Planned]:
@@ -81,9 +85,12 @@ def computed(study: Study, wanted: set[str], users: int, error: float | None) ->
             if found is not None:
                 least, most = found.error(users)
                 enough = None if error is None else found.users_for(error)
+                moved = influence(study.attribute(name), asked.estimator, asked.services)
+                # Honest people draw a coordinate, and fake users can all name the same one.
+                crowd = sum(attribute_of(other) == attribute_of(name) for other in study.estimated)
                 yield Planned(
                     name, estimate, asked.estimator, found.quantity, "any", users, most, least, None, enough,
-                    found.source,
+                    found.source, None if moved is None else 0.01 * moved * crowd,
                 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from ldpbeam import joint_cells
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
+from ldpbeam.mechanisms.mechanism import FIXED_POINT_STEPS
 from ldpbeam.statistics import Statistic
 
 _TIMINGS = ("early", "on_time", "late")
@@ -58,6 +59,11 @@ def check_counts(statistic: Statistic) -> None:
             _require(answered or total == square == 0, "a sum of reports that nobody sent")
             # The Cauchy-Schwarz inequality, in integers.
             _require(total * total <= moments.users * square, "a sum and its sum of squares do not agree")
+        bounded = moments.bounded if moments.bounded is not None else (0,) * channels
+        _require(len(bounded) == channels, "its bounded sums are not one per channel")
+        for index, total in enumerate(bounded):
+            most = moments.users * FIXED_POINT_STEPS if mask >> index & 1 else 0
+            _require(abs(total) <= most, "a bounded sum is larger than its reports can be")
         users_by_mask[mask] = moments.users
     by_channel = [
         sum(users for mask, users in users_by_mask.items() if mask >> index & 1) for index in range(channels)

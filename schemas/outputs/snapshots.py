@@ -102,6 +102,7 @@ def statistic_fields(statistic: Statistic) -> dict[str, Any]:
                 "users": moments.users,
                 "sums": list(map(str, moments.sums)),
                 "squares": list(map(str, moments.squares)),
+                "bounded": None if moments.bounded is None else list(map(str, moments.bounded)),
             }
             for mask, moments in sorted(statistic.moments.items())
         ],
@@ -120,7 +121,10 @@ def statistic_of(fields: Mapping[str, Any]) -> Statistic:
         histograms=tuple(map(_array, fields["histograms"])),
         moments={
             entry["answered"]: Moments(
-                entry["users"], tuple(map(int, entry["sums"])), tuple(map(int, entry["squares"]))
+                entry["users"],
+                tuple(map(int, entry["sums"])),
+                tuple(map(int, entry["squares"])),
+                None if entry.get("bounded") is None else tuple(map(int, entry["bounded"])),
             )
             for entry in fields["moments"]
         },
@@ -293,5 +297,6 @@ def _is_a(kind: Any, value: Any) -> bool:
     if kind["type"] == "array":
         return isinstance(value, list) and all(_is_a(kind["items"], entry) for entry in value)
     return isinstance(value, dict) and all(
-        own["name"] in value and _is_a(own["type"], value[own["name"]]) for own in kind["fields"]
+        _is_a(own["type"], value[own["name"]]) if own["name"] in value else "default" in own
+        for own in kind["fields"]
     )

@@ -362,7 +362,8 @@ def test_mean_and_variance_are_of_the_shares_scaled_to_one(name: str) -> None:
     assert (abs(total - 1) > 0.2) == (name in ("norm_cut", "base_cut"))
     mean, variance = moments_of(found.distribution / total)
     assert found.mean == pytest.approx(mean, rel=1e-12)
-    assert found.variance == pytest.approx(variance, rel=1e-12)
+    # Unbiased shares may be negative, and then have a variance that no values have.
+    assert found.variance == pytest.approx(max(variance, 0.0), rel=1e-12)
     told = (
         f"the shares add up to {total:.3g}, so mean, variance and quantiles are of the shares scaled to one"
     )

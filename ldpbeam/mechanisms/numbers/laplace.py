@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
-from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms
+from ldpbeam.mechanisms.mechanism import NumericMechanism, Tail, Uniforms
 from ldpbeam.mechanisms.numbers.grid import (
     DRAWS,
     SPREAD_BITS,
@@ -87,6 +87,20 @@ class Laplace(NumericMechanism):
     def variance_polynomial(self) -> tuple[float, float, float]:
         """(2 / epsilon^2, 0, 0): the variance on [0, 1] is a quarter of that on [-1, 1]."""
         return 2.0 / self.epsilon**2, 0.0, 0.0
+
+    @property
+    def tail(self) -> Tail:
+        """The tail beyond [-1, 1]: the excess is exponential whatever the value, so it tells nothing."""
+        return Tail(1.0, 1.0, 1.0, (self.scale, self.scale), 1.0 / self.scale)
+
+    def bounded(self, payloads: ArrayLike) -> Floats:
+        """Reports in [-1, 1] as they are, and 1 + scale, with their sign, for those beyond.
+
+        It is the mean of the reports that have the same sufficient statistic, so it is unbiased, too.
+        """
+        reports = np.asarray(payloads, dtype=np.float64)
+        ends = np.sign(reports) * (1.0 + self.scale)
+        return np.where(np.abs(reports) > 1.0, ends, reports)
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per value in [0, 1], shape (n,), on a grid of 2^-29."""

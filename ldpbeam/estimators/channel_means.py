@@ -1,0 +1,103 @@
+"""What the reports of one channel say of its people's mean, and of the mean of their squares, on [0, 1].
+
+Most mechanisms send numbers from a bounded range, and exact sums of them are used. If a mechanism's noise has
+a tail, the scores of the histogram are used instead (:mod:`ldpbeam.estimators.scores`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from ldpbeam.domains import Floats
+from ldpbeam.estimators.question import Question
+from ldpbeam.estimators.scores import Scores, scores
+from ldpbeam.mechanisms import NumericMechanism, UnbiasedMechanism
+
+#: With a smaller coefficient, a report's square says nothing of the value's square.
+LEAST = 1e-6
+
+
+@dataclass(frozen=True)
+class ChannelMean:
+    """Means over the reports of one channel.
+
+    Attributes:
+        mechanism: the channel's mechanism.
+        scores: the scores that were taken for reports; None if the sums of reports were used.
+        reports: the number of reports, above zero.
+        first: the mean of the unbiased numbers.
+        second: the mean of their squares.
+    """
+
+    mechanism: UnbiasedMechanism
+    scores: Scores | None
+    reports: int
+    first: float
+    second: float
+    _square: float | None
+
+    @property
+    def bias(self) -> float:
+        """The largest possible bias of ``first``."""
+        return self.scores.first.bias if self.scores else 0.0
+
+    @property
+    def square(self) -> float | None:
+        """An unbiased estimate of the mean of x^2; None if reports say nothing of it, as for SR."""
+        if self.scores:
+            return self._square
+        c0, c1, c2 = self.mechanism.variance_polynomial
+        if abs(1.0 + c2) <= LEAST:
+            return None
+        return (self.second - c0 - c1 * self.first) / (1.0 + c2)
+
+    @property
+    def square_weight(self) -> float:
+        """About one over the variance of ``square``, for reports far larger than the values."""
+        c2 = 0.0 if self.scores else self.mechanism.variance_polynomial[2]
+        return self.reports * ((1.0 + c2) / self.second) ** 2
+
+    def noise(self, mean: float, square: float) -> float:
+        """The mean variance of a number given its value, for people with this mean and mean square."""
+        if self.scores:
+            noise = self.scores.first.noise
+            return float(np.clip(self.second - square, noise.min(), noise.max()))
+        c0, c1, c2 = self.mechanism.variance_polynomial
+        return max(c0 + c1 * mean + c2 * square, 1e-12)
+
+
+def channel_mean(question: Question, index: int) -> ChannelMean:
+    """The means of a channel that has reports."""
+    mechanism = cast(UnbiasedMechanism, question.attribute.versions[index].mechanism)
+    histogram, reports = question.statistic.histograms[index], question.reports_of(index)
+    told = scores_of(mechanism, question.attribute.buckets)
+    if told is not None:
+        first, second = told.first.mean(histogram), told.first.mean_square(histogram)
+        return ChannelMean(mechanism, told, reports, first, second, told.second.mean(histogram))
+    moments = [own for mask, own in question.statistic.moments.items() if mask >> index & 1]
+    step = mechanism.fixed_point_step
+    first = sum(own.sums[index] for own in moments) * step / reports
+    second = sum(own.squares[index] for own in moments) * step**2 / reports
+    slope, intercept = mechanism.unbiased_map
+    second = slope**2 * second + 2.0 * slope * intercept * first + intercept**2
+    return ChannelMean(mechanism, None, reports, slope * first + intercept, second, None)
+
+
+def scores_of(mechanism: UnbiasedMechanism, resolution: int) -> Scores | None:
+    """The scores of a mechanism whose noise has a tail; None for another."""
+    return scores(mechanism, resolution) if isinstance(mechanism, NumericMechanism) else None
+
+
+def noise_at(mechanism: UnbiasedMechanism, resolution: int, x: Floats) -> Floats:
+    """The variance of the unbiased number of a report given each value x in [0, 1]."""
+    told = scores_of(mechanism, resolution)
+    return mechanism.variance(x) if told is None else told.first.noise_at(x)
+
+
+def least_noise(mechanism: UnbiasedMechanism, resolution: int) -> float:
+    """The least of :func:`noise_at` over all values."""
+    told = scores_of(mechanism, resolution)
+    return mechanism.least_variance if told is None else float(told.first.noise.min())

@@ -1,0 +1,110 @@
+"""How far fake users can move an estimate that is a mean of one number per report.
+
+If m of n users are fake, the expected estimate moves from that of the honest people by m/n times the distance
+of the fake reports' numbers from it. This is bounded whatever the honest people have and the fake users send.
+Estimators that are no such means (EM, EMS, ``auto``) have no such bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Categories, Floats, Numeric
+from ldpbeam.estimators.channel_means import noise_at, scores_of
+from ldpbeam.mechanisms import (
+    FrequencyMechanism,
+    LocalHashing,
+    NumericMechanism,
+    UnaryEncoding,
+    UnbiasedMechanism,
+)
+from ldpbeam.mechanisms.categories.hashing_channel import HashingChannel
+
+#: Up to this many products of a kind of report and a category, all reports are tried.
+MOST_ENTRIES = 2**22
+#: Estimators whose mean, or whose shares, are a mean over reports; and the projection of such shares.
+MEANS, SHARES, PROJECTED = ("ivw", "ua"), ("inversion",), ("norm_sub",)
+
+
+def influence(attribute: Attribute, estimator: str, services: Sequence[str]) -> float | None:
+    """The most by which fake users move an estimate, divided by their share of all users.
+
+    Of a number, it is the mean that moves, in the attribute's unit; of categories, any one share. Everybody
+    reports to each of the services; a service with versions counts with the last of them. The weights of
+    several services are those of evenly spread values.
+
+    Returns:
+        None for an estimator without such a bound.
+    """
+    newest = [attribute.versions_of([service])[-1] for service in services]
+    mechanisms = [attribute.versions[index].mechanism for index in newest]
+    if isinstance(attribute.domain, Numeric) and estimator in MEANS:
+        unbiased = [own for own in mechanisms if isinstance(own, UnbiasedMechanism)]
+        if len(unbiased) < len(mechanisms):
+            return None
+        x = np.linspace(0.0, 1.0, 101)
+        noise = [float(noise_at(own, attribute.buckets, x).mean()) for own in unbiased]
+        weights = np.array([1.0 / one if estimator == "ivw" else 1.0 for one in noise])
+        reaches = [_of_mean(own, attribute.buckets) for own in unbiased]
+        return float(weights @ reaches / weights.sum()) * attribute.domain.width
+    if isinstance(attribute.domain, Categories) and estimator in SHARES + PROJECTED:
+        frequency = [own for own in mechanisms if isinstance(own, FrequencyMechanism)]
+        if len(frequency) < len(mechanisms):
+            return None
+        weights = np.array([1.0 / own.frequency_variance for own in frequency])
+        found = [_of_shares(own, together=estimator in PROJECTED) for own in frequency]
+        return float(weights @ found / weights.sum()) if all(map(math.isfinite, found)) else None
+    return None
+
+
+def _of_mean(mechanism: UnbiasedMechanism, resolution: int) -> float:
+    """The largest distance of a report's number and the mean of honest people, which lies in [0, 1]."""
+    told = scores_of(mechanism, resolution)
+    if told is not None:
+        numbers = told.first.cells
+    elif isinstance(mechanism, NumericMechanism):
+        numbers = mechanism.unbiased(mechanism.report_range)
+    else:
+        numbers = mechanism.unbiased(mechanism.representatives(resolution))
+    return max(float(numbers.max()), 1.0 - float(numbers.min()))
+
+
+def _of_shares(mechanism: FrequencyMechanism, *, together: bool) -> float:
+    """The largest distance of a report's share of a category and that of honest people, in [0, 1].
+
+    With ``together`` it is the root of the sum of squares over categories. The projection on the
+    distributions moves no two points apart, so no share of Norm-Sub moves further.
+    """
+    bins = mechanism.bins
+    if isinstance(mechanism, UnaryEncoding) or mechanism.composite:
+        # A report may set any slots.
+        own, other = mechanism.probabilities  # type: ignore[attr-defined]
+        if isinstance(mechanism, LocalHashing):
+            other = 1.0 / mechanism.hashes
+        high, low = (1.0 - other) / (own - other), -other / (own - other)
+        one = max(high, 1.0 - low)
+        return math.sqrt((bins - 1) * max(high, -low) ** 2 + one**2) if together else one
+    if mechanism.cells(0) * bins > MOST_ENTRIES:
+        return math.inf
+    said = _shares_of_reports(mechanism)
+    if not together:
+        return max(float(said.max()), 1.0 - float(said.min()))
+    # The furthest distribution from a report's shares has everybody in the category with the least share.
+    return float(np.sqrt((said**2).sum(axis=1) + 1.0 - 2.0 * said.min(axis=1)).max())
+
+
+def _shares_of_reports(mechanism: FrequencyMechanism) -> Floats:
+    """The unbiased shares that each kind of report alone would give, shape (cells, categories)."""
+    if not isinstance(mechanism, LocalHashing):
+        ones = np.eye(mechanism.cells(0), dtype=np.int64)
+        each: Floats = np.stack([mechanism.unbiased_frequencies(report, 1) for report in ones])
+        return each
+    # The normal equations of supports, as in the mechanism's own frequencies, for all reports at once.
+    supports = HashingChannel(mechanism.table, float(mechanism.seeds), 0.0).dense()
+    expected = supports.T @ mechanism.channel(mechanism.size, 0).dense()
+    found: Floats = np.linalg.solve(expected, supports.T).T.astype(np.float64)
+    return found
