@@ -33,9 +33,11 @@ def estimate(
     Args:
         study: the study.
         reports: a table of pandas, polars or Arrow (anything with ``__arrow_c_stream__``), a dict of columns,
-            or a list of these. The columns are those of a file of reports: ``user_id``, ``payload``,
-            ``attribute``, ``service``, and where the study needs them ``event_time``, ``report_id``, and the
-            group and version fields. In a dict, a text stands for a column that has it in every row.
+            or an iterable of these or of single reports, as :meth:`ldpbeam.Client.report` gives them (dicts
+            or named tuples of single values). The columns are those of a file of reports: ``user_id``,
+            ``payload``, ``attribute``, ``service``, and where the study needs them ``event_time``,
+            ``report_id``, and the group and version fields. In a dict of columns, a text stands for a column
+            that has it in every row.
             Payloads of several types (numbers and bytes) are best given as several tables.
         attribute: the attribute of reports that do not name one; by default the study's, if it has only one.
         service: the service of reports that do not name one; by default the study's, if it has only one.

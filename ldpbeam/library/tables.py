@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,20 +17,20 @@ from ldpbeam.schemas.reports.records import by_payload, columns_of
 
 #: Reports are taken in batches of at most this many.
 BATCH_REPORTS = 2**18
-_WANTED = "give a table of pandas, polars or Arrow, a dict of columns, or a list of these"
+_WANTED = "give a table of pandas, polars or Arrow, a dict of columns, or an iterable of these or of reports"
 
 
 def decoded_batches(reports: Any, wanted: Columns) -> Iterator[pa.RecordBatch]:
-    """The decoded batches of one table of reports, or of a list of tables.
+    """The decoded batches of one table of reports, or of an iterable of tables and single reports.
 
-    ``position`` in a batch is the table's place in the list, and ``row`` the row in that table.
+    ``position`` in a batch is the table's place among them, and ``row`` the row in that table. Reports that
+    follow each other make a table.
 
     Raises:
         TypeError: if it is no table.
         ValueError: if a table lacks a column, or its columns have different lengths.
     """
-    tables = reports if isinstance(reports, list | tuple) else [reports]
-    for position, table in enumerate(tables):
+    for position, table in enumerate(_tables(reports)):
         for columns, metadata, rows in _parts(table, wanted):
             for start in range(0, len(rows), BATCH_REPORTS):
                 chosen = rows[start : start + BATCH_REPORTS]
@@ -38,12 +39,47 @@ def decoded_batches(reports: Any, wanted: Columns) -> Iterator[pa.RecordBatch]:
                 yield decoded(part, wanted, metadata, places, pa.array(chosen))
 
 
+def _tables(reports: Any) -> Iterator[Any]:
+    """Each table, as it was given; reports that follow each other are one list of dicts."""
+    if (
+        isinstance(reports, Mapping | str | bytes)
+        or hasattr(reports, "__arrow_c_stream__")
+        or _fields(reports)
+    ):
+        reports = [reports]
+    elif not isinstance(reports, Iterable):
+        raise TypeError(f"reports are of type {type(reports).__name__}: {_WANTED}")
+    for together, entries in itertools.groupby(reports, lambda entry: _fields(entry) is not None):
+        if together:
+            yield [_fields(entry) for entry in entries]
+        else:
+            yield from entries
+
+
+def _fields(entry: Any) -> Mapping[str, Any] | None:
+    """The fields of one report: a dict of single values, or a named tuple; None for a table."""
+    if isinstance(entry, tuple) and hasattr(entry, "_asdict"):
+        entry = entry._asdict()
+    if isinstance(entry, Mapping) and not any(_is_column(values) for values in entry.values()):
+        return entry or None
+    return None
+
+
+def _is_column(values: Any) -> bool:
+    return isinstance(values, Iterable) and not isinstance(values, str | bytes | np.generic)
+
+
 #: Columns of reports, the table's metadata, and the row of each report.
 _Part = tuple[Mapping[str, pa.Array], Mapping[str, str], NDArray[np.int64]]
 
 
 def _parts(table: Any, wanted: Columns) -> Iterator[_Part]:
     """The columns that are read of a table, in parts whose payloads are of one type."""
+    if isinstance(table, list):
+        _check_names(list(dict.fromkeys(name for record in table for name in record)), wanted, {})
+        for kept in by_payload(table):
+            yield columns_of([table[row] for row in kept.tolist()], wanted.names), {}, kept
+        return
     if isinstance(table, Mapping):
         yield from _of_columns(table, wanted)
         return
@@ -113,7 +149,10 @@ def _check_names(names: Sequence[str], wanted: Columns, metadata: Mapping[str, s
         "attribute": metadata.get(ATTRIBUTE_KEY, wanted.attribute),
         "service": metadata.get(SERVICE_KEY, wanted.service),
     }
-    for name in ("user_id", "payload", *(name for name, value in constants.items() if value is None)):
+    needed = ["user_id", "payload", *(name for name, value in constants.items() if value is None)]
+    if wanted.timed:
+        needed.append("event_time")
+    for name in needed:
         if name not in names:
             meant = did_you_mean(name, names, before="; ", after=" Rename it")
             constant = f", or give {name}=..." if name in constants else ""

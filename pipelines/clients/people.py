@@ -267,6 +267,13 @@ def _times(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]:
         raise UserError(f"{path}: column {name!r} has times such as {first!r}; write 2026-11-20T10:00:00Z")
     found = np.asarray(times.to_numpy(), dtype=np.int64)
     problems = event_times.problems(found)
+    early = problems == event_times.BEFORE_1990
+    if digits and early.any():
+        first = text[int(np.argmax(early))].as_py()
+        raise UserError(
+            f"{path}: column {name!r} has times such as {first!r}: a number is in milliseconds since "
+            "1970-01-01T00:00:00Z, and this one is before 1990; write old times as 1985-11-20T10:00:00Z"
+        )
     if (problems > event_times.BEFORE_1990).any():
         place = int(np.argmax(problems > event_times.BEFORE_1990))
         raise UserError(

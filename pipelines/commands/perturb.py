@@ -50,6 +50,10 @@ def perturb_command(options: argparse.Namespace) -> int:
             raise UserError(f"--versions {service}: it has no versions told apart by a field")
     if options.group_column and study.groups is None:
         raise UserError("--group-column: the study has no groups")
+    if study.groups is not None and not options.group_column:
+        raise UserError(
+            f"the study has groups, by the field {study.groups.field!r} of reports: add --group-column COLUMN"
+        )
     start = time_of("--start", options.start)
     if start is not None and options.time_column is not None:
         raise UserError("--start and --time-column both say when: give one of them")

@@ -23,6 +23,9 @@ from ldpbeam.pipelines.runs.ownership import NOBODY, owned, owner
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.schemas.outputs.estimates import estimate_fields
 
+#: So many incomplete windows are named.
+MOST_LISTED = 10
+
 
 def rollup_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam rollup`` and return its exit code.
@@ -53,12 +56,19 @@ def rollup_command(options: argparse.Namespace) -> int:
             estimates = estimate_all(output, progress, processes=options.processes)
         tested, misfits = write_fit(output)
         write_estimates(output, estimates)
+    if found.incomplete:
+        others = len(found.incomplete) - MOST_LISTED
+        warn(
+            "these are incomplete, because a part of them lacks reports: "
+            f"{', '.join(found.incomplete[:MOST_LISTED])}{f' and {others:,} more' if others > 0 else ''}"
+        )
     if document(
         {
             "output": options.output,
             "merged": found.merged,
             "repeated": found.repeated,
             "snapshots": len(found.snapshots),
+            "incomplete": found.incomplete,
             "estimates": [estimate_fields(study, solved, run) for solved in estimates],
         }
     ):

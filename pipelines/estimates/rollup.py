@@ -45,6 +45,17 @@ class RolledUp:
     merged: int
     repeated: int
 
+    @property
+    def incomplete(self) -> list[str]:
+        """The merged windows that lack reports, as (attribute and) times in text, each once."""
+        return list(
+            dict.fromkeys(
+                f"{snapshot.attribute} {times_of(snapshot.window)}"
+                for snapshot in self.snapshots
+                if not snapshot.complete
+            )
+        )
+
 
 def read_all(patterns: Sequence[str]) -> list[tuple[str, Snapshot]]:
     """(path, snapshot) for every snapshot in the files that the patterns match.
@@ -116,6 +127,11 @@ def rolled_up(
         )
     ]
     return RolledUp(tuple(merged), len(newest), given - len(newest))
+
+
+def times_of(window: tuple[int, int] | None) -> str:
+    """A window's times in text."""
+    return "all" if window is None else f"{rfc3339(window[0])} to {rfc3339(window[1])}"
 
 
 def _check_channels(study: Study, path: str, snapshot: Snapshot) -> None:

@@ -6,9 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -233,6 +234,54 @@ def test_nonsense_is_counted_as_dead_letters_with_its_row() -> None:
     ]
     assert found.counts["used"] == 497
     assert "payload outside mechanism" in found.summary()
+
+
+class Sent(NamedTuple):
+    """A report with fields."""
+
+    user_id: str
+    payload: float
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        list,
+        tuple,
+        iter,
+        lambda records: (record for record in records),
+        lambda records: [Sent(record["user_id"], record["payload"]) for record in records],
+        lambda records: [records[0], pa.Table.from_pylist(records[1:3]), *records[3:]],
+        lambda records: pd.DataFrame(records).to_dict("records"),
+        lambda records: pd.DataFrame(records).itertuples(index=False),
+    ],
+)
+def test_single_reports_are_taken_as_a_table_of_them_is(of: Callable[[list[Any]], Any]) -> None:
+    records = pa.table(columns()).slice(0, 40).to_pylist()
+    whole = ldp.estimate(MINUTES, pa.Table.from_pylist(records))
+    found = ldp.estimate(MINUTES, of(records))
+    assert found.counts == whole.counts
+    assert found.counts["used"] == 40
+    assert found.to_arrow().equals(whole.to_arrow())
+
+
+def test_what_a_client_reports_is_estimated_and_bad_reports_keep_their_rows() -> None:
+    study, _ = reported(CATEGORIES)
+    sent = [
+        ldp.Client(study, "transport", service).report("bus", "ann") for service in ("maps", "survey", "city")
+    ]
+    found = ldp.estimate(study, [*sent, {**sent[0], "user_id": "bob", "payload": 99}])
+    assert (found.counts["in"], found.counts["used"]) == (4, 3)
+    assert found.dead_letters.select(["position", "row"]).to_pylist() == [{"position": 0, "row": 3}]
+    assert ldp.estimate(study, sent[0]).counts["used"] == 1
+
+
+@pytest.mark.parametrize("as_table", [True, False])
+def test_a_study_with_windows_needs_event_times_at_once(as_table: bool) -> None:
+    study = ldp.Study.from_yaml(WINDOWED)
+    record = {"user_id": "ann", "service": "maps", "payload": 0.5}
+    with pytest.raises(ValueError, match="no column 'event_time': add it"):
+        ldp.estimate(study, pa.Table.from_pylist([record]) if as_table else [record])
 
 
 @pytest.mark.parametrize(

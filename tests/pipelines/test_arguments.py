@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,9 @@ from typing import Any
 import pytest
 from apache_beam.options.pipeline_options import GoogleCloudOptions, StandardOptions
 
+from ldpbeam.domains import Numeric
+from ldpbeam.pipelines.clients.people import PeopleColumns, read_people
+from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.graphs import engines
 
 NOW = 1_795_168_800_000  # 2026-11-20T10:00:00Z
@@ -204,6 +208,31 @@ def test_a_study_with_windows_needs_times(study: Path, people: Path, tmp_path: P
     found = command("perturb", *required, "--value-column", "value")
     assert found.code == 2
     assert "give --time-column, or --start and --spread" in found.err
+
+
+def test_a_study_with_groups_needs_their_column(
+    study: Path, people: Path, tmp_path: Path, command: Any
+) -> None:
+    study.write_text(study.read_text() + "groups: {field: region}\n")
+    required = ("--study", study, "--attribute", "x", "--input", people, "--output", tmp_path / "out")
+    found = command("perturb", *required, "--value-column", "value")
+    assert found.code == 2
+    assert "the study has groups, by the field 'region' of reports: add --group-column COLUMN" in found.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("time", "early"), [("7", True), ("481593600000", True), ("1985-04-06T00:00:00Z", False)]
+)
+def test_numbers_before_1990_are_no_times(time: str, early: bool, tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    file.write_text(f"v,month\n1,{time}\n")
+    read = functools.partial(read_people, str(file), PeopleColumns("v", time="month"), Numeric(0, 1))
+    if not early:
+        assert read().times == [481_593_600_000]
+        return
+    with pytest.raises(UserError, match=rf"'month' has times such as '{time}': a number is in milliseconds"):
+        read()
 
 
 # An output folder that already holds another run's: exit 2, unless --overwrite or the same run.

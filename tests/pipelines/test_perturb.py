@@ -26,8 +26,8 @@ attributes:
       shop: {mechanism: grr, epsilon: 1.0}
       app: {mechanism: grr, version_field: build, versions: {old: {epsilon: 1.0}, new: {epsilon: 2.0}}}
     estimates: {all: {estimator: em}}
-groups: {field: region}
 """
+BY_REGION = COLOURS + "groups: {field: region}\n"
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 NAMES = ("user_id", "event_time", "payload")
 EXTRAS = ("region", "build")
@@ -97,7 +97,7 @@ def test_every_format_carries_the_same_reports(perturb: Callable[..., Any], user
         columns["person"] = users
         options += ["--user-column", "person"]
     found = {
-        kind: perturb(COLOURS, "colour", VALUES, "--format", kind, *options, **columns)[1]
+        kind: perturb(BY_REGION, "colour", VALUES, "--format", kind, *options, **columns)[1]
         for kind in ("avro", "jsonl", "parquet")
     }
     assert found["avro"] == found["jsonl"] == found["parquet"]
@@ -158,7 +158,7 @@ def test_one_person_has_one_user_id_and_one_time_at_every_service(
 
 def test_a_weight_makes_that_many_people_of_a_row(perturb: Callable[..., Any]) -> None:
     ran, found = perturb(
-        COLOURS, "colour", ["red", "blue", "green"], "--weight-column", "people",
+        BY_REGION, "colour", ["red", "blue", "green"], "--weight-column", "people",
         "--group-column", "region", people=[3, 0, 2], region=["n", "s", "w"],
     )  # fmt: skip
     assert [row["region"] for row in found["shop"]] == ["n"] * 3 + ["w"] * 2

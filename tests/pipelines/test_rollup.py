@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpbeam import merge
-from ldpbeam.pipelines.estimates.rollup import read_all
+from ldpbeam.pipelines.estimates.rollup import read_all, rolled_up
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.statistics import empty
 from ldpbeam.study import Study
 
 TEXT = """\
@@ -278,3 +280,14 @@ def test_names_without_a_folder_and_with_brackets_are_found(
     one, _, _ = rollup("[1].avro")
     others, _, _ = rollup("day-*.avro")
     assert (one.code, others.code) == (0, 0), (one.err, others.err)
+
+
+def test_the_incomplete_windows_are_named() -> None:
+    whole = Snapshot("x", (START, START + DAY // 2), None, 0, empty(study().attribute("x")))
+    lacking = replace(whole, window=(START + DAY // 2, START + DAY), complete=False, run="r")
+    given = [("one", whole), ("other", lacking)]
+    assert rolled_up(study(), given, window=DAY // 2).incomplete == [
+        "x 2026-11-20T12:00:00Z to 2026-11-21T00:00:00Z"
+    ]
+    assert rolled_up(study(), given[:1]).incomplete == []
+    assert rolled_up(study(), given).incomplete == ["x 2026-11-20T00:00:00Z to 2026-11-21T00:00:00Z"]
