@@ -18,6 +18,7 @@ from ldpbeam.pipelines.errors import (
     machine_problem,
     meant_or_known,
 )
+from ldpbeam.pipelines.interrupts import interrupted_once
 from ldpbeam.pipelines.options.catalogue import COMMANDS, SECTIONS
 from ldpbeam.pipelines.standard_streams import standard_streams
 from ldpbeam.pipelines.terminal import shown
@@ -30,7 +31,7 @@ _LINES = "\n"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command of ``ldpbeam`` and return its exit code (:mod:`ldpbeam.pipelines.errors`)."""
-    with standard_streams():
+    with standard_streams(), interrupted_once():
         return _run(list(sys.argv[1:] if arguments is None else arguments))
 
 

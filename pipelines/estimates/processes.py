@@ -25,6 +25,7 @@ from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates import child
 from ldpbeam.pipelines.estimates.progress import SolvingProgress
+from ldpbeam.pipelines.interrupts import interrupt
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study, WantedEstimate
@@ -164,7 +165,7 @@ def in_processes(
 
     # While processes run, SIGTERM is Ctrl-C: they end before this one.
     handles = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler) if handles else None
+    before = signal.signal(signal.SIGTERM, interrupt) if handles else None
     try:
         for asked in _messages(wanted, together):
             while len(running) >= AHEAD * processes:

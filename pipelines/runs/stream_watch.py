@@ -20,6 +20,7 @@ from grpc import RpcError
 from ldpbeam.pipelines.errors import INTERRUPTED, UserError, end_of, machine_problem
 from ldpbeam.pipelines.estimates.write_panes import PANES, pane_line
 from ldpbeam.pipelines.graphs.stream import StreamJob
+from ldpbeam.pipelines.interrupts import once_per_request
 from ldpbeam.pipelines.printing import note
 from ldpbeam.pipelines.runs.output import ESTIMATES, STATISTICS, files_in
 from ldpbeam.pipelines.runs.stream_runs import read_run_accounting
@@ -61,7 +62,7 @@ def submit(pipeline: beam.Pipeline) -> str | None:
 def run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> None:
     """Run a stream until it ends; print its panes and its rate meanwhile.
 
-    The first SIGINT or SIGTERM asks the stream to stop. The second ends this process.
+    The first request (SIGINT or SIGTERM) asks the stream to stop. The second ends this process.
 
     Args:
         pipeline: the pipeline that :func:`ldpbeam.pipelines.graphs.stream.build` wired.
@@ -117,10 +118,10 @@ def _panes_shown() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stopped_by(ask: Callable[[], None], lost: str) -> Iterator[None]:
-    """Call ``ask`` at the first SIGTERM or SIGINT; at the second, print ``lost`` and end the process."""
+    """Call ``ask`` at the first SIGTERM or SIGINT; at the second request, print ``lost`` and end."""
     asked = False
 
-    def stop(*_: object) -> None:
+    def stop() -> None:
         nonlocal asked
         if asked:
             print(f"\nldpbeam: {lost}", file=sys.stderr, flush=True)
@@ -130,7 +131,8 @@ def _stopped_by(ask: Callable[[], None], lost: str) -> Iterator[None]:
         asked = True
         ask()
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    handler = once_per_request(stop)
+    before = {number: signal.signal(number, handler) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,8 @@ import pytest
 from stream_messages import MINUTE, WEEK_AGO, evenly, one_by_one, publish, reports_of, rides
 from stream_runs import MARK, Left, closes, processes_of
 from terminal import CTRL_C, Terminal, ldpbeam, paused, terminal
+
+from ldpbeam.pipelines.interrupts import SAME_REQUEST_SECONDS
 
 if TYPE_CHECKING:
     from pubsub_server import PubSubServer
@@ -56,6 +59,8 @@ def test_one_ctrl_c_drains_the_stream(arguments: Any, mark: str, tmp_path: Path)
     with terminal(ldpbeam(*command), {MARK: mark}) as run:
         # Every report is in, and safe: what a window has not said yet lives in the engine alone.
         run.wait_until(lambda: counts().unacked == 0)
+        # As `timeout -s INT`, which signals the process and then its group.
+        run.press(CTRL_C)
         run.press(CTRL_C)
         assert run.wait() == 0, run.said
         left = left_by(run, tmp_path / "output")
@@ -92,6 +97,7 @@ def test_the_second_ctrl_c_ends_it_at_once(arguments: Any, mark: str, tmp_path: 
         run.wait_until(lambda: counts().unacked == 0)
         run.press(CTRL_C)
         run.wait_until((tmp_path / "reached").exists)
+        time.sleep(SAME_REQUEST_SECONDS)
         run.press(CTRL_C)
         assert run.wait() == 130, run.said
     assert "Traceback" not in run.said

@@ -1,0 +1,87 @@
+"""Signals that come together are one request to end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from ldpbeam.pipelines import interrupts
+from ldpbeam.pipelines.interrupts import interrupted_once, once_per_request
+from ldpbeam.pipelines.runs import stream_watch
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The monotonic clock of the handlers, which a test moves."""
+    seconds = [100.0]
+    monkeypatch.setattr(interrupts.time, "monotonic", lambda: seconds[0])
+    return seconds
+
+
+def test_signals_within_two_seconds_of_the_first_are_the_same_request(clock: list[float]) -> None:
+    acted: list[float] = []
+    handle = once_per_request(lambda: acted.append(clock[0]))
+    for clock[0] in (100.0, 100.0, 101.0, 101.999, 102.0, 103.5, 104.0):
+        handle(signal.SIGINT, None)
+    assert acted == [100.0, 102.0, 104.0]
+
+
+def test_a_stream_stops_at_the_first_request_and_ends_at_the_second(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[float] = []
+
+    def end(code: int) -> None:
+        raise SystemExit(code)
+
+    monkeypatch.setattr(stream_watch.os, "_exit", end)
+    with stream_watch._stopped_by(lambda: asked.append(clock[0]), "all is lost"):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
+            os.kill(os.getpid(), number)
+        clock[0] = 102.0
+        with pytest.raises(SystemExit, match="130"):
+            os.kill(os.getpid(), signal.SIGTERM)
+    assert asked == [100.0]
+    assert capsys.readouterr().err == "\nldpbeam: all is lost\n"
+
+
+def test_the_clean_up_after_ctrl_c_is_not_interrupted_by_a_second_signal(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interrupts, "interrupt", once_per_request(interrupts._interrupt))
+    cleaned = False
+    before = signal.getsignal(signal.SIGINT)
+    with interrupted_once():
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            raise AssertionError("not interrupted")
+        except KeyboardInterrupt:
+            os.kill(os.getpid(), signal.SIGINT)
+            cleaned = True
+        clock[0] += 2
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert cleaned
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_handler_that_a_program_has_set_stays_and_other_threads_set_none() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    seen: list[object] = []
+
+    def look() -> None:
+        with interrupted_once():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        look()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert seen == [signal.SIG_IGN, before]
