@@ -106,6 +106,13 @@ def read_files(good: Any, bad: Any, columns: Columns | None = None) -> dict[str,
     return GOT
 
 
+def sniffed(path: Path, size: int) -> files.ReportFile:
+    """What a file of reports is found to be; its identity is left out."""
+    found = files.sniff(str(path), size)
+    assert isinstance(found, files.ReportFile)
+    return found._replace(identity=None)
+
+
 def test_patterns_name_each_file_once_in_order(tmp_path: Path) -> None:
     for name in ("b.avro", "a.avro", "c.jsonl"):
         (tmp_path / name).write_bytes(b"{}")
@@ -117,15 +124,14 @@ def test_patterns_name_each_file_once_in_order(tmp_path: Path) -> None:
 def test_a_file_is_what_its_first_bytes_say_not_its_name(kind: str, tmp_path: Path) -> None:
     data, path = FORMATS[kind](), tmp_path / "reports.txt"
     path.write_bytes(data)
-    found = files.sniff(str(path), len(data))
-    assert found == files.ReportFile(str(path), len(data), kind.replace("fixed", "avro"))
+    assert sniffed(path, len(data)) == files.ReportFile(str(path), len(data), kind.replace("fixed", "avro"))
 
 
 @pytest.mark.parametrize("data", [b"", b"\n \n", b'  {"user_id": "u"}\n'])
 def test_empty_files_and_lines_after_blanks_are_json_lines(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(data)
-    assert files.sniff(str(path), len(data)) == files.ReportFile(str(path), len(data), "jsonl")
+    assert sniffed(path, len(data)) == files.ReportFile(str(path), len(data), "jsonl")
 
 
 @pytest.mark.parametrize("data", [b"# How to\n", b"a,b\n1,2\n", b'[{"user_id": "u"}]', b"\x89PNG\r\n"])
@@ -139,8 +145,7 @@ def test_other_files_are_no_files_of_reports(data: bytes, tmp_path: Path) -> Non
 def test_a_damaged_first_line_does_not_make_a_file_none(tmp_path: Path) -> None:
     data = b"user_id: garbage\n" + lines()
     (tmp_path / "x").write_bytes(data)
-    found = files.sniff(str(tmp_path / "x"), len(data))
-    assert found == files.ReportFile(str(tmp_path / "x"), len(data), "jsonl")
+    assert sniffed(tmp_path / "x", len(data)) == files.ReportFile(str(tmp_path / "x"), len(data), "jsonl")
 
 
 @pytest.mark.parametrize("size", [0, 1, 99, 100, 101, 250])
@@ -150,13 +155,13 @@ def test_ranges_cover_a_file_once(size: int, monkeypatch: pytest.MonkeyPatch) ->
         ranges = list(files.split(files.ReportFile("p", size, kind)))
         assert [byte for part in ranges for byte in range(part.start, part.stop)] == list(range(size))
         assert all(part.stop - part.start <= 100 and part.size == size for part in ranges)
-    assert [part[2:] for part in files.split(files.ReportFile("p", size, "jsonl.gz"))] == [(0, size, size)]
+    assert [part[2:5] for part in files.split(files.ReportFile("p", size, "jsonl.gz"))] == [(0, size, size)]
 
 
 def test_parquet_is_split_by_row_group(tmp_path: Path) -> None:
     size = (tmp_path / "p").write_bytes(parquet_bytes())
     ranges = list(files.split(files.ReportFile(str(tmp_path / "p"), size, "parquet")))
-    assert [part[2:] for part in ranges] == [(k, k + 1, size) for k in range(5)]
+    assert [part[2:5] for part in ranges] == [(k, k + 1, size) for k in range(5)]
 
 
 # Ranges shorter than a line, than a block, than the header, and as long as a file.
@@ -277,6 +282,69 @@ def test_a_file_that_is_cut_while_it_is_read_is_damaged(
     (letter,) = read_range(second, Columns())
     assert isinstance(letter, DeadLetter)
     assert letter.reason == "bad_file"
+
+
+#: What happens to a file of some bytes after it was found, and whether it is another one then.
+CHANGES: dict[str, tuple[Callable[[Path, bytes], object], bool]] = {
+    "nothing": (lambda path, data: None, False),
+    "written anew in place": (lambda path, data: path.write_bytes(data), True),
+    "written anew in place and longer": (lambda path, data: path.write_bytes(data[::-1] + data), True),
+    "another file of its name": (lambda path, data: (path.unlink(), path.write_bytes(data)), True),
+    "written anew with its time kept": (
+        lambda path, data: (path.write_bytes(data[::-1]), os.utime(path, (1_000, 1_000))),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", FORMATS)
+def test_no_range_of_a_file_is_read_that_was_written_anew_since_it_was_found(
+    kind: str, change: str, tmp_path: Path
+) -> None:
+    path, data = tmp_path / "x", FORMATS[kind]()
+    path.write_bytes(data)
+    os.utime(path, (1_000, 1_000))
+    found = files.sniff(str(path), len(data))
+    assert isinstance(found, files.ReportFile)
+    (first, *_) = files.split(found)
+    make, other = CHANGES[change]
+    make(path, data)
+    items = list(read_range(first, Columns()))
+    letters = [item for item in items if isinstance(item, DeadLetter)]
+    assert [letter.reason for letter in letters] == (["bad_file"] if other else [])
+    assert len(items) == len(letters) or not other
+
+
+@pytest.mark.parametrize("kind", ["avro", "fixed", "jsonl"])
+def test_a_file_that_is_written_anew_while_it_is_read_is_damaged(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_lines, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(avro_blocks, "STEP_BYTES", 100)
+    path, data = tmp_path / "x", FORMATS[kind]()
+    path.write_bytes(data)
+    os.utime(path, (1_000, 1_000))
+    found = files.sniff(str(path), len(data))
+    assert isinstance(found, files.ReportFile)
+    (whole,) = files.split(found)
+    reading = read_range(whole, Columns())
+    assert isinstance(next(reading), pa.RecordBatch)
+    path.write_bytes(data)
+    *_, letter = reading
+    assert isinstance(letter, DeadLetter)
+    assert (letter.reason, letter.detail[:20]) == ("bad_file", "it was written anew ")
+
+
+def test_what_is_appended_does_not_make_it_another_file(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(lines())
+    found = files.sniff(str(path), len(lines()))
+    assert isinstance(found, files.ReportFile)
+    with path.open("ab") as stream:
+        stream.write(lines())
+    (whole,) = files.split(found)
+    assert sum(item.num_rows for item in read_range(whole, Columns())) == len(RECORDS)
 
 
 def test_of_gzip_that_fails_its_checksum_no_line_is_handed_on(

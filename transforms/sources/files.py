@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 import os
 import zlib
@@ -25,6 +26,24 @@ _NEVER_EMPTY = (".avro", ".parquet", ".gz")
 RANGE_BYTES = 16 * 2**20
 
 
+#: Of a file that may grow, so many bytes at its start and before its end are compared.
+ENDS_BYTES = 4096
+
+
+class Identity(NamedTuple):
+    """What tells a file on this machine from one that was written in its place.
+
+    Attributes:
+        inode: the numbers of its device and of its inode.
+        modified: when it was last written, in nanoseconds.
+        ends: a hash of its first and last bytes.
+    """
+
+    inode: tuple[int, int]
+    modified: int
+    ends: str
+
+
 class ReportFile(NamedTuple):
     """A file of reports.
 
@@ -33,12 +52,14 @@ class ReportFile(NamedTuple):
         size: its length in bytes.
         format: avro, parquet, jsonl or jsonl.gz, by its first bytes.
         metadata: the entries of its metadata that are ldpbeam's, such as a stamp.
+        identity: as it was found; None if it is not on this machine.
     """
 
     path: str
     size: int
     format: str
     metadata: tuple[tuple[str, str], ...] = ()
+    identity: Identity | None = None
 
 
 class FileRange(NamedTuple):
@@ -50,6 +71,7 @@ class FileRange(NamedTuple):
         start: the first byte (Avro, JSON lines) or row group (Parquet).
         stop: the first byte or row group after the range.
         size: the file's length in bytes when it was found.
+        identity: as in :class:`ReportFile`.
     """
 
     path: str
@@ -57,6 +79,7 @@ class FileRange(NamedTuple):
     start: int
     stop: int
     size: int
+    identity: Identity | None = None
 
 
 class BadFile(NamedTuple):
@@ -134,15 +157,16 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
     """
     try:
         with open_raw(path) as stream:
+            identity = _identity(stream, size)
             start = stream.read(4096)
             stream.seek(0)
             if start.startswith(avro_headers.MAGIC):
                 header = avro_headers.read_header(stream)
                 avro_blocks.refuse_damaged_marker(stream, header)
-                return ReportFile(path, size, "avro", _ours(header.metadata))
+                return ReportFile(path, size, "avro", _ours(header.metadata), identity)
             if start.startswith(parquet.MAGIC):
                 parquet.row_groups(stream)
-                return ReportFile(path, size, "parquet", _ours(parquet.metadata_of(stream)))
+                return ReportFile(path, size, "parquet", _ours(parquet.metadata_of(stream)), identity)
     except ValueError as error:
         return BadFile(path, str(error))
     except IsADirectoryError:
@@ -160,7 +184,7 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
             start = zlib.decompressobj(31).decompress(start, 4096)
     lines = start.removeprefix(json_lines.BYTE_ORDER_MARK).split(b"\n")
     if not start.strip() or any(line.lstrip().startswith(b"{") for line in lines):
-        return ReportFile(path, size, kind)
+        return ReportFile(path, size, kind, identity=identity)
     return BadFile(path, "it starts neither like Avro or Parquet, nor (gzipped or not) with JSON objects")
 
 
@@ -178,21 +202,49 @@ def sniff_all(files: Iterable[tuple[str, int]]) -> tuple[list[ReportFile], list[
     )
 
 
-def see_size(stream: IO[bytes], file: ReportFile | FileRange) -> None:
-    """Check that an open file has not changed since it was found, and go to its start.
+def _identity(stream: IO[bytes], size: int) -> Identity | None:
+    """The identity of an open file that had a size; None if it is not on this machine. Goes to its start."""
+    try:
+        state = os.fstat(stream.fileno())
+    except (AttributeError, OSError):
+        return None
+    ends = hashlib.blake2b(stream.read(min(size, ENDS_BYTES)))
+    stream.seek(max(0, size - ENDS_BYTES))
+    ends.update(stream.read(min(size, ENDS_BYTES)))
+    stream.seek(0)
+    return Identity((state.st_dev, state.st_ino), state.st_mtime_ns, ends.hexdigest())
 
-    A file of Avro or uncompressed JSON Lines may have grown; what was added is not read. A file of another
-    format was written anew if its size has changed.
+
+def check_unchanged(stream: IO[bytes], file: ReportFile | FileRange, *, read: bool) -> None:
+    """Check that an open file is the one that was found, and go to its start.
+
+    A file of Avro or uncompressed JSON Lines may have grown; what was added is not read. It may also have
+    become shorter before it was read: what it still has is read. Of a file that is not on this machine, only
+    the size is compared.
+
+    Args:
+        stream: the file.
+        file: as it was found.
+        read: whether this part of the file has been read.
 
     Raises:
-        ValueError: if the file has become shorter, or has another size and a format that cannot grow.
+        ValueError: if it has changed.
     """
     stream.seek(0, os.SEEK_END)
     size = stream.tell()
     stream.seek(0)
     may_grow = file.format in ("avro", "jsonl")
+    if size < file.size and may_grow and not read:
+        return
     if size < file.size or (size > file.size and not may_grow):
         raise ValueError(f"it has {size:,} bytes, and had {file.size:,} when it was found")
+    before = file.identity
+    now = None if before is None else _identity(stream, file.size)
+    if before is None or now is None or now == before:
+        return
+    appended = size > file.size and now.inode == before.inode and now.ends == before.ends
+    if not appended:
+        raise ValueError("it was written anew since it was found: reports of it are lost, or count twice")
 
 
 def split(file: ReportFile) -> Iterator[FileRange]:
@@ -203,14 +255,15 @@ def split(file: ReportFile) -> Iterator[FileRange]:
         OSError: if a Parquet file cannot be opened any more.
     """
     if file.format == "jsonl.gz":
-        yield FileRange(file.path, file.format, 0, file.size, file.size)
+        yield FileRange(file.path, file.format, 0, file.size, file.size, file.identity)
         return
     if file.format == "parquet":
         with open_raw(file.path) as stream:
-            see_size(stream, file)
+            check_unchanged(stream, file, read=False)
             groups = len(parquet.row_groups(stream))
         for index in range(groups):
-            yield FileRange(file.path, file.format, index, index + 1, file.size)
+            yield FileRange(file.path, file.format, index, index + 1, file.size, file.identity)
         return
     for start in range(0, file.size, RANGE_BYTES):
-        yield FileRange(file.path, file.format, start, min(start + RANGE_BYTES, file.size), file.size)
+        stop = min(start + RANGE_BYTES, file.size)
+        yield FileRange(file.path, file.format, start, stop, file.size, file.identity)

@@ -17,7 +17,7 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.counts import COUNTS, IN
 from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure
 from ldpbeam.transforms.reports.emitted import count, damaged_file, emit
-from ldpbeam.transforms.sources.files import BadFile, FileRange, ReportFile, see_size, split
+from ldpbeam.transforms.sources.files import BadFile, FileRange, ReportFile, check_unchanged, split
 from ldpbeam.transforms.storage import open_raw
 
 BAD_FILE = "bad_file"
@@ -127,11 +127,9 @@ def read_range(element: FileRange | BadFile, columns: Columns) -> Iterator[pa.Re
         return
     try:
         with open_raw(element.path) as stream:
-            if element.format not in ("avro", "jsonl"):
-                see_size(stream, element)
+            check_unchanged(stream, element, read=False)
             yield from _READERS[element.format](stream, element, columns)
-            # The file may have been truncated while it was read.
-            see_size(stream, element)
+            check_unchanged(stream, element, read=True)
     except (BeamIOError, OSError, ValueError) as error:
         yield _bad_file(element.path, element.start, str(error))
 
