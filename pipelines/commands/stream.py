@@ -66,6 +66,8 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._~+%-]{2,254}")
 SHORTEST_PROJECT = 6
 #: Seconds to wait for a Pub/Sub server that does not answer.
 SERVER_SECONDS = 10.0
+#: The acknowledgement deadline of a subscription that a run creates.
+OWN_LEASE_SECONDS = 60
 
 
 def stream_command(options: argparse.Namespace, beam_arguments: list[str]) -> int:
@@ -181,13 +183,13 @@ def _feed(options: argparse.Namespace, columns: Columns, run: str) -> Iterator[F
     """
     if sum(given is not None for given in (options.subscription, options.topic, options.input)) != 1:
         raise UserError("name one thing to read: --subscription, --topic (projects/P/topics/T) or --input")
-    with _subscription(options) as subscription:
+    with _subscription(options) as (subscription, lease):
         with named_in_errors(options.output):
             folder = FileSystems.join(options.output, RUNS, run)
             suspects = left_on_record(FileSystems.join(literal(options.output), RUNS, "*"))
             done = done_before(options.output, RUNS)
         if subscription is not None:
-            yield PubSubFeed(subscription, columns, folder, tuple(sorted(suspects.items())))
+            yield PubSubFeed(subscription, columns, folder, tuple(sorted(suspects.items())), lease)
             return
         for pattern in options.input:
             try:
@@ -198,8 +200,8 @@ def _feed(options: argparse.Namespace, columns: Columns, run: str) -> Iterator[F
 
 
 @contextmanager
-def _subscription(options: argparse.Namespace) -> Iterator[str | None]:
-    """The subscription to read; None if files are read.
+def _subscription(options: argparse.Namespace) -> Iterator[tuple[str | None, int]]:
+    """The subscription to read, and its acknowledgement deadline in seconds; None if files are read.
 
     With ``--topic`` a subscription is created, and deleted when the block ends.
 
@@ -212,7 +214,7 @@ def _subscription(options: argparse.Namespace) -> Iterator[str | None]:
         if given is not None:
             check_name(f"--{option.replace('_', '-')}", given, kind)
     if options.input and options.publish_to is None:
-        yield None
+        yield None, 0
         return
     try:
         from google.api_core import exceptions
@@ -227,17 +229,19 @@ def _subscription(options: argparse.Namespace) -> Iterator[str | None]:
             if options.publish_to is not None:
                 pubsub_v1.PublisherClient().get_topic(topic=options.publish_to, **patience)
             if options.input:
-                yield None
+                yield None, 0
                 return
             if options.subscription is not None:
-                client.get_subscription(subscription=options.subscription, **patience)
-                yield options.subscription
+                named = client.get_subscription(subscription=options.subscription, **patience)
+                yield options.subscription, named.ack_deadline_seconds
                 return
             project = options.topic.split("/")[1]
             own = f"projects/{project}/subscriptions/ldpbeam-{uuid.uuid4().hex[:12]}"
-            client.create_subscription(name=own, topic=options.topic, ack_deadline_seconds=60, **patience)
+            client.create_subscription(
+                name=own, topic=options.topic, ack_deadline_seconds=OWN_LEASE_SECONDS, **patience
+            )
             try:
-                yield own
+                yield own, OWN_LEASE_SECONDS
             finally:
                 client.delete_subscription(subscription=own, **patience)
     except (exceptions.GoogleAPICallError, exceptions.RetryError, GoogleAuthError) as error:

@@ -38,6 +38,7 @@ SPAN, DISORDER = 60_000, 5_000
 BATCHED, SINGLY, TOO_LATE = 100_000, 10_000, 30  # people, who each send two reports
 BATCH = 1_000
 REPEATED = 0.05
+CROWD = 2_000  # people: several batches
 EACH_TICK = 1.5  # seconds; the accounting is written once a second at most
 IDLE = "5s"  # more than ticks are apart
 
@@ -88,22 +89,26 @@ class Ticks:
         def is_true() -> bool:
             nonlocal due
             if time.monotonic() >= due:
-                self._report(event_time)
+                self.report(event_time)
                 due = time.monotonic() + EACH_TICK
             return truth()
 
         self.stream.wait_until(is_true)
 
-    def _report(self, event_time: int) -> None:
+    def report(self, event_time: int, people: int = 1) -> None:
+        """Some people report of one time, each in messages of their own."""
         seed = len(self.sent)
-        reports = reports_of(STUDY, f"tick-{seed}", [event_time], seed)
+        reports = reports_of(STUDY, f"tick-{seed}", [event_time] * people, seed)
         publish(self.topic, one_by_one(reports))
         self.sent += reports
 
 
 def close_windows(stream: Stream, ticks: Ticks) -> None:
     """Report of an hour later until the windows of the backlog are closed, then what is too late for them."""
-    ticks.until(lambda: stream.said.count(" on time: ") == SPAN // 10_000, WEEK_AGO + HOUR)
+    ticks.report(WEEK_AGO + HOUR // 2)
+    # More people than may be wrong about the time.
+    ticks.report(WEEK_AGO + HOUR, people=CROWD)
+    ticks.until(lambda: stream.said.count(" on time: ") == SPAN // 10_000 + 1, WEEK_AGO + HOUR)
     late = reports_of(STUDY, "too late", evenly(WEEK_AGO, SPAN, TOO_LATE), seed=4)
     publish(ticks.topic, one_by_one(late))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -143,14 +144,29 @@ def test_it_looks_for_files_now_and_then(watching: Watching, monkeypatch: pytest
     assert users(everything(opened)) == ["bob"]
 
 
-def test_it_is_drained_when_no_part_of_a_file_waits(watching: Watching) -> None:
+def test_it_is_silent_since_the_last_look_that_brought_no_file(
+    watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = iter((10, 20, 30))
+    monkeypatch.setattr(folder, "elapsed", lambda: next(looked))
     watching.write("a", "ann")
     watching.write("b", "bob")
     opened = watching.open()
-    opened.take()
-    assert not opened.drained
-    opened.take()
-    assert opened.drained
+    for _ in range(2):
+        assert opened.take() is not None
+        assert opened.silent is None
+    for look in (20, 30):
+        assert opened.take() is None
+        assert opened.silent == look
+
+
+def test_the_oldest_file_that_waits_is_known(watching: Watching) -> None:
+    for name, written in (("a", 3_000), ("b", 1_000), ("c", 2_000)):
+        watching.write(name, "ann")
+        os.utime(watching.path / name, (written, written))
+    parcels = everything(watching.open())
+    assert [one.published for one in parcels] == [3_000_000, 1_000_000, 2_000_000]
+    assert [one.oldest for one in parcels] == [1_000_000, 1_000_000, 2_000_000]
 
 
 def test_a_parcel_was_sent_when_its_file_was_written(watching: Watching) -> None:

@@ -31,7 +31,7 @@ from ldpbeam.transforms.sources.message_batches import batch_of  # noqa: E402
 from ldpbeam.transforms.sources.pubsub import PubSubFeed  # noqa: E402
 
 TOPIC, SUBSCRIPTION = "projects/ldp-test/topics/reports", "projects/ldp-test/subscriptions/estimates"
-FEED = PubSubFeed(SUBSCRIPTION, Columns(), "out/runs/run")
+FEED = PubSubFeed(SUBSCRIPTION, Columns(), "out/runs/run", lease_seconds=0)
 PATIENCE = 300.0  # seconds until something that should come is given up; never reached when all is well
 SETTLED = 0.3  # seconds in which what must not happen would have happened
 RECORD = {"attribute": "x", "service": "a", "event_time": 5, "payload": 0.5}
@@ -225,44 +225,80 @@ def test_whatever_ends_the_pulling_is_said(
         raise error
 
     with running.reading() as opened:
-        monkeypatch.setattr(opened._client, "pull", pull)
+        monkeypatch.setattr(opened._pulling, "pull", pull)
         opened._puller.join(PATIENCE)
         assert not opened._puller.is_alive()
         with pytest.raises(OSError, match=str(error)):
             opened.take()
 
 
-def test_it_is_drained_when_the_server_has_said_that_nothing_is_there(
+def test_it_is_silent_when_the_server_has_said_that_nothing_is_there(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running.reading() as opened:
-        wait_until(lambda: opened.drained)
+        wait_until(lambda: opened.silent is not None)
+        asked = opened.silent
         running.publish("ann")
         wait_until(lambda: len(opened._waiting) == 1)
-        assert not opened.drained
+        assert opened.silent is None
         # There is nothing more, but this has not been taken.
-        wait_until(lambda: opened._nothing_there)
-        assert not opened.drained
+        wait_until(lambda: opened._pulls.empty is not None)
+        assert opened.silent is None
         (ann,) = take(opened, 1)
-        assert opened.drained
+        assert opened.silent > asked
         # With no room it does not ask, and more may be there.
         monkeypatch.setattr(pubsub, "MOST_MESSAGES", 2)
         running.publish("bob")
         (bob,) = take(opened, 1)
         time.sleep(SETTLED)
-        assert not opened.drained
+        assert opened.silent is None
         opened.acknowledge([*ann.receipts, *bob.receipts])
-        wait_until(lambda: opened.drained)
+        wait_until(lambda: opened.silent is not None)
+
+
+def test_a_pull_that_has_no_answer_says_nothing_until_the_lease_of_what_it_was_sent_has_ended(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server of this test lets every pull that waits run into its deadline, as Google's may."""
+    clock, asked = [1_000], []
+    monkeypatch.setattr(pubsub, "elapsed", lambda: clock[0])
+    monkeypatch.setattr(pubsub, "ASKING_SECONDS", 0.01)
+
+    def pull(request: Any, **_: object) -> Any:
+        asked.append(dict(request))
+        if "return_immediately" not in request:
+            raise exceptions.DeadlineExceeded("no answer")
+        return SimpleNamespace(received_messages=[])
+
+    def patched(kind: Any) -> Any:
+        client = make(kind)
+        client.pull = pull
+        return client
+
+    make = pubsub._client
+    monkeypatch.setattr(pubsub, "_client", patched)
+    running.feed = replace(running.feed, lease_seconds=10)
+    with running.reading() as opened:
+        wait_until(lambda: len(asked) > 3)
+        assert opened.silent is None
+        clock[0] = 10_999
+        so_far = len(asked)
+        wait_until(lambda: len(asked) > so_far + 2)
+        assert opened.silent is None
+        clock[0] = 11_000
+        wait_until(lambda: opened.silent == 11_000)
+    assert all(request.get("return_immediately") for request in asked[1:])
 
 
 @pytest.mark.parametrize(
     "error",
     [
         exceptions.ServiceUnavailable("away"),
+        exceptions.DeadlineExceeded("no answer"),
         exceptions.RetryError("tried for a minute", None),
     ],
 )
-def test_it_is_not_drained_while_the_server_is_away(
+def test_it_is_not_silent_while_the_server_is_away(
     error: Exception, running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = []
@@ -273,12 +309,12 @@ def test_it_is_not_drained_while_the_server_is_away(
         raise error
 
     with running.reading() as opened:
-        wait_until(lambda: opened.drained)
+        wait_until(lambda: opened.silent is not None)
         with monkeypatch.context() as patch:
-            patch.setattr(opened._client, "pull", pull)
+            patch.setattr(opened._pulling, "pull", pull)
             wait_until(lambda: len(tried) >= 2)
-            assert not opened.drained
-        wait_until(lambda: opened.drained)
+            assert opened.silent is None
+        wait_until(lambda: opened.silent is not None)
 
 
 def test_acknowledgements_that_fail_are_errors_and_their_messages_stay_held(

@@ -75,8 +75,8 @@ class Opened(OpenFeed):
         self.acknowledged += receipts
 
     @property
-    def drained(self) -> bool:
-        return self.answers and not self.arrived
+    def silent(self) -> int | None:
+        return place.elapsed() if self.answers and not self.arrived else None
 
     def close(self) -> None:
         assert not self.closed
@@ -127,10 +127,12 @@ class Driven:
         self._coder = source_of_one.get_checkpoint_mark_coder()
         self._started = False
 
-    def put(self, *batches: pa.RecordBatch, letters: Sequence[DeadLetter] = (), published: int = NOW) -> str:
-        """A batch arrives; gives its receipt."""
-        receipt = f"r{next(self._numbers)}"
-        self.feed.arrived.append(FeedBatch(batches, letters, [receipt], published))
+    def put(
+        self, *batches: pa.RecordBatch, letters: Sequence[DeadLetter] = (), published: int | None = None
+    ) -> str:
+        """A batch arrives that was published at this moment; gives its receipt."""
+        receipt, now = f"r{next(self._numbers)}", self.now if published is None else published
+        self.feed.arrived.append(FeedBatch(batches, letters, [receipt], now, oldest=now))
         return receipt
 
     def take(self) -> bool:
@@ -140,7 +142,8 @@ class Driven:
         return taken
 
     def come(self, *seconds: float, **given: Any) -> str:
-        """Reports of these event times arrive, and are taken."""
+        """Reports of these event times arrive where nothing was, and are taken."""
+        self.reader.place.look()
         receipt = self.put(batch(*map(at, seconds), **given))
         assert self.take()
         return receipt
@@ -170,6 +173,12 @@ class Driven:
 Drive = Callable[..., Driven]
 
 
+def _set_clocks(monkeypatch: pytest.MonkeyPatch, now: Callable[[], int]) -> None:
+    """Both clocks of the source, that of the machine and the monotonic one, are a test's."""
+    monkeypatch.setattr(place, "now", now)
+    monkeypatch.setattr(place, "elapsed", now)
+
+
 @pytest.fixture(autouse=True)
 def no_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test begins without readers of another one."""
@@ -184,10 +193,10 @@ def drive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Drive]:
 
     def make(**given: Any) -> Driven:
         driven = Driven(tmp_path, **given)
-        monkeypatch.setattr(place, "now", lambda: driven.now)
+        _set_clocks(monkeypatch, lambda: driven.now)
         return driven
 
-    monkeypatch.setattr(place, "now", lambda: NOW)
+    _set_clocks(monkeypatch, lambda: NOW)
     yield make
 
 
@@ -236,6 +245,8 @@ def test_while_nothing_comes_it_moves_on_with_the_clock(drive: Drive) -> None:
     assert not driven.take()
     assert driven.watermark == -WEEK / SECOND - 2 + 30
     driven.now += 30 * SECOND
+    assert driven.watermark == -WEEK / SECOND - 2 + 30  # nor what has come since
+    assert not driven.take()
     assert driven.watermark == -WEEK / SECOND - 2 + 60
 
 
@@ -280,6 +291,7 @@ def test_what_has_no_event_time_leaves_it_where_it_is(drive: Drive) -> None:
 
 def test_event_times_in_another_unit_neither_hold_the_watermark_nor_name_windows(drive: Drive) -> None:
     driven = drive()
+    driven.reader.place.look()
     driven.put(batch(at(-60), at(-60) // 1000, at(-60) * 1000))
     assert driven.take()
     assert driven.watermark == -62
@@ -636,11 +648,12 @@ def test_a_reader_that_has_ended_with_nothing_unsafe_is_forgotten(ending: str, d
 
 
 def test_progress_is_of_all_readers_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(place, "now", lambda: NOW)
+    _set_clocks(monkeypatch, lambda: NOW)
     runs = [Driven(tmp_path, run=run, reader=reader) for run, reader in (("one", 0), ("one", 1), ("two", 0))]
     assert progress("one") == Progress(None, None, 0)
     runs[2].come(-500)
     for driven, second in zip(runs[:2], (-60, -50), strict=True):
+        driven.reader.place.look()
         driven.put(batch(at(second)), published=at(second + 1))
         driven.take()
     assert progress("one") == Progress(at(-62), at(-49), 2)
@@ -692,7 +705,7 @@ def test_whatever_happens_the_source_keeps_its_promises(
 ) -> None:
     driven = Driven(tmp_path_factory.mktemp("out"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(place, "now", lambda: driven.now)
+        _set_clocks(patch, lambda: driven.now)
         _see_promises_kept(driven, happenings)
 
 
@@ -797,14 +810,18 @@ def test_a_source_is_the_same_bytes_wherever_it_has_been() -> None:
     assert pickler.dumps(pickler.loads(first)) == first
 
 
-def test_a_reader_in_anothers_place_goes_on_with_its_feed_and_its_watermark(tmp_path: Path) -> None:
+def test_a_reader_in_anothers_place_goes_on_with_its_feed_and_its_watermark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _set_clocks(monkeypatch, lambda: NOW)
     windows = Windows(10 * SECOND, 10 * SECOND)
     reading = Reading(Fake(), ("x",), windows, str(tmp_path), "taken over", DISORDER)
     made = source.Source(reading)
     first = made.create_reader(None, None)
     (feed,) = OPENED[reading.feed.label]
+    first.place.look()
     for second in (-20, -10):
-        feed.arrived.append(FeedBatch([batch(at(second))], [], [f"r{second}"], NOW))
+        feed.arrived.append(FeedBatch([batch(at(second))], [], [f"r{second}"], NOW, oldest=NOW))
     assert first.start()
     mark = first.get_checkpoint_mark()
     again = made.create_reader(None, None)

@@ -15,12 +15,9 @@ from ldpbeam.transforms.sources.journal import OpenWindow
 from ldpbeam.windows import FUTURE, Windows
 
 
-def event_times(arrived: FeedBatch) -> tuple[int | None, int | None]:
-    """The oldest and the latest valid event time in epoch milliseconds; None if no report has one."""
-    known = [times for times in map(_plausible_times, arrived.batches) if len(times)]
-    if not known:
-        return None, None
-    return min(int(times.min()) for times in known), max(int(times.max()) for times in known)
+def event_times(arrived: FeedBatch) -> NDArray[np.int64]:
+    """The valid event times in epoch milliseconds, one per report that has one."""
+    return np.concatenate([np.empty(0, dtype=np.int64), *map(_plausible_times, arrived.batches)])
 
 
 def opened_windows(

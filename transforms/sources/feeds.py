@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,6 +15,11 @@ from ldpbeam.transforms.reports.dead_letters import DeadLetter
 DECODED_BYTES = 128 * 2**20
 
 
+def elapsed() -> int:
+    """This process's monotonic clock, in milliseconds: it never goes back, and nobody can set it."""
+    return time.monotonic_ns() // 1_000_000
+
+
 class FeedBatch(NamedTuple):
     """Reports and dead letters that a feed yields together.
 
@@ -23,6 +29,8 @@ class FeedBatch(NamedTuple):
         receipts: what :meth:`OpenFeed.acknowledge` gets when the engine has committed the whole batch.
         published: when the newest of its messages or files was published, in epoch milliseconds.
         damaged: the paths of damaged files.
+        oldest: when the oldest of its messages or files was published, and of those that were there with them
+            and have not been taken; None if older ones may be on their way.
     """
 
     batches: Sequence[pa.RecordBatch]
@@ -30,6 +38,7 @@ class FeedBatch(NamedTuple):
     receipts: Sequence[str]
     published: int
     damaged: Sequence[str] = ()
+    oldest: int | None = None
 
 
 class OpenFeed(ABC):
@@ -45,8 +54,11 @@ class OpenFeed(ABC):
 
     @property
     @abstractmethod
-    def drained(self) -> bool:
-        """Whether everything that has arrived was taken, as far as the feed knows."""
+    def silent(self) -> int | None:
+        """When the last pull was begun that was answered empty, on the clock :func:`elapsed`.
+
+        None if messages wait to be taken, or if the last pull had another end.
+        """
 
     @abstractmethod
     def acknowledge(self, receipts: Sequence[str]) -> None:

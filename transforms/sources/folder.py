@@ -19,9 +19,10 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
-from ldpbeam.transforms.sources.feeds import DECODED_BYTES, Feed, FeedBatch, OpenFeed
+from ldpbeam.transforms.sources.feeds import DECODED_BYTES, Feed, FeedBatch, OpenFeed, elapsed
 from ldpbeam.transforms.sources.files import BadFile, FileRange, absolute, pattern_of, sniff
 from ldpbeam.transforms.sources.read import DAMAGE, read_range, split_or_keep
+from ldpbeam.transforms.sources.watermark import Pulls
 from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing
 
 #: Seconds between two searches for new files.
@@ -84,6 +85,7 @@ class _Watched(OpenFeed):
         self._done = self._safe.union(feed.done)
         self._waiting: deque[tuple[FileRange | BadFile, float]] = deque()
         self._looked = -LOOKING_SECONDS
+        self._pulls = Pulls()
         #: The batches of the range that is being read.
         self._batches: Iterator[FeedBatch] = iter(())
 
@@ -92,7 +94,9 @@ class _Watched(OpenFeed):
         if batch is not None:
             return batch
         if not self._waiting and time.monotonic() - self._looked >= LOOKING_SECONDS:
+            self._pulls.begin(elapsed())
             self._look()
+            self._pulls.answer(len(self._waiting))
             self._looked = time.monotonic()
         while self._waiting:
             part, written = self._waiting.popleft()
@@ -107,9 +111,11 @@ class _Watched(OpenFeed):
         batches: list[pa.RecordBatch] = []
         letters: list[DeadLetter] = []
         size = 0
+        # Parts that wait may be older.
+        oldest = min([published, *(int(1000 * written) for _, written in self._waiting)])
         for item in read_range(part, self.feed.columns):
             if size >= DECODED_BYTES:
-                yield FeedBatch(batches, letters, [], published, _damaged(part.path, letters))
+                yield FeedBatch(batches, letters, [], published, _damaged(part.path, letters), oldest)
                 batches, letters, size = [], [], 0
             if isinstance(item, DeadLetter):
                 letters.append(item)
@@ -118,7 +124,7 @@ class _Watched(OpenFeed):
                 metadata = {**(item.schema.metadata or {}), b"file": part.path.encode()}
                 batches.append(item.replace_schema_metadata(metadata))
                 size += item.nbytes
-        yield FeedBatch(batches, letters, [receipt], published, _damaged(part.path, letters))
+        yield FeedBatch(batches, letters, [receipt], published, _damaged(part.path, letters), oldest)
 
     def _look(self) -> None:
         try:
@@ -138,8 +144,8 @@ class _Watched(OpenFeed):
                 self._waiting.append((part, entry.last_updated_in_seconds or time.time()))
 
     @property
-    def drained(self) -> bool:
-        return not self._waiting
+    def silent(self) -> int | None:
+        return None if self._waiting else self._pulls.empty
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
         if not receipts:

@@ -21,11 +21,13 @@ class Received(NamedTuple):
         receipt: acknowledges this delivery.
         message: the id and the contents.
         published: when it was published, in epoch milliseconds.
+        settled: whether no older message can still be on its way because a pull before this one failed.
     """
 
     receipt: str
     message: Message
     published: int
+    settled: bool = True
 
 
 def next_batch(
@@ -60,6 +62,7 @@ def next_batch(
         [letter for part, _ in parts for letter in part.letters],
         [one.receipt for one in taken],
         max(one.published for one in taken),
+        oldest=min(one.published for one in waiting) if all(one.settled for one in waiting) else None,
     )
     return feed_batch, waiting[count:]
 

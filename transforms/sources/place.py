@@ -12,7 +12,10 @@ import time
 from collections import deque
 from typing import NamedTuple
 
-from ldpbeam.transforms.sources.feeds import OpenFeed
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbeam.transforms.sources.feeds import OpenFeed, elapsed
 from ldpbeam.transforms.sources.journal import Journal, OpenWindow
 from ldpbeam.transforms.sources.reading import Reading
 from ldpbeam.transforms.sources.watermark import Watermark
@@ -25,7 +28,7 @@ WARNING_SECONDS = 60.0
 
 
 def now() -> int:
-    """The clock, in epoch milliseconds."""
+    """The clock of this machine, in epoch milliseconds. It may be wrong, and may be set at any time."""
     return time.time_ns() // 1_000_000
 
 
@@ -65,12 +68,10 @@ class Place:
         self.feed_name = reading.feed.name
         #: The name of the reader that reads now.
         self.current: str | None = None
-        #: When a reader last took a batch, or the place was opened, in epoch milliseconds.
-        self.active = now()
         #: Whether the run has finished here, so that no reader takes batches any more.
         self.finished = False
         self.pending: deque[Pending] = deque()
-        self._watermark = Watermark(reading.disorder)
+        self._watermark = Watermark(reading.disorder, elapsed())
         #: The last watermark that was reported to the engine.
         self.reported: int | None = None
         #: Batches that the engine has committed and the feed has not yet acknowledged.
@@ -80,23 +81,30 @@ class Place:
         self._lock = threading.Lock()
         self._acknowledging = threading.Lock()
 
-    def take(self, batch: Pending, latest: int | None) -> None:
-        """Add a batch that a reader took; ``latest`` is its latest event time in epoch milliseconds."""
+    def take(self, batch: Pending, times: NDArray[np.int64], oldest: int | None, newest: int) -> None:
+        """Add a batch that a reader took; the other arguments are those of :meth:`Watermark.take`."""
         with self._lock:
-            if latest is not None:
-                self._watermark.see(latest, now())
+            self._watermark.take(elapsed(), times, oldest, newest)
             self.pending.append(batch)
 
-    def watermark(self, drained: bool) -> int | None:
-        """The event time in epoch milliseconds before which no report is expected; None before any arrived.
+    def look(self) -> None:
+        """Learn from the feed, which had no batch, since when it has been silent."""
+        silent = self.feed.silent
+        if silent is not None:
+            with self._lock:
+                self._watermark.silent(silent)
 
-        Args:
-            drained: whether the feed has no more reports at this moment.
-        """
+    def watermark(self) -> int | None:
+        """The event time before which no report is expected, in epoch milliseconds; None at first."""
         with self._lock:
             oldest = min((batch.oldest for batch in self.pending if batch.oldest is not None), default=None)
-            self.reported = self._watermark.at(now(), oldest, drained and not self.pending)
+            self.reported = self._watermark.at(oldest, bool(self.pending))
         return self.reported
+
+    @property
+    def idle(self) -> int:
+        """For how many milliseconds nothing is known to have arrived; 0 while a batch is not committed."""
+        return 0 if self.pending else self._watermark.idle
 
     def pending_of(self, reader: str) -> list[Pending]:
         """The batches that one reader took and that are not acknowledged."""

@@ -20,8 +20,9 @@ from typing import Any
 from ldpbeam.schemas.messages.decode import Message
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.decoding import Record
-from ldpbeam.transforms.sources.feeds import Feed, FeedBatch, OpenFeed
+from ldpbeam.transforms.sources.feeds import Feed, FeedBatch, OpenFeed, elapsed
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
+from ldpbeam.transforms.sources.watermark import Pulls
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
 #: The attribute of a message that names the format of its data.
@@ -32,6 +33,10 @@ BATCH_MESSAGES, BATCH_BYTES = 2_000, 16 * 2**20
 MOST_MESSAGES, MOST_BYTES = 20_000, 256 * 2**20
 #: The most messages of one pull, and the seconds that it waits for the first.
 PULLED_AT_ONCE, PULL_SECONDS = 1_000, 5.0
+#: Seconds between two pulls that do not wait, of servers that leave a pull that waits without an answer.
+ASKING_SECONDS = 0.5
+#: A pull that took so many times PULL_SECONDS was not ended by its own deadline: this process stood still.
+STOOD_STILL = 1.5
 #: Seconds between two extensions of deadlines, and the deadline set; a subscription's is 10 seconds or more.
 EXTENDING_SECONDS, DEADLINE_SECONDS = 3.0, 60
 #: Seconds without an answer of the server after which a warning is logged.
@@ -49,12 +54,15 @@ class PubSubFeed(Feed):
         columns: the columns of reports that the study needs.
         folder: the run's folder, where messages are on record while they are decoded.
         suspects: ids of messages that earlier runs left on record, and whether each was decoded alone.
+        lease_seconds: the subscription's acknowledgement deadline: so long the server keeps messages that it
+            sent from being sent again. 600 is the longest that there is.
     """
 
     subscription: str
     columns: Columns
     folder: str
     suspects: tuple[tuple[str, bool], ...] = ()
+    lease_seconds: int = 600
 
     @property
     def name(self) -> str:
@@ -78,14 +86,17 @@ class _Pulled(OpenFeed):
         self._record = Record(feed.folder, dict(feed.suspects))
         self._errors = exceptions
         self._client = _client(pubsub_v1.SubscriberClient)
+        # A client of its own for pulls, so that closing it ends a pull that has no answer.
+        self._pulling = _client(pubsub_v1.SubscriberClient)
         self._waiting: deque[Received] = deque()
         #: By receipt of a message not yet acknowledged: its bytes, and when its deadline was last extended.
         self._held: dict[str, tuple[int, float]] = {}
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._problem: str | None = None
-        #: Whether the last pull that the server answered brought no message.
-        self._nothing_there = False
+        self._pulls = Pulls(1000 * feed.lease_seconds)
+        #: Whether a pull waits at the server for its first message.
+        self._waits = True
         self._puller = threading.Thread(target=self._pull_on, daemon=True)
         self._puller.start()
         threading.Thread(target=self._extend_on, daemon=True).start()
@@ -100,11 +111,20 @@ class _Pulled(OpenFeed):
             if full:
                 self._closing.wait(0.05)
                 continue
+            begun = time.monotonic()
+            self._pulls.begin(elapsed())
             try:
                 request = {"subscription": self.feed.subscription, "max_messages": PULLED_AT_ONCE}
-                pulled = self._client.pull(request=request, timeout=PULL_SECONDS).received_messages
+                if not self._waits:
+                    request["return_immediately"] = True
+                # Not retried inside the client, which would hide that an attempt has failed.
+                answer = self._pulling.pull(request=request, retry=None, timeout=PULL_SECONDS)
+                pulled = answer.received_messages
             except self._errors.DeadlineExceeded:
-                self._nothing_there = True
+                self._fail()
+                # Google's server may let a pull that waits run into its deadline, again and again.
+                if time.monotonic() - begun < STOOD_STILL * PULL_SECONDS:
+                    self._waits = False
                 continue
             except (
                 self._errors.ServerError,
@@ -113,20 +133,28 @@ class _Pulled(OpenFeed):
                 self._errors.RetryError,
             ) as error:
                 # The server may come back, and keeps its messages until then.
-                self._nothing_there = False
+                self._fail()
                 if time.monotonic() - answered >= QUIET_SECONDS:
                     FEEDS.warning("%s: no answer for a minute: %s", self.feed.subscription, error.message)
                     answered = time.monotonic()
                 self._closing.wait(1.0)
                 continue
             except Exception as error:  # refusals and lost credentials raise many kinds of error
-                self._problem = getattr(error, "message", None) or str(error)
+                if not self._closing.is_set():
+                    self._problem = getattr(error, "message", None) or str(error)
                 return
             now = answered = time.monotonic()
             with self._lock:
-                self._nothing_there = not pulled
+                self._pulls.answer(len(pulled))
                 self._held.update((one.ack_id, (len(one.message.data), now)) for one in pulled)
-                self._waiting.extend(map(_received, pulled))
+                settled = not self._pulls.doubtful
+                self._waiting.extend(_received(one, settled) for one in pulled)
+            if not (pulled or self._waits):
+                self._closing.wait(ASKING_SECONDS)
+
+    def _fail(self) -> None:
+        with self._lock:
+            self._pulls.fail(elapsed())
 
     def _extend_on(self) -> None:
         while not self._closing.wait(EXTENDING_SECONDS):
@@ -168,9 +196,9 @@ class _Pulled(OpenFeed):
         return batch
 
     @property
-    def drained(self) -> bool:
+    def silent(self) -> int | None:
         with self._lock:
-            return self._nothing_there and not self._waiting
+            return None if self._waiting else self._pulls.empty
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
         for some in _chunks(receipts):
@@ -182,17 +210,20 @@ class _Pulled(OpenFeed):
     def close(self) -> None:
         self._closing.set()
         self._puller.join(PULL_SECONDS + 1)
+        self._pulling.close()
+        self._puller.join(1)
         self._set_deadlines([waiting.receipt for waiting in self._waiting], 0)
         self._waiting.clear()
 
 
-def _received(delivered: Any) -> Received:
+def _received(delivered: Any, settled: bool) -> Received:
     """Convert a message that Google's client delivered."""
     message = delivered.message
     return Received(
         delivered.ack_id,
         Message(message.message_id, message.data, message.attributes.get(CONTENT_TYPE, "")),
         int(1000 * message.publish_time.timestamp()),
+        settled,
     )
 
 

@@ -114,7 +114,6 @@ class Reader(UnboundedReader):
         self._looked = -LOOKING_SECONDS
         self._taken: Taken | None = None
         self._oldest: int | None = None
-        self._drained = False
         place.current = self.name
         _readers[self.name] = self
 
@@ -142,19 +141,17 @@ class Reader(UnboundedReader):
             self._finish()
             return False
         batch = self.place.feed.take()
-        now = places.now()
-        self._drained = batch is None and self.place.feed.drained
         if batch is None:
-            if self._is_idle(now):
+            self.place.look()
+            if self._is_idle():
                 self._finish()
             return False
-        self.place.active = now
         self._number += 1
-        self._oldest, latest = event_times(batch)
-        windows = set(opened_windows(batch, self.reading.attributes, self.reading.windows, now))
-        self.place.take(
-            Pending(self.name, self._number, self._oldest, windows, tuple(batch.receipts)), latest
-        )
+        times = event_times(batch)
+        self._oldest = int(times.min()) if len(times) else None
+        windows = set(opened_windows(batch, self.reading.attributes, self.reading.windows, places.now()))
+        pending = Pending(self.name, self._number, self._oldest, windows, tuple(batch.receipts))
+        self.place.take(pending, times, batch.oldest, batch.published)
         self.published = batch.published
         self._taken = Taken(batch, self._watermark())
         return True
@@ -210,7 +207,7 @@ class Reader(UnboundedReader):
             _readers.pop(self.name, None)
 
     def _watermark(self) -> int | None:
-        self.reported = self.place.watermark(self._drained)
+        self.reported = self.place.watermark()
         return self.reported
 
     def _asked_to_stop(self) -> bool:
@@ -219,12 +216,10 @@ class Reader(UnboundedReader):
         self._looked = time.monotonic()
         return asked_to_stop(self.reading.output, self.reading.run)
 
-    def _is_idle(self, now: int) -> bool:
+    def _is_idle(self) -> bool:
         """Whether nothing has arrived for ``stop_when_idle`` and all that was taken is acknowledged."""
         idle = self.reading.stop_when_idle
-        if idle is None or now - self.place.active < idle:
-            return False
-        return self._drained and not self.place.pending
+        return idle is not None and self.place.idle >= idle
 
     def _finish(self) -> None:
         self.place.finished = True

@@ -1,15 +1,42 @@
-"""The watermark of a reader, estimated from the event times that have arrived."""
+"""The time model of a reader: what moves its watermark, and when it is idle. Nothing here asks a clock.
+
+Two clocks are trusted. ``elapsed`` is this process's monotonic clock in milliseconds; it may stop while the
+machine is suspended, and then fewer milliseconds have passed here than elsewhere. Publish times are the
+server's clock in epoch milliseconds: no client can write them. Event times are not trusted.
+
+- The *frontier*: everything that was published before it has been taken, as far as the feed knows.
+- The *latest* event time that was taken; an event after its publication counts as published.
+- The *delay*: how long before its publication a report's event was. It is the smallest among the last
+  :data:`REPORTS`, once one in :data:`LIARS` is left out, those with the smallest.
+- The *silence*: the time between the last batch that was taken and the last pull that was begun afterwards
+  and answered empty.
+
+The watermark is the least of latest + silence, frontier - delay, and the oldest event that is not yet
+committed, less the disorder. It never goes back. The clock moves it only by silence: a process that was
+stopped knows nothing of the time meanwhile.
+"""
 
 from __future__ import annotations
 
+from collections import deque
+
+import numpy as np
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Duration, Timestamp
+from numpy.typing import NDArray
 
 #: The watermark of a finished stream whose readers stay: past every window and past :data:`LAST`, but before
 #: the end of Beam's global window, where engines clear state.
 FINISHED = GlobalWindow().max_timestamp() - Duration(60)
 #: The time of timers that fire when a stream has finished.
 LAST = FINISHED - Duration(60)
+#: The delay is that of the last so many reports, of which a batch gives so many at most.
+REPORTS, REPORTS_OF_A_BATCH = 10_000, 500
+#: One in so many of these reports may have a false event time, and does not move the watermark.
+LIARS = 20
+#: While messages keep arriving, the frontier is the oldest publish time in so many batches: servers deliver
+#: roughly in order.
+BATCHES = 10
 
 
 def timestamp(milliseconds: int) -> Timestamp:
@@ -17,43 +44,137 @@ def timestamp(milliseconds: int) -> Timestamp:
     return Timestamp(micros=1000 * milliseconds)
 
 
-class Watermark:
-    """The watermark of one reader.
+class Pulls:
+    """What the answers to a feed's pulls say about the messages that have not come.
 
-    It is the latest event time seen, or the oldest that is not acknowledged yet if that is earlier, minus the
-    disorder. While nothing arrives it advances at the pace of the clock, so that windows close. It does not
-    jump to the clock, since more of a backlog may arrive after a pause. A report from the future does not
-    move it beyond the clock. It never decreases.
+    A pull that failed may have had an answer: its messages are on no side until the server's lease of them
+    ends. Until then an empty answer says nothing.
+
+    Args:
+        lease: for how many milliseconds a server keeps messages that it sent from being sent again.
+    """
+
+    def __init__(self, lease: int = 0) -> None:
+        self._lease = lease
+        self._begun = 0
+        self._doubtful_until: int | None = None
+        #: When the last pull that counts and was answered empty was begun; None if the last answer that
+        #: counts was not empty, or there was none.
+        self.empty: int | None = None
+
+    def begin(self, elapsed: int) -> None:
+        """A pull begins; it ends with :meth:`answer` or :meth:`fail`."""
+        self._begun = elapsed
+
+    def answer(self, messages: int) -> None:
+        """The server answered with so many messages."""
+        if messages:
+            self.empty = None
+        elif not self.doubtful:
+            self.empty = self._begun
+
+    def fail(self, elapsed: int) -> None:
+        """The pull ended without an answer."""
+        self.empty = None
+        self._doubtful_until = elapsed + self._lease
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the last pull was begun while messages that a failed one was sent may be on their way."""
+        return self._doubtful_until is not None and self._begun < self._doubtful_until
+
+
+class Watermark:
+    """The watermark and the idleness of one reader.
 
     Args:
         disorder: how many milliseconds out of order reports arrive at most, as the user declared.
+        elapsed: when the reader began.
     """
 
-    def __init__(self, disorder: int) -> None:
+    def __init__(self, disorder: int, elapsed: int) -> None:
         self.disorder = disorder
         self._latest: int | None = None
-        self._seen_at = 0
+        self._silence = 0
+        self._reports_at = self._active = elapsed
+        self._delays: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._delay = 0
+        self._oldest: deque[int] = deque(maxlen=BATCHES)
+        self._frontier: int | None = None
+        #: The server's clock less ours, or less than that.
+        self._ahead: int | None = None
+        self._empty: int | None = None
         self._said: int | None = None
 
-    def see(self, latest: int, now: int) -> None:
-        """Record the latest event time of a batch, and the clock when it arrived, in epoch milliseconds."""
-        latest = min(latest, now)
-        self._latest = latest if self._latest is None else max(self._latest, latest)
-        self._seen_at = now
-
-    def at(self, now: int, unsafe: int | None, drained: bool) -> int | None:
-        """The watermark in epoch milliseconds; None before anything has arrived.
+    def take(self, elapsed: int, times: NDArray[np.int64], oldest: int | None, newest: int) -> None:
+        """A batch was taken.
 
         Args:
-            now: the clock, in epoch milliseconds.
-            unsafe: the oldest event time that was taken and is not acknowledged; None if there is none.
-            drained: whether everything that has arrived was taken.
+            elapsed: when it was taken.
+            times: the event times of its reports.
+            oldest: when the oldest of its messages, and of those that come later though they arrived with
+                them, was published; None if older ones may be on their way.
+            newest: when the newest of its messages was published.
         """
-        if self._latest is None:
+        self._active = elapsed
+        self._ahead = newest - elapsed if self._ahead is None else max(self._ahead, newest - elapsed)
+        if oldest is None:
+            self._oldest.clear()
+        else:
+            self._oldest.append(oldest)
+            if len(self._oldest) == BATCHES:
+                self._raise_frontier(min(self._oldest))
+        if self._empty is not None:
+            self._raise_frontier(self._ahead + self._empty)
+        if not len(times):
+            return
+        times = np.minimum(times, newest)
+        latest = int(times.max())
+        self._latest = latest if self._latest is None else max(self._latest, latest)
+        self._reports_at, self._silence = elapsed, 0
+        self._remember(newest - times)
+
+    def silent(self, elapsed: int) -> None:
+        """Everything that has arrived was taken, and a pull that was begun then was answered empty."""
+        if self._empty is not None and elapsed <= self._empty:
+            return
+        self._empty = elapsed
+        if self._ahead is not None:
+            self._raise_frontier(self._ahead + elapsed)
+
+    def at(self, uncommitted: int | None, pending: bool) -> int | None:
+        """The watermark in epoch milliseconds; None before there is one.
+
+        Args:
+            uncommitted: the oldest event time that was taken and is not committed; None if there is none.
+            pending: whether any batch that was taken is not committed.
+        """
+        if self._latest is None or self._frontier is None:
             return None
-        latest = self._latest
-        if drained and unsafe is None:
-            latest = min(latest + now - self._seen_at, max(now, latest))
-        reached = (latest if unsafe is None else min(latest, unsafe)) - self.disorder
+        if not pending and self._empty is not None:
+            self._silence = max(self._silence, self._empty - self._reports_at)
+        reached = min(self._latest + self._silence, self._frontier - self._delay)
+        reached = (reached if uncommitted is None else min(reached, uncommitted)) - self.disorder
         self._said = reached if self._said is None else max(self._said, reached)
         return self._said
+
+    @property
+    def idle(self) -> int:
+        """For how many milliseconds nothing is known to have arrived, since the last batch was taken."""
+        return 0 if self._empty is None else max(0, self._empty - self._active)
+
+    def clock(self, elapsed: int) -> int | None:
+        """The server's clock or less, in epoch milliseconds; None before anything has arrived."""
+        return None if self._ahead is None else self._ahead + elapsed
+
+    def _raise_frontier(self, published: int) -> None:
+        self._frontier = published if self._frontier is None else max(self._frontier, published)
+
+    def _remember(self, delays: NDArray[np.int64]) -> None:
+        """Add the delays of a batch, evenly thinned out, and find the delay of the last reports."""
+        if len(delays) > REPORTS_OF_A_BATCH:
+            places = (np.arange(REPORTS_OF_A_BATCH) + 0.5) * len(delays) / REPORTS_OF_A_BATCH
+            delays = np.sort(delays)[places.astype(np.int64)]
+        self._delays = np.concatenate([self._delays, delays])[-REPORTS:]
+        place = len(self._delays) // LIARS
+        self._delay = int(np.partition(self._delays, place)[place])
