@@ -111,6 +111,11 @@ class StudyAttribute:
     summary: Summary = Summary()
 
 
+#: Where the users of one partition and window have more groups, those with the fewest reports are merged
+#: before they are counted: each group takes memory, and a client can send another one with each report.
+MOST_GROUPS = 5_000
+
+
 @dataclass(frozen=True)
 class Groups:
     """One estimate is made for each value of a field.

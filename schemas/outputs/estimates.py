@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from ldpbeam.domains import Categories, Domain, Floats, KeyValues, Numeric
 from ldpbeam.estimators import Estimate
 from ldpbeam.intervals.answer import Intervals
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.study import Study, Summary
+from ldpbeam.study import MOST_GROUPS, Study, Summary
 from ldpbeam.times import milliseconds, rfc3339
 from ldpbeam.windows import Bounds
 
@@ -57,8 +57,20 @@ class SolvedEstimate:
             snapshot.pane_index,
             snapshot.pane_timing,
             snapshot.complete,
-            answer,
+            _warned(answer, snapshot.other_groups),
         )
+
+
+def _warned(answer: Estimate, other_groups: int) -> Estimate:
+    """The estimate of merged groups, with a warning if they are very many."""
+    if other_groups < MOST_GROUPS:
+        return answer
+    warning = (
+        f"about {other_groups:,} groups are estimated together: so many are probably ids or free text, see "
+        f"what clients send as group. Of a partition of users with more than {MOST_GROUPS:,} groups, those "
+        "with the fewest reports are merged, though they may be among the largest of all users"
+    )
+    return replace(answer, warnings=(*answer.warnings, warning))
 
 
 def estimate_fields(study: Study, solved: SolvedEstimate, run: str | None = None) -> dict[str, Any]:

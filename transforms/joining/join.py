@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.statistics import Answers
+from ldpbeam.study import MOST_GROUPS
 from ldpbeam.transforms.joining.kept import (
     Reports,
     codes_of,
@@ -20,6 +21,7 @@ from ldpbeam.transforms.joining.kept import (
     payloads_of,
     per_service,
 )
+from ldpbeam.transforms.joining.many_groups import at_most_groups
 from ldpbeam.transforms.reports.batches import version_index
 
 
@@ -58,7 +60,12 @@ class Joined(NamedTuple):
     duplicates: int
 
 
-def join(attribute: Attribute, batches: Sequence[pa.RecordBatch], counted_until: int = 2**62) -> Joined:
+def join(
+    attribute: Attribute,
+    batches: Sequence[pa.RecordBatch],
+    counted_until: int = 2**62,
+    most_groups: int = MOST_GROUPS,
+) -> Joined:
     """Join all reports of some users in one window into one row per user.
 
     One report of each user to each service is kept; the others are dropped as duplicates. Groups split a
@@ -69,11 +76,13 @@ def join(attribute: Attribute, batches: Sequence[pa.RecordBatch], counted_until:
         batches: every report of these users in the window, in any order.
         counted_until: event time in epoch milliseconds; later reports are joined, but a later window counts
             them.
+        most_groups: how many groups have rows of their own, as of :func:`at_most_groups`.
     """
     reports = gathered(attribute, batches)
     users, _ = codes_of(reports.users)
     rows_kept = kept(reports, per_service(attribute, reports, users))
     groups, names = codes_of(reports.groups)
+    groups, names = at_most_groups(groups, rows_kept, names, most_groups)
     joined = [
         _user_reports(attribute, names[code].as_py(), reports, users, rows)
         for code, rows in _rows_of_codes(groups, rows_kept)
@@ -103,22 +112,35 @@ def _user_reports(
     users: NDArray[np.int64],
     rows: NDArray[np.int64],
 ) -> UserReports:
-    present = np.zeros(int(users.max(initial=-1)) + 1, dtype=np.bool_)
-    present[users[rows]] = True
-    numbers = np.cumsum(present) - 1
+    numbers = _renumbered(users[rows], len(users))
     answers = []
     for version in sorted(reports.payloads):
-        own = rows[reports.versions[rows] == version]
+        of_version = reports.versions[rows] == version
+        own = rows[of_version]
         if len(own):
             payloads = reports.payloads[version][reports.places[own]]
-            answers.append(Answers(version, numbers[users[own]], payloads))
-    return UserReports(attribute.name, group, int(present.sum()), tuple(answers))
+            answers.append(Answers(version, numbers[of_version], payloads))
+    return UserReports(attribute.name, group, int(numbers.max(initial=-1)) + 1, tuple(answers))
 
 
-def without_join(batch: pa.RecordBatch, attribute: Attribute) -> Iterator[UserReports]:
-    """The reports of a batch without a join, split by group."""
+def _renumbered(codes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """The rank of each code among the distinct ones, shape (n,); codes are below ``most``."""
+    if 8 * len(codes) < most:
+        # There may be thousands of small groups: the work for one must not grow with the users of all.
+        return np.unique(codes, return_inverse=True)[1].astype(np.int64)
+    present = np.zeros(most, dtype=np.bool_)
+    present[codes] = True
+    return (np.cumsum(present) - 1)[codes]
+
+
+def without_join(
+    batch: pa.RecordBatch, attribute: Attribute, most_groups: int = MOST_GROUPS
+) -> Iterator[UserReports]:
+    """The reports of a batch without a join, split by group; ``most_groups`` is as of :func:`join`."""
     codes, names = codes_of(column_or_nulls([batch], "group", pa.string()))
+    every = np.ones(len(codes), dtype=np.bool_)
+    codes, names = at_most_groups(codes, every, names, most_groups)
     payloads = payloads_of(attribute, batch)
-    for code, rows in _rows_of_codes(codes, np.ones(len(codes), dtype=np.bool_)):
+    for code, rows in _rows_of_codes(codes, every):
         answers = Answers(version_index(batch), np.zeros(len(rows), dtype=np.int64), payloads[rows])
         yield UserReports(attribute.name, names[code].as_py(), 0, (answers,))

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.study import Study
+from ldpbeam.study import MOST_GROUPS, Study
 from ldpbeam.transforms.joining.join import join, without_join
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.counts import DUPLICATES, IN_WINDOWS, USED
@@ -72,6 +72,11 @@ class Fold:
         """Whether reports are compared with each other, so that the fold needs all reports of a window."""
         return self.study.group_users or self.report_ids
 
+    @property
+    def most_groups(self) -> int:
+        """How many groups of a fold have statistics of their own; the rest are merged."""
+        return max(MOST_GROUPS, 2 * self.study.groups.at_most) if self.study.groups else MOST_GROUPS
+
     def fold(
         self, key: PieceKey, batches: Sequence[pa.RecordBatch]
     ) -> Iterator[tuple[Bounds | None, Folded]]:
@@ -92,7 +97,9 @@ class Fold:
                 yield window, self.fold_window(attribute, inside, window)
             return
         statistics = tallied(
-            self.study, attribute, (users for batch in batches for users in without_join(batch, attribute))
+            self.study,
+            attribute,
+            (users for batch in batches for users in without_join(batch, attribute, self.most_groups)),
         )
         reports = sum(batch.num_rows for batch in batches)
         for window in windows:
@@ -110,9 +117,9 @@ class Fold:
             batches, _ = without_duplicate_ids(attribute, batches)
         if self.study.group_users:
             until = counted_until(self.study.windows, window, self.span)
-            rows, used, _ = join(attribute, batches, until)
+            rows, used, _ = join(attribute, batches, until, self.most_groups)
         else:
-            rows = [users for batch in batches for users in without_join(batch, attribute)]
+            rows = [users for batch in batches for users in without_join(batch, attribute, self.most_groups)]
             used = counted(self.study.windows, batches, window, self.span)
         in_window = sum(users.reports for users in rows)
         return Folded(tallied(self.study, attribute, rows), used, here - used, in_window)

@@ -10,6 +10,7 @@ from ldpbeam.statistics import Statistic, difference, empty, merge, tally
 from ldpbeam.study import Groups, Study
 from ldpbeam.transforms.joining.coordinates import by_coordinate
 from ldpbeam.transforms.joining.join import UserReports
+from ldpbeam.transforms.joining.many_groups import groups_merged
 from ldpbeam.transforms.windows.keys import GroupKey, WindowKey
 from ldpbeam.transforms.windows.statistics import Statistics, added_up
 from ldpbeam.windows import Bounds
@@ -64,13 +65,20 @@ def snapshots(study: Study, key: WindowKey, statistics: Statistics) -> list[Snap
 def capped(key: WindowKey, statistics: Statistics, limit: int) -> list[Snapshot]:
     """One snapshot for each of the ``limit`` groups with the most reports, by name, and one for all others.
 
-    Reports without a group form the group None, which counts towards the limit.
+    Reports without a group form the group None, which counts towards the limit. Groups that a fold merged are
+    among all others; one that several folds merged is counted as often.
     """
-    groups = [(group, statistic) for (_, group), statistic in statistics.items()]
+    merged = [
+        (groups_merged(group), statistic)
+        for (_, group), statistic in statistics.items()
+        if groups_merged(group)
+    ]
+    groups = [(group, own) for (_, group), own in statistics.items() if not groups_merged(group)]
     ranked = sorted(groups, key=lambda entry: (-entry[1].reports, entry[0] is not None, entry[0] or ""))
     largest = sorted(ranked[:limit], key=lambda entry: (entry[0] is not None, entry[0] or ""))
     found = [Snapshot(*key, group, 0, statistic) for group, statistic in largest]
-    rest = [statistic for _, statistic in ranked[limit:]]
+    rest = [statistic for _, statistic in (*ranked[limit:], *merged)]
     if rest:
-        found.append(Snapshot(*key, None, len(rest), merge(rest)))
+        others = len(ranked[limit:]) + sum(count for count, _ in merged)
+        found.append(Snapshot(*key, None, others, merge(rest)))
     return found
