@@ -11,7 +11,8 @@ from rich.console import Console
 from ldpbeam.pipelines.errors import DIFFERS, DONE
 from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.printing import document, note
-from ldpbeam.pipelines.results.compare import FALSE_ALARMS, Comparison, Difference, Place, compared
+from ldpbeam.pipelines.results.compare import FALSE_ALARMS, Comparison, Difference, compared
+from ldpbeam.pipelines.results.numbers import Place
 from ldpbeam.pipelines.results.read import read_results
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.statistics import counted

@@ -1,0 +1,118 @@
+"""The numbers of estimates by name, with their intervals: what ``diff`` compares and ``check`` checks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from ldpbeam.domains import Floats
+from ldpbeam.pipelines.results.results import Results
+from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, IntervalsRecord, ManyEnds
+from ldpbeam.windows import Bounds
+
+#: What tells an estimate from the others: attribute, name, window, group, whether it is the rest of groups.
+Place = tuple[str, str, Bounds | None, str | None, bool]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers of one part of an estimate, as its quantiles; all columns have one length.
+
+    Attributes:
+        names: ``mean``, ``variance``, ``quantile 0.5``, ``share of LABEL``, ...
+        values: the numbers, in the unit of each.
+        low: the low ends of their intervals, NaN for unknown.
+        high: the high ends.
+        errors: their standard errors, NaN for unknown.
+        flag: why the intervals may hold the truth less often than their level; empty if they need no care.
+    """
+
+    names: Sequence[str]
+    values: Floats
+    low: Floats
+    high: Floats
+    errors: Floats
+    flag: str = ""
+
+
+def by_place(results: Results) -> dict[Place, EstimateRecord]:
+    """The estimates by place; of several runs of a stream that have a window, the one with most reports."""
+    best: dict[Place, EstimateRecord] = {}
+    for record in results.estimates:
+        before = best.get(record.place)
+        if before is None or before.reports <= record.reports:
+            best[record.place] = record
+    return best
+
+
+def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:
+    """The numbers of an estimate, part by part."""
+    intervals = record.intervals or IntervalsRecord(0.95)
+    level, flags = intervals.level, intervals.flags
+    if record.mean is not None:
+        yield _mean(record, intervals)
+    if record.variance is not None:
+        ends = _many(intervals.variance)
+        yield _part(["variance"], [record.variance], ends, level, flags.get("variance"))
+    if record.quantiles is not None:
+        names = [f"quantile {quantile}" for quantile in record.quantiles]
+        ends = _of_quantiles(record.quantiles, intervals.quantiles or {})
+        yield _part(names, list(record.quantiles.values()), ends, level, flags.get("quantiles"))
+    if record.ranges is not None:
+        names = [f"share from {part.low:g} to {part.high:g}" for part in record.ranges]
+        shares = [part.share for part in record.ranges]
+        yield _part(names, shares, intervals.ranges, level, flags.get("ranges"))
+    if record.distribution is not None and record.bucket_edges is not None:
+        edges = itertools.pairwise(record.bucket_edges)
+        names = [f"share in {low:.6g} to {high:.6g}" for low, high in edges]
+        yield _part(names, record.distribution, intervals.distribution, level, flags.get("distribution"))
+    if record.frequencies is not None and record.labels is not None:
+        names = [f"share of {label}" for label in record.labels]
+        yield _part(names, record.frequencies, intervals.frequencies, level, flags.get("frequencies"))
+    if record.key_means is not None and record.keys is not None:
+        names = [f"mean of {key}" for key in record.keys]
+        yield _part(names, record.key_means, intervals.key_means, level, flags.get("key_means"))
+
+
+def _mean(record: EstimateRecord, intervals: IntervalsRecord) -> Numbers:
+    """The mean; its standard error gives its interval where there is no other."""
+    assert record.mean is not None
+    error, ends = record.standard_error, _many(intervals.mean)
+    if error is None:
+        return _part(["mean"], [record.mean], ends, intervals.level, intervals.flags.get("mean"))
+    if ends is None:
+        room = ndtri(0.5 + intervals.level / 2) * error
+        ends = ManyEnds((record.mean - room,), (record.mean + room,))
+    part = _part(["mean"], [record.mean], ends, intervals.level, intervals.flags.get("mean"))
+    return Numbers(part.names, part.values, part.low, part.high, np.array([error]), part.flag)
+
+
+def _many(ends: Ends | None) -> ManyEnds | None:
+    return None if ends is None else ManyEnds((ends.low,), (ends.high,))
+
+
+def _of_quantiles(values: dict[str, float], ends: dict[str, Ends]) -> ManyEnds | None:
+    if not ends.keys() >= values.keys():
+        return None
+    return ManyEnds(tuple(ends[own].low for own in values), tuple(ends[own].high for own in values))
+
+
+def _part(
+    names: Sequence[str], values: Sequence[float], ends: ManyEnds | None, level: float, flag: str | None
+) -> Numbers:
+    """The numbers with the standard errors that their intervals have.
+
+    An interval that was cut where values end, such as at a share of zero, is wide on one side only, and an
+    estimate may lie outside of its interval: so the larger of the distances to both ends counts.
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    low, high = (
+        np.full(len(numbers), np.nan) if side is None else np.asarray(side, dtype=np.float64)
+        for side in ((ends.low, ends.high) if ends else (None, None))
+    )
+    wide = np.maximum.reduce([high - numbers, numbers - low, (high - low) / 2])
+    return Numbers(names, numbers, low, high, np.asarray(wide / ndtri(0.5 + level / 2)), flag or "")
