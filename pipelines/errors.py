@@ -13,6 +13,8 @@ from ldpbeam.nearest import did_you_mean
 DONE = 0
 #: ``ldpbeam diff``: what it compared differs.
 DIFFERS = 1
+#: ``ldpbeam check``: a number is beyond a threshold.
+BEYOND = 1
 #: The command could not do what was asked: it started nothing, or wrote nothing.
 WRONG = 2
 #: Outputs are written, but more of the input was bad than allowed, or input files were damaged.

@@ -61,18 +61,25 @@ def _print_rows(rows: Sequence[Difference]) -> None:
 
 
 def _row(own: Difference) -> dict[str, str]:
-    attribute, name, window, group, rest = own.place
     return {
-        "attribute": attribute,
-        "window": rfc3339(window[0]) if window else "",
-        "group": "(more)" if rest else group or "",
-        "estimate": name,
+        **as_texts(own.place),
         "number": own.number,
         "first": f"{own.first:.6g}",
         "second": f"{own.second:.6g}",
         "difference": f"{own.second - own.first:+.4g}",
         "± se": "" if own.error is None else f"{own.error:.2g}",
         "beyond error": "yes" if own.beyond else "" if own.error is not None else "no error is known",
+    }
+
+
+def as_texts(place: Place) -> dict[str, str]:
+    """The estimate as columns of a printed table."""
+    attribute, name, window, group, rest = place
+    return {
+        "attribute": attribute,
+        "window": rfc3339(window[0]) if window else "",
+        "group": "(more)" if rest else group or "",
+        "estimate": name,
     }
 
 
@@ -113,7 +120,7 @@ def _as_json(found: Comparison) -> dict[str, Any]:
         "differs": found.differs,
         "numbers": [
             {
-                **_place(own.place),
+                **as_json(own.place),
                 "number": own.number,
                 "first": own.first,
                 "second": own.second,
@@ -122,13 +129,14 @@ def _as_json(found: Comparison) -> dict[str, Any]:
             }
             for own in found.differences
         ],
-        "only_first": list(map(_place, found.only_first)),
-        "only_second": list(map(_place, found.only_second)),
-        "unlike": list(map(_place, found.unlike)),
+        "only_first": list(map(as_json, found.only_first)),
+        "only_second": list(map(as_json, found.only_second)),
+        "unlike": list(map(as_json, found.unlike)),
     }
 
 
-def _place(place: Place) -> dict[str, Any]:
+def as_json(place: Place) -> dict[str, Any]:
+    """The estimate as fields of ``--json``."""
     attribute, name, window, group, rest = place
     return {
         "attribute": attribute,

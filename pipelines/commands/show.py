@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 from rich.console import Console
 
-from ldpbeam.pipelines.errors import DONE
+from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.printing import document, note
+from ldpbeam.pipelines.results.as_csv import csv_of
 from ldpbeam.pipelines.results.read import read_results
 from ldpbeam.pipelines.results.results import Results, RunResults
 from ldpbeam.pipelines.terminal import shown
@@ -22,11 +24,18 @@ def show_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam show`` and return its exit code.
 
     Raises:
-        UserError: if it is no output folder, its run has not finished, or one of its files is damaged.
+        UserError: if it is no output folder, its run has not finished, one of its files is damaged,
+            or --csv and --json are both given.
     """
+    if options.csv and options.json:
+        raise UserError("--csv and --json: choose one")
     results = read_results(options.folder)
     if results.study_problem:
         note(results.study_problem)
+    if options.csv:
+        for part in csv_of(options.csv, results.estimates):
+            sys.stdout.write(part)
+        return DONE
     if document(_as_json(results)):
         return DONE
     console = Console()

@@ -13,6 +13,7 @@ from importlib import import_module
 from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.options import (
+    check,
     completion,
     dead_letters,
     diff,
@@ -169,6 +170,11 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
             "diff", "what changed between two runs, and whether by more than its error",
             "ldpbeam diff yesterday today",
             "diff:diff_command", diff.add_options, printing=("json",),
+        ),
+        Command(
+            "check", "whether numbers of a run are beyond thresholds, as an exit code",
+            "ldpbeam check out 'mean > 4000' 'quantile 0.95 > 12000' --latest",
+            "check:check_command", check.add_options, printing=("json",),
         ),
         Command(
             "report", "one HTML page of the outputs of runs, with charts",

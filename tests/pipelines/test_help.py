@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import subprocess
 import sys
@@ -70,7 +71,7 @@ def test_the_help_names_what_must_be_given_and_an_example(command: Command) -> N
 
 @every_command
 def test_the_example_is_a_command_line_of_the_command(command: Command) -> None:
-    program, name, *arguments = shlex.split(command.example.partition(" > ")[0])
+    program, name, *arguments = shlex.split(re.split(" > (?=[^']*$)", command.example)[0])
     assert (program, name) == ("ldpbeam", command.name)
     assert isinstance(command.parser().parse(arguments), argparse.Namespace)
 

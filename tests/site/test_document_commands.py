@@ -65,7 +65,9 @@ def commands(page: Path) -> list[str]:
     """The commands of ldpbeam in a page's blocks, each in one line."""
     text = "\n".join(blocks(page, "```(?:sh|bash|console)?")).replace("\\\n", " ")
     lines = (line.strip().removeprefix("$ ") for line in text.splitlines())
-    return [re.split(r" +# | > | \|\| ", line)[0] for line in lines if re.match(r"ldpbeam [a-z]", line)]
+    return [
+        re.split(r" +# | > (?=[^']*$)| \|\| ", line)[0] for line in lines if re.match(r"ldpbeam [a-z]", line)
+    ]
 
 
 def all_commands() -> list[Any]:

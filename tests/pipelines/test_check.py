@@ -1,0 +1,203 @@
+"""``ldpbeam check`` and ``show --csv``: thresholds on estimates, and tables for spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.results.as_csv import csv_of, harmless
+from ldpbeam.pipelines.results.check import checked
+from ldpbeam.pipelines.results.results import Results
+from ldpbeam.schemas.outputs.records import (
+    Ends,
+    EstimateRecord,
+    IntervalsRecord,
+    ManyEnds,
+    RangeShare,
+    RunRecord,
+)  # fmt: skip
+
+
+def price(**changed: Any) -> EstimateRecord:
+    """A mean of 5 in [4, 6], a median of 3 in [2, 5], and 40% (30% to 50%) between 0 and 2."""
+    intervals = IntervalsRecord(
+        0.95, mean=Ends(4.0, 6.0), quantiles={"0.5": Ends(2.0, 5.0)}, ranges=ManyEnds((0.3,), (0.5,)),
+    )  # fmt: skip
+    given: dict[str, Any] = {
+        "study": "s", "attribute": "price", "name": "shape", "estimator": "em", "reports": 10,
+        "converged": True, "n_iterations": 1, "mean": 5.0, "quantiles": {"0.5": 3.0},
+        "ranges": (RangeShare(0.0, 2.0, 0.4),), "intervals": intervals,
+    }  # fmt: skip
+    return EstimateRecord(**{**given, **changed})
+
+
+def paid(**changed: Any) -> EstimateRecord:
+    """Cash 10% (5% to 20%), card 90% (80% to 95%)."""
+    found = IntervalsRecord(0.95, frequencies=ManyEnds((0.05, 0.8), (0.2, 0.95)))
+    given: dict[str, Any] = {
+        "study": "s", "attribute": "paid", "name": "shares", "estimator": "em", "reports": 10,
+        "converged": True, "n_iterations": 1, "categories": ("cash", "card > 5"), "frequencies": (0.1, 0.9),
+        "intervals": found,
+    }  # fmt: skip
+    return EstimateRecord(**{**given, **changed})
+
+
+def results(*records: EstimateRecord) -> Results:
+    about = RunRecord(study="s", study_fingerprint="0" * 32, run="1", input=())
+    return Results("out", "batch", about, None, "", (), records)
+
+
+def hour(start: int) -> dict[str, str]:
+    return {
+        "window_start": f"2026-11-20T{start:02}:00:00Z", "window_end": f"2026-11-20T{start + 1:02}:00:00Z",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("condition", "verdict"),
+    [
+        ("mean > 3.9", "certainly"),
+        ("mean > 4", "possibly"),  # the end of the interval is not beyond
+        ("mean > 5.9", "possibly"),
+        ("mean > 6", "no"),
+        ("mean < 6.1", "certainly"),
+        ("mean<4.1", "possibly"),
+        ("mean < 4", "no"),
+        ("price: mean > 3.9", "certainly"),
+        ("quantile 0.5 < 5.5", "certainly"),
+        ("share from 0 to 2 > 25%", "certainly"),
+        ("share from 0 to 2 > 0.35", "possibly"),
+        ("share of cash < 21%", "certainly"),
+        ("share of card > 5 > 8e-1", "possibly"),
+        ("share of card > 5 > 79%", "certainly"),
+    ],
+)
+def test_a_number_is_certainly_beyond_if_its_whole_interval_is(condition: str, verdict: str) -> None:
+    (row,) = checked(results(price(), paid()), [condition])
+    assert row.verdict == verdict
+
+
+def test_without_an_interval_or_with_a_flag_nothing_is_certain() -> None:
+    bare = price(intervals=None)
+    assert [row.verdict for row in checked(results(bare), ["mean > 4", "mean > 5"])] == ["possibly", "no"]
+    # The interval of a standard error: 5 +- 1.96 * 0.5.
+    error = price(intervals=None, standard_error=0.5)
+    rows = checked(results(error), ["mean > 4.01", "mean > 4.03"])
+    assert [row.verdict for row in rows] == ["certainly", "possibly"]
+    flagged = price(intervals=IntervalsRecord(0.95, mean=Ends(4.0, 6.0), flags={"mean": "not smooth"}))
+    (row,) = checked(results(flagged), ["mean > 1"])
+    assert (row.verdict, row.flag) == ("possibly", "not smooth")
+
+
+def test_the_latest_window_is_the_last_that_has_closed() -> None:
+    records = [price(**hour(8)), price(**hour(9), mean=7.0), price(**hour(10), pane_timing="early")]
+    assert len(checked(results(*records), ["mean > 1"])) == 3
+    (row,) = checked(results(*records), ["mean > 1"], latest=True)
+    assert row.value == 7.0
+    with pytest.raises(UserError, match="no estimate of a window that has closed"):
+        checked(results(records[2]), ["mean > 1"], latest=True)
+    other = price(name="other", mean=9.0)
+    (row,) = checked(results(price(), other), ["mean > 1"], estimate="other")
+    assert row.value == 9.0
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("mean", "is no condition: write NUMBER > VALUE"),
+        ("mean >= 4", "is no condition"),
+        ("mean > much", "is no condition"),
+        ("mean > 1e999", "is no condition"),
+        ("maen > 4", "did you mean 'mean'?"),
+        ("tax > 4", "there are: mean, quantile 0.5, share from 0 to 2, share of cash, share of card > 5"),
+        ("paid: mean > 4", "there are: share of cash, share of card > 5"),
+    ],
+)
+def test_a_condition_that_is_none_is_named_with_what_there_is(condition: str, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        checked(results(price(), paid()), [condition])
+    assert said in str(caught.value)
+
+
+def test_a_number_of_several_attributes_is_refused() -> None:
+    with pytest.raises(UserError, match="price and cost have it: write 'price: mean > 4'"):
+        checked(results(price(), price(attribute="cost")), ["mean > 4"])
+
+
+def test_the_exit_code_says_whether_a_threshold_is_crossed(
+    folders: dict[str, Path], command: Callable[..., Any]
+) -> None:
+    ran = command("check", folders["batch"], "minutes: mean > 1000", "--json")
+    assert (ran.code, ran.err, json.loads(ran.out)["beyond"]) == (0, "", False)
+    ran = command("check", folders["batch"], "minutes: mean > 1000")
+    assert (ran.code, ran.out.strip()) == (0, "0 of 8 numbers certainly beyond the threshold, 0 possibly")
+    ran = command("check", folders["batch"], "minutes: mean > -1000", "--json")
+    numbers = json.loads(ran.out)["numbers"]
+    assert (ran.code, {number["verdict"] for number in numbers}) == (1, {"certainly"})
+    middle = numbers[0]["value"]
+    some = command(
+        "check", folders["batch"], f"minutes: mean > {middle}", "--estimate", numbers[0]["estimate"]
+    )
+    assert "possibly" in some.out
+    sure = command("check", folders["batch"], f"minutes: mean > {max(n['value'] for n in numbers)}")
+    assert sure.code == 0
+    assert (
+        command(
+            "check", folders["batch"], f"minutes: mean > {max(n['value'] for n in numbers)}", "--possibly"
+        ).code
+        == 1
+    )
+    ran = command("check", folders["batch"], "minutes: maen > 4")
+    assert (ran.code, ran.out) == (2, "")
+    assert "did you mean 'mean'?" in ran.err
+
+
+def test_csv_has_the_columns_and_the_rows_of_the_tables(
+    folders: dict[str, Path], command: Callable[..., Any]
+) -> None:
+    for name in ("estimates", "distribution"):
+        ran = command("show", folders["batch"], "--csv", name)
+        assert (ran.code, ran.err) == (0, "")
+        table = pq.read_table(folders["batch"] / f"{name}.parquet")
+        given = pa.csv.read_csv(io.BytesIO(ran.out.encode()))
+        assert given.column_names == table.column_names
+        assert given.num_rows == table.num_rows
+        column = "mean" if name == "estimates" else "share"
+        assert given[column].to_pylist() == table[column].to_pylist()
+        assert [json.loads(text) for text in given["services"].to_pylist()] == table["services"].to_pylist()
+    refused = command("show", folders["batch"], "--csv", "estimates", "--json")
+    assert (refused.code, refused.out) == (2, "")
+
+
+@pytest.mark.parametrize("first", ["=", "+", "-", "@", "'", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
+def test_no_text_of_a_csv_is_a_formula(first: str) -> None:
+    text = f'{first}HYPERLINK("http://x";A1),b'
+    assert harmless(text) == f"'{text}"
+    record = price(group=text)
+    header, row = csv.reader(io.StringIO("".join(csv_of("estimates", [record]))))
+    cells = dict(zip(header, row, strict=True))
+    assert cells["group"] == f"'{text}"
+    # A number that is negative stays a number.
+    (_, row) = csv.reader(io.StringIO("".join(csv_of("estimates", [price(mean=-5.0)]))))
+    assert row[header.index("mean")] == "-5"
+
+
+def test_a_csv_reaches_no_terminal_and_begins_no_line() -> None:
+    assert harmless("\x1b[1m\r\n=1") == "\\x1b[1m\\r\\n=1"
+    assert harmless("\t=1") == "\\t=1"
+    assert harmless("plain = text") == "plain = text"
+
+
+def test_a_csv_of_no_estimates_has_its_header_and_one_of_many_has_it_once() -> None:
+    assert "".join(csv_of("distribution", [])).count("\n") == 1
+    assert "".join(csv_of("estimates", [price()] * 1500)).count("schema_version") == 1
