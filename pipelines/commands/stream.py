@@ -51,6 +51,7 @@ from ldpbeam.pipelines.terminal import shown
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.times import rfc3339
+from ldpbeam.transforms.reports.counts import NOT_BEGUN
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.decoding import left_on_record
 from ldpbeam.transforms.sources.feeds import Feed
@@ -292,6 +293,11 @@ def _finished(job: StreamJob) -> int:
     print(tables.accounting_line(found))
     where = f"estimates and statistics are in {job.output}, what became of the reports in {job.of_run('')}"
     print(shown(where))
+    if found.get(NOT_BEGUN):
+        note(
+            f"{found[NOT_BEGUN]:,} of the used reports are in windows that had not begun when the run ended; "
+            "these windows are not published"
+        )
     if found["dead_letters"]:
         from rich.console import Console
 

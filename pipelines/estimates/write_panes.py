@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,7 +20,9 @@ from ldpbeam.study import attribute_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.estimates import write_window_estimates
 from ldpbeam.transforms.outputs.snapshots import write_window
-from ldpbeam.transforms.sources.journal import OpenWindow, stopped_at
+from ldpbeam.transforms.reports.counts import NOT_BEGUN
+from ldpbeam.transforms.reports.emitted import count
+from ldpbeam.transforms.sources.journal import OpenWindow, ended_at, stopped_at
 from ldpbeam.transforms.windows.panes import EARLY
 
 #: The logger that gets one line per pane; a command prints it, an engine's worker logs it.
@@ -30,7 +33,8 @@ class WritePaneStatistics(beam.DoFn):
     """Write the snapshots of (attribute, snapshots of one pane), and emit them as they are written.
 
     A pane replaces its window's files, whose names have the run's. Panes that fire because the run was asked
-    to stop are marked as early, since their windows have not closed.
+    to stop are marked as early, since their windows have not closed. A window that has not begun is not
+    published: its reports have false times. At the end of the run they are counted.
 
     Args:
         output: the study, the output folder and the run.
@@ -41,9 +45,17 @@ class WritePaneStatistics(beam.DoFn):
         self.output = output
         self.incomplete = incomplete
 
-    def process(self, element: tuple[str, list[Snapshot]]) -> Iterator[tuple[str, list[Snapshot]]]:
+    def process(self, element: tuple[str, list[Snapshot]]) -> Iterator[Any]:
         """Write the file of a pane's snapshots."""
         attribute, snapshots = element
+        window = snapshots[0].window
+        assert window is not None
+        ended = ended_at(self.output.output, self.output.run) if window[0] > time.time() * 1000 else None
+        if ended is not None and window[0] > ended:
+            yield count(NOT_BEGUN, sum(snapshot.statistic.reports for snapshot in snapshots))
+            return
+        if snapshots[0].pane_timing == EARLY and window[0] > time.time() * 1000:
+            return
         snapshots = self._judged(attribute, snapshots)
         study, run = self.output.study, self.output.run
         write_window(study, self.output.path(STATISTICS), run, snapshots, named_by_run=True)

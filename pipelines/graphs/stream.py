@@ -84,11 +84,13 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
     counted = read.decoded | "Statistics" >> StreamStatistics(
         study, job.partitions, disclosure=job.disclosure
     )
+    # written.panes : (attribute, list[Snapshot] of one pane, judged)
+    written = counted.snapshots | "WriteStatistics" >> beam.ParDo(
+        WritePaneStatistics(job, job.incomplete)
+    ).with_outputs(COUNTS, main="panes")
     # estimates : SolvedEstimate, those of a pane after its files are written
     estimates = (
-        counted.snapshots
-        | "WriteStatistics" >> beam.ParDo(WritePaneStatistics(job, job.incomplete))
-        # (attribute, list[Snapshot] of one pane, judged)
+        written.panes
         | "Estimate" >> Solve(study)
         # Solved, all estimates of one pane
         | "WriteEstimates" >> beam.ParDo(WritePaneEstimates(job))
@@ -103,7 +105,7 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
     )
     # counts : (name, reports)
     _ = (
-        (read[COUNTS], counted.counts)
+        (read[COUNTS], counted.counts, written[COUNTS])
         | "Counts" >> beam.Flatten()
         | "WriteAccounting" >> WriteRunningAccounting(job.of_run(ACCOUNTING))
     )

@@ -25,7 +25,7 @@ from ldpbeam.pipelines.runs.ownership import STREAMS, held, owned
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.transforms.outputs.names import snapshot_name
 from ldpbeam.transforms.reports.counts import accounting
-from ldpbeam.transforms.sources.journal import RUNS, STOP, OpenWindow, named_windows
+from ldpbeam.transforms.sources.journal import RUNS, STOP, OpenWindow, ended_at, named_windows
 from ldpbeam.transforms.storage import make_folder, read_json
 from ldpbeam.transforms.windows.panes import EARLY
 
@@ -101,7 +101,10 @@ def incomplete_windows(study: Study, output: str, own: str = "") -> frozenset[Op
             if run == own:
                 continue
             named = named_windows(output, run)
-            found |= {window for window in named if not _closed(study, output, run, window)}
+            ended = ended_at(output, run)
+            # Reports of windows that had not begun then have false times: without them a window is complete.
+            begun = {window for window in named if ended is None or window.start <= ended}
+            found |= {window for window in begun if not _closed(study, output, run, window)}
     return frozenset(found)
 
 

@@ -215,6 +215,7 @@ class Accounting:
     damaged_files: Count = 0
     used_in_windows: Count | None = None
     late_in_windows: Count | None = None
+    not_begun: Count | None = None
     dead_letters_by_reason: dict[str, Count] = field(default_factory=dict)
 
 

@@ -227,6 +227,12 @@ def test_windows_that_a_run_named_and_said_nothing_of_are_open(leave: Leave, tmp
     assert incomplete_windows(STUDY, str(tmp_path)) == {window(1), window(2), window(1, "y")}
 
 
+def test_windows_that_had_not_begun_when_their_run_ended_are_not_open(leave: Leave, tmp_path: Path) -> None:
+    leave("run-1", [window(1), window(2), window(3)])
+    Journal(str(tmp_path), "run-1", 0, 0).end(window(2).start)
+    assert incomplete_windows(STUDY, str(tmp_path)) == {window(1), window(2)}
+
+
 def test_a_run_is_gone_on_with_though_it_was_asked_to_stop(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"--output {tmp_path}: there is no run run-1 to resume"):
         resume(str(tmp_path), "run-1")

@@ -16,6 +16,7 @@ import pytest
 
 from ldpbeam import tally
 from ldpbeam.estimators import Estimate
+from ldpbeam.pipelines.estimates import write_panes
 from ldpbeam.pipelines.estimates.solve import solve, sort_key
 from ldpbeam.pipelines.estimates.solve_windows import SolveWindow
 from ldpbeam.pipelines.estimates.write_panes import (
@@ -32,6 +33,7 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers
 from ldpbeam.study import Study
+from ldpbeam.transforms.reports.counts import COUNTS, NOT_BEGUN
 from ldpbeam.transforms.sources.journal import Journal, OpenWindow
 
 SECOND = 1000
@@ -244,6 +246,24 @@ def test_windows_that_had_not_closed_when_the_run_was_stopped_are_early_and_inco
     expected = (timing, timing != "early") if closed else ("early", False)
     assert {(record["pane_timing"], record["complete"]) for record in given} == {expected}
     assert {(s.pane_timing, s.complete) for s in own.snapshots(f"{NAME}.avro")} == {expected}
+
+
+def test_a_window_that_had_not_begun_when_the_run_ended_is_counted_and_not_published(
+    writing: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_panes.time, "time", lambda: 5.0)
+    own = writing()
+    tomorrow = replace(PANE[0], window=SECOND_WINDOW)
+    # While the run goes on, only early panes come of such a window.
+    assert list(own.statistics.process(("x", [replace(tomorrow, pane_timing="early")]))) == []
+    Journal(str(own.output), own.run, 0, 0).end(5 * SECOND)
+    (counted,) = own.statistics.process(("x", [tomorrow]))
+    assert (counted.tag, counted.value) == (COUNTS, (NOT_BEGUN, tomorrow.statistic.reports))
+    assert own.names == set()
+    # One that has begun, however little of it is over, is published.
+    monkeypatch.setattr(write_panes.time, "time", lambda: 9.0)
+    Journal(str(own.output), own.run, 1, 0).end(10 * SECOND)
+    assert len(own.write([tomorrow])) == 2
 
 
 def test_the_stop_of_another_run_is_not_that_of_this_one(writing: Write) -> None:

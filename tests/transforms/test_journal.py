@@ -42,6 +42,7 @@ def test_the_file_is_json_that_a_person_can_read(tmp_path: Path) -> None:
     text = (tmp_path / "runs" / "run-1" / "journal-0.json").read_text()
     assert text.endswith("\n")
     assert json.loads(text) == {
+        "ended_at": None,
         "stopped_at": None,
         "windows": [["x", HOUR, 2 * HOUR], ["x", 3 * HOUR, 4 * HOUR]],
     }

@@ -26,7 +26,7 @@ from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure
 from ldpbeam.transforms.sources import place, reader, source
 from ldpbeam.transforms.sources.feeds import Feed, FeedBatch, OpenFeed
-from ldpbeam.transforms.sources.journal import OpenWindow, ask_to_stop, named_windows, stopped_at
+from ldpbeam.transforms.sources.journal import OpenWindow, ask_to_stop, ended_at, named_windows, stopped_at
 from ldpbeam.transforms.sources.reader import Progress, Taken, progress
 from ldpbeam.transforms.sources.reading import Reading
 from ldpbeam.transforms.sources.source import ReadStream, Unpack
@@ -534,6 +534,19 @@ def test_asked_to_stop_it_takes_no_more_and_says_how_far_it_came(drive: Drive) -
     assert not driven.take()
     driven.commit()
     assert driven.feed.acknowledged == [receipt]
+
+
+def test_a_reader_that_finishes_records_the_later_of_both_clocks(
+    drive: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driven = drive(stop_when_idle=SECOND)
+    driven.come(-60)
+    driven.commit()
+    assert ended_at(driven.output, driven.reading.run) is None
+    driven.now += 2 * SECOND
+    monkeypatch.setattr(place, "now", lambda: NOW - WEEK)  # somebody sets the clock of the machine
+    assert not driven.take()
+    assert ended_at(driven.output, driven.reading.run) == at(2)
 
 
 def test_stopped_before_anything_came_it_has_said_nothing(drive: Drive) -> None:

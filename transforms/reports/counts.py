@@ -18,6 +18,9 @@ DEAD_LETTERS = "dead_letters"
 IN_WINDOWS = "used_in_windows"
 #: With sliding windows: a report that is too late for three of them counts three times.
 LATE_IN_WINDOWS = "late_in_windows"
+#: Of the used reports, those in windows that had not begun when a stream ended, which are not published. With
+#: sliding windows, a report in two of them counts twice.
+NOT_BEGUN = "not_begun"
 REASON = "dead_letters_by_reason/"
 #: The start of a count's name; the rest is the path of a damaged file, so that each file counts once.
 DAMAGED = "damaged_file/"
@@ -32,7 +35,7 @@ def accounting(counts: Iterable[tuple[str, int]]) -> dict[str, object]:
     names = (IN, USED, DUPLICATES, LATE, OUT_OF_RANGE, DEAD_LETTERS)
     found: dict[str, object] = {name: total[name] for name in names}
     found["damaged_files"] = sum(name.startswith(DAMAGED) for name in total)
-    for name in (IN_WINDOWS, LATE_IN_WINDOWS):
+    for name in (IN_WINDOWS, LATE_IN_WINDOWS, NOT_BEGUN):
         if name in total:
             found[name] = total[name]
     return {**found, "dead_letters_by_reason": reasons}

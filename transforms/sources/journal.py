@@ -47,6 +47,7 @@ class Journal:
         # The engine finalizes marks on threads other than the one that stops the run.
         self._lock = threading.Lock()
         self._stopped_at: int | None = None
+        self._ended_at: int | None = None
         # A reader that is made again in the same run continues its journal.
         found = _entry(self.path) if FileSystems.exists(self.path) else {"windows": []}
         self._windows = {OpenWindow(*window) for window in found["windows"]}
@@ -71,10 +72,20 @@ class Journal:
             self._stopped_at = -(2**62) if watermark is None else watermark
             self._write(self._windows)
 
+    def end(self, clock: int) -> None:
+        """Record the clock, in epoch milliseconds, when the reader finished: later windows have not begun."""
+        with self._lock:
+            self._ended_at = clock
+            self._write(self._windows)
+
     def _write(self, windows: set[OpenWindow]) -> None:
         make_folder(self.folder)
         with replacing(self.path) as stream:
-            entry = {"stopped_at": self._stopped_at, "windows": sorted(windows)}
+            entry = {
+                "stopped_at": self._stopped_at,
+                "ended_at": self._ended_at,
+                "windows": sorted(windows),
+            }
             stream.write(json.dumps(entry).encode() + b"\n")
         self._windows = windows
 
@@ -96,6 +107,12 @@ def stopped_at(output: str, run: str) -> int | None:
     """The watermark at which a run was asked to stop, the earliest of its readers; None if it was not."""
     found = [entry["stopped_at"] for entry in _entries(FileSystems.join(output, RUNS, run))]
     return min((time for time in found if time is not None), default=None)
+
+
+def ended_at(output: str, run: str) -> int | None:
+    """The clock when the last reader of a run finished, in epoch milliseconds; None while none has."""
+    found = [entry.get("ended_at") for entry in _entries(FileSystems.join(output, RUNS, run))]
+    return max((time for time in found if time is not None), default=None)
 
 
 def named_windows(output: str, run: str) -> set[OpenWindow]:

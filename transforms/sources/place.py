@@ -102,6 +102,11 @@ class Place:
         return self.reported
 
     @property
+    def clock(self) -> int:
+        """The present in epoch milliseconds: the later of this machine's clock and the server's."""
+        return max(now(), self._watermark.clock(elapsed()) or 0)
+
+    @property
     def idle(self) -> int:
         """For how many milliseconds nothing is known to have arrived; 0 while a batch is not committed."""
         return 0 if self.pending else self._watermark.idle

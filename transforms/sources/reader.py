@@ -222,6 +222,7 @@ class Reader(UnboundedReader):
         return idle is not None and self.place.idle >= idle
 
     def _finish(self) -> None:
+        self.place.journal.end(self.place.clock)
         self.place.finished = True
         self.close()
 
