@@ -59,6 +59,15 @@ def _run(given: list[str]) -> int:
         advice = str(error) or "the same command starts it again"
         print(f"\nldpbeam: {name} was interrupted; {advice}", file=sys.stderr)
         return INTERRUPTED
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "apache_beam":
+            raise
+        print(
+            f"ldpbeam: {name} needs Apache Beam, which is not here: pip install ldpbeam installs it; "
+            "without it the library works",
+            file=sys.stderr,
+        )
+        return WRONG
     except OF_THE_MACHINE as error:
         print(f"ldpbeam: {shown(machine_problem(error) or '')}", file=sys.stderr)
         return WRONG
