@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ldpbeam.library.times import WRITE
 from ldpbeam.nearest import did_you_mean
-from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns, decoded
+from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns, decoded, is_without_zone
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 
@@ -32,6 +33,9 @@ def decoded_batches(reports: Any, wanted: Columns) -> Iterator[pa.RecordBatch]:
     """
     for position, table in enumerate(_tables(reports)):
         for columns, metadata, rows in _parts(table, wanted):
+            times = columns.get("event_time")
+            if wanted.timed and times is not None and is_without_zone(times.type):
+                raise ValueError(f"the times in the column 'event_time' have no zone: {WRITE}")
             for start in range(0, len(rows), BATCH_REPORTS):
                 chosen = rows[start : start + BATCH_REPORTS]
                 part = {name: column[start : start + BATCH_REPORTS] for name, column in columns.items()}

@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.reports.columns import cast_column
 
-_WRITE = "give times with a zone, RFC 3339 text such as 2026-11-20T10:00:00Z, or milliseconds since 1970"
+#: What times may be, and how others get a zone.
+WRITE = (
+    "give times with a zone (in pandas .dt.tz_localize('UTC'), in polars .dt.replace_time_zone('UTC'), if "
+    "they are in UTC), RFC 3339 text such as 2026-11-20T10:00:00Z, or milliseconds since 1970"
+)
 
 
 def milliseconds_of(time: datetime | str | int, name: str) -> int:
@@ -25,7 +29,7 @@ def milliseconds_of(time: datetime | str | int, name: str) -> int:
     given = datetime.fromisoformat(time) if isinstance(time, str) else time
     if isinstance(given, datetime):
         if given.tzinfo is None:
-            raise ValueError(f"{name}={time!r} has no zone: {_WRITE}")
+            raise ValueError(f"{name}={time!r} has no zone: {WRITE}")
         return (given - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
     return int(given)
 
@@ -34,8 +38,8 @@ def event_times_of(times: Any, rows: int) -> NDArray[np.int64]:
     """Event times in epoch milliseconds, shape (rows,); one time stands for all rows.
 
     Args:
-        times: one time, or an array, a series or a list of times: with a zone (without one: UTC, if they come
-            as an array), RFC 3339 text, or milliseconds.
+        times: one time, or an array, a series or a list of times: with a zone, RFC 3339 text, or
+            milliseconds.
         rows: how many there must be.
 
     Raises:
@@ -49,7 +53,7 @@ def event_times_of(times: Any, rows: int) -> NDArray[np.int64]:
         raise ValueError(f"{len(found):,} event times for {rows:,} values: give one each, or one for all")
     if found.null_count:
         place = found.is_null().index(True).as_py()
-        raise ValueError(f"event time {place} is {_shown(times, place)}: {_WRITE}")
+        raise ValueError(f"event time {place} is {_shown(times, place)}: {WRITE}")
     milliseconds: NDArray[np.int64] = found.to_numpy()
     problems = event_times.problems(milliseconds)
     if problems.any():

@@ -318,10 +318,13 @@ def _uuids_to_bytes(text: pa.Array) -> pa.Array:
 def _event_times(array: pa.Array) -> pa.Array:
     """Milliseconds since the epoch from integers, doubles, timestamps or RFC 3339 text.
 
+    A time without a zone becomes null, in text and as a timestamp: it may be hours away from what was meant.
     Implausible times are kept: validation refuses them and names the problem.
     """
     array = _unwrapped(array)
     kind = array.type
+    if is_without_zone(kind):
+        return pa.nulls(len(array), pa.int64())
     if pa.types.is_string(kind):
         times = _parsed_times(array)
     elif pa.types.is_timestamp(kind) and kind.unit == "s":
@@ -370,6 +373,11 @@ def _payloads(array: pa.Array) -> pa.Array:
     if pa.types.is_fixed_size_binary(kind) or any(own(kind) for own in others):
         return array
     return pc.if_else(pc.is_valid(array), np.nan, pa.scalar(None, pa.float64()))
+
+
+def is_without_zone(kind: pa.DataType) -> bool:
+    """Whether a type is that of timestamps without a zone."""
+    return bool(pa.types.is_timestamp(kind) and kind.tz is None)
 
 
 def is_number(kind: pa.DataType) -> bool:

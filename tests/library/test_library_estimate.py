@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -234,6 +235,25 @@ def test_nonsense_is_counted_as_dead_letters_with_its_row() -> None:
     ]
     assert found.counts["used"] == 497
     assert "payload outside mechanism" in found.summary()
+
+
+NAIVE = datetime(2025, 11, 20, 10)
+
+
+@pytest.mark.parametrize(
+    "reports",
+    [
+        pd.DataFrame({"user_id": ["a"], "service": ["maps"], "payload": [0.5], "event_time": [NAIVE]}),
+        {"user_id": ["a"], "service": ["maps"], "payload": [0.5], "event_time": [NAIVE]},
+        {"user_id": "a", "service": "maps", "payload": 0.5, "event_time": NAIVE},
+    ],
+)
+def test_times_without_a_zone_are_refused_with_how_to_give_them_one(reports: Any) -> None:
+    study = ldp.Study.from_yaml(WINDOWED)
+    with pytest.raises(ValueError, match=r"no zone: give times with a zone \(in pandas .dt.tz_localize"):
+        ldp.estimate(study, reports)
+    with pytest.raises(ValueError, match=r"event time 0 is .*: give times with a zone"):
+        ldp.Client(study, "minutes", "maps").reports([50], event_times=[NAIVE])
 
 
 class Sent(NamedTuple):

@@ -75,8 +75,8 @@ def test_a_large_row_group_comes_in_batches_that_count_on(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])
-@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
-def test_timestamps_are_their_instants(unit: str, zone: str | None) -> None:
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+def test_timestamps_are_their_instants(unit: str, zone: str) -> None:
     times = pa.array([NEW_YEAR, None, -1]).cast(pa.timestamp("ms", zone)).cast(pa.timestamp(unit, zone))
     assert column("event_time", times) == [NEW_YEAR, None, -1]
 
