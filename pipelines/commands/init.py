@@ -100,7 +100,14 @@ def _draft(options: argparse.Namespace, ask: _Questions) -> tuple[Draft, str]:
         )
     elif windows:
         _duration(windows)
-    taken = found != Proposal() and found == Proposal(range_, categories)
+    taken = found != Proposal() and (found.range, found.categories) == (range_, categories)
+    if taken and found.most is not None and found.range is not None:
+        low, high = found.most
+        warn(
+            f"98% of the values lie from {low:g} to {high:g}, and the range is {found.range[0]:g} to "
+            f"{found.range[1]:g}: few values take most of the resolution. --range {low:g} {high:g} clips "
+            "the others to its ends"
+        )
     name = options.name or _as_name(Path(options.data).stem if options.data else column)
     draft = Draft(
         name=_name(name),

@@ -20,17 +20,23 @@ from ldpbeam.schemas.files.local_files import refuse_special
 MOST_CATEGORIES = 1_000
 
 
+#: A range of which 98% of the numbers fill less than this share wastes most of an estimate's buckets.
+LITTLE = 0.5
+
+
 @dataclass(frozen=True)
 class Proposal:
     """What the values of a column suggest.
 
     Attributes:
         range: (low, high), rounded outward, if they are numbers.
+        most: the range of the middle 98% of the numbers, if they fill little of ``range``; else None.
         categories: the different texts in the order of the alphabet, if they are texts.
     """
 
     range: tuple[float, float] | None = None
     categories: tuple[str, ...] = ()
+    most: tuple[float, float] | None = None
 
 
 def columns_of(path: str) -> list[str]:
@@ -62,10 +68,14 @@ def proposal(path: str, column: str) -> Proposal:
         raise UserError(f"{path}: column {column!r} is empty")
     if pa.types.is_floating(values.type) or pa.types.is_integer(values.type):
         numbers = values.cast(pa.float64())
-        ends = pc.min_max(numbers.filter(pc.is_finite(numbers)))
+        numbers = numbers.filter(pc.is_finite(numbers))
+        ends = pc.min_max(numbers)
         if ends["min"].as_py() is None:
             raise UserError(f"{path}: column {column!r} has no finite number")
-        return Proposal(range=rounded_outward(ends["min"].as_py(), ends["max"].as_py()))
+        whole = rounded_outward(ends["min"].as_py(), ends["max"].as_py())
+        most = rounded_outward(*pc.quantile(numbers, [0.01, 0.99], interpolation="nearest").to_pylist())
+        few = most[1] - most[0] < LITTLE * (whole[1] - whole[0])
+        return Proposal(range=whole, most=most if few else None)
     if (
         pa.types.is_boolean(values.type)
         or pa.types.is_string(values.type)

@@ -88,6 +88,7 @@ class Draft:
             lines += ["# One estimate for each window of event time.", f"windows: {{size: {self.windows}}}"]
         else:
             lines += ["# One estimate for each window of event time:", "# windows: {size: 1h}"]
+        lines += ["# One estimate for each value of a field of the reports:", "# groups: {field: region}"]
         return "\n".join(lines) + "\n"
 
 

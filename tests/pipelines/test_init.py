@@ -17,7 +17,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from ldpbeam.domains import Categories, Numeric
-from ldpbeam.pipelines.drafts.data import rounded_outward
+from ldpbeam.pipelines.drafts.data import proposal, rounded_outward
 from ldpbeam.schemas.study.yaml_file import read_study
 
 DATA = "price,cut,when,Total cost\n" + "".join(
@@ -179,3 +179,31 @@ def test_a_range_is_rounded_outward(ends: tuple[float, float], expected: tuple[f
     low, high = rounded_outward(*ends)
     assert (low, high) == pytest.approx(expected)
     assert low <= ends[0] and ends[1] <= high
+
+
+@pytest.mark.parametrize(
+    ("values", "most"),
+    [
+        ([*range(1, 100), 5_000], (0.0, 100.0)),  # one outlier
+        (range(100), None),  # spread evenly
+        ([x * x for x in range(100)], None),  # skewed: the upper half is not empty
+        ([3] * 1_000, None),
+    ],
+)
+def test_a_range_that_few_values_fill_has_another_proposal(
+    values: list[int], most: tuple[float, float] | None, tmp_path: Path
+) -> None:
+    file = tmp_path / "values.csv"
+    file.write_text("v\n" + "".join(f"{value}\n" for value in values))
+    found = proposal(str(file), "v")
+    assert found.most == most
+    assert found.range is not None
+    assert found.range[0] <= min(values) <= max(values) <= found.range[1]
+
+
+def test_a_range_of_an_outlier_is_warned_of(init: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "tail.csv").write_text("v\n" + "".join(f"{i}\n" for i in range(1, 100)) + "5000\n")
+    ran = init("tail.csv", "--attribute", "v", "--yes")
+    assert ran.code == 0
+    assert "98% of the values lie from 0 to 100, and the range is 0 to 5000" in ran.err
+    assert "--range 0 100 clips the others" in ran.err
