@@ -12,9 +12,17 @@ from apache_beam.transforms.window import GlobalWindow, GlobalWindows, Timestamp
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, STAMP_KEYS, Columns, decoded
+from ldpbeam.schemas.reports.columns import (
+    ATTRIBUTE_KEY,
+    DELIVERY,
+    SERVICE_KEY,
+    STAMP_KEYS,
+    Columns,
+    decoded,
+)
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
+from ldpbeam.transforms.reports.batches import WATERMARK
 from ldpbeam.transforms.reports.counts import COUNTS, IN
 from ldpbeam.transforms.reports.dead_letters import record_bytes
 from ldpbeam.transforms.reports.emitted import count
@@ -70,7 +78,7 @@ class _Decode(beam.DoFn):
 
     def process(self, element: Any, time: Timestamp = beam.DoFn.TimestampParam) -> Iterable[Any]:
         if isinstance(element, pa.RecordBatch):
-            batch = element if _is_decoded(element) else self._of_batch(element, time)
+            batch = _unclaimed(element) if _is_decoded(element) else self._of_batch(element, time)
             yield count(IN, batch.num_rows)
             yield batch
             return
@@ -151,6 +159,16 @@ _KEPT = (ATTRIBUTE_KEY, SERVICE_KEY, *STAMP_KEYS)
 
 def _is_decoded(batch: pa.RecordBatch) -> bool:
     return b"file" in (batch.schema.metadata or {}) and {*batch.schema.names} >= _DECODED
+
+
+def _unclaimed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A decoded batch without the watermark and the deliveries that only a source of messages gives.
+
+    Anybody who sends Arrow batches can make one that looks decoded.
+    """
+    metadata = {key: text for key, text in batch.schema.metadata.items() if key != WATERMARK}
+    names = [name for name in batch.schema.names if name != DELIVERY]
+    return batch.select(names).replace_schema_metadata(metadata)
 
 
 def fields_of(element: Any) -> Mapping[str, Any]:

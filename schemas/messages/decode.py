@@ -1,9 +1,9 @@
 """Decoding of Pub/Sub messages to the batches that files give too (``schemas/reports/columns.py``).
 
 Two columns differ. ``position`` is the message's id if that is a number below 2**63, else null. ``row`` is
-the report's index in its message; for JSON lines, the line's index. A report without an id gets one from its
-message, so that a message that is delivered twice counts once: a message's only report gets the message's
-id, row r of a message with many reports gets ``id/r``.
+the report's index in its message; for JSON lines, the line's index. A report without an id has a delivery, in
+a column that no client writes, so that a message that is delivered twice counts once: the message's id for a
+message's only report, ``id/r`` for row r of a message with many reports.
 """
 
 from __future__ import annotations

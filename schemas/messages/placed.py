@@ -1,4 +1,4 @@
-"""Positions, rows and ids of reports that were decoded from messages."""
+"""Positions, rows and deliveries of reports that were decoded from messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ldpbeam.schemas.reports.columns import NEAR, RECORD, Columns
+from ldpbeam.schemas.reports.columns import DELIVERY, NEAR, RECORD, Columns
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def placed(
     single: bool = False,
     data: Sequence[bytes] = (),
 ) -> pa.RecordBatch:
-    """A decoded batch with position and row in messages; a report without an id gets its message's.
+    """A decoded batch with position and row in messages, and the delivery of each report without an id.
 
     Args:
         batch: n reports; their columns ``position`` and ``row`` are replaced.
@@ -58,10 +58,10 @@ def placed(
         if not single:
             derived = pc.binary_join_element_wise(derived, pc.cast(pa.array(row), pa.string()), "/")
         derived = pc.cast(derived, pa.binary())
-        columns["report_id"] = derived if own is None else pc.coalesce(own, derived)
+        columns[DELIVERY] = derived if own is None else pc.if_else(own.is_null(), derived, None)
     if wanted.whole and single:
         columns[RECORD] = pa.array(data, pa.binary()).take(messages)
     columns |= {"position": ids.numbers.take(messages), "row": pa.array(row)}
-    names = [name for name in (*wanted.names, NEAR, RECORD, "position", "row") if name in columns]
+    names = [name for name in (*wanted.names, NEAR, RECORD, "position", "row", DELIVERY) if name in columns]
     found = pa.RecordBatch.from_pydict({name: columns[name] for name in names})
     return found.replace_schema_metadata(batch.schema.metadata)

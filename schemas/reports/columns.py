@@ -12,6 +12,7 @@ A decoded batch has these columns. A value is null where the input has no usable
 others         string                                      the study's group and version fields
 ``position``   int64                                       byte offset of the block or line, or row group
 ``row``        int64                                       the record's index there; 0 for a line
+``DELIVERY``   binary                                      in messages: see :data:`DELIVERY`
 =============  ==========================================  ==============================================
 """
 
@@ -37,6 +38,9 @@ SERVICE_KEY = "ldpbeam.service"
 MECHANISM_KEY, EPSILON_KEY = "ldpbeam.mechanism", "ldpbeam.epsilon"
 OPTIONS_KEY, DOMAIN_KEY = "ldpbeam.options", "ldpbeam.domain"
 STAMP_KEYS = (MECHANISM_KEY, EPSILON_KEY, OPTIONS_KEY, DOMAIN_KEY)
+#: The column that identifies a report without a ``report_id`` by its message and row, so that a message that
+#: is delivered twice counts once; null for a report with an id. Nothing that a client writes reaches it.
+DELIVERY = "ldpbeam.delivery"
 #: The column of a decoded batch with the names, as JSON, that probably stand for missing fields of a record.
 #: It is there if a record has such names.
 NEAR = "ldpbeam.near"

@@ -269,10 +269,10 @@ def what_becomes(
     good = [record for record in records if record["payload"] != 99.0]
     fates["dead_letters"] = len(records) - len(good)
     good.sort(key=lambda record: record["event_time"])
-    ids: set[tuple[str, str | None]] = set()
+    ids: set[tuple[str, str, str | None]] = set()
     standing = []
     for record in good:
-        own = record["service"], record.get("report_id")
+        own = record["user_id"], record["service"], record.get("report_id")
         windows = [window for window in windows_of(record["event_time"], size, period) if inside(window)]
         if own in ids and ALONE not in more:
             fates["duplicates"] += 1
@@ -280,7 +280,7 @@ def what_becomes(
             fates["out_of_range"] += 1
         else:
             standing.append((record, windows))
-        if own[1]:
+        if own[-1]:
             ids.add(own)
     seen: set[tuple[Any, ...]] = set()
     for record, windows in standing:
@@ -307,11 +307,11 @@ def test_a_report_that_repeats_one_outside_does_not_stand(
         tmp_path / "in.jsonl",
         [
             sent | {"user_id": "u1", "event_time": START - 1, "report_id": "r"},
-            sent | {"user_id": "u2", "event_time": START, "report_id": "r"},
+            sent | {"user_id": "u1", "event_time": START, "report_id": "r"},
             sent | {"user_id": "u3", "event_time": START},
             # This one comes after the one inside, which stands.
             sent | {"user_id": "u4", "event_time": START, "report_id": "s"},
-            sent | {"user_id": "u5", "event_time": START + HOUR, "report_id": "s"},
+            sent | {"user_id": "u4", "event_time": START + HOUR, "report_id": "s"},
         ],
     )
     found = run_estimate(tmp_path, small_text + FIXED, [inputs], *span(0, 1))

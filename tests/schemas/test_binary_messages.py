@@ -34,6 +34,7 @@ from support.sent_messages import (
 from ldpbeam.schemas.files import avro_blocks, avro_headers
 from ldpbeam.schemas.messages import binary as binary_messages
 from ldpbeam.schemas.messages.decode import ARROW, JSON, Message
+from ldpbeam.schemas.reports.columns import DELIVERY
 
 THINNER = {
     "type": "record",
@@ -105,7 +106,7 @@ def test_a_corrupt_block_costs_only_itself_and_the_rows_after_it_keep_their_plac
     assert sorted(row["row"] for row in found.rows if row["position"] == 4) == kept
     for row in found.rows:
         assert row["payload"] == row["row"] / 4
-        assert row["report_id"] == b"%d/%d" % (row["position"], row["row"])
+        assert row[DELIVERY] == b"%d/%d" % (row["position"], row["row"])
 
 
 def test_a_truncated_container_gives_its_whole_blocks() -> None:
@@ -252,7 +253,7 @@ def test_large_batches_of_a_stream_come_in_parts_that_count_on(monkeypatch: pyte
     found = read(Message("1", arrow(table(WITHOUT_ID), table(WITHOUT_ID)), ARROW))
     assert [batch.num_rows for batch in found.batches] == [4, 4, 2] * 2
     assert sorted((row["row"], row["payload"]) for row in found.rows) == [(n, n % 10 / 4) for n in range(20)]
-    assert {row["report_id"] for row in found.rows} == {b"1/%d" % n for n in range(20)}
+    assert {row[DELIVERY] for row in found.rows} == {b"1/%d" % n for n in range(20)}
 
 
 def test_a_stream_without_batches_rows_or_columns_that_matter_is_no_problem() -> None:

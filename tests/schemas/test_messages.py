@@ -39,7 +39,7 @@ from support.sent_messages import (
 
 from ldpbeam.schemas.messages import decode as messages
 from ldpbeam.schemas.messages.decode import ARROW, JSON, KNOWN, LINES, Message
-from ldpbeam.schemas.reports.columns import SERVICE_KEY, Columns
+from ldpbeam.schemas.reports.columns import DELIVERY, SERVICE_KEY, Columns
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
@@ -76,7 +76,7 @@ def test_reports_of_a_batch_without_an_id_have_their_messages_and_their_row(kind
     expected = [(b"12/%d" % row, 12, row) for row in range(10)] + [
         (b"x-13/%d" % row, None, row) for row in range(10)
     ]
-    assert sorted((row["report_id"], row["position"], row["row"]) for row in found.rows) == sorted(
+    assert sorted((row[DELIVERY], row["position"], row["row"]) for row in found.rows) == sorted(
         expected, key=lambda own: own[0]
     )
     assert found.column("payload") == [number / 4 for number in range(10) for _ in range(2)]
@@ -87,18 +87,21 @@ def test_a_single_report_without_an_id_has_its_messages(encode: Any, content_typ
     ids = ["0", "12", "9223372036854775807", "9223372036854775808", "1" * 30, "-5", "1.5", "٣", "", "aé"]
     given = [Message(own, encode(record), content_type) for own, record in zip(ids, WITHOUT_ID, strict=True)]
     found = read(*given)
-    assert found.column("report_id") == [own.encode() for own in ids]
+    assert found.column(DELIVERY) == [own.encode() for own in ids]
     assert found.column("position") == [0, 12, 2**63 - 1] + [None] * 7
     assert found.column("row") == [0] * 10
 
 
 def test_a_report_keeps_its_own_id_among_others_that_have_none() -> None:
     mixed = [{"user_id": "a", "report_id": "own"}, {"user_id": "b"}, {"user_id": "c", "report_id": ""}]
-    assert read(Message("7", lines(mixed), LINES)).column("report_id") == [b"own", b"7/1", b"7/2"]
+    own, batch = [b"own", None, None], [None, b"7/1", b"7/2"]
+    found = read(Message("7", lines(mixed), LINES))
+    assert (found.column("report_id"), found.column(DELIVERY)) == (own, batch)
     singles = read(*(Message(str(n), line(record), JSON) for n, record in enumerate(mixed)))
-    assert singles.column("report_id") == [b"own", b"1", b"2"]
+    assert (singles.column("report_id"), singles.column(DELIVERY)) == (own, [None, b"1", b"2"])
     stream = arrow(table([record | {"report_id": record.get("report_id")} for record in mixed]))
-    assert read(Message("7", stream, ARROW)).column("report_id") == [b"own", b"7/1", b"7/2"]
+    found = read(Message("7", stream, ARROW))
+    assert (found.column("report_id"), found.column(DELIVERY)) == (own, batch)
 
 
 def everything() -> list[Message]:
@@ -294,7 +297,7 @@ def test_bad_lines_of_a_batch_have_the_number_of_their_line() -> None:
     text = b"\n" + ANN + b"\r\n \t \nnull\n\n" + ANN + b"\n{"
     given = [Message("5", ANN + b"\n" + ANN, LINES), Message("6", text, LINES), Message("7", ANN, LINES)]
     found = read(*given)
-    places = sorted((row["position"], row["row"], row["report_id"]) for row in found.rows)
+    places = sorted((row["position"], row["row"], row[DELIVERY]) for row in found.rows)
     assert places == [(5, 0, b"5/0"), (5, 1, b"5/1"), (6, 1, b"6/1"), (6, 5, b"6/5"), (7, 0, b"7/0")]
     assert [(bad.message.id, bad.row, bad.data, bad.reason) for bad in found.bad] == [
         ("6", 3, b"null", "not_json"),
@@ -306,7 +309,7 @@ def test_a_byte_order_mark_is_no_part_of_a_messages_first_line() -> None:
     marked = b"\xef\xbb\xbf" + ANN + b"\n" + ANN
     found = read(Message("1", marked, LINES), Message("2", marked, LINES))
     assert not found.bad
-    assert found.column("report_id") == [b"1/0", b"1/1", b"2/0", b"2/1"]
+    assert found.column(DELIVERY) == [b"1/0", b"1/1", b"2/0", b"2/1"]
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"\n \r\n"])

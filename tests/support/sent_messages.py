@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.messages.decode import ARROW, JSON, LINES, BadMessage, Message, decode_messages
-from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, NEAR, SERVICE_KEY, Columns
+from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, DELIVERY, NEAR, SERVICE_KEY, Columns
 
 AVRO = "application/avro"
 NEW_YEAR = 1_767_225_600_000
@@ -36,10 +36,15 @@ class Found(NamedTuple):
         ]
         pairs = zip(constants, self.batches, strict=True)
         rows = [own | row for own, batch in pairs for row in batch.to_pylist()]
-        return sorted(rows, key=lambda row: (row["user_id"] or b"", row["report_id"]))
+        return sorted(rows, key=lambda row: (row["user_id"] or b"", ids_of(row)))
 
     def column(self, name: str) -> list[Any]:
         return [row.get(name) for row in self.rows]
+
+
+def ids_of(row: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """The report id and the delivery of a row, which has one of the two."""
+    return row.get("report_id") or b"", row.get(DELIVERY) or b""
 
 
 def read(*given: Message, wanted: Columns = WANTED, **options: Any) -> Found:
@@ -53,9 +58,11 @@ def read(*given: Message, wanted: Columns = WANTED, **options: Any) -> Found:
             item.validate(full=True)
             assert item.num_rows
             assert item.schema.field("position").type == item.schema.field("row").type == pa.int64()
-            assert item.column("report_id").null_count == 0
+            for row in item.to_pylist():
+                assert (row.get("report_id") is None) != (row.get(DELIVERY) is None)
             names = item.schema.names
-            assert names == [name for name in (*wanted.names, NEAR, "position", "row") if name in names]
+            added = NEAR, "position", "row", DELIVERY
+            assert names == [name for name in (*wanted.names, *added) if name in names]
             found.batches.append(item)
     return found
 

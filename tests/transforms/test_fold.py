@@ -284,7 +284,7 @@ TAXI = ANN._replace(version=1, report_id=None)
     [
         pytest.param(ANN, id="the same report, delivered again"),
         pytest.param(Report("ann", 7000, payload=0.9), id="the user, later"),
-        pytest.param(Report("zoe", 7000, report_id="ann"), id="its report id, of another user"),
+        pytest.param(Report("ann", 7000, report_id="ann"), id="its report id, of the same user"),
         pytest.param(BOB._replace(user="ann"), id="the user with another report id"),
     ],
 )

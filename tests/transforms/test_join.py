@@ -152,7 +152,7 @@ def of_user(report: Report) -> Key:
 
 
 def of_id(report: Report) -> Key:
-    return report.report_id, SERVICE[report.version]
+    return report.user, report.report_id, SERVICE[report.version]
 
 
 def in_order(some: Iterable[Report]) -> list[Report]:
@@ -316,7 +316,7 @@ def kept_of(some: list[Report], size: int) -> tuple[Counter[Any], int]:
 
 @settings(max_examples=200, derandomize=True, deadline=None)
 @given(st.lists(IDENTIFIED, min_size=1, max_size=25))
-def test_of_a_report_id_within_a_service_the_first_report_stands(some: list[Report]) -> None:
+def test_of_a_users_report_id_within_a_service_the_first_report_stands(some: list[Report]) -> None:
     expected: Counter[Any] = Counter()
     ties = tied_first(some, of_id)
     for tied in ties.values():

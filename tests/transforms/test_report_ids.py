@@ -1,4 +1,4 @@
-"""The same report twice: one report id in a service counts once, whoever sent it and whenever."""
+"""The same report twice: one report id of a user in a service counts once, whenever it was sent."""
 
 from __future__ import annotations
 
@@ -87,10 +87,15 @@ def check(batches: list[list[Sent]], stand: list[Sent], duplicates: int, partiti
         assert_that(total, equal_to([("duplicates", duplicates)] if duplicates else []), "counts")
 
 
-def test_one_id_in_a_service_counts_once_whatever_its_users_windows_and_versions() -> None:
+def test_one_id_of_a_user_in_a_service_counts_once_whatever_its_windows_and_versions() -> None:
     first = Sent("u1", "r1", time=5)
-    others = [Sent("u2", "r1", time=6), Sent("u3", "r1", time=9 * HOUR), Sent("u1", "r1", time=7, version=1)]
+    others = [Sent("u1", "r1", time=6), Sent("u1", "r1", time=9 * HOUR), Sent("u1", "r1", time=7, version=1)]
     check([[first, others[0]], [others[1]], [others[2]]], [first], 3)
+
+
+def test_the_same_id_of_another_user_is_another_id() -> None:
+    some = [Sent("u1", "r1", time=5), Sent("u2", "r1", time=4), Sent("", "u1r1"), Sent("u1r", "1")]
+    check([some], some, 0, partitions=1)
 
 
 def test_ids_of_different_services_and_attributes_do_not_collide() -> None:
@@ -102,29 +107,35 @@ def test_reports_without_an_id_are_left_alone() -> None:
     twins = [Sent("u1", None), Sent("u1", None)]
     named = [Sent("u1", "r1"), Sent("u1", "r2")]
     # A batch without the column, one where some have an id, and one where all have.
-    check([twins, [*twins, Sent("u9", "r1", time=1)], named], [*twins, *twins, *named], 1)
+    check([twins, [*twins, Sent("u1", "r1", time=1)], named], [*twins, *twins, *named], 1)
 
 
 @pytest.mark.parametrize("partitions", [1, 5])
 def test_many_ids_leave_one_report_each_whatever_the_partitions(partitions: int) -> None:
     some = [
-        Sent(f"u{place}", f"r{place % 17}", time=(place * 7919) % 50, version=place % 2, payload=place / 100)
+        Sent(
+            f"u{place % 5}",
+            f"r{place % 17}",
+            time=(place * 7919) % 50,
+            version=place % 2,
+            payload=place / 100,
+        )
         for place in range(100)
     ]
-    first: dict[str | None, Sent] = {}
+    first: dict[tuple[str, str | None], Sent] = {}
     for one in sorted(some, key=lambda s: (s.time, s.payload)):
-        first.setdefault(one.report_id, one)
+        first.setdefault((one.user, one.report_id), one)
     versions = [[s for s in some if s.version == version] for version in (0, 1)]
     batches = [own[at : at + 9] for own in versions for at in range(0, len(own), 9)]
     assert Counter(map(len, batches))[9] > 5
-    check(batches, list(first.values()), 100 - 17, partitions)
+    check(batches, list(first.values()), 100 - 85, partitions)
 
 
 # u1 comes twice in one hour, and r1 twice in two.
 TWICE = [
     {"user_id": user, "report_id": report_id, "event_time": time, "service": "a", "payload": place / 10}
     for place, (user, report_id, time) in enumerate(
-        [("u1", None, 0), ("u1", None, 1), ("u2", "r1", 2), ("u3", "r1", HOUR), ("u3", None, HOUR)]
+        [("u1", None, 0), ("u1", None, 1), ("u3", "r1", 2), ("u3", "r1", HOUR), ("u3", None, HOUR)]
     )
 ]
 #: Without this, event times of 1970 are dead letters.

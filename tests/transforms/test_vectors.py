@@ -292,7 +292,7 @@ def test_each_coordinate_and_report_stands_as_often_as_it_was_sent() -> None:
 
 def test_the_same_report_id_on_another_coordinate_is_a_repeat() -> None:
     one = Report(b"u1", 2, 1, b"r", 1, 0.5, None)
-    other = Report(b"u2", 2, 0, b"r", 2, 1.0, None)
+    other = Report(b"u1", 2, 0, b"r", 2, 1.0, None)
     for order in ([one, other], [other, one]):
         kept, repeats = without_duplicate_ids(V, batches_of(order, 1))
         assert repeats == 1

@@ -20,7 +20,7 @@ _IDENTIFIED = "identified"
 
 
 class DropDuplicateIds(beam.PTransform):
-    """Drop duplicates by report id from batches of a channel, over all users and windows.
+    """Drop a user's duplicates by report id from batches of a channel, over all windows.
 
     Reports without an id are not shuffled. Reports with one are shuffled by partition of their ids.
 

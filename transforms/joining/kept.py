@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.schemas.reports.columns import binary_of_width
+from ldpbeam.schemas.reports.columns import DELIVERY, binary_of_width
 from ldpbeam.schemas.reports.payloads import payloads_in
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import version_index
@@ -24,12 +24,12 @@ def explain(study: Study) -> str:
         return "Every report counts: no report is compared with another, and users are not counted."
     if study.repeats == "all":
         return (
-            "A report id counts once per service: the earliest of its reports is kept. A user may count more "
-            "than once per window, so users are not counted."
+            "A report id counts once per user and service: the earliest of its reports is kept. A user may "
+            "count more than once per window, so users are not counted."
         )
     return (
-        "A user counts once per service and window, and a report id once per service: the report with the "
-        "earliest event time is kept, and the others are dropped as duplicates."
+        "A user counts once per service and window, and a report id once per user and service: the report "
+        "with the earliest event time is kept, and the others are dropped as duplicates."
     )
 
 
@@ -41,6 +41,7 @@ class Reports(NamedTuple):
         users: user keys, binary, n values.
         times: event times in epoch milliseconds, shape (n,).
         report_ids: binary, n values; null without one.
+        deliveries: binary, n values; null with a report id, and where reports do not come in messages.
         groups: text, n values; null without one.
         payloads: the payloads of each channel, by its index.
         places: the row of each report in the payloads of its channel, shape (n,).
@@ -50,6 +51,7 @@ class Reports(NamedTuple):
     users: pa.Array
     times: NDArray[np.int64]
     report_ids: pa.Array
+    deliveries: pa.Array
     groups: pa.Array
     payloads: dict[int, NDArray[Any]]
     places: NDArray[np.int64]
@@ -71,6 +73,7 @@ def gathered(attribute: Attribute, batches: Sequence[pa.RecordBatch]) -> Reports
         users=pa.concat_arrays([batch.column("user") for batch in ordered]),
         times=np.concatenate([batch.column("event_time").to_numpy() for batch in ordered]),
         report_ids=column_or_nulls(ordered, "report_id", pa.binary()),
+        deliveries=column_or_nulls(ordered, DELIVERY, pa.binary()),
         groups=column_or_nulls(ordered, "group", pa.string()),
         payloads=payloads,
         places=np.concatenate([np.arange(len(payloads[version])) for version in versions]),
@@ -97,6 +100,12 @@ def codes_of(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """(each value's index among the distinct values, shape (n,); the distinct values, null among them)."""
     encoded = array.dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary
+
+
+def pairs_of(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A code for each pair of codes, shape (n,), from 0 to the number of distinct pairs - 1."""
+    pairs = first * (int(second.max(initial=0)) + 1) + second
+    return codes_of(pa.array(pairs))[0]
 
 
 def per_service(attribute: Attribute, reports: Reports, codes: NDArray[np.int64]) -> NDArray[np.int64]:

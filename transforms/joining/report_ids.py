@@ -1,38 +1,45 @@
-"""Duplicates by report id: of the reports of an attribute and service with the same id, one is kept.
+"""Duplicates by report id: of the reports of a user, attribute and service with the same id, one is kept.
 
-A batch run compares the ids of all reports, whatever their users and windows
-(:mod:`ldpbeam.transforms.joining.drop_report_ids`). A stream compares the ids within one partition of users
-and one window, when it folds the partition. Pure functions over batches.
+A user's report never makes another user's a duplicate. Report ids, which clients write, and deliveries, which
+they do not, are never compared with each other. A batch run compares the ids of all reports, whatever their
+windows (:mod:`ldpbeam.transforms.joining.drop_report_ids`). A stream compares the ids within one partition of
+users and one window, when it folds the partition. Pure functions over batches.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.transforms.joining.kept import codes_of, gathered, kept, per_service
+from ldpbeam.schemas.reports.columns import DELIVERY
+from ldpbeam.transforms.joining.kept import codes_of, gathered, kept, pairs_of, per_service
 from ldpbeam.transforms.reports.batches import version_index
 
 
 def by_report_id(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """(the reports of a batch that have an id, those that have none)."""
-    if "report_id" not in batch.schema.names:
-        return batch.slice(0, 0), batch
-    ids = batch.column("report_id")
-    if not ids.null_count:
-        return batch, batch.slice(0, 0)
-    return batch.filter(ids.is_valid()), batch.filter(ids.is_null())
+    """(the reports of a batch that have an id or a delivery, those that have neither)."""
+    nothing = batch.slice(0, 0)
+    present = [batch.column(name) for name in ("report_id", DELIVERY) if name in batch.schema.names]
+    if not present:
+        return nothing, batch
+    identified = functools.reduce(pc.or_, [ids.is_valid() for ids in present])
+    if not identified.false_count:
+        return batch, nothing
+    return batch.filter(identified), batch.filter(pc.invert(identified))
 
 
 def without_duplicate_ids(
     attribute: Attribute, batches: Sequence[pa.RecordBatch]
 ) -> tuple[list[pa.RecordBatch], int]:
-    """(batches without duplicates by report id within a service, how many reports were dropped).
+    """(batches without duplicates by report id within a user and service, how many reports were dropped).
 
-    All reports without an id are kept. The kept reports are in as few batches as their schemas allow.
+    All reports without an id and a delivery are kept. The kept reports are in as few batches as their schemas
+    allow.
     """
     parts = [by_report_id(batch) for batch in batches]
     plain = [batch for _, batch in parts if batch.num_rows]
@@ -40,8 +47,8 @@ def without_duplicate_ids(
     if not identified:
         return plain, 0
     reports = gathered(attribute, identified)
-    ids, _ = codes_of(reports.report_ids)
-    chosen = kept(reports, per_service(attribute, reports, ids))
+    codes = [codes_of(own)[0] for own in (reports.users, reports.report_ids, reports.deliveries)]
+    chosen = kept(reports, per_service(attribute, reports, functools.reduce(pairs_of, codes)))
     ends = np.cumsum([batch.num_rows for batch in identified])[:-1]
     first = [
         batch.filter(pa.array(rows))

@@ -1,8 +1,9 @@
 """The element of every PCollection up to the statistics: an Arrow RecordBatch of one channel's reports.
 
 Its columns are ``user`` (binary), ``event_time`` (int64 epoch milliseconds, 0 if the study does not need one
-and the report has none), ``payload`` (the mechanism's type), and if the input has them ``report_id`` (binary)
-and ``group`` (string). Its schema's metadata names the attribute and the channel.
+and the report has none), ``payload`` (the mechanism's type), and if the input has them ``report_id``
+(binary), ``DELIVERY`` (binary) and ``group`` (string). Its schema's metadata names the attribute and the
+channel.
 """
 
 from __future__ import annotations

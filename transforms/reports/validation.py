@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.schemas.reports import event_times, stamps
-from ldpbeam.schemas.reports.columns import NEAR, RECORD, STAMP_KEYS, Columns, binary_of_width
+from ldpbeam.schemas.reports.columns import (
+    DELIVERY,
+    NEAR,
+    RECORD,
+    STAMP_KEYS,
+    Columns,
+    binary_of_width,
+)
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.study import Service, Study
 from ldpbeam.transforms.reports.batches import WATERMARK, is_null, tagged
@@ -201,10 +208,11 @@ class Validation:
             "event_time": pc.fill_null(column("event_time"), 0),
             "payload": payload_column(payloads),
         }
-        if "report_id" in batch.schema.names:
-            ids = column("report_id")
-            if ids.null_count < len(ids):
-                columns["report_id"] = ids
+        for name in ("report_id", DELIVERY):
+            if name in batch.schema.names:
+                ids = column(name)
+                if ids.null_count < len(ids):
+                    columns[name] = ids
         if self.study.groups and self.study.groups.field in batch.schema.names:
             columns["group"] = column(self.study.groups.field)
         return pa.RecordBatch.from_pydict(columns)
@@ -228,6 +236,7 @@ def _dead_letters(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]
         chosen.select(read).to_pylist(), reasons[bad], told, whole, strict=True
     ):
         position, row = record.pop("position"), record.pop("row")
+        record.pop(DELIVERY, None)
         text = record_bytes({**constants, **record})
         letters.append(DeadLetter(file, position, row, REASONS[code], detail, 1, text, bytes_))
     return letters
