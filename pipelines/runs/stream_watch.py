@@ -87,7 +87,7 @@ def run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> No
         target=_print_rate_here if here else _print_rate_elsewhere, args=(job, done), daemon=True
     )
     _keep_quiet_after(done)
-    with _panes_shown(), _stopped_by(ask, _LOST_HERE if here else _LOST_ELSEWHERE):
+    with _panes_shown(), _engine_quiet(), _stopped_by(ask, _LOST_HERE if here else _LOST_ELSEWHERE):
         result = pipeline.run()
         printer.start()
         try:
@@ -114,6 +114,25 @@ def _panes_shown() -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
+
+
+def _not_of_the_machine(record: logging.LogRecord) -> bool:
+    """Whether a record is about another error than one of the machine, which the command puts in words."""
+    return machine_problem(RuntimeError(record.getMessage())) is None
+
+
+@contextlib.contextmanager
+def _engine_quiet() -> Iterator[None]:
+    """Leave out what engines log of an error that ends the run: it is raised, too."""
+    root, prism = logging.getLogger(), logging.getLogger("Prism")
+    level = prism.level
+    prism.setLevel(logging.CRITICAL)
+    root.addFilter(_not_of_the_machine)
+    try:
+        yield
+    finally:
+        prism.setLevel(level)
+        root.removeFilter(_not_of_the_machine)
 
 
 @contextlib.contextmanager
