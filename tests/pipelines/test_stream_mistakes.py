@@ -197,7 +197,7 @@ def test_not_one_thing_to_read(options: list[str], streaming: Streaming) -> None
 )
 @pytest.mark.parametrize(
     "form",
-    ["", "reports", "projects/p/{0}/ab", "projects/p/{0}/1abc", "projects//{0}/abc", "projects/p/{1}/abc"],
+    ["", "reports", "projects//{0}/abc", "projects/p/{1}/abc"],
 )
 def test_a_name_that_is_none(form: str, option: str, kind: str, other: str, streaming: Streaming) -> None:
     name = form.format(kind, other)
