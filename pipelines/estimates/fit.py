@@ -143,7 +143,7 @@ def _warning(study: Study, entry: Tested) -> str:
         return (
             f"{', '.join(where)}: the {test.reports:,} reports to {label} reach further than the noise of "
             f"{version.mechanism.title} with epsilon {version.mechanism.epsilon:g} (by chance: {chance}). "
-            "Some are false, or of another epsilon or domain"
+            "Some are false, or of another epsilon or domain; docs/fake_users.md says what these can do"
         )
     return (
         f"{', '.join(where)}: the {test.reports:,} reports to {label} do not fit {version.mechanism.title} "
