@@ -258,7 +258,9 @@ Laplace reports count as 1 + 2/epsilon at most (on [-1, 1]), less than PM's larg
 and delta 1e-6. It cannot be much less: two values whose reports differ by a total variation of m cannot
 be told apart if a share m of the users is fake, so that every estimator is off by m sigma sqrt(pi/2)
 for one of them. That is 2.6 times PM's shift. The plain mean moved by 80 times PM's shift ([decision
-37](decisions/37-fake-users.md)).
+37](decisions/37-fake-users.md)). `auto` amplifies fake users of Gaussian reports: its likelihood hears
+reports up to four deviations out, and its mean moves twice as far as that of `ivw`. Take `ivw` for
+such means.
 
 ## A false value, perturbed as it should be
 Fake users take the value that they push and perturb it like everybody. Their reports are those of
