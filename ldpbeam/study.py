@@ -14,6 +14,11 @@ from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.times import rfc3339
 from ldpbeam.windows import EVERYTHING, FAR, Span, Windows
 
+#: The default of ``publish.at_least`` in a study with windows or groups: one person is never estimated alone.
+FEWEST_USERS = 2
+#: The default of ``publish.windows``: a year of hours and more.
+MOST_WINDOWS = 10_000
+
 
 def attribute_of(name: str) -> str:
     """The attribute's name in the study: a vector's coordinate is called ``attribute.coordinate``."""
@@ -130,6 +135,19 @@ class Groups:
 
 
 @dataclass(frozen=True)
+class Publish:
+    """Which windows and groups are estimated; the statistics of the others are written too.
+
+    Attributes:
+        at_least: the least number of users of a window or group, or of reports where users are not counted.
+        windows: of more windows of an attribute than this, those with the most reports are estimated.
+    """
+
+    at_least: int = 1
+    windows: int = MOST_WINDOWS
+
+
+@dataclass(frozen=True)
 class Study:
     """What is being estimated and how.
 
@@ -141,6 +159,7 @@ class Study:
         fingerprint: 32 hexadecimal digits of everything that the study says.
         windows: the windows; None for one window over everything.
         groups: the groups; None for none.
+        publish: which windows and groups are estimated.
         duplicates: ``drop``, or ``keep``: no report is compared with another, and users are not grouped.
         repeats: whether only a user's ``first`` report in a window counts, or ``all``.
         epsilon_cap: the ledger counts the users whose reports in a window spent more; None for no cap.
@@ -153,6 +172,7 @@ class Study:
     fingerprint: str
     windows: Windows | None = None
     groups: Groups | None = None
+    publish: Publish = Publish()
     duplicates: Literal["drop", "keep"] = "drop"
     repeats: Literal["first", "all"] = "first"
     epsilon_cap: float | None = None

@@ -27,6 +27,8 @@ FUTURE = 86_400_000
 #: A stream keeps the mark that a window is closed for so many window sizes after the last report that the
 #: window can take: a report that was not late at the source may be on its way for that long.
 REMEMBERED_WINDOWS = 100
+#: By default a stream's reports are at most so old, or so many periods of its windows if that is more.
+OLDEST, OLDEST_WINDOWS = 7 * 86_400_000, 1_000
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Windows:
         allowed_lateness: how long after its end a stream's window still takes reports.
         early_reports: a stream estimates an open window each time it has so many more reports; None for
             never.
+        max_age: reports dated so far before the clock or further are out of range in a stream; None for 7
+            days, or 1,000 periods if that is more, beside the allowed lateness.
 
     Raises:
         ValueError: if ``period`` is not above zero and at most ``size``, or ``allowed_lateness`` is negative.
@@ -49,6 +53,7 @@ class Windows:
     period: int
     allowed_lateness: int = 0
     early_reports: int | None = None
+    max_age: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.period <= self.size:
@@ -60,6 +65,17 @@ class Windows:
     def slides(self) -> bool:
         """Whether a window starts before the one before it has ended, so that reports lie in several."""
         return self.period < self.size
+
+    @property
+    def oldest_age(self) -> int:
+        """How many milliseconds before the clock a stream's reports may be dated."""
+        if self.max_age is not None:
+            return self.max_age
+        return max(OLDEST, OLDEST_WINDOWS * self.period) + self.allowed_lateness
+
+    def implausible(self, times: NDArray[Any], now: int) -> NDArray[np.bool_]:
+        """Which event times a stream does not take at a time of its clock: too old, or in the future."""
+        return np.asarray((times >= now + FUTURE) | (times < now - self.oldest_age))
 
     @property
     def step(self) -> int:

@@ -183,14 +183,15 @@ class Estimate(_OfReports):
         """Count the reports, solve each window, and make rows."""
         counted = self._counted(reports)
         # Solved, all estimates of one window or pane
-        solved = counted.snapshots | "Solve" >> Solve(self.study)
+        solved, unsolved = counted.snapshots | "Solve" >> Solve(self.study)
+        counts = (counted.counts, unsolved) | "AllCounts" >> beam.Flatten()
         answers = solved | "EstimateRows" >> beam.FlatMap(_estimate_rows, self.study).with_output_types(
             rows.EstimateRow
         )
         shares = solved | "ShareRows" >> beam.FlatMap(_share_rows, self.study).with_output_types(
             rows.ShareRow
         )
-        return Estimated(estimates=answers, shares=shares, **self._about(counted))
+        return Estimated(estimates=answers, shares=shares, **self._about(counted._replace(counts=counts)))
 
     def display_data(self) -> dict[str, Any]:
         """What is estimated and how, for the pages of runners; no key is shown."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from datetime import datetime
 from typing import Any
 
 from ldpbeam.library.result import Estimates
 from ldpbeam.library.tables import decoded_batches
-from ldpbeam.library.tally import tally_of
+from ldpbeam.library.tally import Tally, tally_of
 from ldpbeam.library.times import milliseconds_of
 from ldpbeam.pipelines.estimates.blas import one_blas_thread
+from ldpbeam.pipelines.estimates.published import Size, chosen, size_of, smallest, warnings_of
 from ldpbeam.pipelines.estimates.solve import solve, sort_key
+from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.validation import columns_or_only
-from ldpbeam.windows import FAR, Span, whole_windows
+from ldpbeam.windows import FAR, Bounds, Span, whole_windows
 
 
 def estimate(
@@ -60,10 +63,30 @@ def estimate(
         )
     wanted = columns_or_only(study, attribute, service)
     tally = tally_of(study, decoded_batches(reports, wanted), _span(study, start, stop))
+    snapshots = _chosen(study, tally)
     with one_blas_thread():
-        found = [solved for snapshot in tally.snapshots for solved in solve(study, snapshot)]
+        found = [solved for snapshot in snapshots for solved in solve(study, snapshot)]
     found.sort(key=lambda solved: sort_key(study, solved))
-    return Estimates(study, tuple(found), tally.dead_letter_table, tally.accounting)
+    counts = tally.accounting
+    for sentence in warnings_of(study, counts):
+        warnings.warn(sentence, stacklevel=2)
+    return Estimates(study, tuple(found), tally.dead_letter_table, counts)
+
+
+def _chosen(study: Study, tally: Tally) -> list[Snapshot]:
+    """The snapshots that are estimated; the others are counted in the tally."""
+    windows: dict[tuple[str, Bounds | None], list[Snapshot]] = {}
+    sizes: dict[str, list[Size]] = {}
+    for snapshot in tally.snapshots:
+        windows.setdefault((snapshot.attribute, snapshot.window), []).append(snapshot)
+    for (name, _), own in windows.items():
+        sizes.setdefault(name, []).append(size_of(own))
+    least, found = smallest(study, sizes), []
+    for own in windows.values():
+        picked = chosen(study, own, least)
+        tally.counts += picked.counts.items()
+        found += picked.snapshots
+    return found
 
 
 def _span(study: Study, start: datetime | str | int | None, stop: datetime | str | int | None) -> Span:

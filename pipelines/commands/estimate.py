@@ -18,6 +18,7 @@ from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import compare, stages, tables
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
 from ldpbeam.pipelines.estimates.ledger import write_ledger
+from ldpbeam.pipelines.estimates.published import warnings_of
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.engines import engine_of, reach_from_elsewhere
 from ldpbeam.pipelines.printing import document, note, progress_console, step, warn
@@ -28,14 +29,16 @@ from ldpbeam.pipelines.runs.output import (
     DEAD_LETTERS,
     STATISTICS,
     sweep,
+    write_json,
 )
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned
 from ldpbeam.pipelines.runs.scheduled import Scheduled, owned_by_schedule, publish
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields
-from ldpbeam.study import attribute_of
+from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import rfc3339
+from ldpbeam.transforms.reports.counts import WINDOWS_BEYOND
 
 
 def estimate_command(options: argparse.Namespace, beam_arguments: list[str]) -> int:
@@ -139,7 +142,7 @@ def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) ->
     print(shown(_whereabouts(options.output, shared)))
     if found["dead_letters"]:
         tables.print_reasons(console, found)
-    return _judged(found, options.max_bad_fraction)
+    return _judged(study, found, options.max_bad_fraction)
 
 
 def _estimated(
@@ -157,14 +160,17 @@ def _estimated(
         stop_for_damage(job, found["damaged_files"])
     if found["damaged_files"]:
         mark_incomplete(job)
-    estimates = stages.estimate_all(job, console, job.estimate_on, options.processes)
+    estimates, left = stages.estimate_all(job, console, job.estimate_on, options.processes)
+    if left:
+        found |= left
+        write_json(job.path(ACCOUNTING), found)
     if found["damaged_files"]:
         # Workers computed their estimates before the damage was known.
         estimates = [replace(solved, complete=False) for solved in estimates]
     return found, estimates
 
 
-def _judged(found: Mapping[str, Any], max_bad_fraction: float) -> int:
+def _judged(study: Study, found: Mapping[str, Any], max_bad_fraction: float) -> int:
     """The exit code that follows from a run's accounting; it prints a warning for each kind of bad input."""
     warnings = []
     if found["damaged_files"]:
@@ -174,11 +180,13 @@ def _judged(found: Mapping[str, Any], max_bad_fraction: float) -> int:
         warnings.append(f"{share:.2%} of the input is bad, more than --max-bad-fraction {max_bad_fraction:g}")
     for warning in warnings:
         print(f"ldpbeam: {warning}; the outputs are written, look at them with care", file=sys.stderr)
+    for sentence in warnings_of(study, found):
+        warn(sentence)
     if not found["in"]:
         warn("the input has no report, so there is no estimate")
     elif not found["used"]:
         warn(f"none of the {found['in']:,} reports in the input is used, so there is no estimate")
-    return WITH_CARE if warnings else DONE
+    return WITH_CARE if warnings or found.get(WINDOWS_BEYOND) else DONE
 
 
 def _whereabouts(output: str, shared: Scheduled | None) -> str:

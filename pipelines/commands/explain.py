@@ -13,7 +13,7 @@ from ldpbeam.intervals import computing
 from ldpbeam.pipelines.commands.options import study_of
 from ldpbeam.pipelines.errors import DONE
 from ldpbeam.pipelines.estimates import fit as estimates_fit
-from ldpbeam.pipelines.estimates import ledger
+from ldpbeam.pipelines.estimates import ledger, published
 from ldpbeam.pipelines.printing import document
 from ldpbeam.pipelines.runs.costs import endless_parts, slow_parts
 from ldpbeam.pipelines.terminal import shown
@@ -50,6 +50,8 @@ def explain(study: Study) -> list[str]:
     sentences.append(kept.explain(study))
     if study.groups:
         sentences.append(groups.explain(study.groups))
+    if study.publish.at_least > 1 or study.windows:
+        sentences.append(published.explain(study))
     for name, described in study.attributes.items():
         estimated = [own for own in study.estimated if attribute_of(own) == name]
         if isinstance(study.attribute(name).domain, Vector):

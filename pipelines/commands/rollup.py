@@ -11,9 +11,10 @@ from ldpbeam.pipelines.commands.options import (
     duration_of,
     study_of,
 )
-from ldpbeam.pipelines.errors import DONE
+from ldpbeam.pipelines.errors import DONE, WITH_CARE
 from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
+from ldpbeam.pipelines.estimates.published import warnings_of
 from ldpbeam.pipelines.estimates.rollup import read_all, rolled_up, write_all
 from ldpbeam.pipelines.estimates.stages import estimate_all, run_name, write_estimates
 from ldpbeam.pipelines.printing import document, progress_console, step, warn
@@ -22,6 +23,7 @@ from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned, owner
 from ldpbeam.pipelines.terminal import shown
 from ldpbeam.schemas.outputs.estimates import estimate_fields
+from ldpbeam.transforms.reports.counts import WINDOWS_BEYOND
 
 #: So many incomplete windows are named.
 MOST_LISTED = 10
@@ -53,7 +55,7 @@ def rollup_command(options: argparse.Namespace) -> int:
     with owned(output, NOBODY, overwrite=options.overwrite, inputs=options.statistics):
         write_all(output, found.snapshots)
         with step("estimating"):
-            estimates = estimate_all(output, progress, processes=options.processes)
+            estimates, left = estimate_all(output, progress, processes=options.processes)
         tested, misfits = write_fit(output)
         write_estimates(output, estimates)
     if found.incomplete:
@@ -62,6 +64,9 @@ def rollup_command(options: argparse.Namespace) -> int:
             "these are incomplete, because a part of them lacks reports: "
             f"{', '.join(found.incomplete[:MOST_LISTED])}{f' and {others:,} more' if others > 0 else ''}"
         )
+    for sentence in warnings_of(study, left):
+        warn(sentence)
+    done = WITH_CARE if left.get(WINDOWS_BEYOND) else DONE
     if document(
         {
             "output": options.output,
@@ -73,11 +78,11 @@ def rollup_command(options: argparse.Namespace) -> int:
         }
     ):
         print_fit(study, tested, misfits, 0)
-        return DONE
+        return done
     tables.print_estimates(console, study, estimates, None)
     print_fit(study, tested, misfits, 0)
     repeated = f"; {found.repeated:,} more were repeated or of earlier panes" if found.repeated else ""
     merged = "1 snapshot" if found.merged == 1 else f"{found.merged:,} snapshots"
     print(f"{merged} merged into {len(found.snapshots):,}{repeated}")
     print(f"estimates and statistics are in {shown(options.output)}")
-    return DONE
+    return done

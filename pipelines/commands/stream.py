@@ -25,12 +25,13 @@ from ldpbeam.pipelines.commands.options import (
 )
 from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import tables
+from ldpbeam.pipelines.estimates.published import warnings_of
 from ldpbeam.pipelines.estimates.stages import disclosure_of
 from ldpbeam.pipelines.graphs.engines import engine_of, reach_from_elsewhere
 from ldpbeam.pipelines.graphs.stream import StreamJob, build
 from ldpbeam.pipelines.options.stream import DISORDER
 from ldpbeam.pipelines.pages.live import kept_current
-from ldpbeam.pipelines.printing import document, note
+from ldpbeam.pipelines.printing import document, note, warn
 from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.output import (
     DEAD_LETTERS,
@@ -302,6 +303,8 @@ def _finished(job: StreamJob) -> int:
         from rich.console import Console
 
         tables.print_reasons(Console(), found)
+    for sentence in warnings_of(job.study, found):
+        warn(sentence)
     if found["damaged_files"]:
         line = tables.damage_line(found["damaged_files"])
         print(f"ldpbeam: {line}; look at the outputs with care", file=sys.stderr)

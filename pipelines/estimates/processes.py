@@ -55,7 +55,10 @@ class Wanted(NamedTuple):
 
 
 def wanted_of(study: Study, snapshots: Iterable[Snapshot]) -> Iterator[Wanted]:
-    """Every estimate that the study asks for, in the order of the snapshots and of the study."""
+    """Every estimate that the study asks for, in the order of the snapshots and of the study.
+
+    The snapshots are those that :mod:`ldpbeam.pipelines.estimates.published` chose.
+    """
     for snapshot in snapshots:
         intervals = StatisticIntervals(study.attribute(snapshot.attribute), snapshot.statistic)
         for name, how in study.described(snapshot.attribute).estimates.items():

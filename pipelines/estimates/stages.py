@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import functools
 import hashlib
+import itertools
 import json
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,14 +22,17 @@ from rich.console import Console
 from ldpbeam.pipelines.errors import UserError, end_of, machine_problem
 from ldpbeam.pipelines.estimates.processes import compute_all
 from ldpbeam.pipelines.estimates.progress import solving_progress
+from ldpbeam.pipelines.estimates.published import Size, chosen, size_of, smallest
 from ldpbeam.pipelines.estimates.solve import sort_key
 from ldpbeam.pipelines.graphs.batch import BatchJob, build
 from ldpbeam.pipelines.graphs.engines import Engine
 from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
     ESTIMATES,
+    STATISTICS,
     WORKER_ESTIMATES,
     Output,
+    names_in,
     snapshot_counts,
     snapshots_of,
 )
@@ -40,6 +45,7 @@ from ldpbeam.schemas.outputs.estimates import (
     solved_estimate,
     write_json_lines,
 )
+from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.reports import stamps
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import write_accounting
@@ -201,8 +207,10 @@ def read_accounting(job: Output) -> dict[str, Any]:
 
 def estimate_all(
     job: Output, console: Console, on: str = "driver", processes: int | None = None
-) -> list[SolvedEstimate]:
-    """Every estimate of the run, in the order of :func:`sort_key`.
+) -> tuple[list[SolvedEstimate], dict[str, int]]:
+    """(every estimate of the run, in the order of :func:`sort_key`; counts of what is not estimated).
+
+    Workers have counted what they did not estimate in the accounting.
 
     Args:
         job: the run; its snapshots are written.
@@ -213,8 +221,9 @@ def estimate_all(
     Raises:
         UserError: if a process was killed.
     """
-    found = _from_workers(job) if on == "worker" else _on_driver(job, console, processes)
-    return sorted(found, key=lambda solved: sort_key(job.study, solved))
+    counts: Counter[str] = Counter()
+    found = _from_workers(job) if on == "worker" else _on_driver(job, console, processes, counts)
+    return sorted(found, key=lambda solved: sort_key(job.study, solved)), {**+counts}
 
 
 def write_estimates(job: Output, estimates: Sequence[SolvedEstimate]) -> None:
@@ -234,16 +243,40 @@ def _from_workers(job: Output) -> list[SolvedEstimate]:
     return found
 
 
-def _on_driver(job: Output, console: Console, processes: int | None) -> list[SolvedEstimate]:
+def _on_driver(
+    job: Output, console: Console, processes: int | None, counts: Counter[str]
+) -> list[SolvedEstimate]:
+    study, least = job.study, dict[str, Size]()
+    if len(names_in(job.path(STATISTICS), "*.avro")) > study.publish.windows:
+        sizes: dict[str, list[Size]] = {}
+        for snapshots in _windows(job):
+            sizes.setdefault(snapshots[0].attribute, []).append(size_of(snapshots))
+        least = smallest(study, sizes)
+
     @functools.cache
     def total() -> int:
+        """At most so many: those that are not estimated are among them."""
         return sum(
-            snapshots * len(job.study.described(attribute).estimates)
+            snapshots * len(study.described(attribute).estimates)
             for attribute, snapshots in snapshot_counts(job)
         )
 
+    def estimated() -> Iterator[Snapshot]:
+        for snapshots in _windows(job):
+            picked = chosen(study, snapshots, least)
+            counts.update(picked.counts)
+            yield from picked.snapshots
+
     with solving_progress(console, total) as progress:
-        return compute_all(job.study, snapshots_of(job), total, progress, processes)
+        return compute_all(study, estimated(), total, progress, processes)
+
+
+def _windows(job: Output) -> Iterator[list[Snapshot]]:
+    """The snapshots of each attribute and window of a run."""
+    for _, own in itertools.groupby(
+        snapshots_of(job), lambda snapshot: (snapshot.attribute, snapshot.window)
+    ):
+        yield list(own)
 
 
 def disclosure_of(options: argparse.Namespace) -> Disclosure:

@@ -89,9 +89,11 @@ class WritePaneEstimates(beam.DoFn):
         """Write the files of a pane's estimates."""
         study, run, output = self.output.study, self.output.run, self.output.output
         first = pane.snapshots[0]
-        write_window_estimates(
-            study, output, run, first.attribute, first.window, pane.estimates, named_by_run=True
-        )
+        # The files of an earlier pane are replaced, though the window has no estimate now.
+        if pane.estimates or first.pane_index:
+            write_window_estimates(
+                study, output, run, first.attribute, first.window, pane.estimates, named_by_run=True
+            )
         PANES.info(pane_line(pane.snapshots, pane.estimates))
         yield from pane.estimates
 
@@ -111,6 +113,8 @@ def pane_line(snapshots: Sequence[Snapshot], estimates: Sequence[SolvedEstimate]
         if solved.group is None and solved.answer.mean is not None
     ]
     of_means = f": {', '.join(means)}" if means else ""
+    if not estimates:
+        of_means = ", not estimated"
     mark = " (incomplete)" if first.pane_timing != EARLY and not first.complete else ""
     return shown(f"{first.attribute} {start} to {end} {pane}{mark}: {counted}{of_means}")
 

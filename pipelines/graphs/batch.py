@@ -80,12 +80,14 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
         study, job.user_partitions, span=job.span, disclosure=job.disclosure
     )
     snapshots = counted.snapshots
+    counts = [read[COUNTS], counted.counts]
     _ = snapshots | "WriteStatistics" >> WriteSnapshots(study, job.path(STATISTICS), job.run)
     if job.estimate_on == "worker":
+        # solved : Solved, all estimates of one window
+        solved, unsolved = snapshots | "Estimate" >> Solve(study)
+        counts.append(unsolved)
         _ = (
-            snapshots
-            | "Estimate" >> Solve(study)
-            # Solved, all estimates of one window
+            solved
             | "Flat" >> beam.FlatMap(lambda solved: solved.estimates)
             | "ToOne" >> beam.Map(lambda solved: ("", solved))
             | "Together" >> beam.GroupByKey()
@@ -99,7 +101,7 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
     )
     # counts : (name, reports)
     _ = (
-        (read[COUNTS], counted.counts)
+        tuple(counts)
         | "Counts" >> beam.Flatten()
         | "WriteAccounting" >> WriteAccounting(job.path(ACCOUNTING))
     )

@@ -89,12 +89,9 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
         WritePaneStatistics(job, job.incomplete)
     ).with_outputs(COUNTS, main="panes")
     # estimates : SolvedEstimate, those of a pane after its files are written
-    estimates = (
-        written.panes
-        | "Estimate" >> Solve(study)
-        # Solved, all estimates of one pane
-        | "WriteEstimates" >> beam.ParDo(WritePaneEstimates(job))
-    )
+    # solved : Solved, all estimates of one pane
+    solved, unsolved = written.panes | "Estimate" >> Solve(study, (job.output, job.run))
+    estimates = solved | "WriteEstimates" >> beam.ParDo(WritePaneEstimates(job))
     if job.publish_to is not None:
         _ = estimates | "Publish" >> beam.ParDo(Publish(job, job.publish_to))
     # dead letters : RecordBatch of dead_letter.avsc
@@ -105,7 +102,7 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
     )
     # counts : (name, reports)
     _ = (
-        (read[COUNTS], counted.counts, written[COUNTS])
+        (read[COUNTS], counted.counts, written[COUNTS], unsolved)
         | "Counts" >> beam.Flatten()
         | "WriteAccounting" >> WriteRunningAccounting(job.of_run(ACCOUNTING))
     )

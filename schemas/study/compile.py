@@ -17,13 +17,16 @@ from ldpbeam.schemas.study.models import (
     AttributeModel,
     GroupsModel,
     IntervalsModel,
+    PublishModel,
     ServiceModel,
     StudyModel,
     VersionModel,
     WindowsModel,
 )
 from ldpbeam.study import (
+    FEWEST_USERS,
     Groups,
+    Publish,
     Service,
     Study,
     StudyAttribute,
@@ -60,6 +63,7 @@ def compile_study(model: StudyModel) -> Study:
         fingerprint=_fingerprint(model),
         windows=_windows(model.windows),
         groups=_groups(model.groups),
+        publish=_publish(model),
         duplicates=model.duplicates,
         repeats=model.repeats,
         epsilon_cap=model.epsilon_cap,
@@ -71,19 +75,38 @@ def compile_study(model: StudyModel) -> Study:
 
 
 def _fingerprint(model: StudyModel) -> str:
-    """A hash of all that the study says; the default intervals change nothing of it."""
-    unsaid = {"intervals"} if model.intervals == IntervalsModel() else None
-    return hashlib.sha256(model.model_dump_json(exclude=unsaid).encode()).hexdigest()[:32]
+    """A hash of all that the study says; defaults that came later change nothing of it."""
+    unsaid: dict[str, Any] = {}
+    if model.intervals == IntervalsModel():
+        unsaid["intervals"] = True
+    if model.publish == PublishModel():
+        unsaid["publish"] = True
+    if model.windows is not None and model.windows.max_age is None:
+        unsaid["windows"] = {"max_age": True}
+    return hashlib.sha256(model.model_dump_json(exclude=unsaid or None).encode()).hexdigest()[:32]
 
 
 def _windows(model: WindowsModel | None) -> Windows | None:
     if model is None:
         return None
-    return Windows(model.size, model.period or model.size, model.allowed_lateness, model.early_reports)
+    return Windows(
+        model.size,
+        model.period or model.size,
+        model.allowed_lateness,
+        model.early_reports,
+        model.max_age,
+    )
 
 
 def _groups(model: GroupsModel | None) -> Groups | None:
     return None if model is None else Groups(model.field, model.at_most)
+
+
+def _publish(model: StudyModel) -> Publish:
+    """The least number is 1 by default where there are neither windows nor groups: nothing else is left."""
+    several = model.windows is not None or model.groups is not None
+    at_least = model.publish.at_least
+    return Publish((FEWEST_USERS if several else 1) if at_least is None else at_least, model.publish.windows)
 
 
 def _described(model: AttributeModel, intervals: IntervalsModel | None) -> StudyAttribute:

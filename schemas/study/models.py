@@ -20,6 +20,7 @@ from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
 from ldpbeam.schemas.reports.columns import DELIVERY
 from ldpbeam.schemas.study.times import Duration, Time
+from ldpbeam.study import MOST_WINDOWS
 from ldpbeam.windows import FAR, Span
 
 #: The names of studies, attributes, services, versions and estimates.
@@ -241,6 +242,11 @@ class WindowsModel(_Model):
         None, ge=1, description="in a stream, an early estimate each time so many more reports are in"
     )
 
+    max_age: Duration | None = Field(
+        None, gt=0,
+        description="in a stream, how old reports may be; by default 7 days or 1,000 periods, the longer",
+    )  # fmt: skip
+
     @model_validator(mode="after")
     def _period_divides(self) -> WindowsModel:
         if self.period is not None and not 0 < self.period <= self.size:
@@ -258,6 +264,20 @@ class GroupsModel(_Model):
         100, ge=1, le=10_000,
         description="groups with the most reports that get an estimate of their own; "
         "the rest are added up and counted",
+    )  # fmt: skip
+
+
+class PublishModel(_Model):
+    """Which windows and groups are estimated. The statistics of the others are written too."""
+
+    at_least: int | None = Field(
+        None, ge=1,
+        description="the least number of users of a window or group (reports, where users are not counted); "
+        "by default 2",
+    )  # fmt: skip
+    windows: int = Field(
+        MOST_WINDOWS, ge=1, le=1_000_000,
+        description="of more windows of an attribute than this, those with the most reports are estimated",
     )  # fmt: skip
 
 
@@ -291,6 +311,7 @@ class StudyModel(_Model):
     attributes: dict[Name, AttributeModel] = Field(min_length=1)
     windows: WindowsModel | None = Field(None, description="leave out for one window over everything")
     groups: GroupsModel | None = None
+    publish: PublishModel = PublishModel()
     duplicates: Literal["drop", "keep"] = Field(
         "drop", description="keep: no report is compared with another, and users are not grouped"
     )

@@ -10,7 +10,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 from apache_beam.testing import test_stream
-from apache_beam.transforms.window import TimestampedValue
+from apache_beam.transforms.window import GlobalWindow, TimestampedValue
 from support.beam_reports import rows_of, shares_of
 
 import ldpbeam as ldp
@@ -26,7 +26,7 @@ attributes:
       bus: {mechanism: square_wave, epsilon: 2.0}
       train: {mechanism: piecewise, epsilon: 1.0}
     estimates: {together: {estimator: ule}, mean: {estimator: ivw}}
-windows: {size: 1m, allowed_lateness: 1m}
+windows: {size: 1m, allowed_lateness: 1m, max_age: 30000d}
 """
 WAITS = ldp.Study.from_yaml(STUDY)
 #: 2026-11-20T10:00:00Z, and how many of the people in each of two minutes report in time.
@@ -130,6 +130,23 @@ def test_early_panes_are_not_complete() -> None:
         rows = [row for row in _given if isinstance(row, kind)]
         # How many are early depends on how the engine bundles reports.
         assert {(row.pane_timing, row.complete) for row in rows} == {("early", False), ("on_time", True)}
+
+
+def test_rows_are_in_the_global_window_a_millisecond_after_the_window_of_the_study() -> None:
+    source = test_stream.TestStream().advance_watermark_to(START)
+    source.add_elements([TimestampedValue(record, START) for record in SENT[0]])
+    source.advance_watermark_to_infinity()
+    _given.clear()
+    with streaming() as pipeline:
+        found = pipeline | source | ldp.beam.Estimate(STUDY, partitions=1)
+        for name in ("estimates", "shares", "statistics"):
+            _ = getattr(found, name) | name >> beam.Map(_give_place)
+    assert {name for name, _, _ in _given} == {"EstimateRow", "ShareRow", "StatisticRow"}
+    assert {(window, time) for _, window, time in _given} == {(GlobalWindow(), 1000 * (START + 60) + 1)}
+
+
+def _give_place(row: Any, window: Any = beam.DoFn.WindowParam, time: Any = beam.DoFn.TimestampParam) -> None:
+    _given.append((type(row).__name__, window, time.micros // 1000))
 
 
 def test_a_stream_needs_windows(small_text: str) -> None:

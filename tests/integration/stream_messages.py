@@ -40,7 +40,7 @@ def rides(windows: str) -> str:
         "    services: {maps: {mechanism: square_wave, epsilon: 1.0}, "
         "taxi: {mechanism: piecewise, epsilon: 0.5}}\n"
         "    estimates: {together: {estimator: ule}, mean: {estimator: ivw}}\n"
-        f"windows: {{{windows}}}\n"
+        f"windows: {{{windows}, max_age: 30000d}}\n"
     )
 
 

@@ -12,7 +12,7 @@ from support.guessed_ids import REASONS, looked_through, write_inputs
 
 pytestmark = pytest.mark.slow
 
-WINDOWS = "windows: {size: 1h, allowed_lateness: 10m}\n"
+WINDOWS = "windows: {size: 1h, allowed_lateness: 10m, max_age: 30000d}\n"
 
 
 def test_a_stream_with_a_key_shows_nothing_of_a_guessed_id(

@@ -50,7 +50,7 @@ attributes:
     domain: {categories: [car, bus, bike, train]}
     services: {maps: {mechanism: grr, epsilon: 1.0}, survey: {mechanism: olh, epsilon: 1.0}}
     estimates: {together: {estimator: em}}
-windows: {size: 6m, period: 2m, allowed_lateness: 1m}
+windows: {size: 6m, period: 2m, allowed_lateness: 1m, max_age: 30000d}
 groups: {field: region, at_most: 2}
 """
 

@@ -156,6 +156,7 @@ def test_a_study_says_whether_users_and_ids_may_come_again(
 ) -> None:  # fmt: skip
     records = [{key: value for key, value in one.items() if value is not None} for one in TWICE]
     study = small_text.replace("{estimator: ule}", "{estimator: ems}") + f"windows: {{size: 1h}}\n{line}\n"
+    study += "publish: {at_least: 1}\n"
     inputs = write_lines(tmp_path / "r.jsonl", records)
     found = run_estimate(tmp_path, study, [inputs], "--attribute", "x", *OLD_TIMES)
     assert found.code == 0, found.err

@@ -21,7 +21,24 @@ LATE_IN_WINDOWS = "late_in_windows"
 #: Of the used reports, those in windows that had not begun when a stream ended, which are not published. With
 #: sliding windows, a report in two of them counts twice.
 NOT_BEGUN = "not_begun"
+#: Windows, or groups in windows, that are not estimated, and the reports in them, which are used.
+NOT_ESTIMATED, REPORTS_NOT_ESTIMATED = "not_estimated", "reports_not_estimated"
+#: Windows beyond the study's ``publish.windows``, and windows with one report; both are among the above.
+WINDOWS_BEYOND, SINGLE_REPORTS = "windows_beyond", "windows_with_one_report"
+#: Windows that a stream had no time to estimate after it was asked to stop.
+ENDED_WINDOWS = "windows_ended_without_estimates"
 REASON = "dead_letters_by_reason/"
+#: Counts that stand in an accounting only if they are above zero.
+OCCASIONAL = (
+    IN_WINDOWS,
+    LATE_IN_WINDOWS,
+    NOT_BEGUN,
+    NOT_ESTIMATED,
+    REPORTS_NOT_ESTIMATED,
+    WINDOWS_BEYOND,
+    SINGLE_REPORTS,
+    ENDED_WINDOWS,
+)
 #: The start of a count's name; the rest is the path of a damaged file, so that each file counts once.
 DAMAGED = "damaged_file/"
 
@@ -35,7 +52,7 @@ def accounting(counts: Iterable[tuple[str, int]]) -> dict[str, object]:
     names = (IN, USED, DUPLICATES, LATE, OUT_OF_RANGE, DEAD_LETTERS)
     found: dict[str, object] = {name: total[name] for name in names}
     found["damaged_files"] = sum(name.startswith(DAMAGED) for name in total)
-    for name in (IN_WINDOWS, LATE_IN_WINDOWS, NOT_BEGUN):
-        if name in total:
+    for name in OCCASIONAL:
+        if total[name]:
             found[name] = total[name]
     return {**found, "dead_letters_by_reason": reasons}

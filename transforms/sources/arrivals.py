@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ldpbeam.schemas.reports.event_times import problems
 from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.journal import OpenWindow
-from ldpbeam.windows import FUTURE, Windows
+from ldpbeam.windows import Windows
 
 
 def event_times(arrived: FeedBatch) -> NDArray[np.int64]:
@@ -29,13 +29,14 @@ def opened_windows(
         arrived: decoded batches, before validation.
         attributes: the attributes of the study; reports of others open no window.
         windows: the windows of the study.
-        now: the clock in epoch milliseconds; reports with a time far in its future open no window.
+        now: the clock in epoch milliseconds; reports too far in its future or past open no window.
     """
     for batch in arrived.batches:
         for attribute, rows in _by_attribute(batch):
             times = _plausible_times(batch if rows is None else batch.filter(rows))
             if attribute in attributes:
-                for step in np.unique(times[times < now + FUTURE] // windows.step).tolist():
+                times = times[~windows.implausible(times, now)]
+                for step in np.unique(times // windows.step).tolist():
                     for start, end in windows.windows_of(step * windows.step):
                         yield OpenWindow(attribute, start, end)
 

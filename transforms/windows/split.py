@@ -19,7 +19,7 @@ from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows import coders  # noqa: F401 - registers the coders of keys
 from ldpbeam.transforms.windows.cut import Pieces, Runs
 from ldpbeam.transforms.windows.keys import PieceKey
-from ldpbeam.windows import EVERYTHING, FUTURE, Span, Windows
+from ldpbeam.windows import EVERYTHING, Span, Windows
 
 #: Pieces are emitted when a bundle has gathered this many reports, and at its end.
 GATHERED_REPORTS = 2**20
@@ -54,7 +54,8 @@ class Split(beam.DoFn):
         runs: see there.
         column: see there.
         span: see there.
-        clock: whether reports dated a day or more ahead of this machine's clock are out of range.
+        clock: whether reports dated a day or more ahead of this machine's clock, or longer before it than the
+            study's ``max_age``, are out of range; then the study has windows.
     """
 
     def __init__(
@@ -82,10 +83,12 @@ class Split(beam.DoFn):
     def process(self, batch: pa.RecordBatch) -> Iterable[Any]:
         """Gather the pieces of a batch; emit all when there are :data:`GATHERED_REPORTS` reports."""
         if self.clock:
-            future = batch.column("event_time").to_numpy() >= time.time_ns() // 1_000_000 + FUTURE
-            if future.any():
-                yield count(OUT_OF_RANGE, int(future.sum()))
-                batch = batch.filter(pa.array(~future))
+            assert self.windows is not None
+            now = time.time_ns() // 1_000_000
+            outside = self.windows.implausible(batch.column("event_time").to_numpy(), now)
+            if outside.any():
+                yield count(OUT_OF_RANGE, int(outside.sum()))
+                batch = batch.filter(pa.array(~outside))
         for name, reports in self._pieces.gather(batch):
             yield count(name, reports)
         if self._pieces.reports >= GATHERED_REPORTS:

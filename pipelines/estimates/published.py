@@ -1,0 +1,127 @@
+"""Which windows and groups are estimated: those with enough users, and of too many windows the largest.
+
+Every distinct hour in a report makes a window, and solving one costs a thousand times what its report cost.
+The statistics of what is not estimated are written all the same, so a roll-up can still use its reports.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.study import Study
+from ldpbeam.transforms.reports.counts import (
+    ENDED_WINDOWS,
+    NOT_ESTIMATED,
+    REPORTS_NOT_ESTIMATED,
+    SINGLE_REPORTS,
+    WINDOWS_BEYOND,
+)
+
+
+class Size(NamedTuple):
+    """How large a window is; of two with as many reports, the later one is the larger."""
+
+    reports: int
+    start: int
+
+
+#: By attribute, the smallest window that is estimated; an attribute that is missing has few windows.
+Smallest = Mapping[str, Size]
+
+
+class Chosen(NamedTuple):
+    """The snapshots of a window or pane that are estimated, and counts of the others, by name."""
+
+    snapshots: list[Snapshot]
+    counts: dict[str, int]
+
+
+def explain(study: Study) -> str:
+    """A sentence on what is not estimated."""
+    least = f"A window or group with fewer than {study.publish.at_least} {_unit(study)} is not estimated"
+    most = f"of more than {study.publish.windows:,} windows of an attribute, those with the most reports are"
+    return f"{least}; {most}. The statistics of the others are written." if study.windows else f"{least}."
+
+
+def size_of(snapshots: Sequence[Snapshot]) -> Size:
+    """The size of the window that all of some snapshots are of."""
+    window = snapshots[0].window
+    return Size(sum(own.statistic.reports for own in snapshots), 0 if window is None else window[0])
+
+
+def smallest(study: Study, sizes: Mapping[str, Iterable[Size]]) -> dict[str, Size]:
+    """The smallest window of each attribute that is estimated, of attributes with too many windows."""
+    most = study.publish.windows
+    largest = {name: heapq.nlargest(most + 1, own) for name, own in sizes.items()}
+    return {name: own[most - 1] for name, own in largest.items() if len(own) > most}
+
+
+def chosen(study: Study, snapshots: Sequence[Snapshot], least: Smallest, *, ended: bool = False) -> Chosen:
+    """Choose what is estimated of the snapshots of one attribute in one window, or in one pane of it.
+
+    An early or late pane counts nothing, so that a stream counts a window once. Windows that a stop finds
+    open have only an early pane; those that it leaves without estimates are counted.
+
+    Args:
+        study: the study.
+        snapshots: all snapshots of the window or pane.
+        least: as :func:`smallest` gives it.
+        ended: whether there is no time to estimate any, because the run was asked to stop.
+    """
+    first, size = snapshots[0], size_of(snapshots)
+    beyond = first.attribute in least and size < least[first.attribute]
+    enough = [users_of(own) >= study.publish.at_least for own in snapshots]
+    found = [] if beyond or ended else [own for own, large in zip(snapshots, enough, strict=True) if large]
+    left = [own for own, large in zip(snapshots, enough, strict=True) if not large or not found]
+    counts: dict[str, int] = {}
+    if ended and any(enough):
+        counts[ENDED_WINDOWS] = 1
+    elif left and first.pane_timing == "on_time":
+        counts[NOT_ESTIMATED] = len(left)
+        counts[REPORTS_NOT_ESTIMATED] = sum(own.statistic.reports for own in left)
+        counts[WINDOWS_BEYOND] = int(beyond)
+        counts[SINGLE_REPORTS] = int(first.window is not None and size.reports == 1)
+    return Chosen(found, counts)
+
+
+def users_of(snapshot: Snapshot) -> int:
+    """How many users a snapshot has; where they are not counted, how many reports."""
+    users = snapshot.statistic.users
+    return snapshot.statistic.reports if users is None else users
+
+
+def warnings_of(study: Study, found: Mapping[str, Any]) -> Iterator[str]:
+    """Sentences on what a run did not estimate.
+
+    Args:
+        study: the study.
+        found: the run's accounting.
+    """
+    if found.get(ENDED_WINDOWS):
+        yield (
+            f"the stop left {found[ENDED_WINDOWS]:,} windows without estimates; their statistics are "
+            "written, and ldpbeam rollup estimates them"
+        )
+    if not found.get(NOT_ESTIMATED):
+        return
+    beyond, single = found.get(WINDOWS_BEYOND, 0), found.get(SINGLE_REPORTS, 0)
+    windows = "windows or groups" if study.groups else "windows" if study.windows else "groups"
+    alone = f", {single:,} of them windows with one report each" if single else ""
+    yield (
+        f"{found[NOT_ESTIMATED]:,} {windows} with {found[REPORTS_NOT_ESTIMATED]:,} reports are not estimated"
+        f"{alone}: the study's publish.at_least is {study.publish.at_least} {_unit(study)}; their statistics "
+        "are written"
+    )
+    if beyond:
+        yield (
+            f"{beyond:,} of them are beyond the {study.publish.windows:,} windows of an attribute with the "
+            "most reports, which is the most that are estimated: raise publish.windows, or lengthen "
+            "windows.size, if these are honest reports"
+        )
+
+
+def _unit(study: Study) -> str:
+    return "users" if study.group_users else "reports"

@@ -1,0 +1,292 @@
+"""What is estimated, and what one report and one message can cost: the table of docs/security.md."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.testing.test_pipeline import TestPipeline
+from apache_beam.testing.util import assert_that, equal_to
+
+import ldpbeam as ldp
+from ldpbeam.pipelines.estimates import solve_windows
+from ldpbeam.pipelines.estimates.published import Size, chosen, smallest, warnings_of
+from ldpbeam.pipelines.estimates.solve_windows import Solve, Solved, SolveWindow
+from ldpbeam.pipelines.estimates.write_panes import WritePaneEstimates, WritePaneStatistics
+from ldpbeam.pipelines.runs.output import Output
+from ldpbeam.runners import direct
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.statistics import Answers, tally
+from ldpbeam.transforms.reports.batches import tagged
+from ldpbeam.transforms.sources.arrivals import opened_windows
+from ldpbeam.transforms.sources.feeds import FeedBatch
+from ldpbeam.transforms.sources.journal import ask_to_stop
+from ldpbeam.transforms.windows.cut import each_window
+from ldpbeam.transforms.windows.split import Split
+
+HOUR = 3_600_000
+START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
+NUMBER = {
+    "domain": {"numeric": [0, 1]},
+    "services": {"a": {"mechanism": "piecewise", "epsilon": 1.0}},
+    "estimates": {"mean": {"estimator": "ivw"}},
+}
+
+
+def study_of(**more: Any) -> ldp.Study:
+    return ldp.Study.from_dict(
+        {"study": "costs", "attributes": {"x": NUMBER}, "windows": {"size": "1h"}} | more
+    )
+
+
+STUDY = study_of()
+
+
+def snapshot(users: int, hour: int = 0, group: str | None = None, study: ldp.Study = STUDY) -> Snapshot:
+    attribute, rng = study.attribute("x"), np.random.default_rng(users)
+    payloads = attribute.versions[0].mechanism.perturb(rng.random(users), rng)
+    statistic = tally(attribute, users, [Answers(0, np.arange(users), payloads)])
+    window = START + hour * HOUR, START + (hour + 1) * HOUR
+    return Snapshot("x", window, group, 0, statistic)
+
+
+def estimated(study: ldp.Study, *records: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The estimates of reports, and the counts."""
+    table = pa.Table.from_pylist([{"payload": 0.5, "event_time": START, **record} for record in records])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = ldp.estimate(study, table)
+    return list(found), dict(found.counts)
+
+
+def test_a_window_with_one_report_is_not_estimated_and_is_counted() -> None:
+    one, two = snapshot(1), snapshot(2)
+    found = chosen(STUDY, [one], {})
+    assert found.snapshots == []
+    assert found.counts == {
+        "not_estimated": 1,
+        "reports_not_estimated": 1,
+        "windows_beyond": 0,
+        "windows_with_one_report": 1,
+    }
+    assert chosen(STUDY, [two], {}) == ([two], {})
+    # A pane that replaces another counts nothing again.
+    assert chosen(STUDY, [replace(one, pane_timing="late")], {}) == ([], {})
+
+
+def test_users_are_counted_and_not_reports_where_they_are_known() -> None:
+    study = study_of(publish={"at_least": 3})
+    many = replace(snapshot(2), statistic=replace(snapshot(2).statistic, reports=9))
+    assert chosen(study, [many], {}).snapshots == []
+    unknown = replace(many, statistic=replace(many.statistic, users=None))
+    assert chosen(study, [unknown], {}).snapshots == [unknown]
+
+
+def test_a_study_without_windows_and_groups_estimates_one_report() -> None:
+    study = study_of(windows=None)
+    assert study.publish.at_least == 1
+    assert [solved.answer.reports for solved in estimated(study, {"user_id": "u"})[0]] == [1]
+    assert study_of(windows=None, groups={"field": "g"}).publish.at_least == 2
+    assert estimated(study_of(windows=None, publish={"at_least": 2}), {"user_id": "u"})[0] == []
+
+
+def test_defaults_do_not_change_the_fingerprint_and_other_values_do() -> None:
+    # That of the same study before there was the key.
+    assert STUDY.fingerprint == study_of(publish={}).fingerprint
+    others = [{"at_least": 3}, {"windows": 9}]
+    found = {study_of(publish=own).fingerprint for own in others}
+    found |= {study_of(windows={"size": "1h", "max_age": "30d"}).fingerprint, STUDY.fingerprint}
+    assert len(found) == 4
+
+
+def test_of_too_many_windows_the_largest_are_estimated_and_of_equal_ones_the_later() -> None:
+    study = study_of(publish={"windows": 2})
+    sizes = {"x": [Size(5, 0), Size(3, 1), Size(3, 2)], "y": [Size(1, 0), Size(1, 1)]}
+    assert smallest(study, sizes) == {"x": Size(3, 2)}
+    records = [
+        {"user_id": f"u{hour}/{n}", "event_time": START + hour * HOUR}
+        for hour, users in enumerate([2, 4, 3, 2])
+        for n in range(users)
+    ]
+    found, counts = estimated(study, *records)
+    assert [solved.answer.reports for solved in found] == [4, 3]
+    assert (counts["windows_beyond"], counts["not_estimated"], counts["reports_not_estimated"]) == (2, 2, 4)
+    assert counts["used"] == counts["in"] == 11
+    said = list(warnings_of(study, counts))
+    assert len(said) == 2
+    assert "raise publish.windows" in said[1]
+
+
+def test_workers_choose_the_same_windows_as_the_library() -> None:
+    study = study_of(publish={"windows": 2})
+    given = [("x", [snapshot(users, hour)]) for hour, users in enumerate([2, 4, 3, 2, 1])]
+    with TestPipeline(runner=direct.runner()) as pipeline:
+        solved, counts = pipeline | beam.Create(given) | Solve(study)
+        sizes = solved | beam.Map(lambda own: (own.snapshots[0].statistic.reports, len(own.estimates)))
+        assert_that(sizes, equal_to([(2, 0), (4, 1), (3, 1), (2, 0), (1, 0)]), "solved")
+        total = counts | beam.CombinePerKey(sum) | beam.Filter(lambda pair: pair[1] > 0)
+        expected = [
+            ("not_estimated", 3),
+            ("reports_not_estimated", 5),
+            ("windows_beyond", 3),
+            ("windows_with_one_report", 1),
+        ]
+        assert_that(total, equal_to(expected), "counts")
+
+
+def test_a_stream_that_was_asked_to_stop_solves_for_seconds_and_then_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = str(tmp_path), "run"
+    function = SolveWindow(STUDY, place)
+    function.setup()
+
+    def solved() -> tuple[int, list[str]]:
+        given = list(function.process(("x", [replace(snapshot(9), pane_timing="early")]), {}))
+        (own,) = [one for one in given if isinstance(one, Solved)]
+        return len(own.estimates), [one.value[0] for one in given if not isinstance(one, Solved)]
+
+    assert solved() == (1, [])
+    ask_to_stop(*place)
+    assert solved() == (1, [])
+    monkeypatch.setattr(solve_windows, "STOPPING_SECONDS", 0.0)
+    assert solved() == (0, ["windows_ended_without_estimates"])
+    (said,) = warnings_of(STUDY, {"windows_ended_without_estimates": 7})
+    assert "7 windows without estimates" in said
+
+
+def _split(times: list[int], study: ldp.Study = STUDY) -> tuple[list[Any], Counter[str]]:
+    """(keys, counts) of reports at some times that come to a stream now."""
+    columns = {
+        "user": pa.array([b"u%d" % n for n in range(len(times))]),
+        "event_time": pa.array(times, pa.int64()),
+        "payload": pa.array([0.5] * len(times)),
+    }
+    function = Split(study.windows, 1, each_window, clock=True)
+    function.start_bundle()
+    batch = tagged(pa.RecordBatch.from_pydict(columns), "x", 0)
+    counts: Counter[str] = Counter()
+    for one in function.process(batch):
+        counts.update(dict([one.value]))
+    return [one.value[0] for one in function.finish_bundle()], counts
+
+
+def _windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time_ns", lambda: START * 1_000_000)
+    hours = [START - hour * HOUR for hour in range(-48, 30_000)]
+    keys, counts = _split(hours)
+    assert len(keys) == 1_000 + 24
+    assert counts["out_of_range"] == len(hours) - len(keys)
+    # Seven days, where a thousand windows are less.
+    minutes = study_of(windows={"size": "1m", "allowed_lateness": "2m"})
+    assert minutes.windows is not None
+    assert minutes.windows.oldest_age == 7 * 24 * HOUR + 120_000
+    keys, counts = _split(hours, study_of(windows={"size": "1h", "max_age": "3h"}))
+    assert len(keys) == 3 + 24
+
+
+def _solved(_: pytest.MonkeyPatch) -> None:
+    records = [{"user_id": f"u{n}", "event_time": START - (n // 2) * HOUR} for n in range(40)]
+    assert len(estimated(STUDY, records[0])[0]) == 0
+    assert len(estimated(STUDY, *records)[0]) == 20
+    assert len(estimated(study_of(publish={"windows": 5}), *records)[0]) == 5
+
+
+def _groups(_: pytest.MonkeyPatch) -> None:
+    study = study_of(groups={"field": "g", "at_most": 3})
+    single = [{"user_id": f"u{n}", "g": f"g{n}"} for n in range(50)]
+    found, counts = estimated(study, *single)
+    assert [(solved.other_groups, solved.answer.reports) for solved in found] == [(47, 47)]
+    assert (counts["not_estimated"], counts["reports_not_estimated"]) == (3, 3)
+
+
+def _coordinates(_: pytest.MonkeyPatch) -> None:
+    vector = {
+        "domain": {"coordinates": 4, "values": [0, 1]},
+        "services": {"a": {"mechanism": "piecewise", "epsilon": 1.0}},
+        "estimates": {"mean": {"estimator": "ivw"}},
+    }
+    study = study_of(attributes={"x": vector}, windows=None)
+    client = ldp.Client(study, "x", "a", rng=np.random.default_rng(1))
+    table = client.reports(np.full((200, 4), 0.5), [f"u{n}" for n in range(200)])
+    assert sorted({solved.attribute for solved in ldp.estimate(study, table)}) == [f"x.{n}" for n in range(4)]
+
+
+def _names(_: pytest.MonkeyPatch) -> None:
+    found, counts = estimated(
+        STUDY, *({"user_id": "u", "attribute": f"y{n}", "service": "a"} for n in range(9))
+    )
+    assert (found, counts["dead_letters"]) == ([], 9)
+
+
+def _dead_letters(_: pytest.MonkeyPatch) -> None:
+    _, counts = estimated(STUDY, *({"user_id": f"u{n}", "payload": 1e9} for n in range(9)))
+    assert (counts["dead_letters"], counts["in"]) == (9, 9)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Output:
+    return Output(STUDY, str(tmp_path), "run")
+
+
+def _files(output: Output) -> None:
+    """A pane of one report, and one of two."""
+    function = SolveWindow(STUDY)
+    function.setup()
+    for users, files in ((1, 1), (2, 1 + 4)):
+        pane = "x", [snapshot(users, hour=users)]
+        for written in WritePaneStatistics(output, frozenset()).process(pane):
+            (solved,) = [one for one in function.process(written, {}) if isinstance(one, Solved)]
+            list(WritePaneEstimates(output).process(solved))
+        names = [path for path in Path(output.output).rglob("*.run.*") if path.is_file()]
+        assert len(names) == files, names
+
+
+def _ledger(_: pytest.MonkeyPatch) -> None:
+    """An entry is one of a snapshot, of which there are so many."""
+    study = study_of(groups={"field": "g", "at_most": 3})
+    records = [{"user_id": f"u{n}", "g": f"g{n}", "event_time": START + n % 2 * HOUR} for n in range(50)]
+    assert estimated(study, *records)[1]["not_estimated"] == 2 * 3
+
+
+def _journal(_: pytest.MonkeyPatch) -> None:
+    columns = {"event_time": pa.array([START - hour * HOUR for hour in range(-48, 30_000)])}
+    batch = pa.RecordBatch.from_pydict(columns).replace_schema_metadata({"attribute": "x"})
+    assert STUDY.windows is not None
+    opened = opened_windows(FeedBatch([batch], [], [], 0), ["x"], STUDY.windows, START)
+    assert len(set(opened)) == 1_000 + 24
+
+
+#: By the first cell of a row of the table.
+COSTS: dict[str, Any] = {
+    "windows": _windows,
+    "windows that are solved": _solved,
+    "groups": _groups,
+    "coordinates of a vector": _coordinates,
+    "attributes and services": _names,
+    "dead letters": _dead_letters,
+    "files of a stream": _files,
+    "entries of the ledger": _ledger,
+    "entries of the journal": _journal,
+}
+
+
+@pytest.mark.parametrize("row", COSTS)
+def test_one_report_costs_no_more_than_the_table_says(
+    row: str, monkeypatch: pytest.MonkeyPatch, folder: Output
+) -> None:
+    COSTS[row](folder if row == "files of a stream" else monkeypatch)
+
+
+def test_the_table_of_costs_has_the_rows_that_are_tested() -> None:
+    text = Path(__file__).parents[2].joinpath("docs", "security.md").read_text()
+    section = text.partition("## What one report and one message can cost")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("| ")]
+    assert [row for row in rows if row not in ("what", "---")] == list(COSTS)
