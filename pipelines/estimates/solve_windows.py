@@ -103,9 +103,7 @@ class SolveWindow(beam.DoFn):
         """Create the solver, which remembers the last estimates for early panes."""
         self._solver = Solver(self.study)
 
-    def process(
-        self, element: tuple[str, list[Snapshot]], least: Smallest | None = None
-    ) -> Iterator[Any]:
+    def process(self, element: tuple[str, list[Snapshot]], least: Smallest | None = None) -> Iterator[Any]:
         """Compute every estimate of the snapshots that are estimated, and count the others."""
         _, snapshots = element
         started = time.monotonic()

@@ -18,7 +18,7 @@ from pydantic import (
 
 from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
-from ldpbeam.schemas.reports.columns import DELIVERY
+from ldpbeam.schemas.reports.columns import DELIVERY, NEAR, RECORD
 from ldpbeam.schemas.study.times import Duration, Time
 from ldpbeam.study import MOST_WINDOWS
 from ldpbeam.windows import FAR, Span
@@ -27,7 +27,10 @@ from ldpbeam.windows import FAR, Span
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 #: What a group or version field cannot be: user keys, above all, must not become names of groups.
 OWN_COLUMNS = frozenset(
-    {"user_id", "attribute", "service", "event_time", "report_id", "payload", "position", "row", DELIVERY}
+    {
+        *("user_id", "attribute", "service", "event_time", "report_id", "payload", "position", "row"),
+        *(DELIVERY, NEAR, RECORD),
+    }
 )
 
 
