@@ -94,7 +94,8 @@ class WritePaneEstimates(beam.DoFn):
             write_window_estimates(
                 study, output, run, first.attribute, first.window, pane.estimates, named_by_run=True
             )
-        PANES.info(pane_line(pane.snapshots, pane.estimates))
+        unsolved = "" if pane.estimates else ", not estimated"
+        PANES.info(pane_line(pane.snapshots, pane.estimates) + unsolved)
         yield from pane.estimates
 
 
@@ -113,8 +114,6 @@ def pane_line(snapshots: Sequence[Snapshot], estimates: Sequence[SolvedEstimate]
         if solved.group is None and solved.answer.mean is not None
     ]
     of_means = f": {', '.join(means)}" if means else ""
-    if not estimates:
-        of_means = ", not estimated"
     mark = " (incomplete)" if first.pane_timing != EARLY and not first.complete else ""
     return shown(f"{first.attribute} {start} to {end} {pane}{mark}: {counted}{of_means}")
 

@@ -27,7 +27,7 @@ YEAR_2020 = 1_577_836_800_000
 
 def windows(size: int, period: int | None = None, lateness: int = 0) -> Windows:
     """Windows of so many milliseconds."""
-    return Windows(size, period or size, lateness)
+    return Windows(size, period or size, lateness, max_age=2**61)
 
 
 def brute_windows(model: Windows, time: int) -> list[tuple[int, int]]:
