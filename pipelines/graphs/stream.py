@@ -88,9 +88,9 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
     written = counted.snapshots | "WriteStatistics" >> beam.ParDo(
         WritePaneStatistics(job, job.incomplete)
     ).with_outputs(COUNTS, main="panes")
-    # estimates : SolvedEstimate, those of a pane after its files are written
     # solved : Solved, all estimates of one pane
     solved, unsolved = written.panes | "Estimate" >> Solve(study, (job.output, job.run))
+    # estimates : SolvedEstimate, those of a pane after its files are written
     estimates = solved | "WriteEstimates" >> beam.ParDo(WritePaneEstimates(job))
     if job.publish_to is not None:
         _ = estimates | "Publish" >> beam.ParDo(Publish(job, job.publish_to))

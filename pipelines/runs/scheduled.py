@@ -110,17 +110,15 @@ def publish(job: Scheduled, estimates: Sequence[SolvedEstimate]) -> None:
 def _move_all(job: Scheduled) -> None:
     made, own = job.made, job.own
     delete([own.path(RUN)])
-    windows = [name.removesuffix(".avro") for name in names_in(made.path(STATISTICS), "*.avro")]
-    for window in windows:
-        _move(made, job, STATISTICS, f"{window}.avro")
-        _move(made, job, ESTIMATES, f"{window}.jsonl")
-        for folder in TABLE_FOLDERS.values():
-            _move(made, job, *folder, f"{window}.parquet")
-    tables = ((folder, ".parquet") for folder in TABLE_FOLDERS.values())
-    for names, ending in (((STATISTICS,), ".avro"), ((ESTIMATES,), ".jsonl"), *tables):
-        before = names_in(job.path(*names), f"*{ending}")
-        stale = {name for name in before if _is_inside(job.span, name)} - {w + ending for w in windows}
-        delete([job.path(*names, name) for name in stale])
+    tables = ((folder, "*.parquet") for folder in TABLE_FOLDERS.values())
+    for folder, pattern in (((STATISTICS,), "*.avro"), ((ESTIMATES,), "*.jsonl"), *tables):
+        # A window that is not estimated has statistics alone.
+        written = names_in(made.path(*folder), pattern)
+        for name in written:
+            _move(made, job, *folder, name)
+        before = names_in(job.path(*folder), pattern)
+        stale = {name for name in before if _is_inside(job.span, name)} - set(written)
+        delete([job.path(*folder, name) for name in stale])
     letters = names_in(made.path(DEAD_LETTERS), "*.avro")
     for name in letters:
         _move(made, own, DEAD_LETTERS, name)
