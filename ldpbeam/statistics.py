@@ -134,9 +134,9 @@ def _explain_joined(attribute: Attribute) -> str:
     )
 
 
-def counted(n: int, noun: str) -> str:
-    """As in: 1 count, 2 counts."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+def counted(n: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: 1 report, 2,000 reports."""
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
 def empty(attribute: Attribute) -> Statistic:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.statistics import counted
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import (
     ENDED_WINDOWS,
@@ -108,12 +109,14 @@ def warnings_of(study: Study, found: Mapping[str, Any]) -> Iterator[str]:
     if not found.get(NOT_ESTIMATED):
         return
     beyond, single = found.get(WINDOWS_BEYOND, 0), found.get(SINGLE_REPORTS, 0)
-    windows = "windows or groups" if study.groups else "windows" if study.windows else "groups"
-    alone = f", {single:,} of them windows with one report each" if single else ""
+    left = (
+        "a window or group" if study.groups and study.windows else "a window" if study.windows else "a group"
+    )
+    alone = f"; {counted(single, 'window')} with one report each" if single else ""
     yield (
-        f"{found[NOT_ESTIMATED]:,} {windows} with {found[REPORTS_NOT_ESTIMATED]:,} reports are not estimated"
-        f"{alone}: the study's publish.at_least is {study.publish.at_least} {_unit(study)}; their statistics "
-        "are written"
+        f"not estimated, because {left} has fewer than {study.publish.at_least} {_unit(study)} "
+        f"(publish.at_least): {found[NOT_ESTIMATED]:,}, with "
+        f"{counted(found[REPORTS_NOT_ESTIMATED], 'report')} in all{alone}; their statistics are written"
     )
     if beyond:
         yield (

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from ldpbeam.statistics import counted as counted
+
 _DAY = timedelta(days=1)
 
 
@@ -43,11 +45,6 @@ def listed(parts: Sequence[str], last: str = "and") -> str:
 def opened(where: str, first: str) -> str:
     """The start of a sentence: its first word, after the place that it is about if there is one."""
     return f"{where}: {first}" if where else first.capitalize()
-
-
-def counted(count: int, what: str, plural: str = "") -> str:
-    """A count with its noun: 1 report, 2,000 reports."""
-    return f"{count:,} {what if count == 1 else plural or what + 's'}"
 
 
 def window(start: str, end: str) -> str:

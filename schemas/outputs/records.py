@@ -216,6 +216,11 @@ class Accounting:
     used_in_windows: Count | None = None
     late_in_windows: Count | None = None
     not_begun: Count | None = None
+    not_estimated: Count | None = None
+    reports_not_estimated: Count | None = None
+    windows_beyond: Count | None = None
+    windows_with_one_report: Count | None = None
+    windows_ended_without_estimates: Count | None = None
     dead_letters_by_reason: dict[str, Count] = field(default_factory=dict)
 
 

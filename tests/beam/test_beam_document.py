@@ -59,7 +59,7 @@ def test_the_page_runs_from_top_to_bottom(place: Path, capsys: pytest.CaptureFix
     with pipeline:
         found = names["estimates_of"](pipeline | stream.advance_watermark_to_infinity())
         _ = found.estimates | beam.Map(_give)
-    assert sorted(_given) == [("distribution", 1), ("mean", 1)]
+    assert sorted(_given) == [("distribution", 2), ("mean", 2)]
 
 
 #: What the stream gave; the engine runs in this process.
