@@ -21,6 +21,8 @@ from ldpbeam.schemas.reports.records import by_payload, columns_of
 CHUNK_BYTES = 8 * 2**20
 #: A line with more bytes is refused if it continues beyond a chunk.
 MOST_LINE_BYTES = 8 * 2**20
+#: The names of fields of a longer line are not compared with those of missing fields.
+LONGEST_NAMED_LINE = 2**16
 #: If pyarrow refuses this many lines or fewer as a whole, they are parsed one by one.
 FEW_LINES = 64
 #: This many lines of a group that do not look like objects are returned one by one, the others as one.
@@ -225,7 +227,13 @@ def _batch(
     """A decoded batch of lines that are objects."""
 
     def fields(line: int) -> Iterable[str]:
-        names: Iterable[str] = json.loads(text[starts[line] : ends[line]])
+        if ends[line] - starts[line] > LONGEST_NAMED_LINE:
+            return ()
+        try:
+            # Only names are wanted; Python refuses to read very long numbers.
+            names: Iterable[str] = json.loads(text[starts[line] : ends[line]], parse_int=str, parse_float=str)
+        except RecursionError:
+            return ()
         return names
 
     rows = pa.array(np.zeros(len(starts), dtype=np.int64))

@@ -18,7 +18,6 @@ others         string                                      the study's group and
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -51,6 +50,8 @@ RECORD = "ldpbeam.record"
 NEEDED = ("user_id", "attribute", "service", "event_time", "payload")
 #: Of a record, so many names of fields, as short as this, are compared with those of missing fields.
 MOST_NAMES, LONGEST_NAME = 64, 20
+#: So many different sets of names are compared in a batch: clients of one kind share a mistake.
+MOST_SETS = 100
 
 _RFC3339 = (
     r"^(19|20|21)\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt ]"
@@ -168,15 +169,18 @@ def _near(
     }
     rows = np.flatnonzero(np.logical_or.reduce(list(missing.values())))
     near: list[str | None] = [None] * length
+    meant: dict[tuple[tuple[str, ...], tuple[str, ...]], str | None] = {}
     for row in rows.tolist():
-        # Names with digits may have ids in them.
-        names = (own for own in fields(row) if len(own) <= LONGEST_NAME and not any(map(str.isdigit, own)))
+        names = itertools.islice(fields(row), MOST_NAMES)
         lacking = tuple(name for name, of in missing.items() if of[row])
-        near[row] = _meant(tuple(itertools.islice(names, MOST_NAMES)), lacking)
+        # Names with digits may have ids in them.
+        case = tuple(n for n in names if len(n) <= LONGEST_NAME and not any(map(str.isdigit, n))), lacking
+        if case not in meant and len(meant) < MOST_SETS:
+            meant[case] = _meant(*case)
+        near[row] = meant.get(case)
     return pa.array(near, pa.string()) if any(near) else None
 
 
-@functools.lru_cache(1024)
 def _meant(fields: tuple[str, ...], missing: tuple[str, ...]) -> str | None:
     """As JSON, by the name of each missing field, the field that probably stands for it; None without any."""
     near = {name: nearest(name, [own for own in fields if own != name], 0.8) for name in missing}

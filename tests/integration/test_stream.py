@@ -125,6 +125,9 @@ def check(stream: Stream, sent: Sequence[Any], duplicates: int, batch: Any) -> N
         "out_of_range": 0,
         "dead_letters": 0,
         "damaged_files": 0,
+        # The window of the one person who reports half an hour later.
+        "not_estimated": 1,
+        "reports_not_estimated": 2,
         "dead_letters_by_reason": {},
     }
     assert closes(found.accounting)

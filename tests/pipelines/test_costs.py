@@ -109,7 +109,7 @@ def test_it_is_said_before_the_pipeline_starts_and_by_explain(
 
     monkeypatch.setattr(estimate_command.stages, "run_pipeline", start)
     said: list[str] = []
-    monkeypatch.setattr("builtins.print", lambda text, **_: said.append(text))
+    monkeypatch.setattr("builtins.print", lambda *texts, **_: said.extend(texts))
     study = ("--study", tmp_path / "study.yaml")
     with pytest.raises(Started):
         command("estimate", *study, "--input", reports, "--output", tmp_path / "out")

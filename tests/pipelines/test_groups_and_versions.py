@@ -110,7 +110,11 @@ def test_windows_stand_in_the_order_of_time_also_within_a_second(
     times = [-1000, -250, 0, 250, 1000, 1250]
     inputs = write_lines(tmp_path / "r.jsonl", [report(f"u{t}", event_time=t) for t in times])
     found = run_estimate(
-        tmp_path, small_text + "windows: {size: 250ms}\n", [inputs], "--from", "1960-01-01T00:00:00Z"
+        tmp_path,
+        small_text + "windows: {size: 250ms}\npublish: {at_least: 1}\n",
+        [inputs],
+        "--from",
+        "1960-01-01T00:00:00Z",
     )
     starts = [e["window_start"] for e in found.estimates if e["name"] == "mean"]
     assert starts == [rfc3339(time) for time in times]

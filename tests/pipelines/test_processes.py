@@ -95,7 +95,7 @@ def test_the_outputs_of_a_run_have_the_same_bytes_with_any_number_of_processes(
         ran = run_estimate(tmp_path / str(number), text, inputs, "--processes", number)
         assert ran.code == 0, ran.err
         assert len(ran.estimates) == 3 * 4 * 3
-        written.append([(ran.path / f"estimates.{kind}").read_bytes() for kind in ("jsonl", "avro")])
+        written.append([(ran.path / f"estimates.{kind}").read_bytes() for kind in ("jsonl", "parquet")])
         assert (
             sum(snapshots for _, snapshots in snapshot_counts(Output(parse_study(text), str(ran.path), "")))
             == 12

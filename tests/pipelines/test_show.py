@@ -99,11 +99,10 @@ def test_kept_records_are_not_printed(
     lines = write_lines(tmp_path / "bad.jsonl", bad)
     ran = run_estimate(tmp_path, small_text, [lines], "--keep-bad-records", "--max-bad-fraction", 1)
     letters = list(dead_letters_of(read_results(str(ran.path))))
-    # A record has bytes, such as those of a user id, in hexadecimal digits.
-    assert all(letter.record and b"secret-".hex().encode() in letter.record for letter in letters)
+    assert all(letter.record and b"secret-" in letter.record for letter in letters)
     for options in ([], ["--json"]):
         said = command("dead-letters", ran.path, *options).out
-        assert "unknown" in said and "secret" not in said and b"secret".hex() not in said
+        assert "unknown" in said and "secret" not in said
 
 
 @pytest.mark.parametrize("spoil", [lambda data: b"", lambda data: data[:-20], lambda data: b"{}\n"])

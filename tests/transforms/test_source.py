@@ -799,7 +799,8 @@ def test_on_an_engine_one_reader_reads_a_run_to_its_end(
     WAITING[feed.name] = deque(
         FeedBatch([batch(time)], [LETTER] if time == at(-10) else [], [f"r{time}"], NOW) for time in times
     )
-    windows = Windows(10 * SECOND, 10 * SECOND)
+    # The clock of an engine cannot be set.
+    windows = Windows(10 * SECOND, 10 * SECOND, max_age=2**42)
     reading = Reading(feed, ("x",), windows, str(tmp_path), feed.name, DISORDER, stop_when_idle=200)
     GIVEN[feed.name] = [], Counter()
     with beam.Pipeline(runner=direct.runner()) as pipeline:
