@@ -10,8 +10,9 @@ from benchmarks.solvers.measure import medians, pairs, table
 from ldpbeam import Attribute, Numeric, ServiceVersion
 from ldpbeam.domains import Floats
 from ldpbeam.estimators import Question, estimate
+from ldpbeam.estimators.fixed_point import LARGEST_CHANGE
 from ldpbeam.estimators.iteration import smooth
-from ldpbeam.estimators.joint_fixed_point import SETTLED, fixed_point
+from ldpbeam.estimators.joint_fixed_point import fit_users
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.estimators.user_rows import UserRows
 from ldpbeam.mechanisms import Mechanism, Piecewise, SquareWave, StochasticRounding
@@ -65,13 +66,13 @@ def accuracy(services: int, users: int = 20_000) -> list[object]:
 
 
 def plain_updates(likelihood: JointLikelihood, buckets: int) -> int:
-    """After how many plain updates a further one changes no share by more than 1e-8."""
+    """After how many plain updates a further one changes no share by more than the largest change."""
     counts, products = likelihood.counts.astype(np.float64), likelihood.products
     weights = np.full(buckets, 1.0 / buckets)
     for number in range(MOST_UPDATES):
         _, back = products.evaluate(weights, counts)
         updated = smooth(weights * back)
-        if np.abs(updated - weights).max() <= SETTLED:
+        if np.abs(updated - weights).max() <= LARGEST_CHANGE:
             return number + 1
         weights = updated
     return MOST_UPDATES
@@ -83,7 +84,7 @@ def evaluations(services: int, buckets: int, users: int) -> list[object]:
     statistic, _ = told(attribute, users, 1)
     likelihood = JointLikelihood(Question(attribute, statistic, attribute.services))
     counts = likelihood.counts.astype(np.float64)
-    fit = fixed_point(likelihood.products, counts, buckets, smoothing=True, max_iterations=500)
+    fit = fit_users(likelihood.products, counts, buckets, smoothing=True, max_iterations=500)
     plain, steps = plain_updates(likelihood, buckets), len(fit.log_likelihoods)
     return [services, f"{buckets:,}", f"{users:,}", f"{plain:,}", steps, f"{plain / steps:,.0f}"]
 
@@ -100,7 +101,7 @@ class Solve:
         """Build the products, and solve."""
         likelihood = self.likelihood
         rows = UserRows(likelihood.log_axes, list(likelihood.places.T))
-        fixed_point(rows, likelihood.counts.astype(np.float64), 256, smoothing=True, max_iterations=500)
+        fit_users(rows, likelihood.counts.astype(np.float64), 256, smoothing=True, max_iterations=500)
 
 
 def section() -> str:
@@ -118,7 +119,8 @@ def section() -> str:
                 [accuracy(services) for services in (3, 9, 15)],
             ),
             "",
-            "Evaluations of all users until a further plain update changes no share by more than 1e-8:",
+            "Evaluations of all users until a further plain update changes no share by more than"
+            f" {LARGEST_CHANGE:.0e}:",
             "",
             *table(
                 ["services", "value buckets", "users", "plain", "accelerated", "times fewer"],

@@ -1,19 +1,30 @@
-"""The curvature of a channel's likelihood on blocks of value buckets, as Newton's method needs it."""
+"""The curvature of likelihoods on blocks of value buckets, as Newton's method needs it."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from ldpbeam.channels import BandChannel, Channel, StackedChannel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.fixed_point import Curvature
+from ldpbeam.estimators.joint_likelihood import JointProducts
 from ldpbeam.estimators.linearised import block_starts
 
-#: There are this many blocks times the square root of the value buckets, and at most so many: the details of
-#: an estimate grow with that root.
+#: So few kinds of observations have a curvature that is not smooth. It is computed from their likelihoods.
+FEW_KINDS = 32
+#: Up to so many value buckets, the curvature is computed for each.
+FEW_BUCKETS = 128
+#: Else there are this many blocks times the square root of the value buckets, and at most so many: the
+#: details of an estimate grow with that root.
 BLOCKS_PER_ROOT, MOST_BLOCKS = 4, 512
+#: Users of several services differ more: there are this many blocks of their likelihood.
+BLOCKS_OF_USERS = 128
+#: It is computed from this many kinds of users, which give it to about a hundredth in every direction; and
+#: from at most this many entries (128 MB).
+SAMPLE, SAMPLE_ENTRIES = 20_000, 2**24
 
 
 def curvature_of(channel: Channel, seen: Integers) -> Curvature:
@@ -22,8 +33,13 @@ def curvature_of(channel: Channel, seen: Integers) -> Curvature:
     A band is computed from its formula with fewer buckets; report buckets are put together too, because it
     changes little between neighbours. Other channels are multiplied with each block.
     """
-    buckets = channel.shape[1]
-    blocks = max(1, min(MOST_BLOCKS, BLOCKS_PER_ROOT * math.isqrt(buckets), buckets // 2))
+    rows, buckets = channel.shape
+    if len(seen) <= FEW_KINDS:
+        ones = np.zeros((len(seen), rows))
+        ones[np.arange(len(seen)), seen] = 1.0
+        return Curvature(np.diag, np.array([channel.rmatvec(one) for one in ones]))
+    few = buckets <= FEW_BUCKETS
+    blocks = buckets if few else min(MOST_BLOCKS, BLOCKS_PER_ROOT * math.isqrt(buckets))
     likelihoods, groups = _by_block(channel, blocks)
     group_of, sizes = groups[seen], np.bincount(groups, minlength=len(likelihoods)).astype(np.float64)
 
@@ -32,7 +48,48 @@ def curvature_of(channel: Channel, seen: Integers) -> Curvature:
         means: Floats = likelihoods.T @ (of_groups[:, None] * likelihoods)
         return means
 
-    return curvature
+    return Curvature(curvature, np.eye(buckets) if few else None)
+
+
+def curvature_of_users(products: JointProducts, counts: Floats, value_buckets: int) -> Curvature:
+    """The curvature of the likelihood of kinds of users, from an evenly spaced sample of them.
+
+    Args:
+        products: the products with the likelihoods of the kinds.
+        counts: the number of users of each kind, shape (kinds,).
+        value_buckets: the number of value buckets.
+    """
+    if len(counts) <= FEW_KINDS:
+        return Curvature(np.diag, products.rows(np.arange(len(counts))))
+    if value_buckets <= FEW_BUCKETS:
+        return Curvature(
+            sampled_curvature(products, counts, value_buckets, value_buckets), np.eye(value_buckets)
+        )
+    return Curvature(
+        sampled_curvature(products, counts, value_buckets, min(BLOCKS_OF_USERS, value_buckets // 2))
+    )
+
+
+def sampled_curvature(
+    products: JointProducts, counts: Floats, value_buckets: int, blocks: int
+) -> Callable[[Floats], Floats]:
+    """The means of the curvature of users over pairs of blocks of value buckets, for :class:`Curvature`."""
+    size = min(len(counts), SAMPLE, max(1, SAMPLE_ENTRIES // blocks))
+    sample: Integers = np.linspace(0, len(counts) - 1, size).astype(np.int64)
+    starts = block_starts(value_buckets, blocks)
+    sizes = np.diff(starts, append=value_buckets)
+    parts = np.array_split(sample, -(-size * value_buckets // SAMPLE_ENTRIES))
+    likelihoods = np.concatenate(
+        [np.add.reduceat(products.rows(part), starts, axis=1) / sizes for part in parts]
+    )
+    users_per_sampled = counts.sum() / counts[sample].sum()
+
+    def means(of_kinds: Floats) -> Floats:
+        scaled = likelihoods * np.sqrt(users_per_sampled * of_kinds[sample])[:, None]
+        product: Floats = scaled.T @ scaled
+        return product
+
+    return means
 
 
 def _by_block(channel: Channel, blocks: int) -> tuple[Floats, Integers]:

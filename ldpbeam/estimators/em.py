@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,17 +34,32 @@ NEARLY = 0.05
 LEAST_AT_START = 1e-3
 
 
-def products(
-    channel: Channel, seen: Integers
-) -> tuple[Callable[[Floats], Floats], Callable[[Floats], Floats]]:
-    """Two functions: from weights to the probabilities of the report buckets ``seen``, and its transpose."""
+class ChannelProducts(NamedTuple):
+    """The products with the rows of a channel that are report buckets with reports.
+
+    Attributes:
+        forward: from weights to the probability of each of these report buckets.
+        backward: the transpose of ``forward``.
+    """
+
+    forward: Callable[[Floats], Floats]
+    backward: Callable[[Floats], Floats]
+
+    def evaluate(self, weights: Floats, counts: Floats) -> tuple[Floats, Floats]:
+        """(``forward(weights)``, ``backward(counts / forward(weights))``)."""
+        probabilities = self.forward(weights)
+        return probabilities, self.backward(counts / probabilities)
+
+
+def products(channel: Channel, seen: Integers) -> ChannelProducts:
+    """The products with the rows of the report buckets ``seen``, ascending."""
     if channel.shape[0] * channel.shape[1] <= DENSE_ENTRIES:
         matrix = channel.dense()[seen]
         transpose = np.ascontiguousarray(matrix.T)
-        return matrix.__matmul__, transpose.__matmul__
+        return ChannelProducts(matrix.__matmul__, transpose.__matmul__)
 
     if len(seen) == channel.shape[0]:
-        return channel.matvec, channel.rmatvec
+        return ChannelProducts(channel.matvec, channel.rmatvec)
 
     def forward(weights: Floats) -> Floats:
         product: Floats = channel.matvec(weights)[seen]
@@ -56,7 +71,7 @@ def products(
         product: Floats = channel.rmatvec(spread)
         return product
 
-    return forward, backward
+    return ChannelProducts(forward, backward)
 
 
 def fit_channel(
@@ -110,7 +125,7 @@ def fit_fixed_point(
     seen = np.flatnonzero(observed)
     buckets = channel.shape[1]
     return fixed_point(
-        *products(channel, seen),
+        products(channel, seen),
         observed[seen],
         np.full(buckets, 1.0 / buckets) if start is None else above_zero(start),
         curvature=curvature_of(channel, seen),
@@ -278,7 +293,7 @@ def ems(
             published. The fixed point does not depend on it.
         max_iterations: stop after this many iterations, with a warning.
         accelerated: whether to find the fixed point (:func:`fixed_point`): the shares of which a further
-            update changes none by more than 1e-8. By default only composite likelihoods are iterated further,
+            update changes none by more than 1e-9. By default only composite likelihoods are iterated further,
             as for :func:`em`: until an update is shorter than the tolerance, as a chi-square distance of all
             counts.
         start: the shares of a previous estimate, shape (value buckets,), to start from instead of the uniform

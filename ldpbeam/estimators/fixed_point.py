@@ -1,15 +1,21 @@
-"""The fixed point of EMS, by Newton's method.
+"""The fixed point of EMS by Newton's method, for the reports of a service and for users of many services.
 
 A plain update of EMS multiplies the weights by the slopes of the likelihood and smooths them. Its fixed point
 is reached when a further update changes no share by more than :data:`LARGEST_CHANGE`. Plain updates need
 thousands of steps for that, because smoothing moves weight only from one bucket to the next. A Newton step
 solves the linearised equation instead (:mod:`ldpbeam.estimators.linearised`).
+
+:meth:`Newton.step` makes a :class:`State` from another. There is a function for each way in which steps can
+go wrong: :func:`at_least`, :func:`held`, :func:`with_the_update`, :func:`bounded`, :func:`shortened`,
+:func:`rate_of`, and :attr:`State.growing`. The step that ends at the fixed point needs no evaluation.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +26,12 @@ from ldpbeam.estimators.linearised import Linearised, Smoothing
 from ldpbeam.estimators.question import Progress
 
 #: At the fixed point a further plain update changes no share by more than this.
-LARGEST_CHANGE = 1e-8
+LARGEST_CHANGE = 1e-9
 #: And at most this share of all weight is still to be moved, as the last Newton steps say.
 LARGEST_MOVE = 3e-7
-#: Steps converge at this rate at worst, as far as that is estimated; and longer steps count as this long.
-SLOWEST, LONGEST = 0.99, 30.0
+#: The rates of convergence that are believed, and the rate before two steps tell one. Longer steps count as
+#: this long.
+FASTEST, SLOWEST, UNKNOWN, LONGEST = 0.05, 0.99, 0.5, 30.0
 #: Where weights that were held would grow, they get this share of all weight; so often at most.
 LIFT, MOST_LIFTS = 1e-3, 5
 #: A bucket is held near zero if all others as near as this part of the buckets are too: else the tail of a
@@ -42,11 +49,137 @@ LARGEST_FALL, LARGEST_RISE, FAINT_RISE, FAINT = -4.0, 2.0, 6.0, 1e-4
 #: Weights are at least this, relative to the uniform weight: far below what is asked of a share.
 LEAST = 1e-10
 
-#: From the curvature of each kind of observation, ``counts / forward(weights)**2 / n``, shape (kinds,), to
-#: the means of ``sum over kinds k of curvature[k] * a_k a_k'`` over pairs of blocks of buckets, shape
-#: (blocks, blocks), where a_k is kind k's likelihood by bucket. There are at most half as many blocks as
-#: buckets; the blocks are those of :func:`ldpbeam.estimators.linearised.block_starts`.
-Curvature = Callable[[Floats], Floats]
+
+class Products(Protocol):
+    """The likelihoods of kinds of observations, as a linear operator of shape (kinds, value buckets)."""
+
+    @property
+    def forward(self) -> Callable[[Floats], Floats]:
+        """From weights to the probability of each kind, shape (kinds,)."""
+        ...
+
+    @property
+    def backward(self) -> Callable[[Floats], Floats]:
+        """The transpose of :attr:`forward`, shape (value buckets,)."""
+        ...
+
+    def evaluate(self, weights: Floats, counts: Floats) -> tuple[Floats, Floats]:
+        """(``forward(weights)``, ``backward(counts / forward(weights))``)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """The curvature H = sum over k of h_k a_k a_k' as B' M B, where a_k is the likelihood of kind k.
+
+    It need not be exact: it changes how many steps there are, not the result.
+
+    Attributes:
+        means: from h = ``counts / forward(weights)**2 / n``, shape (kinds,), to M, shape (rows, rows).
+        basis: B, shape (rows, value buckets); None for the blocks of
+            :func:`ldpbeam.estimators.linearised.block_starts`.
+    """
+
+    means: Callable[[Floats], Floats]
+    basis: Floats | None = None
+
+
+@dataclass(frozen=True)
+class State:
+    """Where Newton's method is, after one evaluation, and the step that it would take next.
+
+    Attributes:
+        before: the weights before they are smoothed, shape (value buckets,), all above zero.
+        weights: the smoothed weights, with sum 1.
+        slopes: of the likelihood over the number of observations, shape (value buckets,), all above zero.
+        likelihood: the log-likelihood of the weights.
+        ahead: the weights before they are smoothed after the next step, shape (value buckets,).
+        move: the share of all weight that the next step would move, were it not bounded.
+        rate: how much shorter the next step is than the last one.
+        steps: the number of steps so far.
+        lifts: how often weights that were held have been lifted.
+    """
+
+    before: Floats
+    weights: Floats
+    slopes: Floats
+    likelihood: float
+    ahead: Floats
+    move: float
+    rate: float
+    steps: int = 0
+    lifts: int = 0
+
+    @functools.cached_property
+    def growing(self) -> Floats | None:
+        """Where weights that are held near zero would grow: shares to lift them by, or None if nowhere."""
+        if self.lifts == MOST_LIFTS:
+            return None
+        return Smoothing(len(self.weights)).growing(self.weights, self.slopes)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a plain update moves little, and so would more steps after the next one."""
+        missing = self.move * self.rate / (1.0 - self.rate)
+        return missing <= LARGEST_MOVE and change_of_update(self.weights, self.slopes) <= LARGEST_CHANGE
+
+    @functools.cached_property
+    def is_done(self) -> bool:
+        """Whether the next step ends at the fixed point."""
+        return self.is_settled and self.growing is None
+
+
+@dataclass(frozen=True)
+class Newton:
+    """Newton's method for the fixed point of EMS.
+
+    Attributes:
+        products: the likelihoods of the kinds of observations.
+        counts: the number of observations of each kind, shape (kinds,), all above zero.
+        curvature: the curvature of the likelihood.
+    """
+
+    products: Products
+    counts: Floats
+    curvature: Curvature
+
+    def start(self, weights: Floats) -> State:
+        """The state of some weights before they are smoothed, shape (value buckets,), with sum 1."""
+        return self._at(at_least(weights), np.inf, 0, 0)
+
+    def step(self, state: State) -> State:
+        """The next state, with one evaluation."""
+        if state.is_settled and state.growing is not None:
+            lifted = state.before + LIFT * state.growing
+            return self._at(lifted, np.inf, state.steps + 1, state.lifts + 1)
+        return self._at(state.ahead, state.move, state.steps + 1, state.lifts)
+
+    def _at(self, before: Floats, last_move: float, steps: int, lifts: int) -> State:
+        """The state of weights before they are smoothed, with one evaluation."""
+        weights, n = smoothed(before), self.counts.sum()
+        probabilities, slopes = self.products.evaluate(weights, self.counts)
+        slopes = np.maximum(slopes / n, np.finfo(np.float64).tiny)
+        likelihood = float(self.counts @ np.log(probabilities))
+        residual = np.log(weights * slopes / before)
+        still = held(before, residual)
+        means, basis = self.curvature.means(self.counts / probabilities**2 / n), self.curvature.basis
+        try:
+            linearised = Linearised(before, weights, slopes, means, still, basis)
+            step = linearised.solve(np.where(still, 0.0, residual))
+        except np.linalg.LinAlgError:
+            return State(before, weights, slopes, likelihood, before, np.nan, np.nan, steps, lifts)
+        step = with_the_update(step, residual, weights)
+        move = float(weights @ np.abs(np.expm1(np.minimum(step, LONGEST))))
+        ahead = before * np.exp(bounded(step, before, shortened(steps, move)))
+        ahead = at_least(ahead / ahead.sum())
+        return State(before, weights, slopes, likelihood, ahead, move, rate_of(move, last_move), steps, lifts)
+
+
+def smoothed(before: Floats) -> Floats:
+    """The smoothed weights, with sum 1."""
+    weights = Smoothing(len(before))(before)
+    weights /= weights.sum()
+    return weights
 
 
 def change_of_update(weights: Floats, slopes: Floats) -> float:
@@ -54,9 +187,56 @@ def change_of_update(weights: Floats, slopes: Floats) -> float:
     return float(np.abs(smooth(weights * slopes) - weights).max())
 
 
+def at_least(before: Floats) -> Floats:
+    """Weights of zero or nearly zero, raised to the least weight: their logarithms are finite."""
+    return np.maximum(before, LEAST / len(before))
+
+
+def held(before: Floats, residual: Floats) -> NDArray[np.bool_]:
+    """Which buckets a step leaves where they are, shape (value buckets,).
+
+    A bucket with the least weight would fall further, and the residual of the logarithm of so small a weight
+    is large. It is held if all buckets near it have the least weight too; beyond the ends there are none.
+    """
+    buckets = len(before)
+    around = max(1, buckets // AROUND)
+    falling = (before <= 1.0001 * LEAST / buckets) & (residual < 0.0)
+    free = np.concatenate(([0], np.cumsum(~falling)))
+    place = np.arange(buckets)
+    last, first = np.minimum(place + around + 1, buckets), np.maximum(place - around, 0)
+    surrounded: NDArray[np.bool_] = free[last] == free[first]
+    return surrounded
+
+
+def with_the_update(step: Floats, residual: Floats, weights: Floats) -> Floats:
+    """The step, or the plain update if the step goes against it.
+
+    The residual is the plain update in logarithms. Far from the fixed point the linearised equation can have
+    its solution on the other side, and steps would go to and fro.
+    """
+    return step if weights @ (step * residual) >= 0.0 else residual
+
+
+def shortened(steps: int, move: float) -> float:
+    """The share of its bounds that a step may use: less and less if steps are long for too long."""
+    return float(0.5 ** max(0, (steps - PATIENCE) // 5)) if move > LONG else 1.0
+
+
+def bounded(step: Floats, before: Floats, share: float) -> Floats:
+    """A step within its bounds, of which it may use this share; faint weights may rise faster."""
+    faint = FAINT / len(before)
+    within = np.clip(step, share * LARGEST_FALL, share * LARGEST_RISE)
+    faintly = np.minimum(np.minimum(step, FAINT_RISE), np.log(np.maximum(faint / before, 1.0)))
+    return np.maximum(within, faintly)
+
+
+def rate_of(move: float, last_move: float) -> float:
+    """How much shorter a step is than the last one, as far as that is believed."""
+    return min(max(move / last_move, FASTEST), SLOWEST) if 0.0 < last_move < np.inf else UNKNOWN
+
+
 def fixed_point(
-    forward: Callable[[Floats], Floats],
-    backward: Callable[[Floats], Floats],
+    products: Products,
     counts: Floats,
     start: Floats,
     *,
@@ -66,72 +246,32 @@ def fixed_point(
 ) -> Fit:
     """The fixed point of EMS from any start, for any likelihood that is linear in the weights.
 
-    Each iteration calls ``forward`` and ``backward`` once. The curvature need not be exact: it changes how
-    many iterations there are, not the result.
+    Each iteration is one evaluation. If Newton's method does not arrive, larger plain updates go on.
 
     Args:
-        forward: maps weights to the probability of each kind of observation, shape (kinds,).
-        backward: the transpose of ``forward``.
+        products: the products with the likelihoods of the kinds of observations.
         counts: the number of observations of each kind, shape (kinds,), all above zero.
         start: the first weights, shape (value buckets,), with sum 1; at least three.
-        curvature: the curvature of the likelihood on blocks of buckets.
+        curvature: the curvature of the likelihood.
         max_iterations: the solver stops after this many, not converged.
         progress: called after every iteration.
     """
-    total, buckets = counts.sum(), len(start)
-    smoothing, least, faint = Smoothing(buckets), LEAST / buckets, FAINT / buckets
-    before, trace, lifts = np.maximum(start, least), list[float](), 0
-    move = missing = np.inf
-    for iteration in range(min(max_iterations, MOST_STEPS)):
-        weights = smoothing(before)
-        weights /= weights.sum()
-        probabilities = forward(weights)
-        ratios = counts / probabilities
-        slopes = np.maximum(backward(ratios) / total, np.finfo(np.float64).tiny)
-        trace.append(float(counts @ np.log(probabilities)))
+    newton, trace = Newton(products, counts, curvature), list[float]()
+    state = newton.start(start)
+    while True:
+        trace.append(state.likelihood)
         if progress is not None:
             progress(len(trace), trace[-1])
-        if missing <= LARGEST_MOVE and change_of_update(weights, slopes) <= LARGEST_CHANGE:
-            growing = smoothing.growing(weights, slopes) if lifts < MOST_LIFTS else None
-            if growing is None:
-                return Fit(weights, np.array(trace), True)
-            before, lifts, missing = before + LIFT * growing, lifts + 1, np.inf
-            continue
-        residual = np.log(weights * slopes / before)
-        held = _surrounded((before <= 1.0001 * least) & (residual < 0.0), max(1, buckets // AROUND))
-        try:
-            means = curvature(ratios / probabilities / total)
-            step = Linearised(smoothing, before, weights, slopes, means, held).solve(
-                np.where(held, 0.0, residual)
-            )
-        except np.linalg.LinAlgError:
+        if state.is_done:
+            return Fit(smoothed(state.ahead), np.array(trace), True)
+        if len(trace) >= min(max_iterations, MOST_STEPS) or np.isnan(state.move):
             break
-        if not np.isfinite(step).all():
-            break
-        # A faint weight whose step is long may still become a large one.
-        earlier, move = move, float(weights @ np.abs(np.expm1(np.minimum(step, LONGEST))))
-        rate = min(move / earlier, SLOWEST) if earlier > 0.0 else 0.0
-        missing = move * max(1.0, rate / (1.0 - rate))
-        shorter = 0.5 ** max(0, (iteration - PATIENCE) // 5) if move > LONG else 1.0
-        bounded = np.clip(step, shorter * LARGEST_FALL, shorter * LARGEST_RISE)
-        faintly = np.minimum(np.minimum(step, FAINT_RISE), np.log(np.maximum(faint / before, 1.0)))
-        before = before * np.exp(np.maximum(bounded, faintly))
-        before = np.maximum(before / before.sum(), least)
-    return _larger_updates(forward, backward, counts, weights, trace, max_iterations, progress)
-
-
-def _surrounded(held: NDArray[np.bool_], around: int) -> NDArray[np.bool_]:
-    """Which buckets are held together with all buckets so near; a bucket outside is held."""
-    free = np.concatenate(([0], np.cumsum(~held)))
-    place = np.arange(len(held))
-    last, first = np.minimum(place + around + 1, len(held)), np.maximum(place - around, 0)
-    surrounded: NDArray[np.bool_] = free[last] == free[first]
-    return surrounded
+        state = newton.step(state)
+    return _larger_updates(products, counts, state.weights, trace, max_iterations, progress)
 
 
 def _larger_updates(
-    forward: Callable[[Floats], Floats],
-    backward: Callable[[Floats], Floats],
+    products: Products,
     counts: Floats,
     weights: Floats,
     trace: list[float],
@@ -142,8 +282,8 @@ def _larger_updates(
     while len(trace) < max_iterations:
         told = None if progress is None else functools.partial(_later, progress, len(trace))
         fit = accelerate(
-            forward,
-            backward,
+            products.forward,
+            products.backward,
             counts,
             weights,
             smoothing=True,
@@ -154,12 +294,12 @@ def _larger_updates(
         )
         weights = fit.weights
         trace.extend(fit.log_likelihoods)
-        slopes = backward(counts / forward(weights)) / counts.sum()
-        if change_of_update(weights, slopes) <= LARGEST_CHANGE:
+        _, slopes = products.evaluate(weights, counts)
+        if change_of_update(weights, slopes / counts.sum()) <= LARGEST_CHANGE:
             return Fit(weights, np.array(trace), True)
     return Fit(weights, np.array(trace), False)
 
 
 def _later(progress: Progress, before: int, iteration: int, likelihood: float) -> None:
-    """Tell of an iteration that has others before it."""
+    """Report an iteration that has others before it."""
     progress(before + iteration, likelihood)

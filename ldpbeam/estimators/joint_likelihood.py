@@ -10,6 +10,7 @@ import numpy as np
 from ldpbeam import joint_cells
 from ldpbeam.attributes import MOST_JOINT_CELLS, Attribute
 from ldpbeam.domains import Floats, Integers
+from ldpbeam.estimators.fixed_point import Products
 from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.user_rows import UserRows
 from ldpbeam.statistics import Statistic
@@ -23,8 +24,8 @@ FEW_ENTRIES = 2**20
 TABLE_CELLS_PER_KIND = 16
 
 
-class Products(Protocol):
-    """The likelihoods of kinds of users, as a linear operator of shape (kinds, value buckets).
+class JointProducts(Products, Protocol):
+    """The likelihoods of kinds of users.
 
     Each row is scaled to a largest entry of one, or near it, so that products over many services do not
     underflow.
@@ -33,18 +34,6 @@ class Products(Protocol):
     @property
     def log_scales(self) -> Floats:
         """The logarithm of what each kind's likelihoods are divided by, shape (kinds,)."""
-        ...
-
-    def forward(self, weights: Floats) -> Floats:
-        """The (scaled) probability of each kind under a distribution, shape (kinds,)."""
-        ...
-
-    def backward(self, ratios: Floats) -> Floats:
-        """The transpose of :meth:`forward`, shape (value buckets,)."""
-        ...
-
-    def evaluate(self, weights: Floats, counts: Floats) -> tuple[Floats, Floats]:
-        """(``forward(weights)``, ``backward(counts / forward(weights))``)."""
         ...
 
     def rows(self, chosen: Integers) -> Floats:
@@ -155,7 +144,7 @@ class JointLikelihood:
         kinds = len(self.counts)
         most = FEW_ENTRIES if attribute.keeps_rows else MATRIX_ENTRIES
         small = kinds * attribute.value_buckets <= most
-        self.products: Products
+        self.products: JointProducts
         if cells <= MOST_JOINT_CELLS and not (small and cells > TABLE_CELLS_PER_KIND * kinds):
             self.products = Table(self.log_axes, self.places)
         elif small:

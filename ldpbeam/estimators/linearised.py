@@ -6,9 +6,10 @@ fixed point u = w g. Newton's method in log u solves J d = log(w g) - log u, wit
     J = (I - diag(1/w) S U / s) + 1 m' + diag(1/g) H (S U / s - w m'),
 
 where U = diag(u), m has the column sums of S U / s, and H = A' diag(c / (n (A w)^2)) A. The first bracket is
-tridiagonal. H has as many rows as there are buckets, but a channel with noise blurs, so H is smooth. Here its
-entries are replaced by the means of blocks of neighbouring buckets. With K blocks, J is a tridiagonal matrix
-plus one of rank K + 1, whose inverse needs one dense system of that size (Woodbury's formula).
+tridiagonal. H has as many rows as there are buckets, but a channel with noise blurs, so H is smooth. Its
+entries are replaced by the means of blocks of neighbouring buckets. Few kinds of observations have an H of
+low rank. With K blocks or rank K, J is a tridiagonal matrix plus one of rank K + 1, whose inverse needs one
+dense system of that size (Woodbury's formula).
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from scipy.linalg.lapack import dgtsv
 
 from ldpbeam.domains import Floats, Integers
 
-#: Is added to the tridiagonal matrix, times 1 / buckets: alone, it would be singular.
-SHIFT = 0.01
+#: Is added to the diagonal of the tridiagonal matrix: alone, it would be singular.
+SHIFT = 3e-6
 #: A growth per update that is slower than this is not looked for.
 SLOWEST_GROWTH = 1e-6
 
@@ -75,69 +76,87 @@ def block_starts(buckets: int, blocks: int) -> Integers:
 
 
 class Linearised:
-    """J at some weights, with block means of H.
+    """J at some weights, where H = B' M B.
 
     Args:
-        smoothing: the matrix S.
         before: u, shape (buckets,), all above zero.
         weights: w = S u / sum(S u), shape (buckets,).
         slopes: g, shape (buckets,), all above zero.
-        means: the means of H over pairs of blocks, shape (blocks, blocks).
+        means: M, shape (rows, rows).
         held: buckets whose u stays, bool, shape (buckets,): their rows of J are those of the identity.
+        basis: B, shape (rows, buckets). By default each row is one in a block of buckets and else zero, and M
+            has the means of H over pairs of blocks; there are at most half as many blocks as buckets.
     """
 
     def __init__(
         self,
-        smoothing: Smoothing,
         before: Floats,
         weights: Floats,
         slopes: Floats,
         means: Floats,
         held: NDArray[np.bool_],
+        basis: Floats | None = None,
     ) -> None:
-        buckets, blocks = len(before), len(means)
-        total = float(smoothing.columns @ before)
+        buckets = len(before)
+        smoothing = Smoothing(buckets)
         # S U / s, and the tridiagonal matrix I - diag(1/w) S U / s.
-        scaled = before / total
+        scaled = before / float(smoothing.columns @ before)
         self._below, self._above = smoothing.below * scaled[:-1], smoothing.above * scaled[1:]
         self._middle, self._columns = smoothing.middle * scaled, smoothing.columns * scaled
         self.free = np.where(held, 0.0, 1.0)
         self.lower = -self._below / weights[1:] * self.free[1:]
         self.upper = -self._above / weights[:-1] * self.free[:-1]
-        self.diagonal = 1.0 + self.free * (SHIFT / buckets - self._middle / weights)
+        self.diagonal = 1.0 + self.free * (SHIFT - self._middle / weights)
         self.per_slope = self.free / slopes
-        self.means = means
-        self.starts = block_starts(buckets, blocks)
+        self.means, self.basis = means, basis
+        self.starts = block_starts(buckets, len(means))
         self.sizes = np.diff(self.starts, append=buckets)
-        self.shares = np.add.reduceat(weights, self.starts)
+        self.shares = self._projected(weights)[1:]
         response = self._responses()
         onto = response[:, 1:] @ means
-        system = np.zeros((blocks + 1, blocks + 1))
-        system[1:, 0] = response[:, 0] - onto @ self.shares
-        system[1:, 1:] = onto
-        system[0] = system[1:].sum(axis=0)
-        system[np.diag_indices(blocks + 1)] += 1.0
+        system = np.column_stack((response[:, 0] - onto @ self.shares, onto))
+        system[np.diag_indices(len(system))] += 1.0
         self.factors = lu_factor(system, overwrite_a=True, check_finite=False)
 
     def solve(self, right: Floats) -> Floats:
-        """The solution d of J d = ``right``, shape (buckets,)."""
-        d = _tridiagonal(self.lower, self.diagonal, self.upper, right)
-        moved = self._middle * d
-        moved[:-1] += self._above * d[1:]
-        moved[1:] += self._below * d[:-1]
-        sums = np.add.reduceat(moved, self.starts)
-        known = lu_solve(self.factors, np.concatenate(([sums.sum()], sums)), check_finite=False)
+        """The solution d of J d = ``right``, shape (buckets,).
+
+        Raises:
+            np.linalg.LinAlgError: if there is none that is finite.
+        """
+        moved = self._moved(_tridiagonal(self.lower, self.diagonal, self.upper, right))
+        known = lu_solve(self.factors, self._projected(moved), check_finite=False)
         curved = self.means @ (known[1:] - self.shares * known[0])
-        right = right - self.free * known[0] - self.per_slope * np.repeat(curved, self.sizes)
-        return _tridiagonal(self.lower, self.diagonal, self.upper, right)
+        spread = np.repeat(curved, self.sizes) if self.basis is None else curved @ self.basis
+        right = right - self.free * known[0] - self.per_slope * spread
+        solution = _tridiagonal(self.lower, self.diagonal, self.upper, right)
+        if not np.isfinite(solution).all():
+            raise np.linalg.LinAlgError("the solution is not finite")
+        return solution
+
+    def _projected(self, x: Floats) -> Floats:
+        """The sum of x, and then B x, shape (1 + rows,)."""
+        rows = np.add.reduceat(x, self.starts) if self.basis is None else self.basis @ x
+        return np.append(x.sum(), rows)
+
+    def _moved(self, d: Floats) -> Floats:
+        """S U d / s for each row of d, shape (..., buckets)."""
+        moved: Floats = self._middle * d
+        moved[..., :-1] += self._above * d[..., 1:]
+        moved[..., 1:] += self._below * d[..., :-1]
+        return moved
 
     def _responses(self) -> Floats:
-        """The block sums of S U T^-1 R / s, shape (blocks, 1 + blocks), for the tridiagonal matrix T.
+        """What :meth:`_projected` makes of S U T^-1 R / s for the tridiagonal T, shape (1 + rows, 1 + rows).
 
-        The columns of R are ``free``, and ``per_slope`` within one block each. The last bucket of each block
-        separates it from the next: given x at these, x inside a block is a combination of four solutions that
-        are found for all blocks at once. What remains is tridiagonal in the separating buckets.
+        The columns of R are ``free``, and ``per_slope`` times each row of B. With blocks, the last bucket of
+        each separates it from the next: given x at these, x inside a block is a combination of four solutions
+        that are found for all blocks at once. What remains is tridiagonal in the separating buckets.
         """
+        if self.basis is not None:
+            right = np.vstack((self.free, self.per_slope * self.basis)).T
+            moved = self._moved(_tridiagonal(self.lower, self.diagonal, self.upper, right).T)
+            return np.vstack((moved.sum(axis=1), self.basis @ moved.T))
         buckets, blocks, starts = len(self.free), len(self.means), self.starts
         ends = np.append(starts[1:], buckets) - 1
         lower, diagonal, upper = self.lower.copy(), self.diagonal.copy(), self.upper.copy()
@@ -176,7 +195,7 @@ class Linearised:
         sums[:, 0] += from_one + over * one[following]
         sums[place, place + 1] += from_slope
         sums[place[:-1], place[1:] + 1] += (over * slope[following])[:-1]
-        return sums
+        return np.vstack((sums.sum(axis=0), sums))
 
 
 def _tridiagonal(lower: Floats, diagonal: Floats, upper: Floats, right: Floats) -> Floats:

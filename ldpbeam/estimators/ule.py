@@ -11,8 +11,8 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, KeyValues, Numeric
 from ldpbeam.estimators.em import convergence_warnings
 from ldpbeam.estimators.estimate import Estimate
-from ldpbeam.estimators.iteration import LEAST_SMOOTHED, maximise
-from ldpbeam.estimators.joint_fixed_point import fixed_point
+from ldpbeam.estimators.iteration import maximise
+from ldpbeam.estimators.joint_fixed_point import fit_users
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.estimators.options import AboveZero, Iterations
 from ldpbeam.estimators.question import Question
@@ -107,11 +107,11 @@ def ule(
     products, counts = likelihood.products, likelihood.counts.astype(np.float64)
     smoothing = smooth and isinstance(attribute.domain, Numeric)
     if accelerated:
-        fit = fixed_point(
+        fit = fit_users(
             products,
             counts,
             buckets,
-            smoothing=smoothing and buckets >= LEAST_SMOOTHED,
+            smoothing=smoothing,
             max_iterations=max_iterations,
             progress=question.progress,
         )

@@ -9,7 +9,7 @@ from support.joint_forms import FORMS, take_form
 from support.joint_users import ask
 
 from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
-from ldpbeam.estimators import Question, estimate, joint_fixed_point
+from ldpbeam.estimators import Question, curvature, estimate
 from ldpbeam.estimators.iteration import smooth
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.mechanisms import (
@@ -91,8 +91,8 @@ def test_a_small_sample_for_the_curvature_leads_to_the_same_point(
     attribute, statistic = asked_of(CASES["low epsilon"][0], 32, 5000, 3)
     options = {"accelerated": True, "smooth": smoothing}
     whole = estimate("ule", attribute, statistic, options=options)
-    monkeypatch.setattr(joint_fixed_point, "SAMPLE", 400)
-    monkeypatch.setattr(joint_fixed_point, "BLOCKS", 20)
+    monkeypatch.setattr(curvature, "SAMPLE", 400)
+    monkeypatch.setattr(curvature, "BLOCKS_OF_USERS", 20)
     sampled = estimate("ule", attribute, statistic, options=options)
     assert sampled.converged
     assert sampled.n_iterations is not None

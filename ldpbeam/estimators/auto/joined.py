@@ -6,9 +6,9 @@ import numpy as np
 
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.auto.likelihood import Exact, Quadratic, blocks_of
-from ldpbeam.estimators.iteration import LEAST_SMOOTHED
-from ldpbeam.estimators.joint_fixed_point import SAMPLE, fixed_point
-from ldpbeam.estimators.joint_likelihood import JointLikelihood, Products
+from ldpbeam.estimators.curvature import SAMPLE
+from ldpbeam.estimators.joint_fixed_point import fit_users
+from ldpbeam.estimators.joint_likelihood import JointLikelihood, JointProducts
 from ldpbeam.estimators.question import Question
 
 #: The most blocks of value buckets.
@@ -26,9 +26,9 @@ def is_joined(question: Question) -> bool:
 
 
 class Blocked:
-    """The likelihoods of kinds of users by block of value buckets; :class:`Products` has them by bucket."""
+    """The likelihoods of kinds of users by block of value buckets; the products have them by bucket."""
 
-    def __init__(self, products: Products, starts: Integers, sizes: Integers) -> None:
+    def __init__(self, products: JointProducts, starts: Integers, sizes: Integers) -> None:
         self._products, self._starts, self._sizes = products, starts, sizes
 
     @property
@@ -84,7 +84,7 @@ class JoinedLikelihood:
         """The second-order expansion around a distribution, shape (blocks,).
 
         Slopes are those of all users. The curvature is that of a sample of the kinds, evenly spaced, as in
-        :mod:`~ldpbeam.estimators.joint_fixed_point`: its error is about a hundredth in every direction.
+        :mod:`~ldpbeam.estimators.curvature`: its error is about a hundredth in every direction.
         """
         probabilities, slopes = self._products.evaluate(centre, self._counts)
         size = min(len(self._counts), SAMPLE)
@@ -98,10 +98,6 @@ class JoinedLikelihood:
     def first_centre(self) -> Floats:
         """The distribution to expand around first: that of EMS, shape (blocks,)."""
         blocks = len(self.sizes)
-        return fixed_point(
-            self._products,
-            self._counts,
-            blocks,
-            smoothing=blocks >= LEAST_SMOOTHED,
-            max_iterations=MOST_EVALUATIONS,
+        return fit_users(
+            self._products, self._counts, blocks, smoothing=True, max_iterations=MOST_EVALUATIONS
         ).weights
