@@ -50,8 +50,9 @@ RECORD = "ldpbeam.record"
 NEEDED = ("user_id", "attribute", "service", "event_time", "payload")
 #: Of a record, so many names of fields, as short as this, are compared with those of missing fields.
 MOST_NAMES, LONGEST_NAME = 64, 20
-#: So many different sets of names are compared in a batch: clients of one kind share a mistake.
-MOST_SETS = 100
+#: So many records of a batch that lack a field are looked at, and so many different sets of names are
+#: compared: clients of one kind share a mistake.
+MOST_LOOKED_AT, MOST_SETS = 1_000, 100
 
 _RFC3339 = (
     r"^(19|20|21)\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt ]"
@@ -157,7 +158,7 @@ def _near(
 ) -> pa.Array | None:
     """The column :data:`NEAR` of a batch, or None if no record has such names.
 
-    Only records without a needed field are looked at; each of them becomes a dead letter.
+    Only records without a needed field are looked at, the first of them; each becomes a dead letter.
     """
     length = len(columns["user_id"])
     missing = {
@@ -170,7 +171,7 @@ def _near(
     rows = np.flatnonzero(np.logical_or.reduce(list(missing.values())))
     near: list[str | None] = [None] * length
     meant: dict[tuple[tuple[str, ...], tuple[str, ...]], str | None] = {}
-    for row in rows.tolist():
+    for row in rows[:MOST_LOOKED_AT].tolist():
         names = itertools.islice(fields(row), MOST_NAMES)
         lacking = tuple(name for name, of in missing.items() if of[row])
         # Names with digits may have ids in them.
