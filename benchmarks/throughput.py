@@ -61,9 +61,9 @@ def study_and_attribute() -> tuple[Study, Attribute]:
 
 def write_inputs(folder: Path, users: int) -> None:
     """Reports of ``users`` people to three services."""
-    from ldpbeam.pipelines.clients.people import People
-    from ldpbeam.pipelines.clients.perturb import simulate
-    from ldpbeam.pipelines.clients.report_files import write_reports
+    from ldpbeam.pipelines.simulated.people import People
+    from ldpbeam.pipelines.simulated.perturb import simulate
+    from ldpbeam.pipelines.simulated.report_files import write_reports
 
     study, attribute = study_and_attribute()
     values = 180 * np.random.default_rng(0).beta(2, 5, users)
@@ -84,17 +84,18 @@ def run_ldpbeam(folder: Path) -> str:
     """The stream of ``ldpbeam estimate``, up to the snapshot."""
     from rich.console import Console
 
-    from ldpbeam.pipelines.estimates import stages as estimate
     from ldpbeam.pipelines.graphs import batch, engines
+    from ldpbeam.pipelines.graphs import run as graph
+    from ldpbeam.pipelines.runs import inputs
     from ldpbeam.pipelines.runs import output as output_of
     from ldpbeam.runners import direct
 
     study, _ = study_and_attribute()
-    files, _ = estimate.find_input([f"{folder}/*.avro"], "stop")
+    files, _ = inputs.find_input([f"{folder}/*.avro"], "stop")
     engine = engines.Engine(direct.runner(), (), here=True)
     with tempfile.TemporaryDirectory() as output:
         job = batch.BatchJob(study, output, "benchmark", files)
-        estimate.run_pipeline(estimate.assemble(job, engine, []), Console(), engine.here)
+        graph.run_pipeline(graph.assemble(job, engine, []), Console(), engine.here)
         (snapshot,) = output_of.snapshots_of(job)
     return digest(snapshot.statistic.joint_cells, snapshot.statistic.joint_counts)
 

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from ldpbeam.library.client import Client
     from ldpbeam.library.estimate import estimate
     from ldpbeam.library.result import Estimates
+    from ldpbeam.library.study import Study
     from ldpbeam.mechanisms import build_mechanism, registered_mechanisms
     from ldpbeam.schemas.study.yaml_file import StudyError
     from ldpbeam.statistics import Answers, Statistic, empty, merge, tally
-    from ldpbeam.study import Study
 
 __all__ = [
     "Answers",
@@ -69,7 +69,7 @@ _MODULES = {
     "Numeric": "ldpbeam.domains",
     "ServiceVersion": "ldpbeam.attributes",
     "Statistic": "ldpbeam.statistics",
-    "Study": "ldpbeam.study",
+    "Study": "ldpbeam.library.study",
     "StudyError": "ldpbeam.schemas.study.yaml_file",
     "build_mechanism": "ldpbeam.mechanisms",
     "empty": "ldpbeam.statistics",

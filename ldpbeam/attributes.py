@@ -8,12 +8,14 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
 from ldpbeam.channels import Channel, stacked
 from ldpbeam.domains import Categories, Domain, Floats, Integers
 from ldpbeam.mechanisms import Mechanism
+from ldpbeam.memoised import Lifetime
 from ldpbeam.resolution import least_kept
 
 #: The most cells of a joint histogram that is solved as one dense table; with more it keeps a row per user.
@@ -27,17 +29,35 @@ class ServiceVersion:
     Attributes:
         service: the service's name.
         version: the version's name; empty if the service has only one.
-        mechanism: the mechanism that the service's clients run.
+        mechanism: the mechanism that the service's clients run; of clients that remember their noise, the one
+            whose channel the reports of a single window come through.
+        lifetime: what the clients remember; None if each report has fresh noise.
     """
 
     service: str
     version: str
     mechanism: Mechanism
+    lifetime: Lifetime | None = None
 
     @property
     def label(self) -> str:
         """``service``, or ``service@version``."""
         return f"{self.service}@{self.version}" if self.version else self.service
+
+    @property
+    def named(self) -> Mechanism:
+        """The mechanism that the study names."""
+        return self.mechanism.in_study if self.lifetime is None else self.lifetime.named
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Every parameter of the mechanism that the study names, and of what clients remember."""
+        remembered = {} if self.lifetime is None else self.lifetime.options
+        return {**self.named.parameters, **remembered}
+
+    def explain(self) -> str:
+        """The mechanism, its budgets and its reports, in words."""
+        return self.mechanism.explain() if self.lifetime is None else self.lifetime.explain()
 
 
 @dataclass(frozen=True)
@@ -174,7 +194,10 @@ class Attribute:
             "name": self.name,
             "domain": {"type": type(self.domain).__name__, **asdict(self.domain)},
             "buckets": self.value_buckets,
-            "channels": [[v.service, v.version, v.mechanism.parameters] for v in self.versions],
+            "channels": [
+                [v.service, v.version, v.mechanism.parameters if v.lifetime is None else v.parameters]
+                for v in self.versions
+            ],
             "joint": [list(self.joint_services), self.joint_buckets if self.joint_services else 0],
             "group_users": self.group_users,
         }

@@ -13,16 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Categories, Floats, Numeric
+from ldpbeam.domains import Categories, Numeric
 from ldpbeam.estimators.channel_means import noise_at, scores_of
-from ldpbeam.mechanisms import (
-    FrequencyMechanism,
-    LocalHashing,
-    NumericMechanism,
-    UnaryEncoding,
-    UnbiasedMechanism,
-)
-from ldpbeam.mechanisms.categories.hashing_channel import HashingChannel
+from ldpbeam.mechanisms import CategoricalMechanism, NumericMechanism, UnbiasedMechanism
 
 #: Up to this many products of a kind of report and a category, all reports are tried.
 MOST_ENTRIES = 2**22
@@ -43,20 +36,20 @@ def influence(attribute: Attribute, estimator: str, services: Sequence[str]) -> 
     newest = [attribute.versions_of([service])[-1] for service in services]
     mechanisms = [attribute.versions[index].mechanism for index in newest]
     if isinstance(attribute.domain, Numeric) and estimator in MEANS:
-        unbiased = [own for own in mechanisms if isinstance(own, UnbiasedMechanism)]
+        unbiased = [mechanism for mechanism in mechanisms if isinstance(mechanism, UnbiasedMechanism)]
         if len(unbiased) < len(mechanisms):
             return None
         x = np.linspace(0.0, 1.0, 101)
-        noise = [float(noise_at(own, attribute.buckets, x).mean()) for own in unbiased]
+        noise = [float(noise_at(mechanism, attribute.buckets, x).mean()) for mechanism in unbiased]
         weights = np.array([1.0 / one if estimator == "ivw" else 1.0 for one in noise])
-        reaches = [_of_mean(own, attribute.buckets) for own in unbiased]
+        reaches = [_of_mean(mechanism, attribute.buckets) for mechanism in unbiased]
         return float(weights @ reaches / weights.sum()) * attribute.domain.width
     if isinstance(attribute.domain, Categories) and estimator in SHARES + PROJECTED:
-        frequency = [own for own in mechanisms if isinstance(own, FrequencyMechanism)]
+        frequency = [mechanism for mechanism in mechanisms if isinstance(mechanism, CategoricalMechanism)]
         if len(frequency) < len(mechanisms):
             return None
-        weights = np.array([1.0 / own.frequency_variance for own in frequency])
-        found = [_of_shares(own, together=estimator in PROJECTED) for own in frequency]
+        weights = np.array([1.0 / mechanism.frequency_variance for mechanism in frequency])
+        found = [_of_shares(mechanism, together=estimator in PROJECTED) for mechanism in frequency]
         return float(weights @ found / weights.sum()) if all(map(math.isfinite, found)) else None
     return None
 
@@ -73,38 +66,24 @@ def _of_mean(mechanism: UnbiasedMechanism, resolution: int) -> float:
     return max(float(numbers.max()), 1.0 - float(numbers.min()))
 
 
-def _of_shares(mechanism: FrequencyMechanism, *, together: bool) -> float:
+def _of_shares(mechanism: CategoricalMechanism, *, together: bool) -> float:
     """The largest distance of a report's share of a category and that of honest people, in [0, 1].
 
     With ``together`` it is the root of the sum of squares over categories. The projection on the
     distributions moves no two points apart, so no share of Norm-Sub moves further.
     """
-    bins = mechanism.bins
-    if isinstance(mechanism, UnaryEncoding) or mechanism.composite:
-        # A report may set any slots.
-        own, other = mechanism.probabilities  # type: ignore[attr-defined]
-        if isinstance(mechanism, LocalHashing):
-            other = 1.0 / mechanism.hashes
+    if mechanism.composite:
+        if mechanism.support_probabilities is None:
+            return math.inf
+        # A report may support any categories.
+        own, other = mechanism.support_probabilities
         high, low = (1.0 - other) / (own - other), -other / (own - other)
         one = max(high, 1.0 - low)
-        return math.sqrt((bins - 1) * max(high, -low) ** 2 + one**2) if together else one
-    if mechanism.cells(0) * bins > MOST_ENTRIES:
+        return math.sqrt((mechanism.size - 1) * max(high, -low) ** 2 + one**2) if together else one
+    if mechanism.cells(0) * mechanism.size > MOST_ENTRIES:
         return math.inf
-    said = _shares_of_reports(mechanism)
+    said = mechanism.shares_of_reports()
     if not together:
         return max(float(said.max()), 1.0 - float(said.min()))
     # The furthest distribution from a report's shares has everybody in the category with the least share.
     return float(np.sqrt((said**2).sum(axis=1) + 1.0 - 2.0 * said.min(axis=1)).max())
-
-
-def _shares_of_reports(mechanism: FrequencyMechanism) -> Floats:
-    """The unbiased shares that each kind of report alone would give, shape (cells, categories)."""
-    if not isinstance(mechanism, LocalHashing):
-        ones = np.eye(mechanism.cells(0), dtype=np.int64)
-        each: Floats = np.stack([mechanism.unbiased_frequencies(report, 1) for report in ones])
-        return each
-    # The normal equations of supports, as in the mechanism's own frequencies, for all reports at once.
-    supports = HashingChannel(mechanism.table, float(mechanism.seeds), 0.0).dense()
-    expected = supports.T @ mechanism.channel(mechanism.size, 0).dense()
-    found: Floats = np.linalg.solve(expected, supports.T).T.astype(np.float64)
-    return found

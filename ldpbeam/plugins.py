@@ -1,65 +1,83 @@
-"""Loading of other packages' mechanisms and estimators by entry point; a broken one is only a warning."""
+"""Mechanisms and estimators by name: ours, and those of other packages; a broken one is only a warning."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
-from importlib.metadata import EntryPoint
-from typing import Any
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar
 
-#: The kinds of plugins that are being loaded at the moment.
-_loading: set[str] = set()
+T = TypeVar("T")
 
 
 class BrokenPlugin(UserWarning):
     """An installed package adds a mechanism or an estimator that cannot be used."""
 
 
-def load_plugins(
-    kind: str, found: Iterable[EntryPoint], registry: dict[str, Any], add: Callable[[Any], None]
-) -> tuple[str, ...]:
-    """Add the objects that entry points name to a registry, and warn about those that cannot be used.
+class Registry(Generic[T]):
+    """Objects by the names that study files have for them.
 
     Args:
-        kind: the word for such an object in warnings.
-        found: the entry points.
-        registry: the known objects by name. Everything that a package adds before it fails is removed again.
-        add: adds an object to the registry, or raises an error.
-
-    Returns:
-        One sentence about each entry point that cannot be used.
-
-    Warns:
-        BrokenPlugin: once for each of these sentences.
+        kind: the word for such an object.
+        checked: gives the name of an object that a package adds and the object, or raises an error.
     """
-    # A package that asks for the registry while it is being imported gets the objects known so far.
-    if kind in _loading:
-        return ()
-    _loading.add(kind)
-    try:
-        problems = (_problem(kind, entry_point, registry, add) for entry_point in found)
-        broken = tuple(filter(None, problems))
-    finally:
-        _loading.remove(kind)
-    for sentence in broken:
-        warnings.warn(sentence, BrokenPlugin, stacklevel=4)
-    return broken
 
+    def __init__(self, kind: str, checked: Callable[[object], tuple[str, T]]) -> None:
+        self.kind, self._checked = kind, checked
+        self._known: dict[str, T] = {}
+        self._broken: tuple[str, ...] | None = None
 
-def _problem(kind: str, entry_point: EntryPoint, registry: dict[str, Any], add: Callable[[Any], None]) -> str:
-    """Add the object that an entry point names; return why it cannot be used, or empty text."""
-    before = dict(registry)
-    try:
-        add(entry_point.load())
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # an import may raise any error, and even exit
-        registry.clear()
-        registry.update(before)
-        package = entry_point.dist.name if entry_point.dist else entry_point.value
-        problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        return (
-            f"the {kind} {entry_point.name!r} of the installed package {package} cannot be used "
-            f"({problem}); repair or uninstall the package"
-        )
-    return ""
+    def add(self, name: str, own: T) -> None:
+        """Let study files use an object by a name.
+
+        Raises:
+            ValueError: if another object has this name.
+        """
+        if name in self._known:
+            raise ValueError(f"two {self.kind}s are called {name!r}")
+        self._known[name] = own
+
+    def all(self) -> dict[str, T]:
+        """Every object by name: ours, then those of the entry point group ``ldpbeam.KINDs``.
+
+        Warns:
+            BrokenPlugin: once for each plugin that cannot be used.
+        """
+        self.broken()
+        return dict(self._known)
+
+    def broken(self) -> tuple[str, ...]:
+        """One sentence about each plugin that cannot be used; all are loaded at the first call.
+
+        Warns:
+            BrokenPlugin: once for each of these sentences.
+        """
+        if self._broken is None:
+            # A package that asks for the registry while it is being imported gets the objects known so far.
+            self._broken = ()
+            entries = entry_points(group=f"ldpbeam.{self.kind}s")
+            self._broken = tuple(filter(None, map(self._problem, entries)))
+            for sentence in self._broken:
+                warnings.warn(sentence, BrokenPlugin, stacklevel=4)
+        return self._broken
+
+    def _problem(self, entry_point: EntryPoint) -> str:
+        """Add the object that an entry point names; return why it cannot be used, or empty text."""
+        before = dict(self._known)
+        try:
+            name, registered = self._checked(entry_point.load())
+            # A plugin may have registered itself when it was imported.
+            if self._known.get(name) is not registered:
+                self.add(name, registered)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # an import may raise any error, and even exit
+            # Everything that the package added before it failed is removed again.
+            self._known = before
+            package = entry_point.dist.name if entry_point.dist else entry_point.value
+            problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            return (
+                f"the {self.kind} {entry_point.name!r} of the installed package {package} cannot be used "
+                f"({problem}); repair or uninstall the package"
+            )
+        return ""

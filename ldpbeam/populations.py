@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -109,6 +110,18 @@ def left_skewed(people: int, rng: np.random.Generator) -> Floats:
     return beta(5.0, 2.0, people, rng)
 
 
+def apart(people: int, rng: np.random.Generator) -> Floats:
+    """Values spread evenly over [0, 0.3] for half of the people and over [0.6, 1] for the others."""
+    values = rng.random(people)
+    return np.where(rng.random(people) < 0.5, 0.3 * values, 0.6 + 0.4 * values)
+
+
+def narrow(people: int, rng: np.random.Generator) -> Floats:
+    """Values of two normals of deviation 0.01, around 0.3 and 0.8, shape (people,)."""
+    centres = np.where(rng.random(people) < 0.5, 0.3, 0.8)
+    return np.clip(rng.normal(centres, 0.01), 0.0, 1.0)
+
+
 def even_categories(categories: int, people: int, rng: np.random.Generator) -> Integers:
     """Category indexes, each equally likely, shape (people,)."""
     return rng.integers(0, categories, people)
@@ -118,7 +131,24 @@ def long_tail(categories: int, people: int, rng: np.random.Generator) -> Integer
     """Category indexes, shape (people,): the share of category k (from 0) is in proportion to 1 / (k + 1)."""
     cumulative = np.cumsum(1.0 / np.arange(1, categories + 1))
     draws = rng.random(people) * cumulative[-1]
-    found: Integers = np.searchsorted(cumulative, draws, side="right")
+    ranks: Integers = np.searchsorted(cumulative, draws, side="right")
+    return ranks
+
+
+def falling(categories: int, people: int, rng: np.random.Generator) -> Integers:
+    """Category indexes, shape (people,): shares fall by the same factor from one to the next, exp(6) in all.
+
+    Which category has which share is drawn with a fixed seed, so that neighbours have nothing in common.
+    """
+    weights = np.exp(-6.0 * np.arange(categories) / categories)
+    shuffled = np.random.default_rng(0).permutation(weights / weights.sum())
+    found: Integers = rng.choice(categories, people, p=shuffled)
+    return found
+
+
+def a_third(categories: int, people: int, rng: np.random.Generator) -> Integers:
+    """Category indexes, shape (people,): every third category is equally likely, and nobody has another."""
+    found: Integers = 3 * rng.integers(0, -(-categories // 3), people)
     return found
 
 
@@ -129,11 +159,15 @@ NUMBERS: Mapping[str, Callable[[int, np.random.Generator], Floats]] = {
     "left_skewed": left_skewed,
     "two_humps": two_normals,
     "spiky": spiky,
+    "apart": apart,
+    "narrow": narrow,
 }
 #: Populations of categories, by name.
 CATEGORIES: Mapping[str, Callable[[int, int, np.random.Generator], Integers]] = {
     "long_tail": long_tail,
     "even": even_categories,
+    "falling": falling,
+    "a_third": a_third,
 }
 #: The frequencies of keys, and their means on [-1, 1], by name.
 KEYS: Mapping[str, Callable[[int], tuple[Floats, Floats]]] = {
@@ -150,7 +184,9 @@ def names_for(domain: Domain) -> tuple[str, ...]:
     return tuple(KEYS if isinstance(domain, KeyValues) else NUMBERS)
 
 
-def drawn(name: str, domain: Domain, people: int, rng: np.random.Generator) -> NDArray[Any] | KeyValuePairs:
+def drawn(
+    name: str, domain: Domain, people: int, rng: np.random.Generator, most_keys: float = math.inf
+) -> NDArray[Any] | KeyValuePairs:
     """The values of people of a named population, on the mechanisms' scale.
 
     The coordinates of a vector are drawn independently of each other.
@@ -160,6 +196,8 @@ def drawn(name: str, domain: Domain, people: int, rng: np.random.Generator) -> N
         domain: the domain of the values.
         people: how many people to draw.
         rng: the source of randomness.
+        most_keys: the most keys that a person has on average, above zero. If the population has more, all
+            frequencies are smaller by one factor.
 
     Returns:
         Numbers in [0, 1], shape (people,); category indexes, shape (people,); the people's keys and values;
@@ -173,7 +211,8 @@ def drawn(name: str, domain: Domain, people: int, rng: np.random.Generator) -> N
     if isinstance(domain, Categories):
         return CATEGORIES[name](domain.size, people, rng)
     if isinstance(domain, KeyValues):
-        return people_of(*KEYS[name](domain.size), people, rng)
+        frequencies, means = KEYS[name](domain.size)
+        return people_of(frequencies * min(1.0, most_keys / frequencies.sum()), means, people, rng)
     if isinstance(domain, Vector):
         return np.column_stack([NUMBERS[name](people, rng) for _ in domain.coordinates])
     return NUMBERS[name](people, rng)

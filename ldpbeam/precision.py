@@ -18,7 +18,7 @@ from ldpbeam.estimators.channel_means import noise_at
 from ldpbeam.mechanisms import FrequencyMechanism, UnbiasedMechanism
 from ldpbeam.resolution import populations
 
-#: Matrices of Fisher information have at most so many rows; more value buckets hardly change a mean's error.
+#: Matrices of Fisher information have at most this many rows; more value buckets hardly change an error.
 MOST_BUCKETS = 256
 #: Reports tell nothing of a direction with less than this share of the greatest information.
 NOTHING = 1e-10

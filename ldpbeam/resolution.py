@@ -53,9 +53,9 @@ def populations(value_buckets: int) -> tuple[Floats, ...]:
     """
     edges = np.linspace(0.0, 1.0, value_buckets + 1)
     shapes = [(1.0, 1.0), (2.0, 5.0), (5.0, 2.0), (1.0, 8.0), (8.0, 1.0)]
-    found = [np.diff(special.betainc(a, b, edges)) for a, b in shapes]
+    shapes_shares = [np.diff(special.betainc(a, b, edges)) for a, b in shapes]
     humps = [np.diff(special.betainc(a, b, edges)) for a, b in ((20.0, 80.0), (80.0, 20.0))]
-    return (*found, 0.5 * humps[0] + 0.5 * humps[1])
+    return (*shapes_shares, 0.5 * humps[0] + 0.5 * humps[1])
 
 
 @functools.lru_cache(maxsize=1024)

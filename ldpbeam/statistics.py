@@ -51,14 +51,13 @@ class Moments:
         sums: for each channel, the sum of their reports, in steps of the mechanism's fixed-point grid.
         squares: for each channel, the sum of the squares of the same integers.
         bounded: for each channel whose mechanism has a tail, the sum of the reports without their tails, on
-            the same grid; zero for the others. None if no mechanism has a tail, and if some of the reports
-            were counted by a version that did not sum them so.
+            the same grid; zero for the others. Empty if no mechanism has a tail.
     """
 
     users: int
     sums: tuple[int, ...]
     squares: tuple[int, ...]
-    bounded: tuple[int, ...] | None = None
+    bounded: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +291,7 @@ def _moments_of(
             if has_tail(mechanism):
                 bounded[index] = int(mechanism.fixed_point(mechanism.bounded(reports)).sum())
     tails = any(has_tail(version.mechanism) for version in attribute.versions)
-    return Moments(users, tuple(sums), tuple(squares), tuple(bounded) if tails else None)
+    return Moments(users, tuple(sums), tuple(squares), tuple(bounded) if tails else ())
 
 
 def has_tail(mechanism: Mechanism) -> TypeGuard[NumericMechanism]:
@@ -323,13 +322,13 @@ def merge(statistics: Iterable[Statistic]) -> Statistic:
     moments: dict[int, Moments] = {}
     for part in parts:
         for mask, other in part.moments.items():
-            own = moments.get(mask)
-            moments[mask] = other if own is None else _add_moments(own, other)
+            moment = moments.get(mask)
+            moments[mask] = other if moment is None else _add_moments(moment, other)
     # Entries that a difference made zero are removed, so that equal statistics have equal bytes.
     moments = {
-        mask: own
-        for mask, own in moments.items()
-        if own.users or any(own.sums) or any(own.squares) or any(own.bounded or ())
+        mask: moment
+        for mask, moment in moments.items()
+        if moment.users or any(moment.sums) or any(moment.squares) or any(moment.bounded)
     }
     joined = [part for part in parts if len(part.joint_counts)] or [first]
     cells, counts = joint_cells.added_up(
@@ -367,12 +366,12 @@ def difference(after: Statistic, before: Statistic) -> Statistic:
         histograms=tuple(-histogram for histogram in before.histograms),
         moments={
             mask: Moments(
-                -own.users,
-                tuple(-s for s in own.sums),
-                tuple(-s for s in own.squares),
-                None if own.bounded is None else tuple(-s for s in own.bounded),
+                -moment.users,
+                tuple(-s for s in moment.sums),
+                tuple(-s for s in moment.squares),
+                tuple(-s for s in moment.bounded),
             )
-            for mask, own in before.moments.items()
+            for mask, moment in before.moments.items()
         },
         joint_cells=before.joint_cells,
         joint_counts=-before.joint_counts,
@@ -385,7 +384,5 @@ def _add_moments(one: Moments, other: Moments) -> Moments:
         one.users + other.users,
         tuple(map(sum, zip(one.sums, other.sums, strict=True))),
         tuple(map(sum, zip(one.squares, other.squares, strict=True))),
-        None
-        if one.bounded is None or other.bounded is None
-        else tuple(map(sum, zip(one.bounded, other.bounded, strict=True))),
+        tuple(map(sum, zip(one.bounded, other.bounded, strict=True))),
     )

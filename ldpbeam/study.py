@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -61,11 +60,11 @@ class Service:
         """How reports of a version are recognised, in words; empty if the service has only one version."""
         if not self.versions:
             return ""
-        own = self.versions[version]
+        described = self.versions[version]
         if self.version_field:
-            return f"; recognised by {self.version_field!r} being {' or '.join(own.values)}"
-        since = f" from {rfc3339(own.span.start)} on" if own.span.start > -FAR else ""
-        until = f" before {rfc3339(own.span.stop)}" if own.span.stop < FAR else ""
+            return f"; recognised by {self.version_field!r} being {' or '.join(described.values)}"
+        since = f" from {rfc3339(described.span.start)} on" if described.span.start > -FAR else ""
+        until = f" before {rfc3339(described.span.stop)}" if described.span.stop < FAR else ""
         return f"; recognised by an event time{since}{' and' if since and until else ''}{until}"
 
 
@@ -147,9 +146,9 @@ class Publish:
     windows: int = MOST_WINDOWS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Study:
-    """What is being estimated and how.
+    """What is being estimated and how. Two studies that say the same are equal.
 
     Attributes:
         name: the study's name.
@@ -176,38 +175,13 @@ class Study:
     duplicates: Literal["drop", "keep"] = "drop"
     repeats: Literal["first", "all"] = "first"
     epsilon_cap: float | None = None
-    text: str = field(default="", compare=False, repr=False)
+    text: str = field(default="", repr=False)
 
-    @staticmethod
-    def from_yaml(source: str | os.PathLike[str]) -> Study:
-        """The study in a YAML file, or in a YAML text.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Study) and self.fingerprint == other.fingerprint
 
-        Args:
-            source: a path, or the text itself, which has a line break.
-
-        Raises:
-            ldpbeam.StudyError: if the file cannot be read, or is no valid study; the text names the line.
-        """
-        from ldpbeam.schemas.study.yaml_file import parse_study, read_study
-
-        if isinstance(source, str) and "\n" in source:
-            return parse_study(source)
-        return read_study(os.fspath(source))
-
-    @staticmethod
-    def from_dict(values: Mapping[str, Any] | None = None, /, **keys: Any) -> Study:
-        """The study in Python values that are nested as in a study file, given as ``dict`` takes them.
-
-        Args:
-            values: the study's keys: ``study``, ``attributes``, ``windows``, ...
-            keys: the same keys; they replace those of ``values``.
-
-        Raises:
-            ldpbeam.StudyError: if it is no valid study; the text names the place.
-        """
-        from ldpbeam.schemas.study.yaml_file import study_of
-
-        return study_of({**(values or {}), **keys})
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
 
     @property
     def group_users(self) -> bool:

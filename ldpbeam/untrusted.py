@@ -1,4 +1,4 @@
-"""Untrusted text, escaped so that a terminal shows it safely."""
+"""Text that a client wrote, made safe for a terminal, a log and a table: escaped, and cut."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import unicodedata
 
 #: Marks that change the direction of the text after them, so that it can look like other text.
 _TURNING = {*"\u061c\u200e\u200f", *map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A)))}
+
+#: The most characters of a sentence that may repeat a client's text.
+MOST_TOLD = 1_000
+_CUT = " ..."
 
 
 def shown(text: str, keep: str = "") -> str:
@@ -22,3 +26,9 @@ def shown(text: str, keep: str = "") -> str:
         else letter.encode("unicode_escape").decode("ascii")
         for letter in text
     )
+
+
+def told(text: str) -> str:
+    """A sentence that may repeat a client's text: its first 1,000 characters at most, escaped."""
+    escaped = shown(text[: MOST_TOLD + 1])
+    return escaped if len(escaped) <= MOST_TOLD else escaped[: MOST_TOLD - len(_CUT)] + _CUT

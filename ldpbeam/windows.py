@@ -21,13 +21,13 @@ Bounds = tuple[int, int]
 
 #: An end that is not given lies beyond every event time.
 FAR = 2**62
-#: Reports dated so many milliseconds ahead of the clock or more are out of range: no clock of a client is so
-#: far out, and their windows would stay open until then.
+#: A report dated this many milliseconds or more ahead of the clock is out of range. No client's clock is so
+#: wrong, and the report's window would stay open until then.
 FUTURE = 86_400_000
-#: A stream keeps the mark that a window is closed for so many window sizes after the last report that the
+#: A stream keeps the mark that a window is closed for this many window sizes after the last report that the
 #: window can take: a report that was not late at the source may be on its way for that long.
 REMEMBERED_WINDOWS = 100
-#: By default a stream's reports are at most so old, or so many periods of its windows if that is more.
+#: By default a stream's reports are at most so old, or this many periods of its windows if that is more.
 OLDEST, OLDEST_WINDOWS = 7 * 86_400_000, 1_000
 
 
@@ -40,7 +40,7 @@ class Windows:
         period: the time from the start of one window to the start of the next, at most ``size``. Windows
             slide where it is shorter than ``size``: a report then lies in several.
         allowed_lateness: how long after its end a stream's window still takes reports.
-        early_reports: a stream estimates an open window each time it has so many more reports; None for
+        early_reports: a stream estimates an open window each time it has this many more reports; None for
             never.
         max_age: reports dated so far before the clock or further are out of range in a stream; None for 7
             days, or 1,000 periods if that is more, beside the allowed lateness.

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ldpbeam.pipelines.terminal import shown
+from ldpbeam.untrusted import shown
 
 #: Between two columns.
 _GAP = 2

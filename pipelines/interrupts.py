@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-#: A signal within so many seconds of the first is the same request.
+#: A signal within this many seconds of the first is the same request.
 SAME_REQUEST_SECONDS = 2.0
 
 

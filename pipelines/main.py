@@ -21,8 +21,8 @@ from ldpbeam.pipelines.errors import (
 from ldpbeam.pipelines.interrupts import interrupted_once
 from ldpbeam.pipelines.options.catalogue import COMMANDS, SECTIONS
 from ldpbeam.pipelines.standard_streams import standard_streams
-from ldpbeam.pipelines.terminal import shown
 from ldpbeam.plugins import BrokenPlugin
+from ldpbeam.untrusted import shown
 
 _PYTHONS_OWN = warnings.formatwarning
 #: The characters that an error message keeps as they are: it may have several lines.
@@ -38,8 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(given: list[str]) -> int:
     # Beam and its dependencies log much that a user does not need.
     logging.getLogger().setLevel(logging.ERROR)
-    # A worker's error is raised again where the pipeline is run, and printed there.
-    for worker in ("common", "worker.sdk_worker"):
+    # A worker's error, and a lost connection to its engine, are raised again where the pipeline is run.
+    for worker in ("common", "worker.data_plane", "worker.sdk_worker"):
         logging.getLogger(f"apache_beam.runners.{worker}").setLevel(logging.CRITICAL)
     warnings.filterwarnings("ignore", "Possible nested set", FutureWarning)
     warnings.filterwarnings("always", category=BrokenPlugin)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
-from ldpbeam.pipelines.terminal import shown
+from ldpbeam.untrusted import shown
 
 if TYPE_CHECKING:
     from rich.console import Console

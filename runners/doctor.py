@@ -69,18 +69,18 @@ def _prism(location: str | None, *, needed: bool) -> Check:
     what = "Prism" if needed else "Prism (streams)"
     without = "" if needed else "; without it streams run on a slow engine"
     try:
-        found = prism.find.here() if location is None else prism.find.named(location)
+        prisms = prism.find.here() if location is None else prism.find.named(location)
     except (FileNotFoundError, ValueError) as error:
         return Check(what, None, str(error), needed)
-    if found is None and shutil.which("go") and shutil.which("git"):
+    if prisms is None and shutil.which("go") and shutil.which("git"):
         return Check(what, "none yet; the first run builds it with Go, in 1 to 4 minutes")
-    if found is None:
+    if prisms is None:
         return Check(what, None, f"{prism.HOW}{without}", needed)
-    if not found.closed:
+    if not prisms.closed:
         return Check(
-            what, None, f"{found.path} {prism.OPEN}, and a run needs --allow-open-ports; {prism.HOW}", needed
+            what, None, f"{prisms.path} {prism.OPEN}, and a run needs --allow-open-ports; {prism.HOW}", needed
         )
-    return Check(what, f"{found.path}, which listens on a Unix socket of this account alone")
+    return Check(what, f"{prisms.path}, which listens on a Unix socket of this account alone")
 
 
 def _of_pubsub() -> Iterator[Check]:

@@ -59,24 +59,24 @@ def source_package(setup: Path, folder: Path) -> Path:
     Raises:
         ValueError: if ``setup.py`` fails.
     """
-    place = Path(tempfile.mkdtemp(dir=folder.resolve()))
+    built = Path(tempfile.mkdtemp(dir=folder.resolve()))
     made = subprocess.run(
-        [sys.executable, setup.name, "--quiet", "egg_info", f"--egg-base={place}"]
-        + ["sdist", "--formats=gztar", f"--dist-dir={place}"],
+        [sys.executable, setup.name, "--quiet", "egg_info", f"--egg-base={built}"]
+        + ["sdist", "--formats=gztar", f"--dist-dir={built}"],
         cwd=setup.parent,
         capture_output=True,
         text=True,
         errors="replace",
         check=False,
     )
-    found = list(place.glob("*.tar.gz"))
-    if made.returncode or len(found) != 1:
+    packages = list(built.glob("*.tar.gz"))
+    if made.returncode or len(packages) != 1:
         said = (made.stderr.strip() or "it makes none").splitlines()[-1]
         raise ValueError(
             f"{setup}: workers need a source package of it ({said}); it takes setuptools: "
             "pip install setuptools"
         )
-    return found[0]
+    return packages[0]
 
 
 def wheel_of(package: Distribution | str, folder: Path) -> Path:
@@ -90,11 +90,13 @@ def wheel_of(package: Distribution | str, folder: Path) -> Path:
         ValueError: if the package was not installed from a wheel, is not plain Python, or is an editable
             install.
     """
-    found = distribution(package) if isinstance(package, str) else package
+    installed = distribution(package) if isinstance(package, str) else package
     # A package may contain copies of others, with their metadata.
-    about = [file for file in found.files or () if file.match("*.dist-info/WHEEL") and len(file.parts) == 2]
+    about = [
+        file for file in installed.files or () if file.match("*.dist-info/WHEEL") and len(file.parts) == 2
+    ]
     if not about:
-        raise ValueError(f"{found.name}: it was not installed as a wheel; install it again, with pip")
+        raise ValueError(f"{installed.name}: it was not installed as a wheel; install it again, with pip")
     # A line such as "Tag: py3-none-any" has the version of Python, the binary interface and the platform.
     tags = [
         line.removeprefix("Tag: ").strip().split("-")
@@ -102,14 +104,14 @@ def wheel_of(package: Distribution | str, folder: Path) -> Path:
         if line.startswith("Tag: ")
     ]
     if any(tag[1:] != ["none", "any"] for tag in tags):
-        raise ValueError(f"{found.name}: it is not plain Python; {_NAME_IT}")
+        raise ValueError(f"{installed.name}: it is not plain Python; {_NAME_IT}")
     files = [
-        (str(file), found.locate_file(file))
-        for file in found.files or ()
+        (str(file), installed.locate_file(file))
+        for file in installed.files or ()
         if ".." not in file.parts and "__pycache__" not in file.parts and file.name not in _NOT_IN_WHEELS
     ]
     if not any(name.endswith(".py") for name, _ in files) or any(name.endswith(".pth") for name, _ in files):
-        raise ValueError(f"{found.name}: an editable install; install it, or {_NAME_IT}")
+        raise ValueError(f"{installed.name}: an editable install; install it, or {_NAME_IT}")
     # The metadata folder is named like the wheel that was installed, which the package's own name may not be.
     information = about[0].parent
     pythons = ".".join(sorted(tag[0] for tag in tags))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +19,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from support.studies import SMALL
 
-from ldpbeam.pipelines.clients import perturb, report_files
-from ldpbeam.pipelines.clients.people import People
 from ldpbeam.pipelines.main import main
+from ldpbeam.pipelines.simulated import perturb, report_files
+from ldpbeam.pipelines.simulated.people import People
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
@@ -79,6 +80,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return _group(nodeid)
 
     return ByGroup(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Print a failure when it happens, so that a run that somebody ends has said what failed."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        why = crash.message if crash else report.longreprtext.rstrip()
+        print(f"\n{report.nodeid} failed ({report.when}): {why}", flush=True)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

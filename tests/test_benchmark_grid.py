@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.grid import released
 from benchmarks.grid.__main__ import left, read
-from benchmarks.grid.cells import Cell, Result, cells, methods, results
+from benchmarks.grid.cells import Cell, Result, cells, losses, methods, results
 from benchmarks.grid.compare import compared
 from benchmarks.grid.methods import AUTO, FIXED, MECHANISMS, OF_NUMBERS, RELEASED_BUCKETS, Ours, asked
 from benchmarks.grid.page import both_halves, page
@@ -29,7 +29,7 @@ def test_each_shape_is_once_in_each_half_and_no_population_in_both(populations):
     }
     assert not set(halves["tuning"]) & set(halves["reporting"])
     assert sorted(map(shape, halves["tuning"])) == sorted(map(shape, halves["reporting"]))
-    assert len({shape(name) for name in halves["tuning"]}) == 7
+    assert len({shape(name) for name in halves["tuning"]}) == (11 if populations is NUMBERS else 7)
     files = {p.half: p.file for p in populations if p.file}
     assert len(set(files.values())) == 2
 
@@ -58,6 +58,36 @@ def test_gaps_are_empty_and_spikes_are_there():
     told = drawn["spiky: 50% round, of 1/10, 1/20, 1/40"] * 40
     # Half of the people, less than four standard errors of a binomial share.
     assert abs((np.abs(told - np.rint(told)) < 1e-9).mean() - 0.5) < 4 * 0.5 / np.sqrt(20_000)
+
+
+def test_edges_are_where_their_names_say():
+    rng = np.random.default_rng(1)
+    drawn = {p.name: p.draw(20_000, rng) for p in NUMBERS if not p.file}
+    jump = drawn["jump: .06 and exponential .2"]
+    assert 0.06 <= jump.min() < 0.061
+    # The mean of an exponential of scale 0.2, cut 0.94 above its start: within four standard errors.
+    cut = 0.2 - 0.94 * np.exp(-4.7) / -np.expm1(-4.7)
+    assert abs(jump.mean() - 0.06 - cut) < 4 * 0.2 / np.sqrt(20_000)
+    logs = np.log(drawn["one over x: .005 to .8"])
+    # The logarithm is uniform.
+    assert abs(logs.mean() - (np.log(0.005) + np.log(0.8)) / 2) < 4 * logs.std() / np.sqrt(20_000)
+    minutes = 360 * drawn["peak: .15, exponential .011 and .069"] - 60
+    early = minutes < -5
+    assert abs(early.mean() - 4 / 29) < 4 * np.sqrt(4 * 25 / 29**2 / 20_000)
+    assert abs((-5 - minutes[early]).mean() - 4) < 4 * 4 / np.sqrt(early.sum())
+    assert abs((minutes[~early] + 5).mean() - 25) < 4 * 25 / np.sqrt((~early).sum())
+
+
+def test_an_estimate_has_the_losses_of_numbers():
+    cell = Cell("SW", "smooth: Beta(4, 3)", 1.0, 1_000)
+    truth = np.full(1_024, 1 / 1_024)
+    # Everybody is a quarter higher: the distribution function of 64 of 256 buckets has moved on.
+    found = losses(cell, np.concatenate((np.zeros(64), np.full(192, 1 / 192))), truth)
+    assert found["ks"] == pytest.approx(0.25, abs=1e-9)
+    # The 5% quantile is 0.25 + 0.75 x 0.05, the 95% one 0.25 + 0.75 x 0.95.
+    assert found["tails"] == pytest.approx((0.2375 + 0.0125) / 2, abs=1e-9)
+    assert found["loss"] == pytest.approx(0.125, abs=1e-3)
+    assert found["squares"] == pytest.approx((64 / 256**2 + 192 * (1 / 192 - 1 / 256) ** 2) / 256, rel=1e-9)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -25,6 +25,7 @@ from ldpbeam.pipelines.main import main
 from ldpbeam.schemas.files.json_lines import decode_lines
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study, read_study
+from ldpbeam.transforms.reports.counts import OCCASIONAL, accounting
 from ldpbeam.transforms.reports.payloads import checked_payloads
 from ldpbeam.transforms.reports.reasons import REASONS
 
@@ -134,7 +135,7 @@ def test_the_constants_at_epsilon_1_are_those_of_the_mechanisms() -> None:
 
     five, three = Categories(numbered(5)), KeyValues(numbered(3), Numeric(0, 1))
     wave, general, discrete = made("square_wave"), made("general_wave"), made("discrete_square_wave")
-    hashing, own = made("olh", five), made("sue", five).probabilities
+    hashing, own = made("olh", five), made("sue", five).support_probabilities
     blocks = made("block_hadamard", five)
     first, second = made("privkv", three).probabilities
     assert first == second
@@ -155,9 +156,9 @@ def test_the_constants_at_epsilon_1_are_those_of_the_mechanisms() -> None:
             "P": general.wave.excess,
         },
         "discrete SW": {"b": discrete.half_width, "p": discrete.probabilities[0]},
-        "GRR": {"p": made("grr", five).probabilities[0]},
+        "GRR": {"p": made("grr", five).support_probabilities[0]},
         "OLH": {"g": hashing.hashes, "p": hashing.probabilities[0]},
-        "OUE": {"q": made("oue", five).probabilities[1]},
+        "OUE": {"q": made("oue", five).support_probabilities[1]},
         "SUE": {"p": own[0], "q": own[1]},
         "HRR": {"p": made("hadamard", five).keep},
         "block Hadamard": {"B": blocks.blocks, "b": blocks.order, "P": blocks.excess},
@@ -187,6 +188,13 @@ def test_the_default_seeds_of_olh_are_as_many_as_the_document_says() -> None:
 def test_every_mechanism_and_estimator_has_its_source() -> None:
     for name in (*registered_mechanisms(), *registered_estimators()):
         assert f"`{name}`" in FORMULAS, name
+
+
+def test_every_field_of_an_accounting_is_documented() -> None:
+    page = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
+    table = page.partition("## `accounting.json`\n")[2].partition("\n\n")[0]
+    named = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)))
+    assert sorted(named) == sorted(accounting((name, 1) for name in OCCASIONAL))
 
 
 def test_every_reason_of_a_dead_letter_is_documented() -> None:
@@ -226,8 +234,8 @@ def test_a_table_of_the_readme_is_at_most_100_columns_wide() -> None:
     assert max(len(line) for line in lines if line.startswith("| ") and "`" not in line) <= 100
 
 
-def test_the_guides_study_is_the_examples_and_it_runs() -> None:
-    (block, *_) = re.findall(r"```yaml\n(study: .*?)```", (ROOT / "docs" / "guide.md").read_text(), re.DOTALL)
+def test_the_study_of_the_page_on_studies_is_the_examples_and_it_runs() -> None:
+    (block, *_) = re.findall(r"```yaml\n(study: .*?)```", (ROOT / "docs" / "study.md").read_text(), re.DOTALL)
     assert block == (ROOT / "examples" / "commute" / "study.yaml").read_text()
     assert parse_study(block).name == "commute"
 

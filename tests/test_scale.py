@@ -23,8 +23,8 @@ from benchmarks.scale.measuring.reports import channel_batches, sent
 from benchmarks.scale.measuring.shuffle import KEY, shuffled
 from benchmarks.scale.page import page
 from benchmarks.scale.setting import filled, study_of
-from ldpbeam.pipelines.clients.report_files import write_reports
 from ldpbeam.pipelines.graphs import batch
+from ldpbeam.pipelines.simulated.report_files import write_reports
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns

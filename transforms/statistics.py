@@ -9,12 +9,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import apache_beam as beam
+import pyarrow as pa
 
+from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.drop_report_ids import DropDuplicateIds
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.reports.validate import ValidateReports
+from ldpbeam.transforms.sources.journal import Stop
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
 from ldpbeam.transforms.windows.panes import Panes
 from ldpbeam.transforms.windows.spans import LeaveOutside
@@ -26,14 +29,14 @@ class Counted(NamedTuple):
     """Statistics, and what became of the reports.
 
     Attributes:
-        snapshots: (attribute, list of :class:`Snapshot` of one window, or of one pane of it).
-        dead_letters: RecordBatch of ``dead_letter.avsc``.
-        counts: (name, reports).
+        snapshots: an attribute with its snapshots in one window, or in one pane of it.
+        dead_letters: batches of ``dead_letter.avsc``.
+        counts: a name, and reports.
     """
 
-    snapshots: beam.PCollection
-    dead_letters: beam.PCollection
-    counts: beam.PCollection
+    snapshots: beam.PCollection[tuple[str, list[Snapshot]]]
+    dead_letters: beam.PCollection[pa.RecordBatch]
+    counts: beam.PCollection[tuple[str, int]]
 
 
 class BatchStatistics(beam.PTransform):
@@ -55,24 +58,21 @@ class BatchStatistics(beam.PTransform):
         self.span = span
         self.disclosure = disclosure
 
-    def expand(self, decoded: beam.PCollection) -> Counted:
+    def expand(self, decoded: beam.PCollection[pa.RecordBatch]) -> Counted:
         """Wire the stages; every report is in the counts of one of them."""
         study, span = self.study, self.span
-        # validated.reports : RecordBatch of one channel
         validated = decoded | "Validate" >> ValidateReports(study, span=span, disclosure=self.disclosure)
         counts = [validated[COUNTS]]
         reports = validated.reports
         if study.duplicates == "drop":
             reports, repeats = reports | "DropDuplicateIds" >> DropDuplicateIds(study, self.partitions)
             counts.append(repeats)
-            # A report outside the span can make one inside a duplicate: it is dropped after duplicates are.
+            # Drop reports outside the span after duplicates: one outside can make one inside a duplicate.
             if span.bounded:
                 reports, outside = reports | "InSpan" >> LeaveOutside(span)
                 counts.append(outside)
-        # statistics : (WindowKey, Statistics)
         statistics, folded = reports | "GroupUsers" >> FoldBatch(study, self.partitions, span)
         counts.append(folded)
-        # snapshots : (attribute, list[Snapshot] of one window)
         snapshots = statistics | "Aggregate" >> Aggregate(study)
         return Counted(snapshots, validated[DEAD], tuple(counts) | "Counts" >> beam.Flatten())
 
@@ -84,21 +84,27 @@ class StreamStatistics(beam.PTransform):
         study: the study; it has windows.
         partitions: the number of partitions of users; results do not depend on it.
         disclosure: what dead letters may reveal, with the HMAC key for user ids.
+        stop: the stop that the engine's state does not outlive; None if it does.
     """
 
-    def __init__(self, study: Study, partitions: int, *, disclosure: Disclosure = PLAIN) -> None:
+    def __init__(
+        self,
+        study: Study,
+        partitions: int,
+        *,
+        disclosure: Disclosure = PLAIN,
+        stop: Stop | None = None,
+    ) -> None:
         super().__init__()
         self.study = study
         self.partitions = partitions
         self.disclosure = disclosure
+        self.stop = stop
 
-    def expand(self, decoded: beam.PCollection) -> Counted:
+    def expand(self, decoded: beam.PCollection[pa.RecordBatch]) -> Counted:
         """Wire the stages; every report is in the counts of one of them."""
-        # validated.reports : RecordBatch of one channel
         validated = decoded | "Validate" >> ValidateReports(self.study, disclosure=self.disclosure)
-        # gains : (WindowKey, Statistics), what the groups of a window gained and lost
-        gains, folded = validated.reports | "GroupUsers" >> FoldStream(self.study, self.partitions)
-        # panes : (attribute, list[Snapshot] of one pane)
-        panes = gains | "Panes" >> Panes(self.study)
+        gains, folded = validated.reports | "GroupUsers" >> FoldStream(self.study, self.partitions, self.stop)
+        panes = gains | "Panes" >> Panes(self.study, self.stop)
         counts = (validated[COUNTS], folded) | "Counts" >> beam.Flatten()
         return Counted(panes, validated[DEAD], counts)

@@ -115,10 +115,4 @@ def read_json(path: str) -> Any:
         try:
             return json.load(stream)
         except ValueError as error:
-            raise ValueError(f"{path}: this is no JSON ({error})") from None
-
-
-def read_json_lines(path: str) -> list[dict[str, Any]]:
-    """Read a JSON Lines file: one record per line."""
-    with open_raw(path) as stream:
-        return [json.loads(line) for line in stream.read().splitlines()]
+            raise ValueError(f"{path}: this is not JSON ({error})") from None

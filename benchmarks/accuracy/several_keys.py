@@ -12,7 +12,7 @@ from ldpbeam import Attribute, Statistic
 from ldpbeam.domains import Floats, KeyValuePairs, KeyValues
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.em import fit_channel
-from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism
+from ldpbeam.mechanisms import PCKVPM
 
 KEYS, PADDING, BUCKETS, SEEDS = 8, 3, 32, range(6)
 #: How much likelier a key is, and the mean of its values on [0, 1].
@@ -36,7 +36,7 @@ def people_of_several(people: int, rng: np.random.Generator) -> KeyValuePairs:
 def in_one(attribute: Attribute, statistic: Statistic) -> tuple[Floats, Floats]:
     """(frequencies, means) of the likelihood of key step and values in one, as ``pckv_em`` had it before."""
     mechanism = attribute.versions[0].mechanism
-    assert isinstance(mechanism, KeyValueMechanism)
+    assert isinstance(mechanism, PCKVPM)
     fit = fit_channel(
         attribute.channel(0),
         statistic.histograms[0],

@@ -14,10 +14,20 @@ import json
 import math
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.fit.runs import CLEAN, POPULATIONS, WRONG, clean
+from benchmarks.fit.runs import (
+    CLEAN,
+    POPULATIONS,
+    STREAM_HOURS,
+    STREAM_REPORTS,
+    UNSEEN,
+    WRONG,
+    clean,
+    clean_hour,
+    reports_until_seen,
+)
 from ldpbeam.fit import FALSE_ALARMS
 
 RUNS = Path("build/fit.jsonl")
@@ -26,6 +36,27 @@ CLEAN_RUNS, CLEAN_USERS = 2000, 100_000
 #: Wrong runs of each kind and number of users.
 WRONG_RUNS, WRONG_USERS = 10, (100_000, 30_000, 10_000, 3_000)
 
+#: The services of fleets that change their epsilon during a stream.
+CHANGED = ("SW, PM joined", "OLH, 50 categories", "OUE, 50 categories", "HRR, 50 categories", "Laplace")
+#: Why some mistakes are not seen.
+UNIDENTIFIABLE = """\
+A test can only refute counts that no distribution of values explains. If wrong reports are
+distributed as right reports of other people, no test tells them apart, however many reports
+there are.
+
+- **Noisier reports of `grr`**, also if clients perturb twice, are right reports of people who are
+  spread more evenly. The same holds for `stochastic_rounding`, `haar` of two leaves, `privkv` and
+  `pckv_grr`: an even population sends reports at random.
+- **Clients that perturb a number twice** send right reports of another value: of their first report,
+  brought into the domain. (Reports of `olh` and `hadamard` are no values. Clients that perturb these
+  again send reports of a smaller epsilon, which is seen.)
+- **Clients that all answer one value**, or a wrong one, send right reports of people who have it.
+- **Categories in another order, or a domain of another width**: the reports are those of other values.
+- **Two services of `stochastic_rounding` with different people** look like people who all have one
+  value.
+- **Fake users who perturb a value of their choice** are people who have it. [Fake
+  users](fake_users.md) says how far they move an estimate."""
+
 Key = tuple[str, str, int, int]
 
 
@@ -33,30 +64,48 @@ def wanted() -> Iterator[Key]:
     """(kind, what, users, seed) of every run."""
     kinds = itertools.cycle(itertools.product(CLEAN, POPULATIONS))
     cleans = [(" / ".join(kind), seed) for seed, kind in zip(range(CLEAN_RUNS), kinds, strict=False)]
-    for what, seed in itertools.product(WRONG, range(WRONG_RUNS)):
+    for what, seed in itertools.product({**WRONG, **UNSEEN}, range(WRONG_RUNS)):
         yield "wrong", what, WRONG_USERS[0], seed
     for what, seed in cleans:
         yield "clean", what, CLEAN_USERS, seed
+    for services, seed in itertools.product(CHANGED, range(WRONG_RUNS)):
+        yield "changed", services, 0, seed
+    for hour in range(STREAM_HOURS):
+        yield "hour", "", STREAM_REPORTS, hour
     for users, what, seed in itertools.product(WRONG_USERS[1:], WRONG, range(WRONG_RUNS)):
         yield "wrong", what, users, seed
 
 
 def simulate(key: Key) -> tuple[bool, float]:
-    """(whether a run is flagged, the least p-value times the number of tests)."""
+    """(whether a run is flagged, the least p-value times the number of tests).
+
+    Of a fleet that changes its epsilon, the second is how many reports it took.
+    """
     kind, what, users, seed = key
+    if kind == "hour":
+        return clean_hour(seed)
+    if kind == "changed":
+        reports = reports_until_seen(what, seed)
+        return reports > 0, float(reports)
     if kind == "clean":
         services, _, population = what.partition(" / ")
         return clean(services, population, users, seed)
-    return WRONG[what](users, seed)
+    return {**WRONG, **UNSEEN}[what](users, seed)
 
 
 def page(found: dict[Key, tuple[bool, float]]) -> str:
     """The page of what was measured."""
     by_services: dict[str, list[tuple[bool, float]]] = defaultdict(list)
     wrong: dict[tuple[str, int], list[bool]] = defaultdict(list)
+    hours: list[bool] = []
+    changes: dict[str, list[float]] = defaultdict(list)
     for (kind, what, users, _), (flag, p_value) in found.items():
         if kind == "clean":
             by_services[what.partition(" / ")[0]].append((flag, p_value))
+        elif kind == "hour":
+            hours.append(flag)
+        elif kind == "changed":
+            changes[what].append(p_value if flag else math.inf)
         else:
             wrong[what, users].append(flag)
     cleans = list(itertools.chain.from_iterable(by_services.values()))
@@ -95,7 +144,39 @@ def page(found: dict[Key, tuple[bool, float]]) -> str:
     for what in WRONG:
         cells = [wrong.get((what, n), []) for n in users]
         lines.append(f"| {what} | {' | '.join(f'{sum(own)} of {len(own)}' for own in cells)} |")
+    lines += [
+        "",
+        "## Streams",
+        f"{sum(hours):,} of {len(hours):,} clean panes of one stream of hours are flagged. They have "
+        f"{STREAM_REPORTS:,} users each,",
+        "of the services above in turn. The stated rate is at most "
+        f"{FALSE_ALARMS:.0%} of streams, in their whole life.",
+        "",
+        "A fleet changes its epsilon from 1 to 0.8 at noon, twelve hours after the stream began. Its windows",
+        "have early panes after each 1,000 users. The table says after how many users of the changed fleet",
+        "a pane is flagged: the median and the largest of ten streams. Reports that a service of epsilon 1",
+        "cannot have are dead letters, with a warning of their own, and are not counted here.",
+        "",
+        "| services | median | largest |",
+        "| --- | --- | --- |",
+        *(f"| {what} | {_reports(own)} |" for what, own in sorted(changes.items())),
+        "",
+        "## What no test can see",
+        UNIDENTIFIABLE,
+        "",
+        f"| what is wrong | {WRONG_USERS[0]:,} |",
+        "| --- | --- |",
+    ]
+    for what in UNSEEN:
+        runs = wrong.get((what, WRONG_USERS[0]), [])
+        lines.append(f"| {what} | {sum(runs)} of {len(runs)} |")
     return "\n".join(lines) + "\n"
+
+
+def _reports(needed: Sequence[float]) -> str:
+    """The median and the largest number of reports, in two cells."""
+    both = sorted(needed)[(len(needed) - 1) // 2], max(needed)
+    return " | ".join("more than 200,000" if math.isinf(one) else f"{one:,.0f}" for one in both)
 
 
 def _upper(alarms: int, runs: int) -> str:

@@ -19,12 +19,17 @@ from ldpbeam import (
 )
 from ldpbeam.domains import Domain, Floats
 from ldpbeam.fit import FALSE_ALARMS, fit_tests, flagged
+from ldpbeam.fit.spending import Spending
 from ldpbeam.mechanisms import Mechanism, UnaryEncoding
-from ldpbeam.statistics import Answers, Moments, Statistic, tally
+from ldpbeam.statistics import Answers, Moments, Statistic, has_tail, merge, tally
 
 UNIT = Numeric(0.0, 1.0)
 TEN = Categories(tuple(f"c{i}" for i in range(10)))
 FIFTY = Categories(tuple(f"c{i}" for i in range(50)))
+
+HOUR = 3_600_000
+#: The limits of a stream of hours that began at time 0.
+STREAM = Spending(since=0, started=0, earlier_runs=0, period=HOUR, attributes=1)
 
 Draw = Callable[[int, np.random.Generator], Floats]
 
@@ -76,6 +81,8 @@ CLEAN: dict[str, Services] = {
     "GRR twice, 10 categories, joined": Services(TEN, ("grr", "grr")),
     "OLH, 50 categories": Services(FIFTY, ("olh",)),
     "OUE, 50 categories": Services(FIFTY, ("oue",)),
+    "HRR, 50 categories": Services(FIFTY, ("hadamard",)),
+    "block Hadamard, 50 categories": Services(FIFTY, ("block_hadamard",)),
     "Laplace": Services(UNIT, ("laplace",)),
 }
 
@@ -107,9 +114,13 @@ def _flag(p_values: Sequence[float]) -> tuple[bool, float]:
 
 
 def clean(services: str, population: str, users: int, seed: int) -> tuple[bool, float]:
-    """A run whose reports are what the study claims: counts are drawn, not reports."""
+    """A run whose reports are what the study claims. Counts are drawn, or reports if sums are tested."""
     attribute, rng = _attribute(services), np.random.default_rng(seed)
-    statistic = _drawn(attribute, _shares(services, population), users, rng)
+    if any(has_tail(version.mechanism) for version in attribute.versions):
+        values = CLEAN[services].values(population, users, rng)
+        statistic = statistic_of(attribute, perturbed(attribute, [values], rng))
+    else:
+        statistic = _drawn(attribute, _shares(services, population), users, rng)
     return _flag([test.p_value for test in fit_tests(attribute, statistic)])
 
 
@@ -141,7 +152,7 @@ def _drawn(attribute: Attribute, shares: Floats, users: int, rng: np.random.Gene
         histograms = grid.sum(axis=1), grid.sum(axis=0)
     elif isinstance(mechanisms[0], UnaryEncoding):
         # Bits are independent given the category, so that the counts of bits are given those of categories.
-        own, other = mechanisms[0].probabilities
+        own, other = mechanisms[0].support_probabilities
         people = rng.multinomial(users, shares)
         set_bits = rng.binomial(people, own) + rng.binomial(users - people, other)
         histograms = (np.column_stack((users - set_bits, set_bits)).ravel(),)
@@ -168,6 +179,48 @@ def _joint(attribute: Attribute, shares: Floats) -> Floats:
     )
     chances: Floats = (one * shares) @ other.T
     return chances / chances.sum()
+
+
+#: A stream's hours, and how many reports an hour has.
+STREAM_HOURS, STREAM_REPORTS = 10_000, 3_000
+
+
+def clean_hour(hour: int) -> tuple[bool, float]:
+    """Whether the pane of an hour of one clean stream is flagged, and its least p-value times its tests."""
+    kind = list(CLEAN)[hour % len(CLEAN)]
+    attribute, rng = _attribute(kind), np.random.default_rng((hour, 7))
+    values = CLEAN[kind].values("Beta(2, 5)", STREAM_REPORTS, rng)
+    sent = perturbed(attribute, [values] * len(attribute.versions), rng)
+    p_values = [test.p_value for test in fit_tests(attribute, statistic_of(attribute, sent))]
+    limit = STREAM.limit((hour * HOUR, (hour + 1) * HOUR), 0)
+    return any(flagged(p_values, limit)), min(1.0, len(p_values) * min(p_values))
+
+
+def reports_until_seen(services: str, seed: int, hour: int = 12, early: int = 1_000) -> int:
+    """How many reports of epsilon 0.8 it takes until a pane of a stream is flagged; 0 if 200,000 do not.
+
+    The fleet changes at the start of an hour, whose window has a pane after each ``early`` reports.
+
+    Args:
+        services: the services, whose study says epsilon 1.
+        seed: the seed.
+        hour: how many hours the stream has run before.
+        early: the number of reports between two panes.
+    """
+    attribute, rng = _attribute(services), np.random.default_rng(seed)
+    mechanisms = [version.mechanism for version in CLEAN[services].at(0.8).versions]
+    total: list[Statistic] = []
+    for pane in range(200_000 // early):
+        values = CLEAN[services].values("Beta(2, 5)", early, rng)
+        sent = [mechanism.perturb(values, rng) for mechanism in mechanisms]
+        own = [version.mechanism for version in attribute.versions]
+        # Impossible reports are dropped, with a warning of their own.
+        fit = np.logical_and.reduce([m.is_report(r) for m, r in zip(own, sent, strict=True)])
+        total = [merge([*total, statistic_of(attribute, [reports[fit] for reports in sent])])]
+        p_values = [test.p_value for test in fit_tests(attribute, total[0])]
+        if any(flagged(p_values, STREAM.limit((hour * HOUR, (hour + 1) * HOUR), pane))):
+            return (pane + 1) * early
+    return 0
 
 
 def other_epsilon(services: Services, sent: float) -> Callable[[int, int], tuple[bool, float]]:
@@ -214,14 +267,55 @@ def _some_fixed(reports: Floats, values: Floats) -> Floats:
     return fixed
 
 
+def _on_one_category(reports: Floats, values: Floats) -> Floats:
+    """The first 5% of OLH's reports have the hash of category 7."""
+    fake = reports.copy()
+    few = fake[: len(fake) // 20]
+    few["hash"] = _attribute("OLH, 50 categories").versions[0].mechanism.hash(np.array([7]), few["seed"])
+    return fake
+
+
+def again(services: Services) -> Callable[[int, int], tuple[bool, float]]:
+    """Runs of clients that perturb their report once more, as if it were their value."""
+
+    def run(users: int, seed: int) -> tuple[bool, float]:
+        rng = np.random.default_rng(seed)
+        attribute, values = services.at(1.0), services.values("Beta(2, 5)", users, rng)
+        (first,) = perturbed(attribute, [values], rng)
+        if isinstance(services.domain, Numeric):
+            first = np.clip(0.5 * (first + 1.0), 0.0, 1.0)
+        return is_flagged(attribute, perturbed(attribute, [first], rng))
+
+    return run
+
+
+def one_answer(services: Services) -> Callable[[int, int], tuple[bool, float]]:
+    """Runs of clients that all have one value, whatever their users' values are."""
+
+    def run(users: int, seed: int) -> tuple[bool, float]:
+        rng = np.random.default_rng(seed)
+        attribute, values = services.at(1.0), services.values("one value", users, rng)
+        return is_flagged(attribute, perturbed(attribute, [values], rng))
+
+    return run
+
+
 _SW, _PM = Services(UNIT, ("square_wave",)), Services(UNIT, ("piecewise",))
+_GRR, _OLH = Services(FIFTY, ("grr",)), CLEAN["OLH, 50 categories"]
 
 #: Runs that are not what the study claims, by what is wrong with them.
 WRONG: Mapping[str, Callable[[int, int], tuple[bool, float]]] = {
     "SW of epsilon 0.9": other_epsilon(_SW, 0.9),
     "PM of epsilon 0.9": other_epsilon(_PM, 0.9),
-    "OLH of epsilon 0.9, 50 categories": other_epsilon(CLEAN["OLH, 50 categories"], 0.9),
+    "Laplace of epsilon 0.9": other_epsilon(CLEAN["Laplace"], 0.9),
+    "OLH of epsilon 0.9, 50 categories": other_epsilon(_OLH, 0.9),
+    "OLH of epsilon 1.2, 50 categories": other_epsilon(_OLH, 1.2),
+    "HRR of epsilon 0.7, 50 categories": other_epsilon(CLEAN["HRR, 50 categories"], 0.7),
+    "block Hadamard of epsilon 1.2, 50 categories": other_epsilon(
+        CLEAN["block Hadamard, 50 categories"], 1.2
+    ),
     "OUE of epsilon 0.9, 50 categories": other_epsilon(CLEAN["OUE, 50 categories"], 0.9),
+    "5% of OLH support one category of 50": changed(_OLH, _on_one_category),
     "2% of SW send one fixed report": changed(_SW, _some_fixed),
     "2% of PM send one fixed report": changed(_PM, _some_fixed),
     "SW clients send true values": changed(_SW, lambda reports, values: values),
@@ -232,4 +326,13 @@ WRONG: Mapping[str, Callable[[int, int], tuple[bool, float]]] = {
     "different people: SW and SR": different_people(CLEAN["SW, SR joined"]),
     "different people: SW and PM": different_people(CLEAN["SW, PM joined"]),
     "different people: GRR twice, 10 categories": different_people(CLEAN["GRR twice, 10 categories, joined"]),
+}
+
+#: Runs that are wrong, and explained by some distribution of values.
+UNSEEN: Mapping[str, Callable[[int, int], tuple[bool, float]]] = {
+    "GRR of epsilon 0.9, 50 categories": other_epsilon(_GRR, 0.9),
+    "GRR clients perturb twice, 50 categories": again(_GRR),
+    "PM clients perturb twice": again(_PM),
+    "SW clients all answer one value": one_answer(_SW),
+    "OLH clients all answer one category of 50": one_answer(_OLH),
 }

@@ -5,12 +5,14 @@
 
 A cell is a mechanism, a population, an epsilon and a number of people. Every method of a cell and seed gets
 the same reports. The loss is W1 for numbers (domain of width 1, 1,024 buckets) and the mean absolute error
-of shares for categories, against the people who were drawn. Losses are relative to the best fixed method of
-the cell, which is chosen with the truth, by the mean loss over seeds. `auto` is tuned on one half of the
-populations, and the page tells of the other (`benchmarks/grid/populations.py`). "Beyond noise" counts the
-cells that are above 1.20 by more than two standard errors. `threshold` returns shares that need not add up to
-one: where reports say nearly nothing it returns zeros, and on a long tail no distribution has so small a mean
-absolute error (docs/decisions/34-auto-shares.md).
+of shares for categories, against the people who were drawn. A table of numbers has three more losses: KS, the
+mean absolute error of the 5% and the 95% quantile, and the mean squared error of the shares of 256 buckets.
+Losses are relative to the best fixed method of the cell, which is chosen with the truth, by the mean loss
+over seeds. `auto` is tuned on one half of the populations, and the page tells of the other
+(`benchmarks/grid/populations.py`). "Beyond noise" counts the cells that are above 1.20 by more than two
+standard errors. `threshold` returns shares that need not add up to one: where reports say nearly nothing it
+returns zeros, and on a long tail no distribution has so small a mean absolute error
+(docs/decisions/34-auto-shares.md).
 
 Results are appended to a file as they come; what is there already is not computed again. Those of `auto`
 are of one version of the estimators' code.
@@ -36,6 +38,9 @@ from benchmarks.grid.methods import AUTO, MECHANISMS, Method
 from benchmarks.grid.page import both_halves, page
 from benchmarks.grid.populations import CATEGORIES, HALVES, NUMBERS, is_here
 from benchmarks.pages import show
+
+#: Losses of numbers besides W1: their names in tables, and in results.
+OTHERS = {"KS": "ks", "5% and 95% quantile": "tails", "squared error of buckets": "squares"}
 
 Task = tuple[Cell, int, tuple[Method, ...]]
 
@@ -132,18 +137,21 @@ def main() -> None:
     of_auto = [
         one for one in known if one.cell in here and one.method == AUTO.name and one.version == version(AUTO)
     ]
-    lines = page([one for one in every if one.cell in here], of_auto)
+    others = {
+        name: [one for one in _compared(asked, known, by) if one.cell in here] for name, by in OTHERS.items()
+    }
+    lines = page([one for one in every if one.cell in here], of_auto, others)
     if len({one.cell.drawn_from.half for one in every}) > len(set(options.half)):
         lines = chain(lines, both_halves(every))
     show(_titled(lines, options, missing), options.write)
 
 
-def _compared(chosen: list[Cell], known: list[Result]) -> list[Compared]:
+def _compared(chosen: list[Cell], known: list[Result], by: str = "loss") -> list[Compared]:
     """The cells that have results of the present versions of all their methods."""
     now = {cell: methods(cell.mechanism) for cell in chosen}
     current = {(cell, m.name, version(m)) for cell, own in now.items() for m in own}
     named = {cell: tuple(m.name for m in own) for cell, own in now.items()}
-    return compared((one for one in known if (one.cell, one.method, one.version) in current), named)
+    return compared((one for one in known if (one.cell, one.method, one.version) in current), named, by)
 
 
 def _titled(lines: Iterator[str], options: argparse.Namespace, missing: list[str]) -> Iterator[str]:

@@ -47,6 +47,8 @@ COSTLY: tuple[Mechanism, ...] = ("OLH", "ULE")
 POPULATIONS: dict[str, Population] = {p.name: p for p in (*NUMBERS, *CATEGORIES)}
 #: The buckets on which distances of numbers are measured; an estimate of fewer is even within its buckets.
 MEASURED = RELEASED_BUCKETS
+#: The extreme quantiles of a result.
+TAILS = (0.05, 0.95)
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,9 @@ class Result:
         version: of the method (:func:`version`).
         loss: W1 on a domain of width 1, or MAE of the shares, against the people who were drawn.
         seconds: of CPU.
+        ks: of numbers, the largest gap between the distribution functions.
+        tails: of numbers, the mean absolute error of the 5% and the 95% quantile.
+        squares: of numbers, the mean squared error of the shares of 256 buckets.
     """
 
     mechanism: Mechanism
@@ -106,6 +111,9 @@ class Result:
     version: str
     loss: float
     seconds: float
+    ks: float | None = None
+    tails: float | None = None
+    squares: float | None = None
 
     @property
     def cell(self) -> Cell:
@@ -134,13 +142,14 @@ def methods(mechanism: Mechanism) -> tuple[Method, ...]:
 def version(method: Method) -> str:
     """What the results of one method must have in common.
 
-    For ``auto`` it is a hash of the code of all estimators, because they are its parts. A fixed method has
+    For ``auto`` it is a hash of the code of all estimators and densities, its parts. A fixed method has
     its name and options only: what it gives changes only within the tolerances of tests, so that an edit of
     ``auto`` does not compute the fixed methods anew.
     """
     told = repr(sorted(asdict(method).items())).encode()
     if method == AUTO:
-        told += _code(Path(ldpbeam.__file__).parent / "estimators")
+        for room in ("density", "estimators"):
+            told += _code(Path(ldpbeam.__file__).parent / room)
     if isinstance(method, Released):
         told += _code(Path(__file__).with_name("released.py"))
     return hashlib.sha256(told).hexdigest()[:12]
@@ -201,12 +210,21 @@ def distribution(method: Method, drawn: Drawn) -> Floats:
     return RELEASED[method.function](drawn.fine, drawn.fine_statistic)
 
 
-def loss(cell: Cell, found: Floats, truth: Floats) -> float:
-    """W1 for numbers, the mean absolute error of shares for categories."""
+def losses(cell: Cell, found: Floats, truth: Floats) -> dict[str, float]:
+    """The losses of a :class:`Result`, by name."""
     if not cell.of_numbers:
-        return metrics.mean_absolute_error(found, truth)
+        return {"loss": metrics.mean_absolute_error(found, truth)}
     each = len(truth) // len(found)
-    return metrics.wasserstein(np.repeat(found / each, each), truth)
+    fine = np.repeat(found / each, each)
+    edges = np.linspace(0.0, 1.0, len(truth) + 1)
+    tails = [metrics.quantiles(shares, edges, TAILS) for shares in (fine, truth)]
+    coarse = [shares.reshape(BUCKETS, -1).sum(axis=1) for shares in (fine, truth)]
+    return {
+        "loss": metrics.wasserstein(fine, truth),
+        "ks": metrics.kolmogorov_smirnov(fine, truth),
+        "tails": metrics.mean_absolute_error(*tails),
+        "squares": float(np.mean((coarse[0] - coarse[1]) ** 2)),
+    }
 
 
 def results(cell: Cell, seed: int, chosen: Sequence[Method]) -> list[Result]:
@@ -217,7 +235,6 @@ def results(cell: Cell, seed: int, chosen: Sequence[Method]) -> list[Result]:
         start = time.process_time()
         shares = distribution(method, drawn)
         took = time.process_time() - start
-        told = loss(cell, shares, drawn.truth)
-        found.append(Result(**asdict(cell), seed=seed, method=method.name, version=version(method), loss=told,
-                            seconds=took))  # fmt: skip
+        found.append(Result(**asdict(cell), seed=seed, method=method.name, version=version(method),
+                            seconds=took, **losses(cell, shares, drawn.truth)))  # fmt: skip
     return found

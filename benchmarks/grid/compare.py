@@ -41,23 +41,31 @@ class Compared:
         return float(apart.std(ddof=1) / math.sqrt(len(apart)) / self.losses[self.best].mean())
 
 
-def compared(results: Iterable[Result], named: Mapping[Cell, tuple[str, ...]]) -> list[Compared]:
+def compared(
+    results: Iterable[Result], named: Mapping[Cell, tuple[str, ...]], by: str = "loss"
+) -> list[Compared]:
     """The cells that have a seed with results of all methods that are named for them.
 
     Args:
         results: of the methods' present versions.
         named: the names of each cell's methods; ``auto`` may be missing.
+        by: the name of the loss; a cell that lacks it is left out.
     """
-    by_cell: dict[Cell, dict[str, dict[int, float]]] = {}
+    by_cell: dict[Cell, dict[str, dict[int, float | None]]] = {}
     for result in results:
-        by_cell.setdefault(result.cell, {}).setdefault(result.method, {})[result.seed] = result.loss
+        by_cell.setdefault(result.cell, {}).setdefault(result.method, {})[result.seed] = getattr(result, by)
     found = []
     for cell, methods in named.items():
         have = by_cell.get(cell, {})
         seeds = set.intersection(*(set(have.get(method, ())) for method in methods))
         if not seeds:
             continue
-        losses = {method: np.array([have[method][seed] for seed in sorted(seeds)]) for method in methods}
+        losses = {
+            method: np.array([have[method][seed] for seed in sorted(seeds)], dtype=np.float64)
+            for method in methods
+        }
+        if any(np.isnan(own).any() for own in losses.values()):
+            continue
         fixed = [method for method in methods if method != AUTO.name]
         found.append(Compared(cell, losses, min(fixed, key=lambda method: losses[method].mean())))
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.accuracy.trials import header, row
 from benchmarks.grid.cells import Result
@@ -15,12 +15,17 @@ LIMIT = 1.20
 WORST = 15
 
 
-def page(found: Sequence[Compared], results: Sequence[Result]) -> Iterator[str]:
+def page(
+    found: Sequence[Compared],
+    results: Sequence[Result],
+    others: Mapping[str, Sequence[Compared]] | None = None,
+) -> Iterator[str]:
     """The tables, line by line.
 
     Args:
         found: the cells to tell of.
         results: those of ``auto``, for its seconds.
+        others: the cells by other losses, by the loss's name in tables.
     """
     relative = [one for one in found if not one.cell.drawn_from.apart]
     with_auto = [one for one in relative if AUTO.name in one.losses]
@@ -29,6 +34,7 @@ def page(found: Sequence[Compared], results: Sequence[Result]) -> Iterator[str]:
     yield ""
     if with_auto:
         yield from _means(with_auto)
+        yield from _others(others or {})
         yield from _worst(with_auto)
         yield from _fixed(with_auto, AUTO.name)
         yield from _seconds(results)
@@ -38,7 +44,7 @@ def page(found: Sequence[Compared], results: Sequence[Result]) -> Iterator[str]:
 
 def both_halves(found: Sequence[Compared]) -> Iterator[str]:
     """The tables of all cells of both halves, line by line."""
-    relative = [one for one in found if not one.cell.drawn_from.apart and AUTO.name in one.losses]
+    relative = _relative(found)
     yield "# Both halves"
     yield ""
     yield "The populations of the page's half, and those that `auto` was tuned on."
@@ -52,16 +58,7 @@ def _means(found: Sequence[Compared]) -> Iterator[str]:
     yield ""
     names = ["", "cells", "seeds", "geometric mean", "median", f"cells above {LIMIT:.2f}", "beyond noise"]
     yield from header(names)
-    groups = [("all", list(found))]
-    groups += [(name, [one for one in found if one.cell.mechanism == name]) for name in MECHANISMS]
-    for number in sorted({one.cell.people for one in found}):
-        groups.append((f"n = {number:,}", [one for one in found if one.cell.people == number]))
-    for epsilon in sorted({one.cell.epsilon for one in found}):
-        groups.append((f"epsilon {epsilon:g}", [one for one in found if one.cell.epsilon == epsilon]))
-    shapes = dict.fromkeys(one.cell.population.partition(":")[0] for one in found)
-    for shape in shapes:
-        groups.append((shape, [one for one in found if one.cell.population.startswith(f"{shape}:")]))
-    for name, chosen in groups:
+    for name, chosen in _groups(found):
         if not chosen:
             continue
         ratios = [one.relative(AUTO.name) for one in chosen]
@@ -71,6 +68,42 @@ def _means(found: Sequence[Compared]) -> Iterator[str]:
         mean = f"{geometric_mean(ratios):.3f}"
         yield row([name, len(chosen), _seeds(chosen), mean, f"{median:.3f}", above, len(beyond)])
     yield ""
+
+
+def _groups(found: Sequence[Compared]) -> list[tuple[str, list[Compared]]]:
+    """All cells, and those of each mechanism, number of people, epsilon and shape."""
+    groups = [("all", list(found))]
+    groups += [(name, [one for one in found if one.cell.mechanism == name]) for name in MECHANISMS]
+    for number in sorted({one.cell.people for one in found}):
+        groups.append((f"n = {number:,}", [one for one in found if one.cell.people == number]))
+    for epsilon in sorted({one.cell.epsilon for one in found}):
+        groups.append((f"epsilon {epsilon:g}", [one for one in found if one.cell.epsilon == epsilon]))
+    shapes = dict.fromkeys(one.cell.population.partition(":")[0] for one in found)
+    for shape in shapes:
+        groups.append((shape, [one for one in found if one.cell.population.startswith(f"{shape}:")]))
+    return groups
+
+
+def _others(losses: Mapping[str, Sequence[Compared]]) -> Iterator[str]:
+    """`auto` by other losses than W1, each relative to the fixed method that is best by that loss."""
+    if not any(losses.values()):
+        return
+    yield "## `auto` by other losses"
+    yield ""
+    yield "Geometric means over cells of numbers, relative to the fixed method that is best by the same loss."
+    yield ""
+    yield from header(["", "cells", *losses])
+    told = {name: dict(_groups(_relative(found))) for name, found in losses.items()}
+    for group, cells in next(iter(told.values())).items():
+        if cells:
+            means = [geometric_mean(one.relative(AUTO.name) for one in own[group]) for own in told.values()]
+            yield row([group, len(cells), *(f"{mean:.3f}" for mean in means)])
+    yield ""
+
+
+def _relative(found: Sequence[Compared]) -> list[Compared]:
+    """The cells whose losses are told relative to another method's, and that have ``auto``."""
+    return [one for one in found if not one.cell.drawn_from.apart and AUTO.name in one.losses]
 
 
 def _seeds(found: Sequence[Compared]) -> str:

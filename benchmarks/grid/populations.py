@@ -125,6 +125,29 @@ def uniform(low: float, high: float) -> Callable[[Floats], Floats]:
     return lambda u: low + (high - low) * u
 
 
+def exponential(start: float, scale: float) -> Callable[[Floats], Floats]:
+    """Values from ``start`` on, where the density jumps; nobody is beyond 1."""
+    within = -np.expm1((start - 1.0) / scale)
+    return lambda u: start - scale * np.log1p(-u * within)
+
+
+def one_over(low: float, high: float) -> Callable[[Floats], Floats]:
+    """A density in proportion to 1/x between two values."""
+    return lambda u: low * (high / low) ** u
+
+
+def peaked(centre: float, left: float, right: float) -> Callable[[Floats], Floats]:
+    """An exponential density of its own scale on each side of a peak."""
+    share = left / (left + right)
+
+    def quantile(u: Floats) -> Floats:
+        below = left * np.log(np.maximum(u, 1e-300) / share)
+        above = -right * np.log((1.0 - u) / (1.0 - share))
+        return centre + np.where(u < share, below, above)
+
+    return quantile
+
+
 def rounded(
     share: float, steps: tuple[float, float, float], base: Callable[[Floats], Floats]
 ) -> Callable[[Floats], Floats]:
@@ -286,6 +309,15 @@ NUMBERS = (
     Numbers("gap: .50 to .72", "reporting", mixed(0.7, uniform(0.15, 0.50), uniform(0.72, 0.95))),
     Numbers("real: incomes", "tuning", weighted(income_per_return), file=INCOMES),
     Numbers("real: diamond prices", "reporting", weighted(prices), file=DIAMONDS),
+    Numbers("jump: .03 and exponential .12", "tuning", exponential(0.03, 0.12)),
+    Numbers("jump: .06 and exponential .2", "reporting", exponential(0.06, 0.2)),
+    Numbers("one over x: .01 to 1", "tuning", one_over(0.01, 1.0)),
+    Numbers("one over x: .005 to .8", "reporting", one_over(0.005, 0.8)),
+    Numbers("poles: Beta(.5, .5)", "tuning", beta(0.5, 0.5)),
+    Numbers("poles: Beta(.6, .4)", "reporting", beta(0.6, 0.4)),
+    Numbers("peak: .3, exponential .02 and .1", "tuning", peaked(0.3, 0.02, 0.1)),
+    # Delays of flights: around -5 minutes, 4 on the early and 25 on the late side, of [-60, 300].
+    Numbers("peak: .15, exponential .011 and .069", "reporting", peaked(55 / 360, 4 / 360, 25 / 360)),
     Numbers("uniform", "tuning", uniform(0.0, 1.0), apart=True),
     Numbers("uniform again", "reporting", uniform(0.0, 1.0), apart=True),
     Numbers("point mass at .31", "tuning", point(0.31), apart=True),

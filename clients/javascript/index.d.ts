@@ -39,7 +39,7 @@ export type NumericMechanism =
 
 export type CategoricalMechanism =
   | Named<"auto" | Exclude<Oracle, "olh">>
-  | Named<"olh", { seeds: number | "any"; hashed: "index" | "text" }>;
+  | Named<"olh", { seeds: number | "any"; hashed: "index" | "text"; hashes: number }>;
 
 export type KeyValueMechanism =
   | Named<"privkv", { key_share: number }>
@@ -104,6 +104,7 @@ export interface ReportRecord {
   readonly payload: Payload;
   /** A Date, milliseconds since 1970, or RFC 3339 with a zone; where the study has windows or versions by time. */
   readonly event_time?: Date | number | string | undefined;
+  /** At most 256 bytes, as every text below. */
   readonly attribute?: string | undefined;
   readonly service?: string | undefined;
   readonly report_id?: string | undefined;

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.channels import Channel, DenseChannel
+from ldpbeam.channels import Channel, DenseChannel, DiagonalChannel
 from ldpbeam.estimators import AboveZero, Estimate, Estimator, Question
 from ldpbeam.mechanisms import CategoricalMechanism, Uniforms
 
@@ -44,10 +44,20 @@ class Shy(CategoricalMechanism):
             raise ValueError(f"silence must be above 0 and below 1, found {self.silence}")
 
     @property
-    def probabilities(self) -> tuple[float, float]:
+    def support_probabilities(self) -> tuple[float, float]:
         """(p, q): of a category, from those who have it and from others."""
         other = (1 - self.silence) / (math.exp(self.epsilon) + self.size - 1)
         return math.exp(self.epsilon) * other, other
+
+    @property
+    def name_channel(self) -> DiagonalChannel:
+        """P(named category | category), given that the report says anything."""
+        own, other = self.support_probabilities
+        return DiagonalChannel(self.size, own / (1 - self.silence), other / (1 - self.silence))
+
+    def named(self, histogram: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The counts without those of nothing."""
+        return histogram[: self.size]
 
     @property
     def payload_dtype(self) -> np.dtype[Any]:
@@ -57,7 +67,7 @@ class Shy(CategoricalMechanism):
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """Reports of category indexes, shape (n,)."""
         index = np.asarray(values, dtype=np.int64)
-        own, other = self.probabilities
+        own, other = self.support_probabilities
         draw = uniforms.random(len(index))
         shift = 1 + np.floor(uniforms.random(len(index)) * (self.size - 1)).astype(np.int64)
         others = (index + shift) % self.size
@@ -80,7 +90,7 @@ class Shy(CategoricalMechanism):
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """The matrix, shape (d + 1, d)."""
-        own, other = self.probabilities
+        own, other = self.support_probabilities
         matrix = np.full((self.size + 1, self.size), other)
         np.fill_diagonal(matrix, own)
         matrix[self.size] = self.silence
@@ -88,13 +98,13 @@ class Shy(CategoricalMechanism):
 
     def unbiased_frequencies(self, histogram: NDArray[np.int64], reports: int) -> NDArray[np.float64]:
         """(C/n - q) / (p - q), shape (d,)."""
-        own, other = self.probabilities
+        own, other = self.support_probabilities
         return np.asarray((histogram[: self.size] / reports - other) / (own - other))
 
     @property
     def frequency_variance(self) -> float:
         """The variance q (1 - q) / (p - q)^2."""
-        own, other = self.probabilities
+        own, other = self.support_probabilities
         return other * (1 - other) / (own - other) ** 2
 
     def output(self) -> str:

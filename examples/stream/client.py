@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpbeam.pipelines.clients.people import People
-from ldpbeam.pipelines.clients.perturb import simulate
-from ldpbeam.pipelines.clients.report_files import SentReports
+from ldpbeam.pipelines.simulated.people import People
+from ldpbeam.pipelines.simulated.perturb import simulate
+from ldpbeam.pipelines.simulated.report_files import SentReports
 from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.study import Study

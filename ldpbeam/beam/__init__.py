@@ -19,19 +19,8 @@ from ldpbeam.beam.estimate import Estimate, Estimated, Statistics, Tallied
 from ldpbeam.beam.in_yaml import PROVIDERS
 from ldpbeam.beam.perturb import Perturb
 from ldpbeam.beam.read import ReadReports, ReportsRead
-from ldpbeam.beam.rows import (
-    CountRow,
-    DeadLetterRow,
-    EstimateRow,
-    Flag,
-    Frequent,
-    Quantile,
-    RangeShare,
-    ShareRow,
-    StatisticRow,
-    as_dict,
-    statistic_of,
-)
+from ldpbeam.beam.rows import CountRow, DeadLetterRow, StatisticRow, as_dict, statistic_of
+from ldpbeam.schemas.outputs.rows import EstimateRow, Flag, Frequent, Quantile, RangeShare, ShareRow
 
 __all__ = [
     "PROVIDERS",

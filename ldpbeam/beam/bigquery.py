@@ -6,8 +6,8 @@ import typing
 from types import NoneType
 from typing import Any
 
-from ldpbeam.beam.rows import EstimateRow, ShareRow
 from ldpbeam.schemas.outputs import bigquery
+from ldpbeam.schemas.outputs.rows import EstimateRow, ShareRow
 from ldpbeam.schemas.outputs.tables import ESTIMATES, SHARES
 
 #: Bytes are hexadecimal text in a dict, and times RFC 3339 text, which BigQuery reads as timestamps.
@@ -34,5 +34,5 @@ def bigquery_schema(kind: Any) -> dict[str, Any]:
 def _field(name: str, annotation: Any) -> dict[str, str]:
     inner = typing.get_args(annotation)
     nullable = NoneType in inner
-    found = "TIMESTAMP" if name in _TIMES else _KINDS[inner[0] if nullable else annotation]
-    return {"name": name, "type": found, "mode": "NULLABLE" if nullable else "REQUIRED"}
+    kind = "TIMESTAMP" if name in _TIMES else _KINDS[inner[0] if nullable else annotation]
+    return {"name": name, "type": kind, "mode": "NULLABLE" if nullable else "REQUIRED"}

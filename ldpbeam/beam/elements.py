@@ -27,11 +27,10 @@ from ldpbeam.transforms.reports.counts import COUNTS, IN
 from ldpbeam.transforms.reports.dead_letters import record_bytes
 from ldpbeam.transforms.reports.emitted import count
 
-#: Records are gathered until there are so many, or the bundle ends.
+#: Records are gathered until there are this many, or the bundle ends.
 GATHERED_RECORDS = 10_000
-_TIME = "event_time"
 #: A decoded batch has these columns, and the name of its file in its metadata.
-_DECODED = {"user_id", "payload", _TIME, "position", "row"}
+_DECODED = {"user_id", "payload", "event_time", "position", "row"}
 
 
 class DecodeElements(beam.PTransform):
@@ -44,16 +43,15 @@ class DecodeElements(beam.PTransform):
 
     Args:
         columns: the columns of reports that the study needs.
-        event_time: the field with the event time; None to take each element's timestamp.
+        stamped: whether an element's timestamp is its event time, whatever its fields say.
     """
 
-    def __init__(self, columns: Columns, event_time: str | None) -> None:
+    def __init__(self, columns: Columns, stamped: bool) -> None:
         super().__init__()
-        self.function = _Decode(columns, event_time)
+        self.function = _Decode(columns, stamped)
 
-    def expand(self, reports: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, reports: beam.PCollection[Any]) -> beam.pvalue.DoOutputsTuple:
         """Leave the windows of the elements, and decode each bundle."""
-        # decoded : RecordBatch
         return (
             reports
             | "LeaveWindows" >> beam.WindowInto(GlobalWindows())
@@ -65,9 +63,10 @@ class DecodeElements(beam.PTransform):
 
 
 class _Decode(beam.DoFn):
-    def __init__(self, columns: Columns, event_time: str | None) -> None:
+    def __init__(self, columns: Columns, stamped: bool) -> None:
         self.columns = columns
-        self.event_time = event_time
+        self.stamped = stamped
+        self.event_time = columns.fields["event_time"]
 
     def start_bundle(self) -> None:
         self._clear()
@@ -86,29 +85,23 @@ class _Decode(beam.DoFn):
         self._earliest = time if self._earliest is None else min(self._earliest, time)
         if len(self._records) >= GATHERED_RECORDS:
             at = self._earliest
-            for found in self._gathered():
-                yield found if isinstance(found, beam.pvalue.TaggedOutput) else TimestampedValue(found, at)
+            for output in self._gathered():
+                yield output if isinstance(output, beam.pvalue.TaggedOutput) else TimestampedValue(output, at)
 
     def finish_bundle(self) -> Iterator[Any]:
         at = self._earliest
-        for found in self._gathered():
-            if isinstance(found, beam.pvalue.TaggedOutput):
-                value = WindowedValue(found.value, at, [GlobalWindow()])
-                yield beam.pvalue.TaggedOutput(found.tag, value)
+        for output in self._gathered():
+            if isinstance(output, beam.pvalue.TaggedOutput):
+                value = WindowedValue(output.value, at, [GlobalWindow()])
+                yield beam.pvalue.TaggedOutput(output.tag, value)
             else:
-                yield WindowedValue(found, at, [GlobalWindow()])
+                yield WindowedValue(output, at, [GlobalWindow()])
 
     def _record(self, element: Any, time: Timestamp) -> Mapping[str, Any]:
         """The fields of an element, with its event time in milliseconds or as it came."""
         record = fields_of(element)
-        if self.event_time is None:
-            return {**record, _TIME: milliseconds_of(time)}
-        given = record.get(self.event_time)
-        if isinstance(given, Timestamp):
-            given = milliseconds_of(given)
-        elif self.event_time == _TIME:
-            return record
-        return {**record, _TIME: given}
+        given = time if self.stamped else record.get(self.event_time)
+        return {**record, self.event_time: milliseconds_of(given)} if isinstance(given, Timestamp) else record
 
     def _gathered(self) -> Iterator[Any]:
         """The decoded batches of all records gathered so far, which are forgotten, and a count."""
@@ -117,11 +110,11 @@ class _Decode(beam.DoFn):
         if not records:
             return
         yield count(IN, len(records))
-        for rows in by_payload(records):
+        for rows in by_payload(records, self.columns.fields["payload"]):
             chosen = [records[row] for row in rows.tolist()]
             nowhere = pa.nulls(len(chosen), pa.int64())
             yield decoded(
-                columns_of(chosen, self.columns.names),
+                columns_of(chosen, self.columns.fields),
                 self.columns,
                 {},
                 nowhere,
@@ -132,18 +125,15 @@ class _Decode(beam.DoFn):
 
     def _of_batch(self, batch: pa.RecordBatch, time: Timestamp) -> pa.RecordBatch:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        if self.event_time is None:
-            columns[_TIME] = pa.array(np.full(batch.num_rows, milliseconds_of(time)))
-        elif self.event_time != _TIME:
-            columns[_TIME] = columns.get(self.event_time, pa.nulls(batch.num_rows))
+        if self.stamped:
+            columns[self.event_time] = pa.array(np.full(batch.num_rows, milliseconds_of(time)))
         given = batch.schema.metadata or {}
         metadata = {key: given[key.encode()].decode() for key in _KEPT if key.encode() in given}
         nowhere = pa.nulls(batch.num_rows, pa.int64())
-        wanted = {name: columns[name] for name in self.columns.names if name in columns}
-        flat = [own.name for own in batch.schema if not pa.types.is_nested(own.type)]
+        flat = [field.name for field in batch.schema if not pa.types.is_nested(field.type)]
         whole = pa.StructArray.from_arrays([batch.column(name) for name in flat], flat)
         return decoded(
-            wanted,
+            columns,
             self.columns,
             metadata,
             nowhere,
@@ -185,8 +175,8 @@ def fields_of(element: Any) -> Mapping[str, Any]:
             f"an element is of type {type(element).__name__}: give dicts, Beam Rows, or (of reports) Arrow "
             "RecordBatches"
         )
-    found: Mapping[str, Any] = fields()
-    return found
+    fields_by_name: Mapping[str, Any] = fields()
+    return fields_by_name
 
 
 def milliseconds_of(time: Timestamp) -> int:

@@ -12,13 +12,15 @@ import apache_beam as beam
 from ldpbeam.beam import rows
 from ldpbeam.beam.elements import DecodeElements
 from ldpbeam.beam.read import ReportsRead
-from ldpbeam.beam.studies import study_of
-from ldpbeam.pipelines.estimates.solve_windows import Solve, Solved
+from ldpbeam.library.study import study_of
+from ldpbeam.pipelines.estimates.solve_windows import Solve
 from ldpbeam.pipelines.options.stream import PARTITIONS as STREAM_PARTITIONS
 from ldpbeam.pipelines.runs.costs import endless_parts
-from ldpbeam.schemas.outputs.estimates import SolvedEstimate
+from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.schemas.outputs.rows import EstimateRow, ShareRow
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
+from ldpbeam.transforms.outputs.panes import Solved
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.partitions import LARGEST_NUMBER
@@ -27,6 +29,7 @@ from ldpbeam.transforms.statistics import BatchStatistics, Counted, StreamStatis
 from ldpbeam.transforms.windows.cut import check_overlap, explain
 from ldpbeam.transforms.windows.panes import EARLY
 
+EVENT_TIME = "event_time"
 #: The default number of partitions of users of a bounded collection.
 BATCH_PARTITIONS = 64
 
@@ -42,11 +45,11 @@ class Estimated(NamedTuple):
         counts: :class:`CountRow`; of a bounded collection one per name, of a stream increments.
     """
 
-    estimates: beam.PCollection
-    shares: beam.PCollection
-    statistics: beam.PCollection
-    dead_letters: beam.PCollection
-    counts: beam.PCollection
+    estimates: beam.PCollection[EstimateRow]
+    shares: beam.PCollection[ShareRow]
+    statistics: beam.PCollection[rows.StatisticRow]
+    dead_letters: beam.PCollection[rows.DeadLetterRow]
+    counts: beam.PCollection[rows.CountRow]
 
     def as_dicts(self) -> Estimated:
         """The same collections with every row as a dict of JSON values, as ``WriteToBigQuery`` takes them."""
@@ -56,19 +59,36 @@ class Estimated(NamedTuple):
 class Tallied(NamedTuple):
     """What :class:`Statistics` gives: the same as :class:`Estimated`, without estimates and shares."""
 
-    statistics: beam.PCollection
-    dead_letters: beam.PCollection
-    counts: beam.PCollection
+    statistics: beam.PCollection[rows.StatisticRow]
+    dead_letters: beam.PCollection[rows.DeadLetterRow]
+    counts: beam.PCollection[rows.CountRow]
 
     def as_dicts(self) -> Tallied:
         """The same collections with every row as a dict of JSON values."""
         return Tallied(*map(_as_dicts, self))
 
 
-def _as_dicts(collection: beam.PCollection) -> beam.PCollection:
-    # A pipeline may have several: the label has the name of what made the rows.
+def _as_dicts(collection: beam.PCollection[Any]) -> beam.PCollection[dict[str, Any]]:
+    # Labels in a pipeline are unique, so this one names the transform that made the rows.
     label = f"{collection.producer.full_label}[{collection.tag or ''}]".replace("/", " ")
     return collection | f"{label} as dicts" >> beam.Map(rows.as_dict).with_output_types(dict[str, Any])
+
+
+def _renamed(columns: Mapping[str, str] | None, event_time: str | None) -> Mapping[str, str]:
+    """The renamed columns with the field of event times.
+
+    Raises:
+        ValueError: if both arguments name that field.
+    """
+    given = dict(columns or {})
+    if event_time == EVENT_TIME:
+        return given
+    if EVENT_TIME in given:
+        raise ValueError(
+            f"columns: the field of event times is {given[EVENT_TIME]!r} there; leave out "
+            f"event_time={event_time!r}"
+        )
+    return given if event_time is None else {**given, EVENT_TIME: event_time}
 
 
 class _OfReports(beam.PTransform):
@@ -80,14 +100,17 @@ class _OfReports(beam.PTransform):
         *,
         attribute: str | None = None,
         service: str | None = None,
-        event_time: str | None = "event_time",
+        columns: Mapping[str, str] | None = None,
+        event_time: str | None = EVENT_TIME,
         partitions: int | None = None,
         user_id_key: bytes | None = None,
         keep_bad_records: bool = False,
     ) -> None:
         super().__init__()
         self.study = study_of(study)
-        self.columns = columns_or_only(self.study, attribute, service, whole=keep_bad_records)
+        self.columns = columns_or_only(
+            self.study, attribute, service, whole=keep_bad_records, renamed=_renamed(columns, event_time)
+        )
         self.event_time = event_time
         self.partitions = partitions
         if partitions is not None and not 1 <= partitions <= LARGEST_NUMBER:
@@ -104,7 +127,7 @@ class _OfReports(beam.PTransform):
         elif isinstance(reports, tuple):
             read = ReportsRead(*reports)
         if read is None:
-            found = reports | "Elements" >> DecodeElements(self.columns, self.event_time)
+            found = reports | "Elements" >> DecodeElements(self.columns, self.event_time is None)
             decoded, counts = found.decoded, found[COUNTS]
         else:
             decoded, counts = read.reports, read.counts
@@ -127,7 +150,7 @@ class _OfReports(beam.PTransform):
             )
         return StreamStatistics(study, self.partitions or STREAM_PARTITIONS, disclosure=self.disclosure)
 
-    def _about(self, counted: Counted) -> dict[str, beam.PCollection]:
+    def _about(self, counted: Counted) -> dict[str, beam.PCollection[Any]]:
         """The rows of statistics, dead letters and counts."""
         study, counts = self.study, counted.counts
         if counts.is_bounded:
@@ -149,7 +172,9 @@ class _OfReports(beam.PTransform):
             "attributes": ", ".join(study.attributes),
             "windows": explain(study.windows),
             "duplicates": study.duplicates,
-            "event_time": self.event_time or "the timestamp of the element",
+            "event_time": "the timestamp of the element"
+            if self.event_time is None
+            else self.columns.fields[EVENT_TIME],
             "partitions": self.partitions or "default",
             "user_ids_hidden": self.disclosure.user_id_key is not None,
         }
@@ -167,14 +192,17 @@ class Estimate(_OfReports):
         study: a :class:`ldpbeam.Study`, the path or the text of a study file, or a mapping with its keys.
         attribute: the attribute of reports that do not name one; by default the study's, if it has only one.
         service: the service of reports that do not name one; by default the study's, if it has only one.
-        event_time: the field with the event time; None to take each element's timestamp.
+        columns: the field of an element that has a column, by the column's name, where they differ:
+            ``{"user_id": "uid"}``. What :class:`ReadReports` gives has our names.
+        event_time: the field with the event time, which ``columns`` may name instead; None to take each
+            element's timestamp.
         partitions: how many partitions of users are brought together; results do not depend on it. By
             default 64, of a stream 8. A partition's reports must fit into a worker's memory.
         user_id_key: replaces user ids by their HMAC with this key, of 16 bytes or more.
         keep_bad_records: whether dead letters have the whole record.
 
     Raises:
-        ldpbeam.StudyError: if the study is none.
+        ldpbeam.StudyError: if the study is invalid.
         ValueError: if an argument does not fit the study, a part of the study cannot be computed in hours,
             or the collection is unbounded and the study has no windows.
     """
@@ -182,15 +210,10 @@ class Estimate(_OfReports):
     def expand(self, reports: Any) -> Estimated:
         """Count the reports, solve each window, and make rows."""
         counted = self._counted(reports)
-        # Solved, all estimates of one window or pane
         solved, unsolved = counted.snapshots | "Solve" >> Solve(self.study)
         counts = (counted.counts, unsolved) | "AllCounts" >> beam.Flatten()
-        answers = solved | "EstimateRows" >> beam.FlatMap(_estimate_rows, self.study).with_output_types(
-            rows.EstimateRow
-        )
-        shares = solved | "ShareRows" >> beam.FlatMap(_share_rows, self.study).with_output_types(
-            rows.ShareRow
-        )
+        answers = solved | "EstimateRows" >> beam.FlatMap(_estimate_rows).with_output_types(EstimateRow)
+        shares = solved | "ShareRows" >> beam.FlatMap(_share_rows).with_output_types(ShareRow)
         return Estimated(estimates=answers, shares=shares, **self._about(counted._replace(counts=counts)))
 
     def display_data(self) -> dict[str, Any]:
@@ -216,17 +239,17 @@ class Statistics(_OfReports):
         return Tallied(**self._about(self._counted(reports)))
 
 
-def _estimate_rows(solved: Solved, study: Study) -> Iterable[rows.EstimateRow]:
-    return rows.estimate_rows(study, _complete(solved))
+def _estimate_rows(solved: Solved) -> Iterable[EstimateRow]:
+    return rows.estimate_rows(_complete(solved))
 
 
-def _share_rows(solved: Solved, study: Study) -> Iterable[rows.ShareRow]:
-    return rows.share_rows(study, _complete(solved))
+def _share_rows(solved: Solved) -> Iterable[ShareRow]:
+    return rows.share_rows(_complete(solved))
 
 
-def _complete(solved: Solved) -> list[SolvedEstimate]:
+def _complete(solved: Solved) -> list[EstimateRecord]:
     """The estimates; those of an early pane are not complete."""
-    return [replace(own, complete=own.pane_timing != EARLY) for own in solved.estimates]
+    return [replace(record, complete=record.pane_timing != EARLY) for record in solved.estimates]
 
 
 def _statistic_rows(element: tuple[str, list[Snapshot]], study: Study) -> Iterable[rows.StatisticRow]:

@@ -16,7 +16,7 @@ from ldpbeam.beam.estimate import Estimate, Statistics
 from ldpbeam.beam.perturb import Perturb
 from ldpbeam.beam.read import ReadReports
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.stages import read_key
+from ldpbeam.pipelines.runs.keys import read_key
 
 #: The file that a pipeline in YAML includes among its providers.
 PROVIDERS = str(Path(__file__).with_name("providers.yaml"))
@@ -31,9 +31,9 @@ class _Named(beam.PTransform):
         super().__init__()
         self.transform = transform
 
-    def expand(self, reports: Any) -> dict[str, beam.PCollection]:
+    def expand(self, reports: Any) -> dict[str, beam.PCollection[Any]]:
         """Apply the transform, and name what it gives."""
-        outputs: dict[str, beam.PCollection] = self.transform.expand(reports)._asdict()
+        outputs: dict[str, beam.PCollection[Any]] = self.transform.expand(reports)._asdict()
         return outputs
 
     def display_data(self) -> dict[str, Any]:
@@ -47,6 +47,7 @@ def LdpReadReports(  # noqa: N802
     patterns: Union[str, Sequence[str]],  # noqa: UP007
     attribute: Optional[str] = None,
     service: Optional[str] = None,
+    columns: Optional[Mapping[str, str]] = None,
     skip_bad_files: bool = False,
     user_id_key_file: Optional[str] = None,
     keep_bad_records: bool = False,
@@ -58,6 +59,7 @@ def LdpReadReports(  # noqa: N802
             patterns,
             attribute=attribute,
             service=service,
+            columns=columns,
             skip_bad_files=skip_bad_files,
             user_id_key=_key(user_id_key_file),
             keep_bad_records=keep_bad_records,
@@ -72,6 +74,7 @@ def LdpEstimate(  # noqa: N802
     study: _Study,
     attribute: Optional[str] = None,
     service: Optional[str] = None,
+    columns: Optional[Mapping[str, str]] = None,
     event_time: Optional[str] = "event_time",
     partitions: Optional[int] = None,
     user_id_key_file: Optional[str] = None,
@@ -86,6 +89,7 @@ def LdpEstimate(  # noqa: N802
             study,
             attribute=attribute,
             service=service,
+            columns=columns,
             event_time=event_time,
             partitions=partitions,
             user_id_key=_key(user_id_key_file),
@@ -98,6 +102,7 @@ def LdpStatistics(  # noqa: N802
     study: _Study,
     attribute: Optional[str] = None,
     service: Optional[str] = None,
+    columns: Optional[Mapping[str, str]] = None,
     event_time: Optional[str] = "event_time",
     partitions: Optional[int] = None,
     user_id_key_file: Optional[str] = None,
@@ -109,6 +114,7 @@ def LdpStatistics(  # noqa: N802
             study,
             attribute=attribute,
             service=service,
+            columns=columns,
             event_time=event_time,
             partitions=partitions,
             user_id_key=_key(user_id_key_file),

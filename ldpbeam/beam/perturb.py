@@ -13,13 +13,13 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.beam.elements import fields_of, milliseconds_of
-from ldpbeam.beam.studies import study_of
 from ldpbeam.library.client import Client
+from ldpbeam.library.study import study_of
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.validation import columns_or_only
 
-#: Values are gathered until there are so many, or the bundle ends.
+#: Values are gathered until there are this many, or the bundle ends.
 GATHERED_VALUES = 10_000
 
 
@@ -44,7 +44,7 @@ class Perturb(beam.PTransform):
         clip: whether numbers outside the domain are moved to its nearest end; if not, they end the pipeline.
 
     Raises:
-        ldpbeam.StudyError: if the study is none.
+        ldpbeam.StudyError: if the study is invalid.
         ValueError: if the study has no such attribute, service or version, or has several and none is named.
     """
 
@@ -73,15 +73,14 @@ class Perturb(beam.PTransform):
         client = _ClientOf(study, columns.attribute, columns.service, version, clip)
         self.function = _Perturb(client, _Fields(value, user_id, event_time))
 
-    def expand(self, values: beam.PCollection) -> beam.PCollection:
+    def expand(self, values: beam.PCollection[Any]) -> beam.PCollection[dict[str, Any]]:
         """Perturb the values of each bundle together."""
-        # dict, a report
         return values | "Perturb" >> beam.ParDo(self.function).with_output_types(dict[str, Any])
 
     def display_data(self) -> dict[str, Any]:
         """Which clients these are, for the pages of runners."""
-        own = self.function.of
-        return {"study": own.study.name, "attribute": own.attribute, "service": own.service}
+        attribute = self.function.of
+        return {"study": attribute.study.name, "attribute": attribute.attribute, "service": attribute.service}
 
 
 class _ClientOf(NamedTuple):

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 
-from ldpbeam.beam.studies import study_of
+from ldpbeam.library.study import study_of
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.stages import check_stamps, find_input
+from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
@@ -43,14 +43,16 @@ class ReadReports(beam.PTransform):
         patterns: a name or a glob of files, or several.
         attribute: the attribute of reports that do not name one, as of :class:`Estimate`.
         service: the service of reports that do not name one.
+        columns: the field of a file that has a column, by the column's name, as of :class:`Estimate`.
         skip_bad_files: whether a malformed file is a dead letter; if not, it is an error.
         user_id_key: as of :class:`Estimate`; give both the same.
         keep_bad_records: as of :class:`Estimate`.
 
     Raises:
-        ldpbeam.StudyError: if the study is none.
-        ValueError: if the key is too short, a pattern matches no file, a file is malformed and not skipped,
-            or the stamp of a file says that its reports were made for another study.
+        ldpbeam.StudyError: if the study is invalid.
+        ValueError: if the key is too short, ``columns`` cannot be, a pattern matches no file, a file is
+            malformed and not skipped, or the stamp of a file says that its reports were made for another
+            study.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class ReadReports(beam.PTransform):
         *,
         attribute: str | None = None,
         service: str | None = None,
+        columns: Mapping[str, str] | None = None,
         skip_bad_files: bool = False,
         user_id_key: bytes | None = None,
         keep_bad_records: bool = False,
@@ -67,7 +70,9 @@ class ReadReports(beam.PTransform):
         super().__init__()
         self.study = study_of(study)
         self.patterns = [patterns] if isinstance(patterns, str) else list(patterns)
-        self.columns = columns_or_only(self.study, attribute, service, whole=keep_bad_records)
+        self.columns = columns_or_only(
+            self.study, attribute, service, whole=keep_bad_records, renamed=columns
+        )
         self.disclosure = Disclosure(keep_bad_records, user_id_key)
         hidden = user_id_key is not None
         try:
@@ -79,10 +84,10 @@ class ReadReports(beam.PTransform):
 
     def expand(self, pipeline: beam.Pipeline) -> ReportsRead:
         """Split the files into ranges, spread them over the workers, and decode each range."""
-        found = pipeline | "Read" >> read.ReadReports(
+        outputs = pipeline | "Read" >> read.ReadReports(
             self.files, self.bad_files, self.columns, self.disclosure
         )
-        return ReportsRead(found.decoded, found[DEAD], found[COUNTS])
+        return ReportsRead(outputs.decoded, outputs[DEAD], outputs[COUNTS])
 
     def display_data(self) -> dict[str, Any]:
         """Which files are read, for the pages of runners."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,27 @@ from scipy.sparse.linalg import LinearOperator
 Floats = NDArray[np.float64]
 
 
+class Slots(NamedTuple):
+    """The outcomes of the slots of a report, each of which a histogram counts.
+
+    Attributes:
+        size: the number of slots.
+        own: P(outcome | value) in the slot of the report's own category, shape (outcomes, values).
+        other: P(outcome) in every other slot, shape (outcomes,).
+        dummies: whether a report may be about none of the slots.
+    """
+
+    size: int
+    own: Floats
+    other: Floats
+    dummies: bool
+
+
 class Channel(LinearOperator):
     """P(report bucket | value bucket), shape (report buckets, value buckets)."""
+
+    #: The slots, if this is the channel of one uniformly drawn slot of a report.
+    slots: Slots | None = None
 
     def __init__(self, report_buckets: int, value_buckets: int) -> None:
         super().__init__(np.dtype(np.float64), (report_buckets, value_buckets))  # type: ignore[call-arg]

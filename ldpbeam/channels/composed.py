@@ -48,6 +48,7 @@ class BinnedChannel(Channel):
         super().__init__(channel.shape[0], value_buckets)
         self.channel = channel
         self.per_bin = value_buckets // channel.shape[1]
+        self.slots = channel.slots
 
     def _matvec(self, x: Floats) -> Floats:
         product: Floats = self.channel.matvec(np.ravel(x).reshape(-1, self.per_bin).sum(axis=1))

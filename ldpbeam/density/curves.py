@@ -1,4 +1,4 @@
-"""Distributions from smooth curves: a curve is the log density, or the density itself where it is not low.
+"""Distributions from smooth curves, which are the ratio to a reference or its logarithm.
 
 Which of the two is smooth differs by population. The log density is where people's values make humps and
 tails. The density is where a range has nobody in it or ends sharply: the log density falls without end
@@ -13,11 +13,11 @@ from typing import Literal
 
 import numpy as np
 
-from ldpbeam.domains import Floats, Integers
+from ldpbeam.domains import Floats
 
 Scale = Literal["log", "plain"]
 
-#: On the plain scale the density is 1 plus the curve, softened where it is below this part of the even one.
+#: On the plain scale the ratio is 1 plus the curve, softened where it is below this part of the reference.
 SOFTNESS = 0.1
 
 
@@ -27,23 +27,24 @@ class Curves:
 
     Attributes:
         matrix: each block's height of the curve per unit of each coefficient, shape (blocks, coefficients).
-        sizes: the number of value buckets of each block, shape (blocks,).
-        scale: ``log`` if the curve is the log density, up to a constant. ``plain`` if the density is in
-            proportion to softplus(1 + curve), which is nearly 1 + curve above zero and nearly zero below.
+        reference: the distribution of a curve of height zero, up to a factor, above zero, shape (blocks,).
+        scale: ``log`` if the curve is the log of the ratio to the reference, up to a constant. ``plain`` if
+            the ratio is in proportion to softplus(1 + curve), which is nearly 1 + curve above zero and nearly
+            zero below.
     """
 
     matrix: Floats
-    sizes: Integers
+    reference: Floats
     scale: Scale = "log"
 
     def shares(self, coefficients: Floats) -> Floats:
         """The distributions of coefficients of shape (coefficients, n); the shape is (blocks, n)."""
-        heights = self.matrix @ coefficients
-        logs = heights if self.scale == "log" else _log_softplus(heights)
-        logs = logs + np.log(self.sizes)[:, None]
-        powers = np.exp(logs - logs.max(axis=0))
-        found: Floats = powers / powers.sum(axis=0)
-        return found
+        return self.at(self.matrix @ coefficients)
+
+    def at(self, heights: Floats) -> Floats:
+        """The distributions of curves' heights, shape (blocks, n) to (blocks, n)."""
+        logs = heights if self.scale == "log" else log_softplus(heights)
+        return normalised(logs + np.log(self.reference)[:, None])
 
     def derivatives(self, coefficients: Floats) -> tuple[Floats, Floats]:
         """The first and second derivatives of the log density by the curve's height, shape (blocks,) each.
@@ -58,15 +59,22 @@ class Curves:
         heights = self.matrix @ coefficients
         # softplus'/softplus, which goes to 1/SOFTNESS where both go to zero.
         slope_of_softplus = -np.logaddexp(0.0, -(1.0 + heights) / SOFTNESS)
-        first: Floats = np.exp(slope_of_softplus - _log_softplus(heights))
+        first: Floats = np.exp(slope_of_softplus - log_softplus(heights))
         second: Floats = first * (-np.expm1(slope_of_softplus) / SOFTNESS - first)
         return first, second
 
 
-def _log_softplus(heights: Floats) -> Floats:
+def normalised(logs: Floats) -> Floats:
+    """The distributions in proportion to the exponentials of their logarithms, shape (blocks, n)."""
+    powers = np.exp(logs - logs.max(axis=0))
+    shares: Floats = powers / powers.sum(axis=0)
+    return shares
+
+
+def log_softplus(heights: Floats) -> Floats:
     """The logarithm of softplus(1 + height), which is SOFTNESS log(1 + exp((1 + height) / SOFTNESS))."""
     raised = (1.0 + heights) / SOFTNESS
     # Far below zero softplus is the exponential function, and its logarithm would be that of zero.
     inner = np.where(raised < -30.0, raised, np.log(np.logaddexp(0.0, np.maximum(raised, -30.0))))
-    found: Floats = inner + math.log(SOFTNESS)
-    return found
+    logs: Floats = inner + math.log(SOFTNESS)
+    return logs

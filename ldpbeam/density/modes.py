@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_solve, cholesky
 
+from ldpbeam.density.curves import Curves
+from ldpbeam.density.likelihoods import Likelihood
 from ldpbeam.domains import Floats
-from ldpbeam.estimators.auto.curves import Curves
-from ldpbeam.estimators.auto.likelihood import Likelihood
 
 #: Newton steps end when a further one promises less than this gain of the log posterior density.
 LEAST_GAIN = 1e-3
@@ -46,9 +46,9 @@ class Mode:
         return self.log_density - float(np.log(np.diag(self.root)).sum())
 
 
-def log_posterior(likelihood: Likelihood, basis: Curves, coefficients: Floats) -> tuple[Floats, Floats]:
+def log_posterior(likelihood: Likelihood, curves: Curves, coefficients: Floats) -> tuple[Floats, Floats]:
     """(log densities, shares) of coefficients of shape (m, n); the shapes are (n,) and (blocks, n)."""
-    shares = basis.shares(coefficients)
+    shares = curves.shares(coefficients)
     return likelihood.values(shares) - 0.5 * (coefficients**2).sum(axis=0), shares
 
 
@@ -69,17 +69,17 @@ class Derivatives:
     bent: Floats
 
 
-def derivatives(likelihood: Likelihood, basis: Curves, coefficients: Floats, shares: Floats) -> Derivatives:
+def derivatives(likelihood: Likelihood, curves: Curves, coefficients: Floats, shares: Floats) -> Derivatives:
     """The derivatives at coefficients, shape (m,), and their shares, shape (blocks,)."""
-    first, second = basis.derivatives(coefficients)
-    slopes = first[:, None] * basis.matrix
+    first, second = curves.derivatives(coefficients)
+    slopes = first[:, None] * curves.matrix
     mean = shares @ slopes
     moves = shares[:, None] * (slopes - mean)
     rises, curvature = likelihood.expanded(shares, moves)
     curvature[np.diag_indices(len(coefficients))] += 1.0
     climb = rises @ moves
     excess = shares * (rises - rises @ shares)
-    bent = (basis.matrix * (excess * (first**2 + second))[:, None]).T @ basis.matrix
+    bent = (curves.matrix * (excess * (first**2 + second))[:, None]).T @ curves.matrix
     bent -= np.outer(climb, mean) + np.outer(mean, climb)
     return Derivatives(climb - coefficients, curvature, bent)
 
@@ -91,18 +91,18 @@ def _step(found: Derivatives, root: Floats) -> Floats:
     return np.asarray(cho_solve((root, False), found.gradient))
 
 
-def mode_of(likelihood: Likelihood, basis: Curves, start: Floats) -> Mode:
+def mode_of(likelihood: Likelihood, curves: Curves, start: Floats) -> Mode:
     """The mode by Newton's method, from coefficients of shape (m,).
 
     Raises:
         np.linalg.LinAlgError: if the likelihood is not finite.
     """
     z = start
-    log_densities, columns = log_posterior(likelihood, basis, z[:, None])
+    log_densities, columns = log_posterior(likelihood, curves, z[:, None])
     log_density, shares = float(log_densities[0]), columns[:, 0]
     converged, steps = False, 0
     while True:
-        found = derivatives(likelihood, basis, z, shares)
+        found = derivatives(likelihood, curves, z, shares)
         root = cholesky(found.curvature)
         step = _step(found, root)
         promised = float(found.gradient @ step)
@@ -111,7 +111,7 @@ def mode_of(likelihood: Likelihood, basis: Curves, start: Floats) -> Mode:
             break
         length = 1.0
         while length >= SHORTEST:
-            log_densities, columns = log_posterior(likelihood, basis, (z + length * step)[:, None])
+            log_densities, columns = log_posterior(likelihood, curves, (z + length * step)[:, None])
             if log_densities[0] >= log_density + ENOUGH_GAIN * length * promised:
                 break
             length *= 0.5

@@ -6,11 +6,10 @@ your own under the entry point group ``ldpbeam.estimators``.
 
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.estimator import Estimator
-from ldpbeam.estimators.options import AboveZero, Iterations, Option, Share
 from ldpbeam.estimators.question import Progress, Question
 from ldpbeam.estimators.registry import register, registered_estimators
 from ldpbeam.estimators.solving import check, estimate, starts_warm
-from ldpbeam.mechanisms.options import Range
+from ldpbeam.options import AboveZero, Iterations, Option, Range, Share
 
 __all__ = [
     "AboveZero",

@@ -14,7 +14,6 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.frequencies import norm_sub
-from ldpbeam.estimators.options import AboveZero, Iterations
 from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms.ranges.hierarchy import (
     Hierarchy,
@@ -22,6 +21,7 @@ from ldpbeam.mechanisms.ranges.hierarchy import (
     level_precisions_from_below,
     parents,
 )
+from ldpbeam.options import AboveZero, Iterations
 
 #: The factor of over-relaxation; ADMM's authors advise 1.5 to 1.8.
 RELAXATION = 1.7
@@ -200,5 +200,5 @@ def check_hierarchy(attribute: Attribute, services: Sequence[str]) -> None:
             )
         trees.setdefault((version.mechanism.branching, version.mechanism.leaves), version.label)
     if len(trees) > 1:
-        found = ", ".join(f"{label} branching {b} and leaves {d}" for (b, d), label in trees.items())
-        raise ValueError(f"the services' trees differ ({found}); name services of one tree")
+        trees_text = ", ".join(f"{label} branching {b} and leaves {d}" for (b, d), label in trees.items())
+        raise ValueError(f"the services' trees differ ({trees_text}); name services of one tree")

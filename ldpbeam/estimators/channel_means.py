@@ -77,10 +77,10 @@ def channel_mean(question: Question, index: int) -> ChannelMean:
     if told is not None:
         first, second = told.first.mean(histogram), told.first.mean_square(histogram)
         return ChannelMean(mechanism, told, reports, first, second, told.second.mean(histogram))
-    moments = [own for mask, own in question.statistic.moments.items() if mask >> index & 1]
+    moments = [moment for mask, moment in question.statistic.moments.items() if mask >> index & 1]
     step = mechanism.fixed_point_step
-    first = sum(own.sums[index] for own in moments) * step / reports
-    second = sum(own.squares[index] for own in moments) * step**2 / reports
+    first = sum(moment.sums[index] for moment in moments) * step / reports
+    second = sum(moment.squares[index] for moment in moments) * step**2 / reports
     slope, intercept = mechanism.unbiased_map
     second = slope**2 * second + 2.0 * slope * intercept * first + intercept**2
     return ChannelMean(mechanism, None, reports, slope * first + intercept, second, None)

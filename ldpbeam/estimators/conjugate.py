@@ -169,7 +169,7 @@ def most_likely(
     weights = np.full(channel.shape[1], 1.0 / channel.shape[1])
     weights, ratios, converged = _ascend(whole, weights, run, until_few=True)
     while not converged and len(run.trace) < max_iterations:
-        # Most categories have no share: the others are solved alone, and then all are looked at again.
+        # Most categories have no share: solve those that have one, then check all of them.
         many = 2 * int(np.count_nonzero(weights))
         likely = np.argsort(np.where(weights > 0.0, -np.inf, -ratios), kind="stable")[:many]
         chosen = np.sort(likely)

@@ -15,9 +15,9 @@ from ldpbeam.estimators.linearised import block_starts
 
 #: So few kinds of observations have a curvature that is not smooth. It is computed from their likelihoods.
 FEW_KINDS = 32
-#: Up to so many value buckets, the curvature is computed for each.
+#: Up to this many value buckets, the curvature is computed for each.
 FEW_BUCKETS = 128
-#: Else there are this many blocks times the square root of the value buckets, and at most so many: the
+#: Else there are this many blocks times the square root of the value buckets, and at most this many: the
 #: details of an estimate grow with that root.
 BLOCKS_PER_ROOT, MOST_BLOCKS = 4, 512
 #: Users of several services differ more: there are this many blocks of their likelihood.

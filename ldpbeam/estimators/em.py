@@ -17,10 +17,9 @@ from ldpbeam.estimators.curvature import curvature_of
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.fixed_point import LARGEST_CHANGE, fixed_point
 from ldpbeam.estimators.iteration import LEAST_SMOOTHED, Fit, accelerate, maximise
-from ldpbeam.estimators.options import AboveZero, Iterations
 from ldpbeam.estimators.question import Progress, Question
 from ldpbeam.estimators.sparse_likelihood import is_of_bands, sparsest
-from ldpbeam.mechanisms import DiscreteSquareWave, GeneralWave, SquareWave
+from ldpbeam.options import AboveZero, Iterations
 
 #: A channel of at most this many entries is multiplied as a plain matrix: one BLAS call is then faster than
 #: the several NumPy calls of a structured product.
@@ -148,7 +147,7 @@ def default_tolerance(question: Question, smoothing: bool) -> float:
     mechanisms this would stop EM at its start: at epsilon 10 it is 22 units of likelihood.
     """
     mechanisms = [question.attribute.versions[index].mechanism for index in question.versions]
-    waves = all(isinstance(m, SquareWave | GeneralWave | DiscreteSquareWave) for m in mechanisms)
+    waves = all(mechanism.stops_early for mechanism in mechanisms)
     return 1e-3 * math.exp(min(m.epsilon for m in mechanisms)) if waves and not smoothing else 1e-3
 
 

@@ -10,8 +10,9 @@ from typing import Any
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Domain
 from ldpbeam.estimators.estimate import Estimate
-from ldpbeam.estimators.options import Option, options_of
+from ldpbeam.estimators.options import options_of
 from ldpbeam.mechanisms import Mechanism
+from ldpbeam.options import Option
 
 
 @dataclass(frozen=True)

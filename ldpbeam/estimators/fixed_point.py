@@ -39,7 +39,7 @@ LIFT, MOST_LIFTS = 1e-3, 5
 AROUND = 256
 #: Newton steps, before the solver continues with larger plain updates.
 MOST_STEPS = 100
-#: After so many steps, steps are cut shorter and shorter while they are still long.
+#: After this many steps, steps are cut shorter and shorter while they are still long.
 PATIENCE, LONG = 20, 0.01
 #: Then the solver looks this often, in iterations of two or three updates, whether it has arrived.
 CHECK_EVERY = 50
@@ -223,7 +223,7 @@ def shortened(steps: int, move: float) -> float:
 
 
 def bounded(step: Floats, before: Floats, share: float) -> Floats:
-    """A step within its bounds, of which it may use this share; faint weights may rise faster."""
+    """A step cut to this share of its bounds; faint weights may rise faster."""
     faint = FAINT / len(before)
     within = np.clip(step, share * LARGEST_FALL, share * LARGEST_RISE)
     faintly = np.minimum(np.minimum(step, FAINT_RISE), np.log(np.maximum(faint / before, 1.0)))

@@ -17,9 +17,9 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.channels import DiagonalChannel
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.estimate import Estimate
-from ldpbeam.estimators.options import AboveZero, Share
 from ldpbeam.estimators.question import Question
-from ldpbeam.mechanisms import FrequencyMechanism, Haar, Hierarchy, RandomisedResponse, UnaryEncoding
+from ldpbeam.mechanisms import CategoricalMechanism, FrequencyMechanism
+from ldpbeam.options import AboveZero, Share
 
 #: With at least this many leaves, corrections of single leaves' shares are misleading.
 MANY_BINS = 64
@@ -120,8 +120,10 @@ def unbiased_shares(question: Question) -> tuple[Floats, float]:
 
 def leaf_warnings(question: Question) -> tuple[str, ...]:
     """A warning for trees with many leaves: a correction of each noisy leaf gives a bias of all."""
-    mechanisms = [question.attribute.versions[index].mechanism for index in question.versions]
-    if any(isinstance(m, Hierarchy | Haar) and m.bins >= MANY_BINS for m in mechanisms):
+    mechanisms = [
+        cast(FrequencyMechanism, question.attribute.versions[i].mechanism) for i in question.versions
+    ]
+    if any(mechanism.of_levels and mechanism.bins >= MANY_BINS for mechanism in mechanisms):
         return ("single leaves' shares are mostly noise, and repairing each biases all: use admm or ems",)
     return ()
 
@@ -177,8 +179,9 @@ def _few_by_chance(question: Question) -> tuple[str, ...]:
     """A warning if a category that nobody has is reported so rarely that its share is far from normal."""
     for index in question.versions:
         mechanism = question.attribute.versions[index].mechanism
-        if isinstance(mechanism, RandomisedResponse):
-            expected = question.reports_of(index) * mechanism.probabilities[1]
+        if isinstance(mechanism, CategoricalMechanism) and mechanism.names_one:
+            _, other = mechanism.support_probabilities or (1.0, 1.0)
+            expected = question.reports_of(index) * other
             if expected < FEW_BY_CHANCE:
                 return (
                     f"a category that nobody has is reported {expected:.2g} times by chance, too rarely for "
@@ -217,23 +220,21 @@ def threshold(question: Question, *, significance: Share = 0.05) -> Estimate:
 
 
 def mle(question: Question) -> Estimate:
-    """Maximum-likelihood frequencies in closed form, for GRR and for unary encodings.
+    """Maximum-likelihood frequencies in closed form, where reports name categories (GRR, unary encodings).
 
     They are exact for GRR. For unary encodings the likelihood is a composite one, that of a random set bit of
     a report, whose channel has the form of GRR's.
     """
     (index,) = question.versions
-    mechanism = question.attribute.versions[index].mechanism
-    counts = question.statistic.histograms[index]
-    if not isinstance(mechanism, UnaryEncoding):
-        channel = question.attribute.channel(index)
-        assert isinstance(channel, DiagonalChannel)
-        return question.answer_distribution("mle", maximum_likelihood(counts, channel))
-    counts, channel = mechanism.set_bits(counts)
-    details = {"likelihood": "composite: the set bits of a report as independent"}
+    mechanism = cast(CategoricalMechanism, question.attribute.versions[index].mechanism)
+    counts = mechanism.named(question.statistic.histograms[index])
+    channel = cast(DiagonalChannel, mechanism.name_channel)
+    details = {}
+    if mechanism.composite:
+        details["likelihood"] = "composite: the set bits of a report as independent"
     if not counts.any():
         uniform = np.full(len(counts), 1.0 / len(counts))
-        warnings = ("no report has a bit set: nothing is known, and all are taken to be alike",)
+        warnings = ("no report names a category: nothing is known, and all are taken to be alike",)
         return question.answer_distribution("mle", uniform, details=details, warnings=warnings)
     return question.answer_distribution("mle", maximum_likelihood(counts, channel), details=details)
 
@@ -271,15 +272,16 @@ def check_bins(attribute: Attribute, services: Sequence[str]) -> None:
 
 
 def check_mle(attribute: Attribute, services: Sequence[str]) -> None:
-    """Check that there is one channel, of GRR or of a unary encoding, as the closed form needs.
+    """Check that there is one channel, whose reports name categories, as the closed form needs.
 
     Raises:
         ValueError: if there are several channels, or the one has another mechanism.
     """
     check_frequencies(attribute, services)
     versions = attribute.versions_of(services)
-    closed = (RandomisedResponse, UnaryEncoding)
-    if len(versions) != 1 or not isinstance(attribute.versions[versions[0]].mechanism, closed):
+    mechanism = attribute.versions[versions[0]].mechanism
+    named = isinstance(mechanism, CategoricalMechanism) and mechanism.name_channel is not None
+    if len(versions) != 1 or not named:
         labels = ", ".join(attribute.versions[index].label for index in versions)
         raise ValueError(
             f"the closed form is for one service with grr (or oue, sue) and one epsilon, found {labels}; "

@@ -67,8 +67,8 @@ class Matrix:
 
     def rows(self, chosen: Integers) -> Floats:
         """The (scaled) likelihoods of some kinds, shape (chosen, value buckets)."""
-        found: Floats = self.matrix[chosen]
-        return found
+        densities: Floats = self.matrix[chosen]
+        return densities
 
 
 class Table:
@@ -110,8 +110,8 @@ class Table:
 
     def rows(self, chosen: Integers) -> Floats:
         """The (scaled) likelihoods of some kinds, shape (chosen, value buckets)."""
-        found: Floats = self.left[self.row[chosen]] * self.right[self.column[chosen]]
-        return found
+        densities: Floats = self.left[self.row[chosen]] * self.right[self.column[chosen]]
+        return densities
 
 
 class JointLikelihood:

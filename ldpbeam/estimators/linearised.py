@@ -161,7 +161,7 @@ class Linearised:
         ends = np.append(starts[1:], buckets) - 1
         lower, diagonal, upper = self.lower.copy(), self.diagonal.copy(), self.upper.copy()
         own = np.zeros((buckets, 4), order="F")
-        # Columns: per unit of x at the last bucket of the block before, at the block's own, and for R.
+        # The response to x at the last bucket of the block before, to x at the last of this one, and to R.
         own[starts[1:], 0] = -lower[ends[:-1]]
         inside = ends > starts
         own[ends[inside] - 1, 1] = -upper[ends[inside] - 1]
@@ -209,5 +209,5 @@ def _tridiagonal(lower: Floats, diagonal: Floats, upper: Floats, right: Floats) 
     *_, solution, info = dgtsv(lower, diagonal, upper, right)
     if info:
         raise np.linalg.LinAlgError("the tridiagonal matrix is singular")
-    found: Floats = solution
-    return found
+    steps: Floats = solution
+    return steps

@@ -23,14 +23,10 @@ from ldpbeam.estimators.ule import (
     told_buckets,
 )
 from ldpbeam.mechanisms import UnbiasedMechanism
-from ldpbeam.statistics import Moments, has_tail
+from ldpbeam.statistics import has_tail
 
-#: A mean of reports that is so many standard errors outside of the domain is no noise, but once in 30,000.
+#: Noise moves a mean of reports this many standard errors outside of the domain once in 30,000 samples.
 FAR_OUTSIDE = 4.0
-OLD_SUMS = (
-    "the statistic was counted by a version whose sums have the tails of the noise, so that one false report "
-    "can move how users of different services differ: count the reports again, or use ivw"
-)
 
 
 def _mechanism(question: Question, index: int) -> UnbiasedMechanism:
@@ -48,18 +44,13 @@ def _unbiased_sum(question: Question, mask: int, index: int) -> float:
     slope, intercept = mechanism.unbiased_map
     if not has_tail(mechanism):
         return slope * (moments.sums[index] * mechanism.fixed_point_step) + intercept * moments.users
-    all_sums = [own for other, own in question.statistic.moments.items() if other >> index & 1]
+    all_sums = [total for other, total in question.statistic.moments.items() if other >> index & 1]
     mean = channel_mean(question, index).first
     if len(all_sums) == 1:
         return mean * moments.users
-    reports, bounded = question.reports_of(index), [_bounded(own, index) for own in all_sums]
-    apart = _bounded(moments, index) * reports - sum(bounded) * moments.users
+    reports, bounded = question.reports_of(index), sum(total.bounded[index] for total in all_sums)
+    apart = moments.bounded[index] * reports - bounded * moments.users
     return mean * moments.users + slope * mechanism.fixed_point_step * (apart / reports)
-
-
-def _bounded(moments: Moments, index: int) -> int:
-    """The sum of reports without their tails; with them, in a statistic of a version that kept no other."""
-    return moments.sums[index] if moments.bounded is None else moments.bounded[index]
 
 
 def _variances(question: Question, index: int) -> tuple[float, float]:
@@ -143,19 +134,7 @@ def ua(question: Question) -> Estimate:
             users += count
             total += sum(_unbiased_sum(question, mask, i) for i in answered) / len(answered)
             variance += count * sum(noise[i] for i in answered) / len(answered) ** 2
-    answer = _answer(question, "ua", total / users, variance / users**2)
-    if not _depends_on_tails(question):
-        return answer
-    return replace(answer, warnings=(*answer.warnings, OLD_SUMS))
-
-
-def _depends_on_tails(question: Question) -> bool:
-    """Whether users of one channel answered different others, and sums of bounded reports are missing."""
-    for index in question.versions:
-        sums = [own for mask, own in question.statistic.moments.items() if mask >> index & 1]
-        if has_tail(_mechanism(question, index)) and len(sums) > 1 and any(s.bounded is None for s in sums):
-            return True
-    return False
+    return _answer(question, "ua", total / users, variance / users**2)
 
 
 def ivw(question: Question) -> Estimate:

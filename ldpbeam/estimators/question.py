@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Domain, Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.memoised import SupportChain
 from ldpbeam.statistics import Statistic
 
 #: A function that estimators call after each iteration, with the iteration's number and log-likelihood.
@@ -27,12 +30,14 @@ class Question:
         statistic: a statistic with at least one report from the services.
         services: the services whose reports to use.
         progress: if not None, it is called after every iteration.
+        windows: how many windows of one length the reports are of; several in a roll-up.
     """
 
     attribute: Attribute
     statistic: Statistic
     services: tuple[str, ...]
     progress: Progress | None = None
+    windows: int = 1
 
     @property
     def versions(self) -> tuple[int, ...]:
@@ -63,6 +68,30 @@ class Question:
             if (mask & used).bit_count() == 1
         )
         return alone / self.reports if self.reports else 0.0
+
+    @property
+    def repeats(self) -> int:
+        """How often at most one person is counted: in each window, where clients remember their noise.
+
+        Elsewhere a person's windows are taken for those of different people.
+        """
+        remember = any(self.attribute.versions[index].lifetime is not None for index in self.versions)
+        return self.windows if remember else 1
+
+    def noise_factor(self, index: int) -> float:
+        """The most by which windows of the same people raise the noise variance of ``versions[index]``.
+
+        It is 1 for a single window, and where each report has fresh noise.
+        """
+        lifetime = self.attribute.versions[index].lifetime
+        return 1.0 if lifetime is None else lifetime.chain.factor(self.windows)
+
+    def share_factors(self, index: int, shares: Floats) -> Floats:
+        """The same for the unbiased share of each category, given about the shares that people have."""
+        lifetime = self.attribute.versions[index].lifetime
+        if lifetime is None or not isinstance(lifetime.chain, SupportChain):
+            return np.ones(len(shares))
+        return lifetime.chain.share_factors(shares, self.windows)
 
     @property
     def users(self) -> int | None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from importlib.metadata import entry_points
-
 from ldpbeam.estimators.admm import admm, check_hierarchy
 from ldpbeam.estimators.auto import auto, auto_joins, check_auto
 from ldpbeam.estimators.em import check_em, check_ems, em, ems, ems_is_fixed_point
@@ -36,9 +33,7 @@ from ldpbeam.estimators.mixture_reduction.mr import check_mr, mr
 from ldpbeam.estimators.ule import check_joined, ule
 from ldpbeam.estimators.wiener import iiw
 from ldpbeam.nearest import did_you_mean
-from ldpbeam.plugins import load_plugins
-
-ENTRY_POINTS = "ldpbeam.estimators"
+from ldpbeam.plugins import Registry
 
 _OURS = (
     Estimator("auto", "chooses the method by the data", auto, check_auto, joins_where=auto_joins),
@@ -69,7 +64,15 @@ _OURS = (
     Estimator("pckv_em", "EM for PCKV-GRR, PCKV-UE and PCKV-PM", pckv_em, check_pckv_em),
     Estimator("pckv_mr", "PCKV-MR: mixture reduction of each key's values", pckv_mr, check_pckv_mr),
 )
-_REGISTRY: dict[str, Estimator] = {}
+
+
+def _checked(plugin: object) -> tuple[str, Estimator]:
+    if not isinstance(plugin, Estimator):
+        raise TypeError(f"{plugin!r} is not an Estimator")
+    return plugin.name, plugin
+
+
+_REGISTRY: Registry[Estimator] = Registry("estimator", _checked)
 
 
 def register(estimator: Estimator) -> Estimator:
@@ -78,9 +81,7 @@ def register(estimator: Estimator) -> Estimator:
     Raises:
         ValueError: if another estimator has this name.
     """
-    if estimator.name in _REGISTRY:
-        raise ValueError(f"two estimators are called {estimator.name!r}")
-    _REGISTRY[estimator.name] = estimator
+    _REGISTRY.add(estimator.name, estimator)
     return estimator
 
 
@@ -88,28 +89,13 @@ for _estimator in _OURS:
     register(_estimator)
 
 
-@functools.cache
-def _load_plugins() -> tuple[str, ...]:
-    """Register the estimators of other packages; gives a sentence for each that cannot be used."""
-    return load_plugins("estimator", entry_points(group=ENTRY_POINTS), _REGISTRY, _register_plugin)
-
-
-def _register_plugin(plugin: object) -> None:
-    if not isinstance(plugin, Estimator):
-        raise TypeError(f"{plugin!r} is not an Estimator")
-    # A plugin may have registered itself when it was imported.
-    if _REGISTRY.get(plugin.name) is not plugin:
-        register(plugin)
-
-
 def registered_estimators() -> dict[str, Estimator]:
     """Every estimator by name: ours, then those of the entry point group ``ldpbeam.estimators``.
 
     Warns:
-        BrokenPlugin: once, for each plugin that cannot be used.
+        BrokenPlugin: once for each plugin that cannot be used.
     """
-    _load_plugins()
-    return dict(_REGISTRY)
+    return _REGISTRY.all()
 
 
 def estimator_named(name: str) -> Estimator:
@@ -121,6 +107,6 @@ def estimator_named(name: str) -> Estimator:
     known = registered_estimators()
     if name not in known:
         meant = did_you_mean(name, known, after=" ")
-        broken = "".join(f"; {sentence}" for sentence in _load_plugins())
+        broken = "".join(f"; {sentence}" for sentence in _REGISTRY.broken())
         raise ValueError(f"unknown estimator {name!r}; {meant}there are: {', '.join(known)}{broken}")
     return known[name]

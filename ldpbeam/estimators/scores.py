@@ -24,7 +24,7 @@ import numpy as np
 from ldpbeam.domains import Floats, Integers, bucket_midpoints
 from ldpbeam.mechanisms.mechanism import NumericMechanism, Tail
 
-#: The channel is taken at this many values. Its cells are put together until there are at most about so many.
+#: The channel is taken at this many values. Its cells are put together until there are at most this many.
 VALUES, MOST_CELLS = 512, 256
 #: How much more the square of the bias counts than the variance of one report. With 64 buckets or more, the
 #: bias of the mean is then at most 4e-5 of a report's deviation up to epsilon 10: a twenty-fifth of the

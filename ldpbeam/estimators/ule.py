@@ -14,9 +14,9 @@ from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.iteration import maximise
 from ldpbeam.estimators.joint_fixed_point import fit_users
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
-from ldpbeam.estimators.options import AboveZero, Iterations
 from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms import Mechanism
+from ldpbeam.options import AboveZero, Iterations
 from ldpbeam.resolution import ENOUGH, is_resolved, mutual_information
 
 #: The most value buckets of an accelerated estimate.

@@ -24,7 +24,7 @@ LEAST = 1e-9
 #: P-values below the first are checked by a bootstrap. Those below the second are far beyond what it can see.
 CHECKED, BEYOND = 0.02, 1e-12
 #: The bootstrap stops at this many draws as large as what was seen (Besag and Clifford, 1991), or when it has
-#: drawn this many counts. It draws so many counts at once.
+#: drawn this many counts. It draws this many counts at once.
 ENOUGH_LARGER, MOST_COUNTS, BATCH_COUNTS = 20, 2**19, 2**15
 
 

@@ -6,6 +6,7 @@ import functools
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import ndtr
 
 from ldpbeam.attributes import Attribute
@@ -13,15 +14,16 @@ from ldpbeam.channels import Channel, DenseChannel
 from ldpbeam.domains import Floats, Integers, Numeric
 from ldpbeam.fit.deviance import checked, deviance, moments
 from ldpbeam.fit.likelihood import least_misfit
-from ldpbeam.fit.slots import slots_of, slots_p_value
-from ldpbeam.mechanisms import DiscreteSquareWave, LocalHashing, Mechanism, NumericMechanism
-from ldpbeam.mechanisms.ranges.binned import Binned
+from ldpbeam.fit.slots import slots_p_value
+from ldpbeam.mechanisms import Mechanism, NumericMechanism, UnbiasedMechanism
 
 #: A histogram of numbers is tested in at most this many cells, and against this many value buckets or a few
 #: more: values that lie on few points then differ little from values that are spread over a bucket.
 CELLS, VALUE_BUCKETS = 256, 1024
-#: A channel with more entries, or more look-ups in a product, is not fitted: its totals alone are tested.
+#: A channel with more entries, or more look-ups in a product, is not fitted: its noise alone is tested.
 MOST_ENTRIES = 2**22
+#: Scores with a smaller variance are all one, up to rounding. Their search has at most this many steps.
+LEAST_VARIANCE, MOST_STEPS = 1e-9, 200
 
 
 def histogram_p_value(attribute: Attribute, index: int, histogram: Integers, reports: int) -> float:
@@ -34,10 +36,10 @@ def histogram_p_value(attribute: Attribute, index: int, histogram: Integers, rep
         reports: the number of its reports, above zero.
     """
     mechanism = attribute.versions[index].mechanism
-    slots = slots_of(mechanism, attribute.value_buckets, attribute.buckets)
-    if slots is not None:
-        return slots_p_value(slots, histogram.astype(np.float64), reports)
     counts = histogram.astype(np.float64)
+    slots = attribute.channel(index).slots if mechanism.composite else None
+    if slots is not None:
+        return slots_p_value(slots, counts, reports)
     if isinstance(mechanism, NumericMechanism):
         cells = _cells(attribute.buckets)
         pooling = _pooling(mechanism, attribute.buckets, cells)
@@ -46,11 +48,11 @@ def histogram_p_value(attribute: Attribute, index: int, histogram: Integers, rep
     channel = attribute.channel(index)
     tests = []
     if channel.shape[0] * channel.shape[1] <= MOST_ENTRIES:
-        sparse = isinstance(mechanism, DiscreteSquareWave)
+        sparse = isinstance(mechanism, UnbiasedMechanism)
         tests.append(least_misfit(channel, counts, sparse=sparse).p_value)
-    hashing = _hashing(mechanism)
-    if hashing is not None:
-        tests += [_totals_p_value(channel, mechanism, counts), _seeds_p_value(hashing, counts)]
+    tests.append(_noise_p_value(channel, mechanism, counts))
+    if mechanism.seed_family:
+        tests.append(_seeds_p_value(mechanism.seed_family, counts))
     return min(1.0, len(tests) * min(tests)) if tests else 1.0
 
 
@@ -58,18 +60,11 @@ def is_tested(attribute: Attribute, index: int) -> bool:
     """Whether :func:`histogram_p_value` can test this channel."""
     mechanism = attribute.versions[index].mechanism
     if mechanism.composite:
-        return slots_of(mechanism, attribute.value_buckets, attribute.buckets) is not None
-    if isinstance(mechanism, NumericMechanism) or _hashing(mechanism) is not None:
+        return attribute.channel(index).slots is not None
+    if isinstance(mechanism, NumericMechanism) or mechanism.seed_family:
         return True
     shape = attribute.channel(index).shape
     return bool(shape[0] * shape[1] <= MOST_ENTRIES)
-
-
-def _hashing(mechanism: Mechanism) -> LocalHashing | None:
-    """The mechanism of hashes, which may be the oracle of bins; None for another mechanism."""
-    if isinstance(mechanism, Binned):
-        mechanism = mechanism.reporter
-    return mechanism if isinstance(mechanism, LocalHashing) else None
 
 
 def _cells(buckets: int) -> int:
@@ -89,22 +84,24 @@ def _numeric_channel(mechanism: NumericMechanism, cells: int) -> DenseChannel:
     return DenseChannel(mechanism.channel(step * -(-VALUE_BUCKETS // step), cells).dense())
 
 
-def _totals_p_value(channel: Channel, mechanism: Mechanism, counts: Floats) -> float:
-    """Whether reports support as many categories, in all, as they should, whatever the categories are."""
-    totals = _totals(mechanism, channel.shape[1])
+def _noise_p_value(channel: Channel, mechanism: Mechanism, counts: Floats) -> float:
+    """Whether reports have as much noise as they should, whatever the categories are."""
+    noise = _noise(mechanism, channel.shape[1])
     n = float(counts.sum())
-    mean = float(counts @ totals.scores) / n
-    beyond = max(totals.low - mean, mean - totals.high)
-    if beyond <= 0.0 or totals.variance <= 0.0:
+    mean = float(counts @ noise.scores) / n
+    beyond = max(noise.low - mean, mean - noise.high)
+    if beyond <= 0.0 or noise.variance < LEAST_VARIANCE:
         return 1.0
-    return float(2.0 * ndtr(-beyond * np.sqrt(n / totals.variance)))
+    return float(2.0 * ndtr(-beyond * np.sqrt(n / noise.variance)))
 
 
-class _Totals(NamedTuple):
+class _Noise(NamedTuple):
     """The score of each cell, and bounds of the mean and the variance of a report's score.
 
-    The score is the sum of the cell's row of the channel, which grows with the number of categories that a
-    report supports.
+    A score C y with C'C y = 1 has the mean one whatever the value is, where C is the channel. It is the sum
+    of the unbiased shares that least squares find. A report at random has a lower mean, unless an even
+    population sends reports at random: then all scores are one. So the mean of the scores is below one if
+    reports are noisier than claimed, and above one if they are less noisy.
     """
 
     scores: Floats
@@ -114,18 +111,25 @@ class _Totals(NamedTuple):
 
 
 @functools.lru_cache(maxsize=64)
-def _totals(mechanism: Mechanism, value_buckets: int) -> _Totals:
+def _noise(mechanism: Mechanism, value_buckets: int) -> _Noise:
     channel = mechanism.histogram_channel(value_buckets, 0)
-    scores: Floats = channel.matvec(np.ones(value_buckets))
+    square = LinearOperator(
+        (value_buckets, value_buckets),
+        matvec=lambda y: channel.rmatvec(channel.matvec(np.ravel(y))),
+        dtype=float,
+    )
+    # The bounds below hold wherever the search ends.
+    solution, _ = cg(square, np.ones(value_buckets), rtol=1e-10, maxiter=MOST_STEPS)
+    scores: Floats = channel.matvec(solution)
     means: Floats = channel.rmatvec(scores)
     low, high = float(means.min()), float(means.max())
     within = channel.rmatvec(scores**2) - means**2
-    return _Totals(scores, low, high, float(within.max()) + 0.25 * (high - low) ** 2)
+    return _Noise(scores, low, high, float(within.max()) + 0.25 * (high - low) ** 2)
 
 
-def _seeds_p_value(mechanism: LocalHashing, counts: Floats) -> float:
+def _seeds_p_value(family: int, counts: Floats) -> float:
     """Whether the seeds are drawn uniformly from their family."""
-    seeds = counts.reshape(-1, mechanism.hashes).sum(axis=1)
+    seeds = counts.reshape(family, -1).sum(axis=1)
     uniform = np.full(len(seeds), 1.0 / len(seeds))
     found = deviance(seeds, uniform)
     p_value = moments(float(seeds.sum()), uniform).p_value(found)

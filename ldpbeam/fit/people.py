@@ -21,7 +21,7 @@ from ldpbeam.channels import DenseChannel
 from ldpbeam.domains import Floats, Integers, Numeric
 from ldpbeam.fit.histograms import value_buckets
 from ldpbeam.fit.likelihood import least_misfit
-from ldpbeam.mechanisms import DiscreteSquareWave, NumericMechanism, RandomisedResponse
+from ldpbeam.mechanisms import CategoricalMechanism, UnbiasedMechanism
 from ldpbeam.statistics import Statistic
 
 #: Neighbouring report buckets of a service are counted together, so that there are at most this many.
@@ -97,7 +97,8 @@ def _axes(attribute: Attribute) -> Iterator[_Axis]:
 def is_compared(attribute: Attribute, index: int) -> bool:
     """Whether a joined channel is compared with others."""
     mechanism = attribute.versions[index].mechanism
-    neighbours = isinstance(mechanism, NumericMechanism | RandomisedResponse | DiscreteSquareWave)
+    named = isinstance(mechanism, CategoricalMechanism) and mechanism.names_one
+    neighbours = isinstance(mechanism, UnbiasedMechanism) or named
     cells = mechanism.cells(attribute.joint_resolution(index))
     few = value_buckets(attribute, VALUE_BUCKETS) <= MOST_VALUE_BUCKETS
     return few and (neighbours or cells <= MOST_UNPOOLED)

@@ -7,48 +7,12 @@ nobody and of everybody, and the counts of all slots have a known sum.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from ldpbeam.channels import BinnedChannel, Channel
+from ldpbeam.channels import Slots
 from ldpbeam.domains import Floats
-from ldpbeam.mechanisms import Mechanism
-from ldpbeam.mechanisms.categories.unary_encoding import BitsChannel
-from ldpbeam.mechanisms.key_values.pckv_slots import SlotChannel
-
-
-class Slots(NamedTuple):
-    """The outcomes of the slots of a report.
-
-    Attributes:
-        size: the number of slots.
-        own: P(outcome | value) in the slot of the report's own category, shape (outcomes, values).
-        other: P(outcome) in every other slot, shape (outcomes,).
-        dummies: whether a report may be about none of the slots.
-    """
-
-    size: int
-    own: Floats
-    other: Floats
-    dummies: bool
-
-
-def slots_of(mechanism: Mechanism, value_buckets: int, resolution: int) -> Slots | None:
-    """The slots of a mechanism's histogram; None if each report counts once."""
-    if not mechanism.composite:
-        return None
-    channel: Channel = mechanism.histogram_channel(value_buckets, resolution)
-    if isinstance(channel, BinnedChannel):
-        channel = channel.channel
-    if isinstance(channel, BitsChannel):
-        own, other = channel.own, channel.other
-        return Slots(channel.shape[1], np.array([[1.0 - own], [own]]), np.array([1.0 - other, other]), False)
-    if isinstance(channel, SlotChannel):
-        return Slots(channel.size, channel.own, channel.other, True)
-    return None
 
 
 def slots_p_value(slots: Slots, counts: Floats, reports: int) -> float:

@@ -1,4 +1,4 @@
-"""Do the reports of a noise with a tail reach no further than the noise does?
+"""Do the reports of a noise with a tail reach as far as the noise does?
 
 A histogram has one cell for all reports beyond an end, so it does not tell one that lies a little beyond from
 one that lies hundreds of domains away, as those of fake users may. The exact sum of the reports does. Given
@@ -14,11 +14,15 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from ldpbeam.attributes import Attribute
+from ldpbeam.mechanisms.mechanism import Tail
 from ldpbeam.statistics import Statistic, has_tail
+
+#: Distances beyond an end are bounded by at most this many of their means.
+MOST_REACH = 200
 
 
 def tail_p_value(attribute: Attribute, index: int, statistic: Statistic) -> float:
-    """An upper bound of the probability that reports lie so far out; 1 for a mechanism without a tail.
+    """An upper bound of the probability that reports lie so far out, or so near; 1 without a tail.
 
     Let T be the sum of the reports less that of their cells' middles and ends. For every t above zero,
     P(T >= T seen) is at most E[exp(t T)] / exp(t T seen) (Chernoff). In a cell of width w the logarithm of
@@ -60,4 +64,50 @@ def tail_p_value(attribute: Attribute, index: int, statistic: Statistic) -> floa
         return math.exp(min(float(found.fun), 0.0))
 
     low, high = float(histogram[0]), float(histogram[-1])
-    return min(1.0, 2.0 * min(p_value(left, high, low), p_value(-left, low, high)))
+    squares = sum(own.squares[index] for own in statistic.moments.values()) * mechanism.fixed_point_step**2
+    # Rounding to the grid moves a square by at most the report times the step.
+    rounding = math.sqrt(reports * squares) * mechanism.fixed_point_step
+    spread = squares - float(histogram @ places**2)
+    of_squares = _squares_p_value(tail, spread, rounding, inside, low + high, width)
+    return min(1.0, 4.0 * min(p_value(left, high, low), p_value(-left, low, high), of_squares))
+
+
+def _squares_p_value(
+    tail: Tail, spread: float, rounding: float, inside: float, beyond: float, width: float
+) -> float:
+    """A bound of the probability of so small, or so large, a sum of squares beyond the ends.
+
+    A report at a distance x beyond an end e adds X = 2 e x + x^2 to the sum. Let S be a sum of n
+    independent X >= 0 with E[X^2] <= m. Then P(S <= E[S] - t) <= exp(-t^2 / (2 n m)) (Maurer, J. Inequal.
+    Pure Appl. Math. 2003). If X <= M, P(S >= E[S] + t) <= exp(-t^2 / (2 (n m + M t / 3))) (Bernstein). X has
+    no bound, but x is at most k means with probability 1 - exp(-k). A report inside, whose square differs by
+    at most the width times e from that of its cell's middle, adds to the variance (Hoeffding).
+
+    Args:
+        tail: the tail.
+        spread: the sum of squares, less that of the reports' cells' middles and ends.
+        rounding: how much rounding may have added or taken away.
+        inside: the number of reports between the ends.
+        beyond: the number of reports beyond an end.
+        width: the width of a cell.
+    """
+    end, (least, most) = tail.end, tail.excess
+    of_cells = inside * (width * end) ** 2
+    shift = rounding + inside * end * tail.slope * width**2 / 6.0
+
+    def moments(mean: float) -> tuple[float, float]:
+        first = 2.0 * end * mean + 2.0 * mean**2
+        return first, 8.0 * (end * mean) ** 2 + 24.0 * end * mean**3 + 24.0 * mean**4
+
+    first, second = moments(least)
+    short = beyond * first - spread - shift
+    if short > 0.0:
+        return math.exp(-(short**2) / (2.0 * (beyond * second + of_cells)))
+    first, second = moments(most)
+    far = spread - beyond * first - shift - inside * width**2 / 4.0
+    if far <= 0.0:
+        return 1.0
+    reach = np.arange(1.0, MOST_REACH)
+    largest = 2.0 * end * reach * most + (reach * most) ** 2
+    within = np.exp(-(far**2) / (2.0 * (beyond * second + of_cells + largest * far / 3.0)))
+    return float(np.min(within + beyond * np.exp(-reach)))

@@ -26,7 +26,7 @@ class FitTest:
 
     Attributes:
         test: ``reports``: one channel's histogram fits its mechanism and epsilon. ``tails``: its reports
-            reach no further than the noise does. ``same_people``: the reports of two joined services are of
+            reach as far as the noise does. ``same_people``: the reports of two joined services are of
             the same people.
         services: the service of the histogram, or both, with versions as in ``maps@v2``.
         reports: the reports in the histogram, or the users who answered both.
@@ -70,7 +70,7 @@ def explain(attribute: Attribute) -> Iterator[str]:
         )
     tailed = [version.label for version in versions if has_tail(version.mechanism)]
     if tailed:
-        yield f"Tests say whether the reports to {', '.join(tailed)} reach further than the noise does."
+        yield f"Tests say whether the reports to {', '.join(tailed)} reach as far as the noise does."
     joined = attribute.versions_of(attribute.joint_services)
     compared = [versions[index].label for index in joined if is_compared(attribute, index)]
     if len(compared) > 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ldpbeam.domains import Floats
@@ -66,11 +66,8 @@ class Parts:
         found: the ends, by the attribute of :class:`Intervals` that they are for.
         methods: how each was computed, in words.
         flags: why some may be wrong.
-        gain: by how many units of log-likelihood a distribution explains the reports better than the smooth
-            density that the intervals assume; None if they assume none.
     """
 
     found: Mapping[str, object]
     methods: Mapping[str, str]
     flags: Mapping[str, str]
-    gain: Callable[[Floats], float] | None = None

@@ -16,14 +16,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Categories, Floats, KeyValues, Numeric
+from ldpbeam.domains import Categories, Domain, Floats, KeyValues, Numeric
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import Intervals, Parts, WantedIntervals
 from ldpbeam.intervals.keys import explain_keys, keys_intervals
 from ldpbeam.intervals.means import false_reports, has_sums, mean_interval
-from ldpbeam.intervals.numbers import UNBIASED_SUMS, explain_numbers, not_smooth, of_distribution
+from ldpbeam.intervals.numbers import UNBIASED_SUMS, explain_numbers, of_distribution
 from ldpbeam.intervals.shares import shares_interval
 from ldpbeam.statistics import Statistic
 
@@ -60,10 +61,11 @@ class StatisticIntervals:
     Args:
         attribute: the attribute of the statistic.
         statistic: the statistic that the estimates are computed from.
+        windows: how many windows the statistic is of; several in a roll-up.
     """
 
-    def __init__(self, attribute: Attribute, statistic: Statistic) -> None:
-        self._attribute, self._statistic = attribute, statistic
+    def __init__(self, attribute: Attribute, statistic: Statistic, windows: int = 1) -> None:
+        self._attribute, self._statistic, self._windows = attribute, statistic, windows
         self._known: dict[tuple[tuple[str, ...], WantedIntervals, bool], Parts] = {}
 
     def of(self, estimate: Estimate, wanted: WantedIntervals) -> Intervals:
@@ -73,7 +75,7 @@ class StatisticIntervals:
             estimate: an estimate that was computed from the statistic.
             wanted: which intervals to compute.
         """
-        question = Question(self._attribute, self._statistic, estimate.services)
+        question = Question(self._attribute, self._statistic, estimate.services, windows=self._windows)
         if not question.versions:
             return Intervals(wanted.level, wanted.simultaneous)
         only_mean = (
@@ -85,16 +87,15 @@ class StatisticIntervals:
         if asked not in self._known:
             self._known[asked] = _parts(question, wanted, only_mean=only_mean)
         parts = self._known[asked]
+        fewest = f"; as of the fewest users in {question.repeats:,} windows" if question.repeats > 1 else ""
         held = {name: part for name, part in parts.found.items() if _holds(estimate, name)}
         made = Intervals(
             wanted.level,
             wanted.simultaneous,
-            methods={name: text for name, text in parts.methods.items() if name in held},
+            methods={name: text + fewest for name, text in parts.methods.items() if name in held},
             **held,  # type: ignore[arg-type]
         )
-        flags = {**parts.flags, **_outside(estimate, made)}
-        if estimate.estimator == "auto" and estimate.distribution is not None:
-            flags |= not_smooth(parts, estimate.distribution)
+        flags = {**_outside(estimate, made, self._attribute.domain, wanted), **parts.flags}
         return replace(made, flags={name: text for name, text in flags.items() if _holds(estimate, name)})
 
 
@@ -118,16 +119,29 @@ def _holds(estimate: Estimate, name: str) -> bool:
     return getattr(estimate, name if name not in ("quantiles", "ranges") else "distribution") is not None
 
 
-def _outside(estimate: Estimate, found: Intervals) -> dict[str, str]:
+def _outside(estimate: Estimate, made: Intervals, domain: Domain, wanted: WantedIntervals) -> dict[str, str]:
     """Flags for estimates that lie outside of their intervals."""
+    values: dict[str, ArrayLike | None] = {
+        name: getattr(estimate, name)
+        for name in ("mean", "variance", "distribution", "frequencies", "key_means")
+    }
+    shares = estimate.distribution
+    if isinstance(domain, Numeric) and shares is not None and np.isfinite(shares).all():
+        edges = domain.edges(len(shares))
+        values["quantiles"] = metrics.quantiles(shares, edges, wanted.quantiles)
+        values["ranges"] = [metrics.range_share(shares, edges, *ends) for ends in wanted.ranges]
     flags = {}
-    for name in ("mean", "variance", "distribution", "frequencies", "key_means"):
-        ends, value = getattr(found, name), getattr(estimate, name)
-        if ends is not None and value is not None:
-            share = _share_outside(value, ends)
-            if share > (0.0 if np.ndim(value) == 0 else MOST_OUTSIDE):
-                told = "the estimate lies" if np.ndim(value) == 0 else f"{share:.0%} of the estimates lie"
-                flags[name] = f"{told} outside: the bias of {estimate.estimator} is larger than the noise"
+    for name, value in values.items():
+        ends = getattr(made, name)
+        if ends is None or value is None:
+            continue
+        if name in ("distribution", "frequencies"):
+            # Noise takes unbiased shares beyond zero and one, where intervals are cut: that is no bias.
+            value = np.clip(value, 0.0, 1.0)
+        share = _share_outside(value, ends)
+        if share > (0.0 if np.ndim(value) == 0 else MOST_OUTSIDE):
+            told = "the estimate lies" if np.ndim(value) == 0 else f"{share:.0%} of the estimates lie"
+            flags[name] = f"{told} outside: the bias of {estimate.estimator} is larger than the noise"
     return flags
 
 

@@ -43,6 +43,7 @@ def noise_variances(question: Question) -> tuple[Floats, Floats, float]:
     square = float(np.average(squares, weights=weights)) if told else mean**2
     square = float(np.clip(square, mean**2, mean))
     noise = np.array([own.noise(mean, square) for own in channels])
+    noise *= [question.noise_factor(index) for index in question.versions]
     return means, noise, square - mean**2
 
 
@@ -72,7 +73,7 @@ def mean_interval(question: Question, level: float) -> MeanInterval:
     weights = counts / (noise + question.apart * spread)
     parts, people = weights / weights.sum(), counts / counts.sum()
     variance = (parts**2 * noise / counts).sum()
-    variance += question.apart * spread * ((parts - people) ** 2 / counts).sum()
+    variance += question.repeats * question.apart * spread * ((parts - people) ** 2 / counts).sum()
     mean, error = float(parts @ means), float(np.sqrt(variance))
     ((low, high),) = within_one([mean], [error], level)
     # What remains of the bias of channels whose noise has a tail.

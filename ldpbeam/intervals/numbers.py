@@ -3,103 +3,106 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
+from scipy.special import gammaincc, ndtri
 
 from ldpbeam.attributes import Attribute
+from ldpbeam.density.averaging import average
+from ldpbeam.density.draws import draws, freedom, of_people
 from ldpbeam.domains import Floats, Numeric, bucket_midpoints
+from ldpbeam.estimators.auto.joined import is_joined
+from ldpbeam.estimators.auto.numbers import by_bucket, fit
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import Parts, WantedIntervals
-from ldpbeam.intervals.evidence import evidence_of
 from ldpbeam.intervals.means import false_reports, has_sums, mean_interval
-from ldpbeam.intervals.smooth import posterior
 from ldpbeam.intervals.spread import variance_interval
 from ldpbeam.mechanisms import NumericMechanism
 
 #: How the intervals are computed, in words.
 UNBIASED_SUMS = "unbiased reports and their variance, within the domain"
 SMOOTH = "posterior of a smooth density"
-#: With more value buckets than this, neighbours are put together.
-MOST_BUCKETS = 512
-#: Below this chance of a fit as bad, the reports do not come from a smooth density.
+#: Below this chance of a fit as bad, the reports come from no density that was tried.
 UNLIKELY = 1e-3
-#: If a distribution whose roughness the reports chose explains them by so many units of log-likelihood better
-#: than the smooth density, the density is not smooth. On smooth populations it was 2.1 at most (decision 36).
-CLEARLY_BETTER = 4.0
-NOT_SMOOTH = "the reports do not come from a smooth density: there are spikes, gaps or false reports"
+#: A report bucket with a lower expected count is left out of the test of fit.
+FEW = 5.0
+NOT_SMOOTH = "no density that was tried explains the reports: there are spikes or false reports"
 #: Reports that determine fewer coefficients of the density than this leave its shape to the prior.
 FEW_FEATURES = 2.5
-#: Fewer independent draws than this give unsteady ends.
-FEW_DRAWS = 15.0
+LITTLE = "the reports say little of the shape: these intervals rest on its being smooth"
 
 
 @dataclass(frozen=True)
-class Smooth:
-    """What a smooth posterior says of the people who reported.
+class People:
+    """What the posterior says of the people who reported.
 
     Attributes:
-        shares: draws of the shares of value buckets, shape (draws, buckets); single ones may be negative.
-        mode: the likeliest shares of the density, shape (buckets,).
-        per_bucket: how many of the attribute's value buckets each of these has.
+        shares: draws of the shares of equal parts of the range, shape (draws, parts); single ones may be
+            negative.
+        buckets: the same of value buckets, shape (draws, value buckets).
+        centre: the mean distribution of value buckets, shape (value buckets,).
         flag: why the intervals may be wrong; empty if nothing says so.
-        gain: by how many units of log-likelihood other shares explain the reports better than ``mode``; a
-            function of shares of the attribute's value buckets.
     """
 
     shares: Floats
-    mode: Floats
-    per_bucket: int
+    buckets: Floats
+    centre: Floats
     flag: str
-    gain: Callable[[Floats], float]
 
 
-def smooth_people(question: Question) -> Smooth | None:
+def people_of(question: Question) -> People | None:
     """Draws of the shares of the people who reported; None if the reports have no usable likelihood.
 
-    Given a density, a person's value has a posterior of its own. So the people's shares are normal around
-    the mean of these, with the covariance that they imply.
+    A histogram that counts each report in several cells has no likelihood of whole reports.
     """
-    buckets = question.attribute.value_buckets
     mechanisms = [question.attribute.versions[index].mechanism for index in question.versions]
-    while (
-        buckets > MOST_BUCKETS
-        and buckets % 2 == 0
-        and all(buckets // 2 % m.granularity == 0 for m in mechanisms)
-    ):
-        buckets //= 2
-    evidence = evidence_of(question, buckets) if 3 <= buckets <= 4 * MOST_BUCKETS else None
-    if evidence is None:
+    fitted = None if any(mechanism.composite for mechanism in mechanisms) else fit(question)
+    if fitted is None:
         return None
-    seed = zlib.crc32(np.concatenate([question.statistic.histograms[i] for i in question.versions]).tobytes())
-    rng = np.random.default_rng(seed)
-    found = posterior(evidence, buckets, rng)
-    root = np.linalg.cholesky(evidence.given_reports(found.mode) + 1e-13 * np.eye(buckets))
-    shares = found.shares * found.slopes / evidence.total
-    shares += rng.standard_normal(shares.shape) @ root.T
+    histograms = [question.statistic.histograms[index] for index in question.versions]
+    rng = np.random.default_rng(zlib.crc32(np.concatenate(histograms).tobytes()))
+    likelihood, centre = fitted.likelihood, average(fitted.fits)
+    density = draws(likelihood, fitted.fits, rng)
+    shares = of_people(likelihood, density, centre, rng, total=fitted.total, people=fitted.people).T
+    many = question.attribute.value_buckets
+    buckets, middle = by_bucket(shares, likelihood, many), by_bucket(centre, likelihood, many)
+    determined = freedom(fitted.fits)
     flag = ""
-    if evidence.misfit is not None and evidence.misfit(found.mode, found.freedom) < UNLIKELY:
+    if not is_joined(question) and misfit(question, middle, determined) < UNLIKELY:
         flag = NOT_SMOOTH
-    elif found.freedom < FEW_FEATURES:
-        flag = "the reports say little of the shape: these intervals rest on its being smooth"
-    elif found.effective < FEW_DRAWS:
-        flag = "the posterior is far from normal, and few draws of it count"
-    per_bucket = question.attribute.value_buckets // buckets
+    elif determined < FEW_FEATURES:
+        flag = LITTLE
+    equal = np.ptp(likelihood.sizes) == 0
+    return People(shares if equal else buckets, buckets, middle, flag)
 
-    def gain(other: Floats) -> float:
-        both = np.stack((found.mode, other.reshape(buckets, per_bucket).sum(axis=1)))
-        mode, others = evidence.around(found.mode, both)[0]
-        return float(others - mode)
 
-    return Smooth(shares, found.mode, per_bucket, flag, gain)
+def misfit(question: Question, distribution: Floats, determined: float) -> float:
+    """The chance that a fit of the histograms as bad as a distribution's comes from its own reports.
+
+    Args:
+        question: what the reports are of.
+        distribution: over the value buckets, shape (value buckets,).
+        determined: how many numbers of it were found from the reports.
+    """
+    tested, chi_square = 0, 0.0
+    for index in question.versions:
+        factor = question.noise_factor(index)
+        expected = (
+            question.attribute.channel(index).matvec(distribution) * question.reports_of(index) / factor
+        )
+        enough = expected >= FEW
+        apart = question.statistic.histograms[index][enough] / factor - expected[enough]
+        chi_square += float((apart**2 / expected[enough]).sum())
+        tested += int(enough.sum()) - 1
+    return float(gammaincc(0.5 * max(1.0, tested - determined), 0.5 * chi_square))
 
 
 def explain_numbers(attribute: Attribute) -> str:
-    """What of a number has intervals, and how they are computed."""
+    """Which quantities of a number have intervals, and how the intervals are computed."""
     versions = attribute.versions
     biased = [own.label for own in versions if not isinstance(own.mechanism, NumericMechanism)]
     composite = [own.label for own in versions if own.mechanism.composite]
@@ -117,52 +120,40 @@ def explain_numbers(attribute: Attribute) -> str:
 def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     """The intervals of a number's distribution, and of its mean and variance."""
     domain = cast(Numeric, question.attribute.domain)
-    smooth = smooth_people(question)
-    if smooth is None:
+    told = people_of(question)
+    if told is None:
         flags = {"distribution": "the counts have no likelihood of whole reports, so it has no intervals"}
         if not has_sums(question):
             return Parts({}, {}, flags)
         false = false_reports(question, wanted.level)
         flags |= {"mean": false} if false else {}
         return Parts({"mean": mean_interval(question, wanted.level).ends}, {"mean": UNBIASED_SUMS}, flags)
-    draws, level = smooth.shares, wanted.level
-    x = bucket_midpoints(draws.shape[1])
-    means = draws @ x
-    variances = draws @ x**2 - means**2
-    shares = share_ends(draws, level, wanted.simultaneous) / smooth.per_bucket
-    found: dict[str, object] = {"distribution": np.repeat(shares, smooth.per_bucket, axis=0)}
+    shares, level = told.shares, wanted.level
+    x = bucket_midpoints(shares.shape[1])
+    means = shares @ x
+    variances = shares @ x**2 - means**2
+    found: dict[str, object] = {"distribution": share_ends(told.buckets, level, wanted.simultaneous)}
     found["mean"] = _pair(domain.from_unit(np.clip(ends(means[:, None], level), 0.0, 1.0)))
     found["variance"] = _pair(np.clip(ends(variances[:, None], level), 0.0, 0.25) * domain.width**2)
     if wanted.quantiles:
-        found["quantiles"] = domain.from_unit(ends(quantile_draws(draws, wanted.quantiles), level))
+        quantiles = ends(quantile_draws(shares, wanted.quantiles), level)
+        found["quantiles"] = domain.from_unit(whole_at_ends(quantiles, 1.0 / shares.shape[1]))
     if wanted.ranges:
-        below = np.column_stack((np.zeros(len(draws)), np.cumsum(draws, axis=1)))
-        edges = domain.edges(draws.shape[1])
+        below = np.column_stack((np.zeros(len(shares)), np.cumsum(shares, axis=1)))
+        edges = domain.edges(shares.shape[1])
         inside = [[_between(own, edges, *ends_of) for ends_of in wanted.ranges] for own in below]
         found["ranges"] = np.clip(ends(np.array(inside), level), 0.0, 1.0)
     methods = dict.fromkeys(found, SMOOTH)
     if has_sums(question):
         found["mean"], methods["mean"] = mean_interval(question, level).ends, UNBIASED_SUMS
-        variance = variance_interval(question, smooth.mode, level)
+        variance = variance_interval(question, told.centre, level)
         if variance is not None:
             found["variance"], methods["variance"] = variance, UNBIASED_SUMS
-    flags = {name: smooth.flag for name, method in methods.items() if smooth.flag and method == SMOOTH}
+    flags = {name: told.flag for name, method in methods.items() if told.flag and method == SMOOTH}
     false = false_reports(question, level) if has_sums(question) else ""
     if false:
         flags |= dict.fromkeys(methods, false)
-    return Parts(found, methods, flags, smooth.gain)
-
-
-def not_smooth(parts: Parts, distribution: Floats) -> dict[str, str]:
-    """Flags for what assumes a smooth density, if a distribution shows that it is not smooth.
-
-    Args:
-        parts: the intervals of a number.
-        distribution: one whose roughness the reports chose, shape (value buckets,).
-    """
-    if parts.gain is None or parts.gain(distribution) <= CLEARLY_BETTER:
-        return {}
-    return {name: NOT_SMOOTH for name, method in parts.methods.items() if method == SMOOTH}
+    return Parts(found, methods, flags)
 
 
 def _pair(two: ArrayLike) -> tuple[float, float]:
@@ -180,6 +171,16 @@ def ends(draws: Floats, level: float) -> Floats:
     tails = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
     found: Floats = np.quantile(draws, tails, axis=0).T
     return found
+
+
+def whole_at_ends(found: Floats, width: float) -> Floats:
+    """Ends of quantiles on [0, 1], shape (quantiles, 2), with the end buckets whole or not at all.
+
+    Inside of these a density may have a pole, so that nobody knows where in them a quantile is.
+    """
+    low, high = found.T
+    low = np.where(low < width, 0.0, np.minimum(low, 1.0 - width))
+    return np.column_stack((low, np.where(high > 1.0 - width, 1.0, np.maximum(high, width))))
 
 
 def share_ends(draws: Floats, level: float, simultaneous: bool) -> Floats:

@@ -38,7 +38,8 @@ def variance_interval(question: Question, shares: Floats, level: float) -> tuple
         of_sums = channel_mean(question, index)
         cells, square = _told_by_cells(question, index, of_sums)
         channel = mechanism.channel(len(shares), question.attribute.buckets)
-        noises.append((cells, np.zeros(len(cells)) if square is None else square, channel))
+        factor = question.noise_factor(index)
+        noises.append((cells, np.zeros(len(cells)) if square is None else square, channel, factor))
         firsts.append(of_sums.first)
         squares.append(0.0 if square is None else of_sums.square)
         parts.append(
@@ -56,10 +57,15 @@ def variance_interval(question: Question, shares: Floats, level: float) -> tuple
     of_mean, of_square = (weights / weights.sum(axis=0)).T
     mean = float(of_mean @ firsts)
     variance = 0.0
-    for (cells, square, channel), a, b, n in zip(noises, of_square, of_mean, sizes, strict=True):
-        variance += _noise(a * square - 2.0 * mean * b * cells, channel, shares) / n
+    for (cells, square, channel, factor), a, b, n in zip(noises, of_square, of_mean, sizes, strict=True):
+        variance += factor * _noise(a * square - 2.0 * mean * b * cells, channel, shares) / n
     unequal = ((of_square - sizes / sizes.sum()) ** 2 / sizes).sum()
-    variance += question.apart * unequal * float(shares @ (x - mean) ** 4 - (shares @ (x - mean) ** 2) ** 2)
+    variance += (
+        question.repeats
+        * question.apart
+        * unequal
+        * float(shares @ (x - mean) ** 4 - (shares @ (x - mean) ** 2) ** 2)
+    )
     found = float(of_square @ squares) - mean**2
     # No variance on [0, 1] is above 1/4.
     ((low, high),) = 0.25 * within_one([4.0 * found], [4.0 * np.sqrt(variance)], level)

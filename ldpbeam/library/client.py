@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from ldpbeam.domains import Floats, KeyValuePairs, KeyValues
 from ldpbeam.library.times import event_times_of
 from ldpbeam.library.values import scaled_means, scaled_values
-from ldpbeam.mechanisms import Mechanism, SecureUniforms, Uniforms
-from ldpbeam.mechanisms.key_values.privkv import PrivKVM
+from ldpbeam.mechanisms import SecureUniforms, Uniforms
+from ldpbeam.memoised import NO_CLIENT
 from ldpbeam.schemas.reports.columns import cast_column
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.reports.validation import LONGEST_GROUP, LONGEST_USER_ID
+from ldpbeam.transforms.reports.validation import LONGEST_GROUP, LONGEST_REPORT_ID, LONGEST_USER_ID
 
 #: A report in the form of a file's record.
 Report = dict[str, Any]
@@ -46,7 +46,8 @@ class Client:
         means: for PrivKVM from the second round on: each key's mean in the round before.
 
     Raises:
-        ValueError: if the study has no such attribute, service or version, or the mechanism needs means.
+        ValueError: if the study has no such attribute, service or version, the mechanism needs means, or
+            clients of the service remember their noise.
     """
 
     def __init__(
@@ -68,6 +69,8 @@ class Client:
         self.clip = clip
         self._described = study.attributes[attribute].services[service]
         self._indexes = self.attribute.versions_of([service])
+        if any(self.attribute.versions[index].lifetime is not None for index in self._indexes):
+            raise ValueError(f"service {service!r}: {NO_CLIENT}")
         self._uniforms = SecureUniforms() if rng is None else rng
         self._version = self._own_version(version)
         self._means = self._round_means(means)
@@ -157,11 +160,11 @@ class Client:
             if self.study.groups is None:
                 raise ValueError("the study has no groups: leave groups out")
             given = cast_column(self.study.groups.field, _column(groups, people, "groups"))
-            if people and (pc.max(pc.binary_length(given)).as_py() or 0) > LONGEST_GROUP:
-                raise ValueError(f"a group has at most {LONGEST_GROUP} bytes")
+            _check_longest("a group", given, LONGEST_GROUP)
             columns[self.study.groups.field] = given
         if report_ids is not None:
             columns["report_id"] = _column(report_ids, people, "report_ids")
+            _check_longest("a report id", cast_column("report_id", columns["report_id"]), LONGEST_REPORT_ID)
         columns["payload"] = payload_column(self._payloads(scaled, people, times))
         return pa.table(columns)
 
@@ -177,15 +180,12 @@ class Client:
         return version or next(iter(described.versions))
 
     def _round_means(self, means: Mapping[str, float] | None) -> Floats | None:
-        later = [
-            mechanism
-            for mechanism in (self.attribute.versions[index].mechanism for index in self._indexes)
-            if isinstance(mechanism, PrivKVM) and mechanism.round > 1
-        ]
+        mechanisms = [self.attribute.versions[index].mechanism for index in self._indexes]
+        later = [mechanism for mechanism in mechanisms if mechanism.round > 1]
         if later and means is None:
             raise ValueError(
-                f"round {later[0].round} of privkvm needs the means of the round before: estimate it, and "
-                "give means={key: mean}"
+                f"round {later[0].round} of {later[0].name} needs the means of the round before: estimate "
+                "it, and give means={key: mean}"
             )
         if means is None:
             return None
@@ -207,19 +207,10 @@ class Client:
             )
         payloads = np.zeros(people, dtype=next(iter(kinds)))
         for index, rows in parts:
-            payloads[rows] = self._perturbed(self.attribute.versions[index].mechanism, scaled, rows)
+            of_rows = scaled.chosen(rows) if isinstance(scaled, KeyValuePairs) else scaled[rows]
+            mechanism = self.attribute.versions[index].mechanism
+            payloads[rows] = mechanism.perturb_with(of_rows, self._means, self._uniforms)
         return payloads
-
-    def _perturbed(
-        self, mechanism: Mechanism, scaled: NDArray[Any] | KeyValuePairs, rows: NDArray[np.int64]
-    ) -> NDArray[Any]:
-        if not isinstance(scaled, KeyValuePairs):
-            return mechanism.perturb(scaled[rows], self._uniforms)
-        own = scaled.chosen(rows)
-        if isinstance(mechanism, PrivKVM) and mechanism.round > 1:
-            assert self._means is not None
-            return mechanism.perturb_with(own, self._means, self._uniforms)
-        return mechanism.perturb(own, self._uniforms)
 
     def _versions(self, people: int, times: NDArray[np.int64] | None) -> list[tuple[int, NDArray[np.int64]]]:
         """(index of a version, the people who report to it) for each version in use.
@@ -257,13 +248,11 @@ class Client:
             words = (draws * 2**48).astype("<u8").view("<u2").reshape(-1, 12)[:, [0, 1, 2, 4, 5, 6, 8, 9]]
             return payload_column(np.ascontiguousarray(words).view("V16").ravel()).cast(pa.binary())
         ids = cast_column("user_id", _column(given, people, "user_ids"))
-        lengths = pc.binary_length(ids)
         if ids.null_count:
             raise ValueError(
                 f"user id {ids.is_null().index(True).as_py()} is missing: every report needs one"
             )
-        if people and pc.max(lengths).as_py() > LONGEST_USER_ID:
-            raise ValueError(f"a user id has at most {LONGEST_USER_ID} bytes")
+        _check_longest("a user id", ids, LONGEST_USER_ID)
         return ids
 
 
@@ -279,6 +268,17 @@ def _column(values: Any, people: int, name: str) -> pa.Array:
     if len(column) != people:
         raise ValueError(f"{len(column):,} {name} for {people:,} values: give one each")
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _check_longest(what: str, texts: pa.Array, most: int) -> None:
+    """Check that no text is too long for the readers of reports.
+
+    Raises:
+        ValueError: if one has more than ``most`` bytes.
+    """
+    longest = pc.max(pc.binary_length(texts)).as_py() or 0
+    if longest > most:
+        raise ValueError(f"{what} has at most {most} bytes; one has {longest:,}")
 
 
 def _check_known(what: str, name: str, known: Iterable[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -25,6 +26,7 @@ def estimate(
     *,
     attribute: str | None = None,
     service: str | None = None,
+    columns: Mapping[str, str] | None = None,
     start: datetime | str | int | None = None,
     stop: datetime | str | int | None = None,
 ) -> Estimates:
@@ -44,6 +46,7 @@ def estimate(
             Payloads of several types (numbers and bytes) are best given as several tables.
         attribute: the attribute of reports that do not name one; by default the study's, if it has only one.
         service: the service of reports that do not name one; by default the study's, if it has only one.
+        columns: the reports' own name of a column, by ours, where they differ: ``{"user_id": "uid"}``.
         start: the first event time that counts, and with windows the start of the first whole window: a time
             with a zone, RFC 3339 text, or milliseconds since 1970.
         stop: the first event time after the span.
@@ -52,25 +55,25 @@ def estimate(
         The estimates, in the order of the study, with the dead letters and the counts.
 
     Raises:
-        TypeError: if the reports are no table, or the study is none.
-        ValueError: if a column is missing, ``attribute`` or ``service`` is unknown, no whole window lies
-            between ``start`` and ``stop``, or windows overlap too often to join users.
+        TypeError: if the reports are not a table, or ``study`` is not a Study.
+        ValueError: if a column is missing, ``attribute`` or ``service`` is unknown, ``columns`` cannot be, no
+            whole window lies between ``start`` and ``stop``, or windows overlap too often to join users.
     """
     if not isinstance(study, Study):
         raise TypeError(
             f"the first argument is a Study, found {type(study).__name__}: ldpbeam.Study.from_yaml(...) or "
             "from_dict(...); an estimate from a statistic is ldpbeam.estimators.estimate"
         )
-    wanted = columns_or_only(study, attribute, service)
+    wanted = columns_or_only(study, attribute, service, renamed=columns)
     tally = tally_of(study, decoded_batches(reports, wanted), _span(study, start, stop))
     snapshots = _chosen(study, tally)
     with one_blas_thread():
-        found = [solved for snapshot in snapshots for solved in solve(study, snapshot)]
-    found.sort(key=lambda solved: sort_key(study, solved))
+        estimates = [record for snapshot in snapshots for record in solve(study, snapshot)]
+    estimates.sort(key=lambda record: sort_key(study, record))
     counts = tally.accounting
     for sentence in warnings_of(study, counts):
         warnings.warn(sentence, stacklevel=2)
-    return Estimates(study, tuple(found), tally.dead_letter_table, counts)
+    return Estimates(study, tuple(estimates), tally.dead_letter_table, counts)
 
 
 def _chosen(study: Study, tally: Tally) -> list[Snapshot]:
@@ -79,14 +82,14 @@ def _chosen(study: Study, tally: Tally) -> list[Snapshot]:
     sizes: dict[str, list[Size]] = {}
     for snapshot in tally.snapshots:
         windows.setdefault((snapshot.attribute, snapshot.window), []).append(snapshot)
-    for (name, _), own in windows.items():
-        sizes.setdefault(name, []).append(size_of(own))
-    least, found = smallest(study, sizes), []
-    for own in windows.values():
-        picked = chosen(study, own, least)
+    for (name, _), snapshots in windows.items():
+        sizes.setdefault(name, []).append(size_of(snapshots))
+    least, estimated = smallest(study, sizes), []
+    for snapshots in windows.values():
+        picked = chosen(study, snapshots, least)
         tally.counts += picked.counts.items()
-        found += picked.snapshots
-    return found
+        estimated += picked.snapshots
+    return estimated
 
 
 def _span(study: Study, start: datetime | str | int | None, stop: datetime | str | int | None) -> Span:

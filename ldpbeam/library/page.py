@@ -7,18 +7,17 @@ from html import escape
 from typing import Any
 
 from ldpbeam.pipelines.estimates.tables import MOST_ROWS, accounting_line, estimate_rows
-from ldpbeam.schemas.outputs.estimates import SolvedEstimate
-from ldpbeam.study import Study
+from ldpbeam.schemas.outputs.records import EstimateRecord
 
 #: Columns of text; numbers stand at the right.
 _TEXTS = ("attribute", "window", "group", "estimate", "estimator", "most frequent", "notes")
 
 
-def as_html(study: Study, estimates: Sequence[SolvedEstimate], found: Mapping[str, Any]) -> str:
+def as_html(study: str, estimates: Sequence[EstimateRecord], counts: Mapping[str, Any]) -> str:
     """A table of the estimates, the accounting, and the reasons of dead letters."""
-    names, rows = estimate_rows(study, estimates)
+    names, rows = estimate_rows(estimates)
     shown = rows if len(rows) <= MOST_ROWS else rows[:MOST_ROWS]
-    parts = [f"<p><b>{escape(study.name)}</b>: {len(rows):,} estimates</p>"]
+    parts = [f"<p><b>{escape(study)}</b>: {len(rows):,} estimates</p>"]
     if rows:
         head = "".join(f'<th scope="col" style="{_side(name)}">{escape(name)}</th>' for name in names)
         body = "".join(
@@ -30,8 +29,8 @@ def as_html(study: Study, estimates: Sequence[SolvedEstimate], found: Mapping[st
         parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
     if len(shown) < len(rows):
         parts.append(f"<p>... and {len(rows) - len(shown):,} more; to_arrow() has all of them</p>")
-    parts += [f"<p>{escape(line)}</p>" for line in accounting_line(found).splitlines()]
-    reasons = found["dead_letters_by_reason"]
+    parts += [f"<p>{escape(line)}</p>" for line in accounting_line(counts).splitlines()]
+    reasons = counts["dead_letters_by_reason"]
     if reasons:
         listed = "".join(
             f"<li>{escape(reason.replace('_', ' '))}: {reports:,}</li>" for reason, reports in reasons.items()

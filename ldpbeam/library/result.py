@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from ldpbeam.library.page import as_html
 from ldpbeam.pipelines.estimates.tables import summary_text
-from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields
-from ldpbeam.schemas.outputs.tables import estimates_table, shares_table
+from ldpbeam.schemas.outputs.estimates import json_fields
+from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.schemas.outputs.tables import estimate_rows, share_rows
 from ldpbeam.study import Study
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ Which = Literal["estimates", "shares"]
 class Estimates:
     """The estimates of a study.
 
-    Iterating gives one :class:`~ldpbeam.schemas.outputs.estimates.SolvedEstimate` after the other: its
-    attribute, name, window and group, and as ``answer`` the :class:`~ldpbeam.Estimate`.
+    Iterating gives one :class:`~ldpbeam.schemas.outputs.records.EstimateRecord` after the other: its
+    attribute, name, window and group, and the fields of a line of ``estimates.jsonl``.
 
     Attributes:
         study: the study.
@@ -40,24 +41,24 @@ class Estimates:
     """
 
     study: Study
-    estimates: tuple[SolvedEstimate, ...]
+    estimates: tuple[EstimateRecord, ...]
     dead_letters: pa.Table
     counts: Mapping[str, Any]
 
-    def __iter__(self) -> Iterator[SolvedEstimate]:
+    def __iter__(self) -> Iterator[EstimateRecord]:
         return iter(self.estimates)
 
     def __len__(self) -> int:
         return len(self.estimates)
 
-    def __getitem__(self, place: int) -> SolvedEstimate:
+    def __getitem__(self, place: int) -> EstimateRecord:
         return self.estimates[place]
 
     def __repr__(self) -> str:
         return self.summary()
 
     def _repr_html_(self) -> str:
-        return as_html(self.study, self.estimates, self.counts)
+        return as_html(self.study.name, self.estimates, self.counts)
 
     def only(
         self, name: str | None = None, *, attribute: str | None = None, group: str | None = None
@@ -70,11 +71,14 @@ class Estimates:
         wanted = {"name": name, "attribute": attribute, "group": group}
         asked = {key: value for key, value in wanted.items() if value is not None}
         chosen = tuple(
-            own for own in self.estimates if all(getattr(own, key) == value for key, value in asked.items())
+            record
+            for record in self.estimates
+            if all(getattr(record, key) == value for key, value in asked.items())
         )
         if not chosen:
             there = {
-                key: ", ".join(dict.fromkeys(str(getattr(own, key)) for own in self.estimates)) or "none"
+                key: ", ".join(dict.fromkeys(str(getattr(record, key)) for record in self.estimates))
+                or "none"
                 for key in asked
             }
             raise ValueError(
@@ -85,11 +89,11 @@ class Estimates:
 
     def records(self) -> list[dict[str, Any]]:
         """The estimates as the lines of ``estimates.jsonl`` have them, without the name of a run."""
-        return [estimate_fields(self.study, solved) for solved in self.estimates]
+        return [json_fields(record) for record in self.estimates]
 
     def summary(self) -> str:
         """A table of the estimates, what became of every report, and why some were no use, as text."""
-        return summary_text(self.study, self.estimates, self.counts)
+        return summary_text(self.estimates, self.counts)
 
     def to_arrow(self, table: Which = "estimates") -> pa.Table:
         """The estimates as an Arrow table whose columns are always the same.
@@ -101,10 +105,10 @@ class Estimates:
         Raises:
             ValueError: for another name.
         """
-        tables = {"estimates": estimates_table, "shares": shares_table}
+        tables = {"estimates": estimate_rows, "shares": share_rows}
         if table not in tables:
             raise ValueError(f"table {table!r}: there are {' and '.join(tables)}")
-        return tables[table](self.study, self.estimates)
+        return tables[table](self.estimates)
 
     def to_pandas(self, table: Which = "estimates") -> pandas.DataFrame:
         """:meth:`to_arrow` as a pandas data frame.
@@ -123,7 +127,7 @@ class Estimates:
         """
         return _needed("polars").from_arrow(self.to_arrow(table))
 
-    def plot(self) -> altair.TopLevelMixin:
+    def plot(self) -> altair.VConcatChart:
         """A chart of the estimates: of numbers step areas, of categories sorted bars, of keys dots.
 
         It has a band or a bar for each interval, and one panel per window and group.
@@ -135,7 +139,7 @@ class Estimates:
         _needed("altair", "ldpbeam[report]")
         from ldpbeam.library.plot import chart
 
-        return chart(self.study, self.estimates)
+        return chart(self.estimates)
 
 
 def _needed(module: str, package: str = "") -> Any:

@@ -28,14 +28,15 @@ def decoded_batches(reports: Any, wanted: Columns) -> Iterator[pa.RecordBatch]:
     follow each other make a table.
 
     Raises:
-        TypeError: if it is no table.
+        TypeError: if it is not a table.
         ValueError: if a table lacks a column, or its columns have different lengths.
     """
     for position, table in enumerate(_tables(reports)):
         for columns, metadata, rows in _parts(table, wanted):
-            times = columns.get("event_time")
+            field = wanted.fields["event_time"]
+            times = columns.get(field)
             if wanted.timed and times is not None and is_without_zone(times.type):
-                raise ValueError(f"the times in the column 'event_time' have no zone: {WRITE}")
+                raise ValueError(f"the times in the column {field!r} have no zone: {WRITE}")
             for start in range(0, len(rows), BATCH_REPORTS):
                 chosen = rows[start : start + BATCH_REPORTS]
                 part = {name: column[start : start + BATCH_REPORTS] for name, column in columns.items()}
@@ -81,8 +82,8 @@ def _parts(table: Any, wanted: Columns) -> Iterator[_Part]:
     """The columns that are read of a table, in parts whose payloads are of one type."""
     if isinstance(table, list):
         _check_names(list(dict.fromkeys(name for record in table for name in record)), wanted, {})
-        for kept in by_payload(table):
-            yield columns_of([table[row] for row in kept.tolist()], wanted.names), {}, kept
+        for kept in by_payload(table, wanted.fields["payload"]):
+            yield columns_of([table[row] for row in kept.tolist()], wanted.fields), {}, kept
         return
     if isinstance(table, Mapping):
         yield from _of_columns(table, wanted)
@@ -97,7 +98,7 @@ def _parts(table: Any, wanted: Columns) -> Iterator[_Part]:
         return
     metadata = {key.decode(): value.decode() for key, value in (reader.schema.metadata or {}).items()}
     _check_names(reader.schema.names, wanted, metadata)
-    names = [name for name in wanted.names if name in reader.schema.names]
+    names = [field for field in wanted.fields.values() if field in reader.schema.names]
     first = 0
     for batch in reader:
         rows = np.arange(first, first + batch.num_rows)
@@ -108,7 +109,7 @@ def _parts(table: Any, wanted: Columns) -> Iterator[_Part]:
 def _of_columns(columns: Mapping[Any, Any], wanted: Columns) -> Iterator[_Part]:
     """The parts of a dict of columns; a text stands for a column that has it in every row."""
     _check_names(list(map(str, columns)), wanted, {})
-    given = {name: columns[name] for name in wanted.names if name in columns}
+    given = {field: columns[field] for field in wanted.fields.values() if field in columns}
     lengths = {name: len(values) for name, values in given.items() if not isinstance(values, str)}
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name} has {length:,}" for name, length in lengths.items())
@@ -121,9 +122,9 @@ def _of_columns(columns: Mapping[Any, Any], wanted: Columns) -> Iterator[_Part]:
         yield plain, {}, np.arange(rows)
         return
     records = [dict(zip(mixed, values, strict=True)) for values in zip(*mixed.values(), strict=True)]
-    for kept in by_payload(records):
+    for kept in by_payload(records, wanted.fields["payload"]):
         chosen = pa.array(kept)
-        own = columns_of([records[row] for row in kept.tolist()], list(mixed))
+        own = columns_of([records[row] for row in kept.tolist()], wanted.fields)
         yield {**{name: array.take(chosen) for name, array in plain.items()}, **own}, {}, kept
 
 
@@ -157,10 +158,12 @@ def _check_names(names: Sequence[str], wanted: Columns, metadata: Mapping[str, s
     if wanted.timed:
         needed.append("event_time")
     for name in needed:
-        if name not in names:
-            meant = did_you_mean(name, names, before="; ", after=" Rename it")
+        field = wanted.fields[name]
+        if field not in names:
+            rename = f" Rename it, or give columns={{{name!r}: ...}}"
+            meant = did_you_mean(field, names, before="; ", after=rename)
             constant = f", or give {name}=..." if name in constants else ""
             raise ValueError(
-                f"the reports have no column {name!r}: add it{constant}. There are: "
+                f"the reports have no column {field!r}: add it{constant}. There are: "
                 f"{', '.join(names) or 'none'}{meant}"
             )

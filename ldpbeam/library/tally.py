@@ -17,14 +17,14 @@ from ldpbeam.transforms.reports.dead_letters import PLAIN, SCHEMA, as_batch, cou
 from ldpbeam.transforms.reports.validation import Validation
 from ldpbeam.transforms.windows.cut import Pieces, check_overlap, together, within_size
 from ldpbeam.transforms.windows.fold import Fold
+from ldpbeam.transforms.windows.group_statistics import GroupStatistics, added_up
 from ldpbeam.transforms.windows.groups import by_window, snapshots
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
-from ldpbeam.transforms.windows.statistics import Statistics, added_up
 from ldpbeam.windows import EVERYTHING, Span
 
 #: A partition of users has about this many reports, so that their keys fit into one Arrow array.
 PARTITION_REPORTS = 2**21
-#: So many partial statistics of a window are kept before they are added up.
+#: This many partial statistics of a window are kept before they are added up.
 SIDE_BY_SIDE = 16
 
 
@@ -113,7 +113,7 @@ def _folded(study: Study, reports: list[pa.RecordBatch], span: Span, tally: Tall
     by_key: dict[PieceKey, list[pa.RecordBatch]] = {}
     for key, parts in pieces.taken():
         by_key.setdefault(key, []).extend(parts)
-    found: dict[WindowKey, list[Statistics]] = {}
+    found: dict[WindowKey, list[GroupStatistics]] = {}
     for key, batches in by_key.items():
         for window, folded in fold.fold(key, batches):
             tally.counts += folded.counts(study)

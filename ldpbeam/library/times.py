@@ -43,7 +43,7 @@ def event_times_of(times: Any, rows: int) -> NDArray[np.int64]:
         rows: how many there must be.
 
     Raises:
-        ValueError: if there are not so many, or one is no plausible time.
+        ValueError: if there are not this many, or one is no plausible time.
     """
     if isinstance(times, datetime | str | int):
         return np.full(rows, milliseconds_of(times, "event_time"), dtype=np.int64)

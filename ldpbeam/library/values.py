@@ -61,7 +61,9 @@ def _numbers(values: Any, name: str) -> Floats:
         return given.astype(np.float64)
     except (TypeError, ValueError):
         place, found = next(
-            (at, own) for at, own in enumerate(given.ravel().tolist()) if not isinstance(own, int | float)
+            (at, value)
+            for at, value in enumerate(given.ravel().tolist())
+            if not isinstance(value, int | float)
         )
         raise ValueError(
             f"value {place} of {name!r} is {found!r}, not a number: leave out who has none, and report "
@@ -152,7 +154,7 @@ def _coordinates(values: Any, domain: Vector, name: str) -> Floats:
     """
     people = list(values) if isinstance(values, list | tuple) else values
     if isinstance(people, list) and people and isinstance(people[0], Mapping):
-        people = {key: [own.get(key) for own in people] for key in domain.coordinates}
+        people = {key: [person.get(key) for person in people] for key in domain.coordinates}
     if isinstance(people, Mapping):
         missing = [key for key in domain.coordinates if key not in people]
         if missing:

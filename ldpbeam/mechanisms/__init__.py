@@ -7,19 +7,19 @@ group ``ldpbeam.mechanisms``.
 from ldpbeam.mechanisms.categories.block_hadamard import BlockHadamardResponse
 from ldpbeam.mechanisms.categories.hadamard import HadamardRandomisedResponse
 from ldpbeam.mechanisms.categories.local_hashing import LocalHashing
+from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
 from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse
 from ldpbeam.mechanisms.categories.unary_encoding import (
     OptimisedUnaryEncoding,
     SymmetricUnaryEncoding,
     UnaryEncoding,
 )
-from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism
+from ldpbeam.mechanisms.key_values.mechanism import KeySums, KeyValueMechanism
 from ldpbeam.mechanisms.key_values.pckv import PCKVGRR
 from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM
 from ldpbeam.mechanisms.key_values.pckv_slots import PCKVUE
 from ldpbeam.mechanisms.key_values.privkv import PrivKV, PrivKVM
 from ldpbeam.mechanisms.mechanism import (
-    CategoricalMechanism,
     FrequencyMechanism,
     Mechanism,
     NumericMechanism,
@@ -56,6 +56,7 @@ __all__ = [
     "HadamardRandomisedResponse",
     "Hierarchy",
     "Hybrid",
+    "KeySums",
     "KeyValueMechanism",
     "Laplace",
     "LocalHashing",

@@ -1,4 +1,4 @@
-"""The interfaces of mechanisms: of all, of those for numbers, and of those for categories."""
+"""The interfaces of mechanisms: of all, of those for numbers, and of those with unbiased shares."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Categories, Domain, Floats, Integers, KeyValues, Numeric, Vector
-from ldpbeam.mechanisms.options import options_of
+from ldpbeam.mechanisms.options import check_option, options_of
 
 #: A report may be this far outside the mechanism's range, relative to the range's length, because clients
 #: compute in other precisions, such as 32-bit floats. It is then treated as the nearest possible report.
@@ -50,6 +50,8 @@ class Mechanism(ABC):
     domain_type: ClassVar[type[Numeric] | type[Categories] | type[KeyValues] | type[Vector]]
     #: Whether a histogram counts each report in several cells, so that its likelihood is a composite one.
     composite: ClassVar[bool] = False
+    #: Whether EM stops at a gain of 1e-3 exp(epsilon), as published for waves, and not of 1e-3.
+    stops_early: ClassVar[bool] = False
 
     epsilon: float
 
@@ -58,7 +60,7 @@ class Mechanism(ABC):
             limits = f"above {SMALLEST_EPSILON:g} and at most {LARGEST_EPSILON:g}"
             raise ValueError(f"epsilon must be {limits}, found {self.epsilon}")
         for name, option in options_of(type(self)).items():
-            option.check(getattr(self, name))
+            check_option(option, getattr(self, name))
 
     @classmethod
     @abstractmethod
@@ -96,6 +98,21 @@ class Mechanism(ABC):
             uniforms: the source of randomness.
         """
 
+    @property
+    def round(self) -> int:
+        """The round, from 1, of a mechanism whose clients know the last round's means of keys; else 0."""
+        return 0
+
+    def perturb_with(self, values: Any, means: Floats | None, uniforms: Uniforms) -> NDArray[Any]:
+        """The reports of :meth:`perturb`, or those of a later round.
+
+        Args:
+            values: as of :meth:`perturb`.
+            means: the last round's mean of each key, scaled to [0, 1], shape (size,); None if there is none.
+            uniforms: the source of randomness.
+        """
+        return self.perturb(values, uniforms)
+
     @abstractmethod
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         """Which payloads are possible reports, within :data:`SLACK`, shape (n,); NaN never is one."""
@@ -124,6 +141,16 @@ class Mechanism(ABC):
     def histogram_channel(self, value_buckets: int, resolution: int) -> Channel:
         """P(histogram cell | value bucket) of one count of a histogram; the columns sum to one."""
         return self.channel(value_buckets, resolution)
+
+    @property
+    def in_study(self) -> Mechanism:
+        """The mechanism that a study names: of vectors, the one for a coordinate; else this one."""
+        return self
+
+    @property
+    def seed_family(self) -> int:
+        """How many seeds reports name, all equally likely, one by one in histograms; 0 if they name none."""
+        return 0
 
     @property
     def hashes_per_report(self) -> int:
@@ -300,6 +327,9 @@ class NumericMechanism(UnbiasedMechanism):
 class FrequencyMechanism(Mechanism):
     """A mechanism whose histogram gives unbiased shares of categories, or of equal bins of a range."""
 
+    #: Whether reports are of all levels of a tree, so that single bins have more noise than sums of them.
+    of_levels: ClassVar[bool] = False
+
     @property
     @abstractmethod
     def bins(self) -> int:
@@ -318,32 +348,3 @@ class FrequencyMechanism(Mechanism):
     @abstractmethod
     def frequency_variance(self) -> float:
         """The variance of a rare category's unbiased share, times the number of reports."""
-
-
-@dataclasses.dataclass(frozen=True)
-class CategoricalMechanism(FrequencyMechanism):
-    """A mechanism for the categories 0 .. size - 1.
-
-    Attributes:
-        size: the number of categories, two or more.
-    """
-
-    domain_type = Categories
-
-    size: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.size < 2:
-            raise ValueError(f"size must be two categories or more, found {self.size}")
-
-    @classmethod
-    def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
-        """The mechanism for the domain's categories."""
-        assert isinstance(domain, Categories)
-        return cls(epsilon=epsilon, size=domain.size, **options)
-
-    @property
-    def bins(self) -> int:
-        """The number of categories."""
-        return self.size

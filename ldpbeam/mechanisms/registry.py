@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
-from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
@@ -13,9 +11,7 @@ from ldpbeam.mechanisms.categories.choice import AUTO, better_oracle
 from ldpbeam.mechanisms.mechanism import Mechanism
 from ldpbeam.mechanisms.vectors import SampledCoordinate
 from ldpbeam.nearest import did_you_mean
-from ldpbeam.plugins import load_plugins
-
-ENTRY_POINTS = "ldpbeam.mechanisms"
+from ldpbeam.plugins import Registry
 
 #: The values of each kind of domain, in words.
 KINDS: dict[type[Domain], str] = {
@@ -26,7 +22,17 @@ KINDS: dict[type[Domain], str] = {
 }
 
 M = TypeVar("M", bound=type[Mechanism])
-_REGISTRY: dict[str, type[Mechanism]] = {}
+
+
+def _checked(plugin: object) -> tuple[str, type[Mechanism]]:
+    if not (isinstance(plugin, type) and issubclass(plugin, Mechanism) and not inspect.isabstract(plugin)):
+        raise TypeError(f"{plugin!r} is not a subclass of Mechanism that can be made")
+    if plugin.domain_type not in KINDS or not isinstance(plugin.summary, str):
+        raise TypeError(f"{plugin!r} needs a domain_type of ldpbeam and a summary")
+    return plugin.name, plugin
+
+
+_REGISTRY: Registry[type[Mechanism]] = Registry("mechanism", _checked)
 
 
 def register(mechanism: M) -> M:
@@ -35,26 +41,8 @@ def register(mechanism: M) -> M:
     Raises:
         ValueError: if another mechanism has this name.
     """
-    if mechanism.name in _REGISTRY:
-        raise ValueError(f"two mechanisms are called {mechanism.name!r}")
-    _REGISTRY[mechanism.name] = mechanism
+    _REGISTRY.add(mechanism.name, mechanism)
     return mechanism
-
-
-@functools.cache
-def _load_plugins() -> tuple[str, ...]:
-    """Register the mechanisms of other packages; return one sentence about each that cannot be used."""
-    return load_plugins("mechanism", entry_points(group=ENTRY_POINTS), _REGISTRY, _register_plugin)
-
-
-def _register_plugin(plugin: object) -> None:
-    if not (isinstance(plugin, type) and issubclass(plugin, Mechanism) and not inspect.isabstract(plugin)):
-        raise TypeError(f"{plugin!r} is not a subclass of Mechanism that can be made")
-    if plugin.domain_type not in KINDS or not isinstance(plugin.summary, str):
-        raise TypeError(f"{plugin!r} needs a domain_type of ldpbeam and a summary")
-    # A plugin may have registered itself when it was imported.
-    if _REGISTRY.get(plugin.name) is not plugin:
-        register(plugin)
 
 
 def registered_mechanisms() -> dict[str, type[Mechanism]]:
@@ -63,8 +51,7 @@ def registered_mechanisms() -> dict[str, type[Mechanism]]:
     Warns:
         BrokenPlugin: once for each plugin that cannot be used.
     """
-    _load_plugins()
-    return dict(sorted(_REGISTRY.items()))
+    return dict(sorted(_REGISTRY.all().items()))
 
 
 def build_mechanism(name: str, domain: Domain, epsilon: float, /, **options: Any) -> Mechanism:
@@ -95,7 +82,7 @@ def build_mechanism(name: str, domain: Domain, epsilon: float, /, **options: Any
         meant = did_you_mean(name, known, after=" ")
         fit = [own for own, kind in known.items() if isinstance(domain, kind.domain_type)]
         choices = [AUTO, *fit] if isinstance(domain, Categories) else fit
-        broken = "".join(f"; {sentence}" for sentence in _load_plugins())
+        broken = "".join(f"; {sentence}" for sentence in _REGISTRY.broken())
         raise ValueError(
             f"unknown mechanism {name!r}; {meant}for {KINDS[type(domain)]} there are: {', '.join(choices)}"
             f"{broken}"

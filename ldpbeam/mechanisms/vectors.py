@@ -40,6 +40,11 @@ class SampledCoordinate(Mechanism):
         return cls(epsilon=epsilon, size=domain.size, **options)
 
     @property
+    def in_study(self) -> Mechanism:
+        """The mechanism that perturbs the sampled value."""
+        return self.inner
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """The number of coordinates, and the inner mechanism's parameters."""
         return {"mechanism": self.name, "size": self.size, "inner": self.inner.parameters}

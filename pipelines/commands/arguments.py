@@ -83,9 +83,9 @@ class Parser(argparse.ArgumentParser):
         Raises:
             UserError: for an unknown option or a wrong value; it names the option.
         """
-        found, unknown = self._parsed(arguments)
+        options, unknown = self._parsed(arguments)
         refuse(unknown, self.options)
-        return found
+        return options
 
     def _parsed(self, arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         self._given = self.dashed(arguments)
@@ -101,12 +101,12 @@ class Parser(argparse.ArgumentParser):
             UserError: for an option that neither we nor Beam know, with the nearest name; Beam alone
                 would only warn.
         """
-        found, rest = self._parsed(arguments)
+        options, rest = self._parsed(arguments)
         if rest:
             known = _beam_parser()
             _, unknown = known.parse_known_args(rest)
             refuse(unknown, [*self.options, *known.options])
-        return found, rest
+        return options, rest
 
 
 def _beam_parser() -> Parser:

@@ -10,13 +10,13 @@ from rich.console import Console
 
 from ldpbeam.pipelines.commands.diff import as_json, as_texts
 from ldpbeam.pipelines.errors import BEYOND, DONE
+from ldpbeam.pipelines.estimates.check import Checked, checked
+from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.printing import document
-from ldpbeam.pipelines.results.check import Checked, checked
-from ldpbeam.pipelines.results.read import read_results
 from ldpbeam.statistics import counted
 
-#: So many numbers are printed; with ``--json`` all are.
+#: This many numbers are printed; with ``--json`` all are.
 MOST_ROWS = 60
 _KEYS = ("attribute", "window", "group", "estimate", "condition")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 
 from ldpbeam.pipelines.errors import DONE, UserError, meant_or_known
+from ldpbeam.pipelines.estimates.dead_letters import Reason, by_reason
+from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.pipelines.printing import document
-from ldpbeam.pipelines.results.dead_letters import Reason, by_reason
-from ldpbeam.pipelines.results.read import read_results
-from ldpbeam.pipelines.terminal import shown
 from ldpbeam.schemas.outputs.records import DeadLetterRecord
+from ldpbeam.untrusted import shown
 
-#: So many different details of a reason are printed.
+#: This many different details of a reason are printed.
 MOST_DETAILS = 10
 
 
@@ -25,40 +25,40 @@ def dead_letters_command(options: argparse.Namespace) -> int:
     """
     if options.examples < 0:
         raise UserError(f"--examples {options.examples}: it is 0 or more")
-    found = by_reason(read_results(options.folder), options.examples)
+    reasons = by_reason(read_results(options.folder), options.examples)
     if options.reason is not None:
-        found = _only(found, options.reason.replace(" ", "_"), options.folder)
+        reasons = _only(reasons, options.reason.replace(" ", "_"), options.folder)
     if document(
         {
             "folder": options.folder,
-            "dead_letters": sum(own.reports for own in found),
-            "reasons": [_as_json(own) for own in found],
+            "dead_letters": sum(reason.reports for reason in reasons),
+            "reasons": [_as_json(reason) for reason in reasons],
         }
     ):
         return DONE
-    if not found:
+    if not reasons:
         print("there are no dead letters")
-    for own in found:
-        _print_reason(own)
+    for reason in reasons:
+        _print_reason(reason)
     return DONE
 
 
-def _only(found: list[Reason], reason: str, folder: str) -> list[Reason]:
-    there = [own.reason for own in found]
+def _only(reasons: list[Reason], reason: str, folder: str) -> list[Reason]:
+    there = [entry.reason for entry in reasons]
     if reason not in there:
         hint = meant_or_known(reason, there)
         raise UserError(f"--reason {reason}: {folder} has no dead letters of this reason; {hint}")
-    return [own for own in found if own.reason == reason]
+    return [entry for entry in reasons if entry.reason == reason]
 
 
-def _print_reason(own: Reason) -> None:
-    print(f"{own.reports:,} {shown(own.reason.replace('_', ' '))}")
-    details = [(detail, reports) for detail, reports in own.details.most_common() if detail]
+def _print_reason(reason: Reason) -> None:
+    print(f"{reason.reports:,} {shown(reason.reason.replace('_', ' '))}")
+    details = [(detail, reports) for detail, reports in reason.details.most_common() if detail]
     for detail, reports in details[:MOST_DETAILS]:
         print(f"  {reports:,}: {shown(detail)}")
     if len(details) > MOST_DETAILS:
         print(f"  and {len(details) - MOST_DETAILS:,} other details")
-    for letter in own.examples:
+    for letter in reason.examples:
         print(f"  as in {shown(_place(letter))}")
 
 
@@ -67,11 +67,13 @@ def _place(letter: DeadLetterRecord) -> str:
     return f"{letter.file or 'a message'}{position}{'' if letter.row is None else f', row {letter.row:,}'}"
 
 
-def _as_json(own: Reason) -> dict[str, object]:
+def _as_json(reason: Reason) -> dict[str, object]:
     return {
-        "reason": own.reason,
-        "reports": own.reports,
-        "details": [{"detail": detail, "reports": reports} for detail, reports in own.details.most_common()],
+        "reason": reason.reason,
+        "reports": reason.reports,
+        "details": [
+            {"detail": detail, "reports": reports} for detail, reports in reason.details.most_common()
+        ],
         "examples": [
             {
                 "file": letter.file,
@@ -80,6 +82,6 @@ def _as_json(own: Reason) -> dict[str, object]:
                 "detail": letter.detail,
                 "sha256": letter.sha256,
             }
-            for letter in own.examples
+            for letter in reason.examples
         ],
     }

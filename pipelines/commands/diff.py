@@ -9,16 +9,16 @@ from typing import Any
 from rich.console import Console
 
 from ldpbeam.pipelines.errors import DIFFERS, DONE
+from ldpbeam.pipelines.estimates.difference import FALSE_ALARMS, Comparison, Difference, compared
+from ldpbeam.pipelines.estimates.numbers import Place
+from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.printing import document, note
-from ldpbeam.pipelines.results.compare import FALSE_ALARMS, Comparison, Difference, compared
-from ldpbeam.pipelines.results.numbers import Place
-from ldpbeam.pipelines.results.read import read_results
-from ldpbeam.pipelines.terminal import shown
 from ldpbeam.statistics import counted
 from ldpbeam.times import rfc3339
+from ldpbeam.untrusted import shown
 
-#: So many differences are printed; with ``--json`` all are.
+#: This many differences are printed; with ``--json`` all are.
 MOST_ROWS = 60
 _KEYS = ("attribute", "window", "group", "estimate", "number")
 
@@ -30,45 +30,53 @@ def diff_command(options: argparse.Namespace) -> int:
         UserError: if one of the folders cannot be read.
     """
     first, second = map(read_results, options.folders)
-    found = compared(first, second)
-    code = DIFFERS if found.differs else DONE
+    comparison = compared(first, second)
+    code = DIFFERS if comparison.differs else DONE
     if first.about.study_fingerprint != second.about.study_fingerprint:
         note("the two folders are of different studies, or of different versions of one")
-    if document(_as_json(found)):
+    if document(_as_json(comparison)):
         return code
     # Every mean is printed, and what else is beyond its error.
-    rows = [own for own in found.differences if own.beyond or own.number == "mean"]
+    rows = [
+        difference
+        for difference in comparison.differences
+        if difference.beyond or difference.number == "mean"
+    ]
     _print_rows(rows[:MOST_ROWS])
     if len(rows) > MOST_ROWS:
         print(f"and {len(rows) - MOST_ROWS:,} more; --json has all")
-    for name, places in zip(options.folders, (found.only_first, found.only_second), strict=True):
+    for name, places in zip(options.folders, (comparison.only_first, comparison.only_second), strict=True):
         if places:
             print(shown(f"{counted(len(places), 'estimate')} only in {name}: {_listed(places)}"))
-    if found.unlike:
-        places = found.unlike
+    if comparison.unlike:
+        places = comparison.unlike
         print(shown(f"{counted(len(places), 'estimate')} with other buckets or names: {_listed(places)}"))
-    print(_summary(found))
+    print(_summary(comparison))
     return code
 
 
 def _print_rows(rows: Sequence[Difference]) -> None:
     if not rows:
         return
-    texts = [_row(own) for own in rows]
+    texts = [_row(difference) for difference in rows]
     columns = (*_KEYS, "first", "second", "difference", "± se", "beyond error")
     names = [name for name in columns if any(text[name] for text in texts)]
     print_fitting(Console(), names, texts, keys=_KEYS, left=("beyond error",))
 
 
-def _row(own: Difference) -> dict[str, str]:
+def _row(difference: Difference) -> dict[str, str]:
     return {
-        **as_texts(own.place),
-        "number": own.number,
-        "first": f"{own.first:.6g}",
-        "second": f"{own.second:.6g}",
-        "difference": f"{own.second - own.first:+.4g}",
-        "± se": "" if own.error is None else f"{own.error:.2g}",
-        "beyond error": "yes" if own.beyond else "" if own.error is not None else "no error is known",
+        **as_texts(difference.place),
+        "number": difference.number,
+        "first": f"{difference.first:.6g}",
+        "second": f"{difference.second:.6g}",
+        "difference": f"{difference.second - difference.first:+.4g}",
+        "± se": "" if difference.error is None else f"{difference.error:.2g}",
+        "beyond error": "yes"
+        if difference.beyond
+        else ""
+        if difference.error is not None
+        else "no error is known",
     }
 
 
@@ -101,37 +109,40 @@ def _listed(places: Sequence[Place]) -> str:
     return ", ".join([*told, *(["..."] if len(places) > len(told) else [])])
 
 
-def _summary(found: Comparison) -> str:
-    changed = sum(own.first != own.second for own in found.differences)
-    beyond = sum(own.beyond for own in found.differences)
-    unknown = sum(own.error is None and own.first != own.second for own in found.differences)
+def _summary(comparison: Comparison) -> str:
+    changed = sum(difference.first != difference.second for difference in comparison.differences)
+    beyond = sum(difference.beyond for difference in comparison.differences)
+    unknown = sum(
+        difference.error is None and difference.first != difference.second
+        for difference in comparison.differences
+    )
     text = (
-        f"{changed:,} of {counted(len(found.differences), 'number')} changed, {beyond:,} by more than their "
-        f"error ({found.z:.2f} standard errors of the difference; at most {FALSE_ALARMS:.0%} of pairs of "
-        "runs of the same values have any)"
+        f"{changed:,} of {counted(len(comparison.differences), 'number')} changed, {beyond:,} by more than "
+        f"their error ({comparison.z:.2f} standard errors of the difference; at most {FALSE_ALARMS:.0%} of "
+        "pairs of runs of the same values have any)"
     )
     return text + (f"; of {unknown:,} that changed no error is known" if unknown else "")
 
 
-def _as_json(found: Comparison) -> dict[str, Any]:
+def _as_json(comparison: Comparison) -> dict[str, Any]:
     return {
-        "z": found.z,
+        "z": comparison.z,
         "false_alarms": FALSE_ALARMS,
-        "differs": found.differs,
+        "differs": comparison.differs,
         "numbers": [
             {
-                **as_json(own.place),
-                "number": own.number,
-                "first": own.first,
-                "second": own.second,
-                "standard_error": own.error,
-                "beyond": own.beyond,
+                **as_json(difference.place),
+                "number": difference.number,
+                "first": difference.first,
+                "second": difference.second,
+                "standard_error": difference.error,
+                "beyond": difference.beyond,
             }
-            for own in found.differences
+            for difference in comparison.differences
         ],
-        "only_first": list(map(as_json, found.only_first)),
-        "only_second": list(map(as_json, found.only_second)),
-        "unlike": list(map(as_json, found.unlike)),
+        "only_first": list(map(as_json, comparison.only_first)),
+        "only_second": list(map(as_json, comparison.only_second)),
+        "unlike": list(map(as_json, comparison.unlike)),
     }
 
 

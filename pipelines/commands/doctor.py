@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ldpbeam.pipelines.commands.options import engine_request
 from ldpbeam.pipelines.errors import DONE, WRONG
 from ldpbeam.pipelines.graphs.engines import only_for_flink
 from ldpbeam.pipelines.printing import document
@@ -16,7 +17,7 @@ def doctor_command(options: argparse.Namespace) -> int:
     Raises:
         UserError: if an option does not belong to the engine.
     """
-    only_for_flink(options, "flink_master", "pool")
+    only_for_flink(engine_request(options), "flink_master", "pool")
     checks = list(doctor.checks(options.runner, options.flink_master, options.pool, options.prism_location))
     lacking = any(check.needed and check.found is None for check in checks)
     if document({"ready": not lacking, "checks": [check._asdict() for check in checks]}):

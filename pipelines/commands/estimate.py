@@ -6,39 +6,44 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from ldpbeam.pipelines.commands.estimate_options import check, job_of, truth_of
-from ldpbeam.pipelines.commands.options import study_of
+from ldpbeam.pipelines.commands.estimate_options import Request, request_of
 from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
-from ldpbeam.pipelines.estimates import compare, stages, tables
+from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
 from ldpbeam.pipelines.estimates.ledger import write_ledger
 from ldpbeam.pipelines.estimates.published import warnings_of
-from ldpbeam.pipelines.graphs.batch import BatchJob
-from ldpbeam.pipelines.graphs.engines import engine_of, reach_from_elsewhere
+from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
+from ldpbeam.pipelines.estimates.truth import errors_of
+from ldpbeam.pipelines.graphs.engines import engine_of
+from ldpbeam.pipelines.graphs.run import assemble, run_pipeline
 from ldpbeam.pipelines.printing import document, note, progress_console, step, warn
-from ldpbeam.pipelines.runs.costs import refuse_endless, slow_parts
+from ldpbeam.pipelines.runs.costs import slow_parts
 from ldpbeam.pipelines.runs.damage import mark_incomplete, stop_for_damage
+from ldpbeam.pipelines.runs.locks import Held
 from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
     DEAD_LETTERS,
     STATISTICS,
+    read_accounting,
     sweep,
     write_json,
 )
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned
-from ldpbeam.pipelines.runs.scheduled import Scheduled, owned_by_schedule, publish
-from ldpbeam.pipelines.terminal import shown
+from ldpbeam.pipelines.runs.scheduled import owned_by_schedule, publish
 from ldpbeam.runners import dataflow
-from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields
+from ldpbeam.schemas.outputs.estimates import json_fields
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.counts import WINDOWS_BEYOND
+from ldpbeam.untrusted import shown
 
 
 def estimate_command(options: argparse.Namespace, beam_arguments: list[str]) -> int:
@@ -47,153 +52,151 @@ def estimate_command(options: argparse.Namespace, beam_arguments: list[str]) -> 
     Raises:
         UserError: if the options, the study, the input or the output folder cannot be used.
     """
+    request = request_of(options, beam_arguments)
     with tempfile.TemporaryDirectory(prefix="ldpbeam-") as staged:
-        return run(options, beam_arguments, Path(staged))
+        return run(request, Path(staged))
 
 
-def run(options: argparse.Namespace, beam_arguments: list[str], staged: Path) -> int:
-    """Run the pipeline with parsed options.
+def run(request: Request, staged: Path) -> int:
+    """Run the pipeline, compute the estimates, and print them.
 
     Args:
-        options: the options of this command.
-        beam_arguments: the options that only Beam knows.
+        request: the run.
         staged: a local folder for files that the engine stages.
 
     Returns:
         The exit code: DONE, or WITH_CARE after too much bad input.
 
     Raises:
-        UserError: if the options, the study, the input or the output folder cannot be used.
+        UserError: if the engine cannot run it, or an input file is damaged and ends the run.
     """
-    study = study_of(options.study, options.attribute)
-    reach_from_elsewhere(options)
-    check(options, study, beam_arguments)
-    refuse_endless(study)
-    people = truth_of(
-        options,
-        study,
-        times=study.windows is not None or options.start is not None or options.stop is not None,
-        groups=study.groups is not None,
-    )
-    job, shared = job_of(options, study)
-    console, progress = Console(), progress_console()
-    engine = engine_of(options, staged, given=beam_arguments)
-    pipeline = stages.assemble(job, engine, beam_arguments)
+    job, progress = request.job, progress_console()
+    engine = engine_of(request.engine, staged, given=request.beam_arguments)
+    pipeline = assemble(job, engine, request.beam_arguments)
     if dataflow.template_of(pipeline):
         raise UserError(
             "--template_location: this command estimates when its job has ended, and a template's job is "
             "started by others; ldpbeam stream makes templates"
         )
     if dataflow.is_dry_run(pipeline):
-        stages.run_pipeline(pipeline, progress, engine.here)
+        run_pipeline(pipeline, progress, engine.here)
         print(
             "a dry run: the job was made and not submitted; no report was read, nothing was estimated, and "
-            f"{options.output} is as it was"
+            f"{_folder(request)} is as it was"
         )
         return DONE
-    for sentence in slow_parts(study):
+    for sentence in slow_parts(job.study):
         note(sentence)
-    holding = (
-        owned_by_schedule(shared, options.overwrite)
-        if shared
-        else owned(job, NOBODY, overwrite=options.overwrite, inputs=options.input)
-    )
-    with holding as place:
+    with _held(request) as held:
         with step("reading reports and adding them up"):
-            stages.run_pipeline(pipeline, progress, engine.here)
+            run_pipeline(pipeline, progress, engine.here)
         with step("estimating"):
-            found, estimates = _estimated(job, options, progress)
+            accounting, estimates = _estimated(request, progress)
         with step("testing the fit"):
-            ledger = write_ledger(job)
+            spenders = sum(entry["users_over_cap"] for entry in write_ledger(job))
             tested, misfits = write_fit(job)
-        place.check()
-        if shared:
-            publish(shared, estimates)
+        held.check()
+        if request.shared:
+            publish(request.shared, estimates)
         else:
-            stages.write_estimates(job, estimates)
-    errors = None
-    if people is not None:
-        compared = options.attribute or next(iter(study.attributes))
-        errors = [
-            compare.errors_of(solved, study, people, job.span)
-            if attribute_of(solved.attribute) == compared
-            else {}
-            for solved in estimates
-        ]
-    spenders = sum(entry["users_over_cap"] for entry in ledger)
+            write_estimates(job, estimates)
+    errors = _errors(request, estimates)
     document(
         {
-            "output": options.output,
+            "output": _folder(request),
             "run": job.run,
-            "estimates": [estimate_fields(study, solved, job.run) for solved in estimates],
+            "estimates": [json_fields(record) for record in estimates],
             "errors": errors,
-            "accounting": found,
+            "accounting": accounting,
             "over_epsilon_cap": spenders,
             "fit": {"tests": len(tested), "flagged": len(misfits)},
         }
     )
-    tables.print_estimates(console, study, estimates, errors)
+    console = Console()
+    tables.print_estimates(console, estimates, errors)
     if spenders:
-        what = "user-windows" if study.windows else "users"
-        print(f"{spenders:,} {what} spent more than the study's epsilon_cap of {study.epsilon_cap:g}")
-    impossible = found["dead_letters_by_reason"].get("payload_outside_mechanism", 0)
-    print_fit(study, tested, misfits, impossible)
-    print(tables.accounting_line(found))
-    print(shown(_whereabouts(options.output, shared)))
-    if found["dead_letters"]:
-        tables.print_reasons(console, found)
-    return _judged(study, found, options.max_bad_fraction)
+        what = "user-windows" if job.study.windows else "users"
+        print(f"{spenders:,} {what} spent more than the study's epsilon_cap of {job.study.epsilon_cap:g}")
+    impossible = accounting["dead_letters_by_reason"].get("payload_outside_mechanism", 0)
+    print_fit(job.study, tested, misfits, impossible)
+    print(tables.accounting_line(accounting))
+    print(shown(_whereabouts(request)))
+    if accounting["dead_letters"]:
+        tables.print_reasons(console, accounting)
+    return _judged(job.study, accounting, request.max_bad_fraction)
 
 
-def _estimated(
-    job: BatchJob, options: argparse.Namespace, console: Console
-) -> tuple[dict[str, Any], list[SolvedEstimate]]:
+def _folder(request: Request) -> str:
+    return request.shared.output if request.shared else request.job.output
+
+
+def _held(request: Request) -> AbstractContextManager[Held]:
+    """The output folder, held by this run."""
+    if request.shared:
+        return owned_by_schedule(request.shared, request.overwrite)
+    return owned(request.job, NOBODY, overwrite=request.overwrite, inputs=request.inputs)
+
+
+def _estimated(request: Request, console: Console) -> tuple[dict[str, Any], list[EstimateRecord]]:
     """The accounting and the estimates of a run whose pipeline has finished.
 
     Raises:
-        UserError: if input files were damaged and ``--on-bad-file`` is ``stop``, or a process was killed.
+        UserError: if input files were damaged and end the run, or a process was killed.
     """
+    job = request.job
     sweep([job.path(STATISTICS), job.path(DEAD_LETTERS)])
     sweep([job.path("")], ACCOUNTING)
-    found = stages.read_accounting(job)
-    if found["damaged_files"] and options.on_bad_file == "stop":
-        stop_for_damage(job, found["damaged_files"])
-    if found["damaged_files"]:
+    accounting = read_accounting(job)
+    if accounting["damaged_files"]:
+        if request.stop_for_damage:
+            stop_for_damage(job, accounting["damaged_files"])
         mark_incomplete(job)
-    estimates, left = stages.estimate_all(job, console, job.estimate_on, options.processes)
+    estimates, left = estimate_all(job, console, job.estimate_on, request.processes)
     if left:
-        found |= left
-        write_json(job.path(ACCOUNTING), found)
-    if found["damaged_files"]:
+        accounting |= left
+        write_json(job.path(ACCOUNTING), accounting)
+    if accounting["damaged_files"]:
         # Workers computed their estimates before the damage was known.
-        estimates = [replace(solved, complete=False) for solved in estimates]
-    return found, estimates
+        estimates = [replace(record, complete=False) for record in estimates]
+    return accounting, estimates
 
 
-def _judged(study: Study, found: Mapping[str, Any], max_bad_fraction: float) -> int:
+def _errors(request: Request, estimates: list[EstimateRecord]) -> list[dict[str, float]] | None:
+    """The errors of each estimate; empty for other attributes, and None without the truth."""
+    if request.people is None:
+        return None
+    return [
+        errors_of(record, request.job.study, request.people, request.job.span)
+        if attribute_of(record.attribute) == request.compared
+        else {}
+        for record in estimates
+    ]
+
+
+def _judged(study: Study, counts: Mapping[str, Any], max_bad_fraction: float) -> int:
     """The exit code that follows from a run's accounting; it prints a warning for each kind of bad input."""
     warnings = []
-    if found["damaged_files"]:
-        warnings.append(tables.damage_line(found["damaged_files"]))
-    if found["in"] and found["dead_letters"] > max_bad_fraction * found["in"]:
-        share = found["dead_letters"] / found["in"]
+    if counts["damaged_files"]:
+        warnings.append(tables.damage_line(counts["damaged_files"]))
+    if counts["in"] and counts["dead_letters"] > max_bad_fraction * counts["in"]:
+        share = counts["dead_letters"] / counts["in"]
         warnings.append(f"{share:.2%} of the input is bad, more than --max-bad-fraction {max_bad_fraction:g}")
     for warning in warnings:
         print(f"ldpbeam: {warning}; the outputs are written, look at them with care", file=sys.stderr)
-    for sentence in warnings_of(study, found):
+    for sentence in warnings_of(study, counts):
         warn(sentence)
-    if not found["in"]:
+    if not counts["in"]:
         warn("the input has no report, so there is no estimate")
-    elif not found["used"]:
-        warn(f"none of the {found['in']:,} reports in the input is used, so there is no estimate")
-    return WITH_CARE if warnings or found.get(WINDOWS_BEYOND) else DONE
+    elif not counts["used"]:
+        warn(f"none of the {counts['in']:,} reports in the input is used, so there is no estimate")
+    return WITH_CARE if warnings or counts.get(WINDOWS_BEYOND) else DONE
 
 
-def _whereabouts(output: str, shared: Scheduled | None) -> str:
-    if shared is None:
-        return f"estimates, statistics and accounting are in {output}"
-    ends = f"{rfc3339(shared.span.start)} to {rfc3339(shared.span.stop)}"
+def _whereabouts(request: Request) -> str:
+    if request.shared is None:
+        return f"estimates, statistics and accounting are in {request.job.output}"
+    span = request.shared.span
     return (
-        f"estimates and statistics of the windows from {ends} are in {output}, the accounting is in "
-        f"{shared.own.output}"
+        f"estimates and statistics of the windows from {rfc3339(span.start)} to {rfc3339(span.stop)} are in "
+        f"{request.shared.output}, the accounting is in {request.shared.own.output}"
     )

@@ -1,31 +1,105 @@
-"""What the options of ``ldpbeam estimate`` ask for: the run, its output folder, and the truth to compare."""
+"""What the options of ``ldpbeam estimate`` ask for, checked, in one frozen value."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from ldpbeam.pipelines.clients.people import People, read_people
 from ldpbeam.pipelines.commands.options import (
     check_partitions,
     check_processes,
     check_reachable,
     check_service,
+    engine_request,
     people_columns,
+    renamed_of,
+    study_of,
     time_of,
 )
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates import stages
 from ldpbeam.pipelines.graphs.batch import BatchJob
-from ldpbeam.pipelines.runs.output import Output
+from ldpbeam.pipelines.graphs.engines import EngineRequest
+from ldpbeam.pipelines.runs.costs import refuse_endless
+from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
+from ldpbeam.pipelines.runs.keys import disclosure_of
+from ldpbeam.pipelines.runs.output import Output, run_name
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner
 from ldpbeam.pipelines.runs.scheduled import Scheduled
+from ldpbeam.pipelines.simulated.people import People, read_people
 from ldpbeam.study import Study
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.windows.cut import check_overlap
 from ldpbeam.windows import FAR, Span, whole_windows
 
 
-def check(options: argparse.Namespace, study: Study, beam_arguments: list[str]) -> None:
+@dataclass(frozen=True)
+class Request:
+    """A run of ``ldpbeam estimate``, whose options have been checked.
+
+    Attributes:
+        job: what is read and written.
+        shared: for a scheduled run the shared folder to which its files are moved.
+        inputs: the names and globs of the input.
+        engine: the engine.
+        beam_arguments: the options that only Beam knows.
+        people: the people whose true values are compared; None for no comparison.
+        compared: the attribute that is compared with them.
+        overwrite: whether the outputs of another run are replaced.
+        stop_for_damage: whether a damaged file ends the run.
+        max_bad_fraction: more bad input than this share is told by the exit code.
+        processes: how many processes compute estimates; None for one per core.
+    """
+
+    job: BatchJob
+    shared: Scheduled | None
+    inputs: tuple[str, ...]
+    engine: EngineRequest
+    beam_arguments: tuple[str, ...]
+    people: People | None
+    compared: str
+    overwrite: bool
+    stop_for_damage: bool
+    max_bad_fraction: float
+    processes: int | None
+
+
+def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Request:
+    """What the options ask for.
+
+    Raises:
+        UserError: if the options, the study, the input or the output folder cannot be used.
+    """
+    study = study_of(options.study, options.attribute)
+    _check(options, study, beam_arguments)
+    refuse_endless(study)
+    people = truth_of(
+        options,
+        study,
+        times=study.windows is not None or options.start is not None or options.stop is not None,
+        groups=study.groups is not None,
+    )
+    engine = engine_request(options)
+    # Scheduled runs may start in different folders.
+    reached = files.absolute if _is_scheduled(options, study) else engine.reachable
+    inputs = tuple(map(reached, options.input))
+    job, shared = _job_of(options, study, inputs, engine.reachable(options.output))
+    return Request(
+        job=job,
+        shared=shared,
+        inputs=inputs,
+        engine=engine,
+        beam_arguments=tuple(beam_arguments),
+        people=people,
+        compared=options.attribute or next(iter(study.attributes)),
+        overwrite=options.overwrite,
+        stop_for_damage=options.on_bad_file == "stop",
+        max_bad_fraction=options.max_bad_fraction,
+        processes=options.processes,
+    )
+
+
+def _check(options: argparse.Namespace, study: Study, beam_arguments: Sequence[str]) -> None:
     """Check that the options are in range and fit the study.
 
     Raises:
@@ -90,19 +164,21 @@ def truth_of(options: argparse.Namespace, study: Study, *, times: bool, groups: 
     return read_people(options.truth, people_columns(options, domain), domain)
 
 
-def job_of(options: argparse.Namespace, study: Study) -> tuple[BatchJob, Scheduled | None]:
+def _job_of(
+    options: argparse.Namespace, study: Study, inputs: tuple[str, ...], folder: str
+) -> tuple[BatchJob, Scheduled | None]:
     """The run, and for a scheduled run the shared folder to which its files are moved.
 
     Raises:
         UserError: if the input or the output folder cannot be used.
     """
+    renamed = renamed_of(options, study)
     span = _span_of(options, study)
-    inputs = _inputs(options, study)
-    disclosure = stages.disclosure_of(options)
+    disclosure = disclosure_of(options.user_id_key_file, options.keep_bad_records)
     hidden = disclosure.user_id_key is not None
-    good, bad = stages.find_input(inputs, options.on_bad_file, hidden=hidden)
-    stages.check_stamps(good, study, options.attribute, options.service, hidden=hidden)
-    output, shared = _place(options, study, span, inputs)
+    good, bad = find_input(inputs, options.on_bad_file, hidden=hidden)
+    check_stamps(good, study, options.attribute, options.service, hidden=hidden)
+    output, shared = _place(options, study, folder, span, inputs, renamed)
     job = BatchJob(
         study=study,
         files=good,
@@ -111,18 +187,13 @@ def job_of(options: argparse.Namespace, study: Study) -> tuple[BatchJob, Schedul
         run=output.run,
         attribute=options.attribute,
         service=options.service,
+        renamed=renamed,
         span=span,
         disclosure=disclosure,
         partitions=options.partitions,
         estimate_on=options.estimate_on,
     )
     return job, shared
-
-
-def _inputs(options: argparse.Namespace, study: Study) -> tuple[str, ...]:
-    """The patterns of the input, made absolute for scheduled runs, which may start in different folders."""
-    given = map(files.absolute, options.input) if _is_scheduled(options, study) else options.input
-    return tuple(given)
 
 
 def _is_scheduled(options: argparse.Namespace, study: Study) -> bool:
@@ -148,21 +219,26 @@ def _span_of(options: argparse.Namespace, study: Study) -> Span:
 
 
 def _place(
-    options: argparse.Namespace, study: Study, span: Span, inputs: tuple[str, ...]
+    options: argparse.Namespace,
+    study: Study,
+    folder: str,
+    span: Span,
+    inputs: tuple[str, ...],
+    renamed: Mapping[str, str],
 ) -> tuple[Output, Scheduled | None]:
     """Where the run writes, and for a scheduled run the shared folder to which its files are moved.
 
     Raises:
         UserError: if this run may not use the output folder.
     """
-    own = options.attribute, options.service
+    named = options.attribute, options.service, *(f"{name}={renamed[name]}" for name in sorted(renamed))
     if not _is_scheduled(options, study):
-        name = stages.run_name(study, inputs, span.start, span.stop, *own)
-        output = Output(study, options.output, name)
+        name = run_name(study, inputs, span.start, span.stop, *named)
+        output = Output(study, folder, name)
         owner(output, NOBODY, options.overwrite)
         return output, None
     # Runs of one schedule differ in spans and mostly in inputs, so all take the name of the first run.
-    first = Output(study, options.output, stages.run_name(study, inputs, "scheduled", *own))
+    first = Output(study, folder, run_name(study, inputs, "scheduled", *named))
     name = owner(first, SCHEDULED_RUNS, options.overwrite) or first.run
-    shared = Scheduled(study, options.output, name, span, inputs)
+    shared = Scheduled(study, folder, name, span, inputs)
     return shared.made, shared

@@ -12,7 +12,6 @@ from typing import Any
 from rich.console import Console
 
 from ldpbeam.estimators.solving import check
-from ldpbeam.pipelines.clients.people import People, read_people
 from ldpbeam.pipelines.commands.options import (
     check_processes,
     output_folder,
@@ -21,18 +20,18 @@ from ldpbeam.pipelines.commands.options import (
     warn_of_rows,
 )
 from ldpbeam.pipelines.errors import DONE, UserError
-from ldpbeam.pipelines.estimates.processes import cores
 from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.printing import document, progress_bar
-from ldpbeam.pipelines.terminal import shown
-from ldpbeam.pipelines.trials.evaluation import evaluation, run, summarised, with_estimators
-from ldpbeam.pipelines.trials.figures import check_figures, draw_figures
-from ldpbeam.pipelines.trials.papers import PAPERS
-from ldpbeam.pipelines.trials.planned import MOST_SIMULATED
-from ldpbeam.pipelines.trials.trial import untried
+from ldpbeam.pipelines.processes import cores
+from ldpbeam.pipelines.simulated.evaluation import evaluation, run, summarised, with_estimators
+from ldpbeam.pipelines.simulated.figures import check_figures, draw_figures
+from ldpbeam.pipelines.simulated.people import People, read_people
+from ldpbeam.pipelines.simulated.planned import MOST_SIMULATED
+from ldpbeam.pipelines.simulated.trial import untried
 from ldpbeam.populations import names_for
 from ldpbeam.schemas.study.yaml_file import parse_study, study_text
 from ldpbeam.study import Study
+from ldpbeam.untrusted import shown
 
 
 def evaluate_command(options: argparse.Namespace) -> int:
@@ -41,14 +40,8 @@ def evaluate_command(options: argparse.Namespace) -> int:
     Raises:
         UserError: if an option, the study or the file of people cannot be used.
     """
-    if (options.study is None) == (options.paper is None):
-        both = options.study is not None
-        raise UserError(
-            "--study and --paper: give one of them" if both else "give --study FILE, or --paper NAME"
-        )
-    paper = PAPERS.get(options.paper or "")
-    text = paper.study if paper else study_text(options.study)
-    study = parse_study(text, options.study or options.paper)
+    text = study_text(options.study)
+    study = parse_study(text, options.study)
     name = _attribute(study, options.attribute)
     if options.estimators:
         for estimator in options.estimators:
@@ -58,18 +51,14 @@ def evaluate_command(options: argparse.Namespace) -> int:
                 raise UserError(f"--estimators {estimator}: {error}") from None
         text = with_estimators(text, name, options.estimators)
         study = parse_study(text)
-    epsilons = options.epsilon or (paper.epsilons if paper else ())
-    users = options.users or (paper.users if paper else (10_000,))
-    trials = (paper.trials if paper else 5) if options.trials is None else options.trials
-    _check_numbers(epsilons, users, trials, options.seed)
+    _check_numbers(options.epsilon, options.users, options.trials, options.seed)
     check_processes(options.processes)
     people = _people(options, study, name)
-    populations = _populations(study, name, options.population, people, paper.populations if paper else ())
+    populations = _populations(study, name, options.population, people)
     if not options.no_figures:
         check_figures()
-    wanted = evaluation(
-        text, name, populations, people, epsilons, users, range(options.seed, options.seed + trials)
-    )
+    seeds = range(options.seed, options.seed + options.trials)
+    wanted = evaluation(text, name, populations, people, options.epsilon, options.users, seeds)
     folder = output_folder(options.output)
     with progress_bar("trials", None) as show:
         results = run(
@@ -85,8 +74,6 @@ def evaluate_command(options: argparse.Namespace) -> int:
     if document({"output": options.output, "trials": len(wanted.cases), "files": written, "errors": rows}):
         return DONE
     _print(rows)
-    if paper:
-        print(f"After {paper.source}; {paper.left_out}.")
     count = len(wanted.cases)
     print(f"{count:,} trial{'s' if count > 1 else ''}; {', '.join(written)} are in {shown(options.output)}")
     return DONE
@@ -132,16 +119,14 @@ def _check_numbers(epsilons: Sequence[float], users: Sequence[int], trials: int,
         raise UserError(f"--seed {seed}: 0 or above")
 
 
-def _populations(
-    study: Study, name: str, asked: list[str], people: People | None, of_paper: tuple[str, ...]
-) -> list[str]:
+def _populations(study: Study, name: str, asked: list[str], people: People | None) -> list[str]:
     known = names_for(study.attribute(name).domain)
     for population in asked:
         if population not in known:
             raise UserError(f"--population {population}: {name!r} can have {', '.join(known)}")
     if asked or people is not None:
         return asked
-    return list(of_paper) or list(known)
+    return list(known)
 
 
 def _write_table(path: Path, rows: list[dict[str, Any]]) -> None:

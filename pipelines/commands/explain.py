@@ -1,26 +1,14 @@
-"""``ldpbeam explain``: describes a run in sentences, each of which belongs to the part that it describes."""
+"""``ldpbeam explain``: describes a run in sentences."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 
-from ldpbeam import fit, statistics
-from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Vector
-from ldpbeam.estimators import registered_estimators
-from ldpbeam.intervals import computing
 from ldpbeam.pipelines.commands.options import study_of
 from ldpbeam.pipelines.errors import DONE
-from ldpbeam.pipelines.estimates import fit as estimates_fit
-from ldpbeam.pipelines.estimates import ledger, published
+from ldpbeam.pipelines.estimates.explain import explain
 from ldpbeam.pipelines.printing import document
-from ldpbeam.pipelines.runs.costs import endless_parts, slow_parts
-from ldpbeam.pipelines.terminal import shown
-from ldpbeam.statistics import counted
-from ldpbeam.study import Study, StudyAttribute, attribute_of
-from ldpbeam.transforms.joining import coordinates, kept
-from ldpbeam.transforms.windows import cut, groups
+from ldpbeam.untrusted import shown
 
 
 def explain_command(options: argparse.Namespace) -> int:
@@ -36,52 +24,3 @@ def explain_command(options: argparse.Namespace) -> int:
     for place, sentence in enumerate(sentences, 1):
         print(f"{place}. {shown(sentence)}")
     return DONE
-
-
-def explain(study: Study) -> list[str]:
-    """The sentences, in the order data passes."""
-    sentences = [
-        f"Study {study.name!r} estimates {counted(len(study.attributes), 'attribute')}: "
-        f"{', '.join(study.attributes)}."
-    ]
-    for name, described in study.attributes.items():
-        sentences += _collection(study.attribute(name), described)
-    sentences.append(cut.explain(study.windows))
-    sentences.append(kept.explain(study))
-    if study.groups:
-        sentences.append(groups.explain(study.groups))
-    if study.publish.at_least > 1 or study.windows:
-        sentences.append(published.explain(study))
-    for name, described in study.attributes.items():
-        estimated = [own for own in study.estimated if attribute_of(own) == name]
-        if isinstance(study.attribute(name).domain, Vector):
-            sentences.append(coordinates.explain(name, estimated))
-        # The coordinates of a vector differ only in their names, so the first one stands for all.
-        first = study.attribute(estimated[0])
-        sentences += statistics.explain(first)
-        sentences += _estimates(first, described)
-        sentences += fit.explain(first)
-    sentences.append(estimates_fit.explain())
-    sentences += slow_parts(study)
-    sentences += (f"A run is refused, because {sentence}." for sentence in endless_parts(study))
-    sentences += ledger.explain(study)
-    return sentences
-
-
-def _collection(attribute: Attribute, described: StudyAttribute) -> Iterator[str]:
-    yield f"{attribute.name!r} is {attribute.domain.explain(attribute.buckets)}."
-    for version in attribute.versions:
-        recognised = described.services[version.service].recognised_by(version.version)
-        yield (
-            f"Service {version.label!r} of {attribute.name!r} runs {version.mechanism.explain()}{recognised}."
-        )
-
-
-def _estimates(attribute: Attribute, described: StudyAttribute) -> Iterator[str]:
-    for name, wanted in described.estimates.items():
-        estimator = registered_estimators()[wanted.estimator]
-        yield (
-            f"Estimate {name!r} of {attribute.name!r} is "
-            f"{estimator.explain(wanted.services, wanted.options)}."
-        )
-    yield computing.explain(attribute, next(iter(described.estimates.values())).intervals)

@@ -15,15 +15,16 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON, SMALLEST_EPSILON
-from ldpbeam.pipelines.drafts.data import Proposal, columns_of, proposal
-from ldpbeam.pipelines.drafts.text import Draft
+from ldpbeam.nearest import did_you_mean
+from ldpbeam.pipelines.commands.init_data import Proposal, columns_of, proposal
+from ldpbeam.pipelines.commands.init_text import Draft
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.printing import document, warn
-from ldpbeam.pipelines.terminal import shown
 from ldpbeam.schemas.study.json_schema import study_schema
-from ldpbeam.schemas.study.models import Name
+from ldpbeam.schemas.study.models import GroupsModel, Name
 from ldpbeam.schemas.study.times import Duration
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
+from ldpbeam.untrusted import shown
 
 T = TypeVar("T")
 #: The mechanism of a service that names none.
@@ -100,6 +101,20 @@ def _draft(options: argparse.Namespace, ask: _Questions) -> tuple[Draft, str]:
         )
     elif windows:
         _duration(windows)
+
+    def field(text: str) -> str:
+        return _field(text, columns, column)
+
+    groups = (
+        field(options.groups)
+        if options.groups
+        else ask(
+            "Field of reports whose values are groups, as in region; none for no groups",
+            "none",
+            "--groups",
+            field,
+        )
+    )
     taken = found != Proposal() and (found.range, found.categories) == (range_, categories)
     if taken and found.most is not None and found.range is not None:
         low, high = found.most
@@ -116,32 +131,34 @@ def _draft(options: argparse.Namespace, ask: _Questions) -> tuple[Draft, str]:
         categories=categories,
         epsilon=epsilon,
         services={
-            service: own or default for service, _, own in (entry.partition("=") for entry in services)
+            service: mechanism or default
+            for service, _, mechanism in (entry.partition("=") for entry in services)
         },
         windows=None if windows == "none" else windows,
+        groups=None if groups == "none" else groups,
         data=Path(options.data).name if taken else None,
     )
     return draft, column
 
 
 def _domain(
-    options: argparse.Namespace, ask: _Questions, found: Proposal
+    options: argparse.Namespace, ask: _Questions, proposal: Proposal
 ) -> tuple[tuple[float, float] | None, tuple[str, ...]]:
     """The range of a number, or the categories."""
     if options.range:
         return _range(options.range), ()
     if options.categories:
         return None, tuple(options.categories)
-    proposed = "categories" if found.categories else "numbers" if found.range else None
+    proposed = "categories" if proposal.categories else "numbers" if proposal.range else None
     kind = proposed or ask("Is it numbers or categories", "numbers", "--range or --categories", _kind)
     if kind == "numbers":
         return ask(
-            "From which number to which", found.range, "--range", lambda text: _range(text.split())
+            "From which number to which", proposal.range, "--range", lambda text: _range(text.split())
         ), ()
-    if len(found.categories) > 20:
-        return None, found.categories
+    if len(proposal.categories) > 20:
+        return None, proposal.categories
     return None, ask(
-        "Which categories, with commas between them", found.categories or None, "--categories",
+        "Which categories, with commas between them", proposal.categories or None, "--categories",
         lambda text: tuple(part.strip() for part in text.split(",")),
     )  # fmt: skip
 
@@ -234,6 +251,28 @@ def _duration(text: str) -> str:
     return text
 
 
+def _field(text: str, columns: list[str], column: str) -> str:
+    """The field of groups; with a file, one of its columns.
+
+    Raises:
+        UserError: if it cannot be one.
+    """
+    if text == "none":
+        return text
+    if text == column:
+        raise UserError(f"--groups {text}: this column is perturbed, so reports cannot name groups of it")
+    try:
+        GroupsModel(field=text)
+    except ValidationError as error:
+        raise UserError(
+            f"--groups {text}: {error.errors()[0]['msg'].removeprefix('Value error, ')}"
+        ) from None
+    if columns and text not in columns:
+        meant = did_you_mean(text, columns, f"there are {', '.join(columns)}")
+        raise UserError(f"--groups {text}: the file has no such column; {meant}")
+    return text
+
+
 def _following(path: Path, draft: Draft, data: str | None, column: str) -> list[str]:
     """The commands that come next."""
     study = ["--study", str(path)]
@@ -249,7 +288,10 @@ def _following(path: Path, draft: Draft, data: str | None, column: str) -> list[
             "--value-column",
             column,
         ]
-        start = ["--start", "2026-01-01T00:00:00Z"] if draft.windows else []
-        commands.append([*perturb, *start, "--output", "reports"])
+        if draft.windows:
+            perturb += ["--start", "2026-01-01T00:00:00Z"]
+        if draft.groups:
+            perturb += ["--group-column", draft.groups]
+        commands.append([*perturb, "--output", "reports"])
     commands.append(["estimate", *study, "--input", "reports/*", "--output", "out"])
     return [f"ldpbeam {shlex.join(command)}" for command in commands]

@@ -20,7 +20,7 @@ from ldpbeam.schemas.files.local_files import refuse_special
 MOST_CATEGORIES = 1_000
 
 
-#: A range of which 98% of the numbers fill less than this share wastes most of an estimate's buckets.
+#: If 98% of the numbers fill less than this share of the range, most buckets of an estimate are wasted.
 LITTLE = 0.5
 
 

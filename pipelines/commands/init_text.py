@@ -27,6 +27,7 @@ class Draft:
         epsilon: the epsilon of every service.
         services: the mechanism of each service.
         windows: the size of event-time windows, as in 1h; None for none.
+        groups: the field of reports whose values are groups; None for none.
         data: the file that the range or the categories were proposed from; None if the user knew them.
     """
 
@@ -37,6 +38,7 @@ class Draft:
     epsilon: float
     services: Mapping[str, str]
     windows: str | None
+    groups: str | None
     data: str | None
 
     @property
@@ -88,7 +90,12 @@ class Draft:
             lines += ["# One estimate for each window of event time.", f"windows: {{size: {self.windows}}}"]
         else:
             lines += ["# One estimate for each window of event time:", "# windows: {size: 1h}"]
-        lines += ["# One estimate for each value of a field of the reports:", "# groups: {field: region}"]
+        lines += [
+            "# One estimate for each value of a field of the reports, which no epsilon protects:",
+            f"groups: {{field: {_inline(self.groups)}}}" if self.groups else "# groups: {field: region}",
+            "# Windows and groups with fewer users than this are counted and not estimated:",
+            "# publish: {at_least: 50}",
+        ]
         return "\n".join(lines) + "\n"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +13,16 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from pydantic import TypeAdapter, ValidationError
 
 from ldpbeam.domains import Domain, KeyValues, Vector
-from ldpbeam.pipelines.clients.people import People, PeopleColumns
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.graphs.engines import EngineRequest
 from ldpbeam.pipelines.printing import warn
+from ldpbeam.pipelines.simulated.people import People, PeopleColumns
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.study.times import Duration, Time
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study, read_study
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.partitions import LARGEST_NUMBER
+from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.files import lacking
 from ldpbeam.transforms.storage import open_raw
 
@@ -35,6 +38,19 @@ def study_of(path: str, attribute: str | None = None) -> Study:
     if attribute is not None and attribute not in study.attributes:
         raise UserError(f"--attribute {attribute}: the study has {', '.join(study.attributes)}")
     return study
+
+
+def engine_request(options: argparse.Namespace) -> EngineRequest:
+    """What the options say of the engine, and of the inputs and the output that its workers must reach."""
+    paths = [("--input", path) for path in getattr(options, "input", None) or ()]
+    if getattr(options, "output", None):
+        paths.append(("--output", options.output))
+    given = {
+        field.name: getattr(options, field.name)
+        for field in dataclasses.fields(EngineRequest)
+        if field.name != "paths" and hasattr(options, field.name)
+    }
+    return EngineRequest(**given, paths=tuple(paths))
 
 
 def check_reachable(*paths: str) -> None:
@@ -89,6 +105,27 @@ def check_service(service: str | None, study: Study) -> None:
     every = {name for model in study.attributes.values() for name in model.services}
     if service is not None and service not in every:
         raise UserError(f"--service {service}: the study has {', '.join(sorted(every))}")
+
+
+def renamed_of(options: argparse.Namespace, study: Study) -> dict[str, str]:
+    """The fields that ``--column`` names, by our names of columns.
+
+    Raises:
+        UserError: if one is not written as OURS=THEIRS, or they do not fit the study or each other.
+    """
+    renamed: dict[str, str] = {}
+    for text in options.column or ():
+        name, equals, field = text.partition("=")
+        if not equals:
+            raise UserError(f"--column {text}: write our name and theirs, as in user_id=uid")
+        if name in renamed:
+            raise UserError(f"--column {text}: {name!r} is given twice, as {renamed[name]!r} before")
+        renamed[name] = field
+    try:
+        wanted_columns(study, None, None, renamed=renamed)
+    except ValueError as error:
+        raise UserError(f"--column: {error}") from None
+    return renamed
 
 
 def time_of(option: str, text: str | None) -> int | None:
@@ -175,8 +212,8 @@ def refuse_all_outside(people: People, path: str, attribute: str) -> None:
     """
     if people.clipped and people.clipped == people.numbers:
         raise UserError(
-            f"{path}: every value lies outside of the domain of {attribute!r}, so that all "
-            "reports would be of its ends: is it another column, or another unit?"
+            f"{path}: every value lies outside of the domain of {attribute!r}, and would be moved to its "
+            "nearest end: check the column and the unit"
         )
 
 

@@ -7,11 +7,8 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ldpbeam.memoised import NO_CLIENT
 from ldpbeam.nearest import did_you_mean
-from ldpbeam.pipelines.clients.people import read_people
-from ldpbeam.pipelines.clients.perturb import simulate
-from ldpbeam.pipelines.clients.report_files import make_room, write_reports
-from ldpbeam.pipelines.clients.rounds import read_means, services_of_round
 from ldpbeam.pipelines.commands.options import (
     duration_of,
     output_folder,
@@ -23,6 +20,10 @@ from ldpbeam.pipelines.commands.options import (
 )
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.printing import document, note, progress_bar, warn
+from ldpbeam.pipelines.simulated.people import read_people
+from ldpbeam.pipelines.simulated.perturb import simulate
+from ldpbeam.pipelines.simulated.report_files import make_room, write_reports
+from ldpbeam.pipelines.simulated.rounds import read_means, services_of_round
 
 
 def perturb_command(options: argparse.Namespace) -> int:
@@ -43,6 +44,8 @@ def perturb_command(options: argparse.Namespace) -> int:
             raise UserError(
                 f"--services {service}: {hint}there are {', '.join(attribute.services)}; spaces between them"
             )
+        if any(attribute.versions[index].lifetime is not None for index in attribute.versions_of([service])):
+            raise UserError(f"--services {service}: {NO_CLIENT}")
     versions = dict(entry.partition("=")[::2] for entry in options.versions)
     for service in versions:
         known = study.attributes[options.attribute].services.get(service)

@@ -13,12 +13,12 @@ from ldpbeam.pipelines.commands.options import study_of
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.printing import document, progress_bar
-from ldpbeam.pipelines.terminal import shown
-from ldpbeam.pipelines.trials.planned import FIRST, LAST, MOST_SIMULATED, Planned, computed, simulated
-from ldpbeam.pipelines.trials.trial import untried
+from ldpbeam.pipelines.simulated.planned import FIRST, LAST, MOST_SIMULATED, Planned, computed, simulated
+from ldpbeam.pipelines.simulated.trial import untried
 from ldpbeam.populations import names_for
 from ldpbeam.precision import MOST_USERS
 from ldpbeam.study import Study, attribute_of
+from ldpbeam.untrusted import shown
 
 
 def plan_command(options: argparse.Namespace) -> int:
@@ -44,8 +44,8 @@ def plan_command(options: argparse.Namespace) -> int:
         tried = _tried(study, wanted, options.simulate)
         seeds = range(options.seed, options.seed + options.trials)
         with progress_bar("simulated populations", len(tried)) as show:
-            for number, (name, population) in enumerate(tried, 1):
-                planned += simulated(study, name, population, options.users, options.error, seeds)
+            for number, (name, populations) in enumerate(tried, 1):
+                planned += simulated(study, name, populations, options.users, options.error, seeds)
                 show(number, None)
     if document([asdict(line) for line in planned]):
         return DONE
@@ -56,8 +56,8 @@ def plan_command(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _tried(study: Study, wanted: set[str], asked: list[str]) -> list[tuple[str, str]]:
-    """Each attribute and population to simulate: those asked for that its domain has, or its first."""
+def _tried(study: Study, wanted: set[str], asked: list[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Each attribute with the populations of a line: one that is asked for and its domain has, or all."""
     known = {
         name: names_for(study.attribute(name).domain)
         for name in study.attributes
@@ -68,10 +68,9 @@ def _tried(study: Study, wanted: set[str], asked: list[str]) -> list[tuple[str, 
             told = "; ".join(f"{name!r} can have {', '.join(names)}" for name, names in known.items())
             raise UserError(f"--simulate {population}: {told}")
     return [
-        (name, population)
+        (name, populations)
         for name, names in known.items()
-        for population in (asked or names[:1])
-        if population in names
+        for populations in ([(one,) for one in asked if one in names] if asked else [names])
     ]
 
 
@@ -102,12 +101,14 @@ def _notes(
             can = ", ".join(names_for(study.attribute(name).domain)) if reason is None else ""
             yield f"{name!r} is not simulated: {reason or f'its populations are {can}'}."
     if options.simulate is None:
-        yield "--simulate adds the errors of distributions and of keys, for one population."
+        yield "--simulate adds the errors of distributions and of keys, and those that auto will have."
         return
     yield (
         f"Errors of a population are mean absolute errors of {options.trials} simulations, with their "
         "standard errors."
     )
+    if not options.simulate:
+        yield "The population is that with the greatest error of all that --simulate knows."
     yield "A mean absolute error of a mean is about 0.8 of its standard error."
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from ldpbeam.pipelines.clients.people import People
 from ldpbeam.pipelines.commands.estimate_options import check_truth, truth_of
 from ldpbeam.pipelines.errors import DONE, UserError
+from ldpbeam.pipelines.estimates.read import read_results
+from ldpbeam.pipelines.estimates.results import Results
 from ldpbeam.pipelines.pages.write import check_extra, write_images, write_page
 from ldpbeam.pipelines.printing import document, step
-from ldpbeam.pipelines.results.read import read_results
-from ldpbeam.pipelines.results.results import Results
-from ldpbeam.pipelines.terminal import shown
+from ldpbeam.pipelines.simulated.people import People
+from ldpbeam.untrusted import shown
 
 
 def report_command(options: argparse.Namespace) -> int:
@@ -54,6 +54,8 @@ def _people(options: argparse.Namespace, outputs: Sequence[Results]) -> dict[str
         if study.fingerprint != outputs[0].about.study_fingerprint:
             raise UserError("--truth: the outputs are of several studies: make a page for each")
     assert study is not None
+    if options.group_column is not None and study.groups is not None:
+        _refuse_totals(outputs)
     records = [record for results in outputs for record in results.estimates]
     found = truth_of(
         options,
@@ -62,3 +64,19 @@ def _people(options: argparse.Namespace, outputs: Sequence[Results]) -> dict[str
         groups=any(record.group is not None or record.other_groups for record in records),
     )
     return {} if found is None else {options.attribute or next(iter(study.attributes)): found}
+
+
+def _refuse_totals(outputs: Sequence[Results]) -> None:
+    """Refuse totals of roll-ups: like reports without a group they name none, but they are of everybody.
+
+    Raises:
+        UserError: if the estimates of a roll-up name no group.
+    """
+    for results in outputs:
+        named = any(record.group is not None or record.other_groups for record in results.estimates)
+        if results.kind == "rollup" and results.estimates and not named:
+            apart = ", and make a page for each folder" if len(outputs) > 1 else ""
+            raise UserError(
+                f"--group-column: the estimates in {results.folder} are of all groups together: "
+                f"leave the option out{apart}"
+            )

@@ -15,17 +15,17 @@ from ldpbeam.pipelines.errors import DONE, WITH_CARE
 from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
 from ldpbeam.pipelines.estimates.published import warnings_of
-from ldpbeam.pipelines.estimates.rollup import read_all, rolled_up, write_all
-from ldpbeam.pipelines.estimates.stages import estimate_all, run_name, write_estimates
+from ldpbeam.pipelines.estimates.rollup import not_joined, read_all, rolled_up, write_all
+from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
 from ldpbeam.pipelines.printing import document, progress_console, step, warn
 from ldpbeam.pipelines.runs.costs import refuse_endless
-from ldpbeam.pipelines.runs.output import Output
+from ldpbeam.pipelines.runs.output import Output, run_name
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned, owner
-from ldpbeam.pipelines.terminal import shown
-from ldpbeam.schemas.outputs.estimates import estimate_fields
+from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.transforms.reports.counts import WINDOWS_BEYOND
+from ldpbeam.untrusted import shown
 
-#: So many incomplete windows are named.
+#: This many incomplete windows are named.
 MOST_LISTED = 10
 
 
@@ -42,47 +42,40 @@ def rollup_command(options: argparse.Namespace) -> int:
     run = run_name(study, options.statistics, "rollup", window, int(options.total))
     output = Output(study, options.output, run)
     given = read_all(options.statistics)
-    unchecked = sorted({path for path, snapshot in given if not snapshot.hashed})
-    if unchecked:
-        more = f" and {len(unchecked) - 1:,} more" if len(unchecked) > 1 else ""
-        warn(
-            f"{unchecked[0]}{more}: written by version 0.1.0 without hashes, so that some damage to it "
-            "cannot be noticed"
-        )
-    found = rolled_up(study, given, window=window, total=options.total)
+    rolled = rolled_up(study, given, window=window, total=options.total)
     console, progress = Console(), progress_console()
     owner(output, NOBODY, options.overwrite)
     with owned(output, NOBODY, overwrite=options.overwrite, inputs=options.statistics):
-        write_all(output, found.snapshots)
+        write_all(output, rolled.snapshots)
         with step("estimating"):
             estimates, left = estimate_all(output, progress, processes=options.processes)
         tested, misfits = write_fit(output)
         write_estimates(output, estimates)
-    if found.incomplete:
-        others = len(found.incomplete) - MOST_LISTED
+    if rolled.incomplete:
+        others = len(rolled.incomplete) - MOST_LISTED
         warn(
             "these are incomplete, because a part of them lacks reports: "
-            f"{', '.join(found.incomplete[:MOST_LISTED])}{f' and {others:,} more' if others > 0 else ''}"
+            f"{', '.join(rolled.incomplete[:MOST_LISTED])}{f' and {others:,} more' if others > 0 else ''}"
         )
-    for sentence in warnings_of(study, left):
+    for sentence in (*not_joined(study, rolled.snapshots), *warnings_of(study, left)):
         warn(sentence)
     done = WITH_CARE if left.get(WINDOWS_BEYOND) else DONE
     if document(
         {
             "output": options.output,
-            "merged": found.merged,
-            "repeated": found.repeated,
-            "snapshots": len(found.snapshots),
-            "incomplete": found.incomplete,
-            "estimates": [estimate_fields(study, solved, run) for solved in estimates],
+            "merged": rolled.merged,
+            "repeated": rolled.repeated,
+            "snapshots": len(rolled.snapshots),
+            "incomplete": rolled.incomplete,
+            "estimates": [json_fields(record) for record in estimates],
         }
     ):
         print_fit(study, tested, misfits, 0)
         return done
-    tables.print_estimates(console, study, estimates, None)
+    tables.print_estimates(console, estimates)
     print_fit(study, tested, misfits, 0)
-    repeated = f"; {found.repeated:,} more were repeated or of earlier panes" if found.repeated else ""
-    merged = "1 snapshot" if found.merged == 1 else f"{found.merged:,} snapshots"
-    print(f"{merged} merged into {len(found.snapshots):,}{repeated}")
+    repeated = f"; {rolled.repeated:,} more were repeated or of earlier panes" if rolled.repeated else ""
+    merged = "1 snapshot" if rolled.merged == 1 else f"{rolled.merged:,} snapshots"
+    print(f"{merged} merged into {len(rolled.snapshots):,}{repeated}")
     print(f"estimates and statistics are in {shown(options.output)}")
     return done

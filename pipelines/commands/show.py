@@ -10,14 +10,15 @@ from rich.console import Console
 
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimates import tables
+from ldpbeam.pipelines.estimates.as_csv import csv_of
+from ldpbeam.pipelines.estimates.read import read_results
+from ldpbeam.pipelines.estimates.results import Results, RunResults
 from ldpbeam.pipelines.printing import document, note
-from ldpbeam.pipelines.results.as_csv import csv_of
-from ldpbeam.pipelines.results.read import read_results
-from ldpbeam.pipelines.results.results import Results, RunResults
-from ldpbeam.pipelines.terminal import shown
+from ldpbeam.pipelines.runs.output import FIT, FIT_FOLDER
 from ldpbeam.schemas.outputs.records import fields_of
 from ldpbeam.statistics import counted
 from ldpbeam.times import rfc3339
+from ldpbeam.untrusted import shown
 
 
 def show_command(options: argparse.Namespace) -> int:
@@ -41,7 +42,7 @@ def show_command(options: argparse.Namespace) -> int:
     console = Console()
     print(shown(_title(results)))
     if results.estimates:
-        tables.print_records(console, [fields_of(own) for own in results.estimates])
+        tables.print_estimates(console, results.estimates)
     else:
         print("there are no estimates")
     if results.counts:
@@ -66,32 +67,33 @@ def _title(results: Results) -> str:
 
 def _sentences(results: Results) -> list[str]:
     """What a reader should know of windows, runs, the ledger and the tests, where there is something."""
-    found = []
-    open_ones = sum(own.pane_timing == "early" for own in results.windows)
+    sentences = []
+    open_ones = sum(window.pane_timing == "early" for window in results.windows)
     if open_ones:
-        found.append(f"{counted(open_ones, 'window')} had not closed: the estimates are early ones")
-    partial = sum(own.pane_timing != "early" and not own.complete for own in results.windows)
+        sentences.append(f"{counted(open_ones, 'window')} had not closed: the estimates are early ones")
+    partial = sum(window.pane_timing != "early" and not window.complete for window in results.windows)
     if partial:
-        found.append(f"{counted(partial, 'window')} may lack reports (complete: false)")
+        sentences.append(f"{counted(partial, 'window')} may lack reports (complete: false)")
     unfinished = [run.folder for run in results.runs if run.finished is False]
     if unfinished:
-        found.append(f"not finished: {', '.join(unfinished)}")
+        sentences.append(f"not finished: {', '.join(unfinished)}")
     entries = [entry for run in results.runs for entry in run.ledger]
     if entries:
         most = max((spent.epsilon for entry in entries for spent in entry.spent), default=0.0)
-        found.append(
+        sentences.append(
             f"users spent epsilon {most:g} at most on an attribute, in a window and group (ledger.json)"
         )
     over = sum(entry.users_over_cap for entry in entries)
     if over:
-        found.append(f"{over:,} users spent more than the study's epsilon_cap")
+        sentences.append(f"{over:,} users spent more than the study's epsilon_cap")
     tests = [test for run in results.runs if run.fit for test in run.fit.tests]
     if tests:
         flags = sum(test.flagged for test in tests)
-        found.append(
-            f"{flags:,} of {len(tests):,} tests say that the reports are not what the study claims (fit.json)"
+        where = f"{FIT_FOLDER}/ of a run" if results.kind == "stream" else FIT
+        sentences.append(
+            f"{flags:,} of {len(tests):,} tests say that the reports are not what the study claims ({where})"
         )
-    return found
+    return sentences
 
 
 def _as_json(results: Results) -> dict[str, Any]:
@@ -102,9 +104,10 @@ def _as_json(results: Results) -> dict[str, Any]:
         "study_fingerprint": results.about.study_fingerprint,
         "runs": [_run(run) for run in results.runs],
         "windows": [
-            {**vars(own), "window": [rfc3339(time) for time in own.window]} for own in results.windows
+            {**vars(window), "window": [rfc3339(time) for time in window.window]}
+            for window in results.windows
         ],
-        "estimates": [fields_of(own) for own in results.estimates],
+        "estimates": [fields_of(record) for record in results.estimates],
     }
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.csv
 
-from ldpbeam.pipelines.terminal import shown
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.tables import ESTIMATES_AT_ONCE, estimate_rows, share_rows
+from ldpbeam.untrusted import shown
 
 #: The functions that make a table of records, by its name.
 TABLES = {"estimates": estimate_rows, "distribution": share_rows}

@@ -10,15 +10,15 @@ from typing import Literal
 
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.results.numbers import Numbers, Place, by_place, numbers_of
-from ldpbeam.pipelines.results.results import Results
+from ldpbeam.pipelines.estimates.numbers import Numbers, Place, by_place, numbers_of
+from ldpbeam.pipelines.estimates.results import Results
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
 Verdict = Literal["certainly", "possibly", "no"]
 _CONDITION = re.compile(
     r"(?P<number>.*\S)\s*(?P<side>[<>])\s*(?P<value>[-+\d.eE_]+)\s*(?P<percent>%?)\s*", re.DOTALL
 )
-#: A message lists at most so many numbers of an attribute.
+#: A message lists at most this many numbers of an attribute.
 _MOST_LISTED = 12
 
 
@@ -84,16 +84,16 @@ def checked(
         raise UserError(f"{results.folder}: {what}{' of a window that has closed' if latest else ''}")
     parts = {place: list(numbers_of(record)) for place, record in chosen.items()}
     names: dict[str, dict[str, None]] = {}
-    for place, own in parts.items():
-        names.setdefault(place[0], {}).update(dict.fromkeys(name for part in own for name in part.names))
+    for place, numbers in parts.items():
+        names.setdefault(place[0], {}).update(dict.fromkeys(name for part in numbers for name in part.names))
     conditions = [
-        _condition(text, {attribute: list(own) for attribute, own in names.items()}) for text in texts
+        _condition(text, {attribute: list(numbers) for attribute, numbers in names.items()}) for text in texts
     ]
     return [
         _checked(place, part, part.names.index(condition.number), condition)
         for condition in conditions
-        for place, own in parts.items()
-        for part in own
+        for place, numbers in parts.items()
+        for part in numbers
         if place[0] == condition.attribute and condition.number in part.names
     ]
 
@@ -116,7 +116,7 @@ def _condition(text: str, names: dict[str, list[str]]) -> Condition:
     """A condition on the numbers of attributes: (the text, the names of numbers by attribute).
 
     Raises:
-        UserError: if the text is none, or no attribute or several have the number.
+        UserError: if the text is not a threshold, or if no attribute or several have the number.
     """
     match = _CONDITION.fullmatch(text)
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import naming
-from ldpbeam.pipelines.results.results import Results
+from ldpbeam.pipelines.estimates.results import Results
 from ldpbeam.pipelines.runs.output import DEAD_LETTERS, names_in
 from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
 from ldpbeam.schemas.outputs.records import DeadLetterRecord
@@ -57,11 +57,11 @@ def by_reason(results: Results, examples: int) -> list[Reason]:
     Raises:
         UserError: if a file is damaged, or none of dead letters.
     """
-    found: dict[str, Reason] = {}
+    reasons: dict[str, Reason] = {}
     for letter in dead_letters_of(results):
-        own = found.setdefault(letter.reason, Reason(letter.reason))
-        own.reports += letter.reports
-        own.details[letter.detail] += letter.reports
-        if len(own.examples) < examples:
-            own.examples.append(letter)
-    return sorted(found.values(), key=lambda own: (-own.reports, own.reason))
+        reason = reasons.setdefault(letter.reason, Reason(letter.reason))
+        reason.reports += letter.reports
+        reason.details[letter.detail] += letter.reports
+        if len(reason.examples) < examples:
+            reason.examples.append(letter)
+    return sorted(reasons.values(), key=lambda reason: (-reason.reports, reason.reason))

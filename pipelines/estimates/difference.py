@@ -16,8 +16,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from ldpbeam.domains import Floats
-from ldpbeam.pipelines.results.numbers import Place, by_place, numbers_of
-from ldpbeam.pipelines.results.results import Results
+from ldpbeam.pipelines.estimates.numbers import Place, by_place, numbers_of
+from ldpbeam.pipelines.estimates.results import Results
 
 #: At most this share of pairs of runs with the same values has a difference beyond the error.
 FALSE_ALARMS = 0.01
@@ -53,7 +53,7 @@ class Comparison:
         only_first: the estimates that are in the first only.
         only_second: those that are in the second only.
         unlike: estimates whose shares cannot be compared, as their buckets or names differ.
-        z: so many standard errors are beyond the error.
+        z: this many standard errors are beyond the error.
     """
 
     differences: tuple[Difference, ...]
@@ -65,7 +65,9 @@ class Comparison:
     @property
     def differs(self) -> bool:
         """Whether a difference is beyond the error, or an estimate is in one only."""
-        return any(own.beyond for own in self.differences) or bool(self.only_first or self.only_second)
+        return any(difference.beyond for difference in self.differences) or bool(
+            self.only_first or self.only_second
+        )
 
 
 def compared(first: Results, second: Results) -> Comparison:
@@ -73,11 +75,11 @@ def compared(first: Results, second: Results) -> Comparison:
     ours, theirs = by_place(first), by_place(second)
     parts: list[tuple[Place, Sequence[str], Floats, Floats, Floats]] = []
     unlike = []
-    for place, own in ours.items():
+    for place, record in ours.items():
         if place not in theirs:
             continue
         there = {tuple(part.names): part for part in numbers_of(theirs[place])}
-        for part in numbers_of(own):
+        for part in numbers_of(record):
             other = there.get(tuple(part.names))
             if other is None:
                 unlike.append(place)

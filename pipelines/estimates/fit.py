@@ -5,20 +5,22 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from ldpbeam.attributes import Attribute
 from ldpbeam.fit import FALSE_ALARMS, FitTest, fit_tests, flagged, not_tested
 from ldpbeam.pipelines.estimates.blas import limit_blas
 from ldpbeam.pipelines.runs.output import FIT, Output, snapshots_of
-from ldpbeam.pipelines.terminal import shown
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.statistics import MOST_ROWS, merge
+from ldpbeam.statistics import MOST_ROWS, Statistic, merge
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.storage import write_bytes
+from ldpbeam.untrusted import shown
 
-#: So many flagged tests are printed; the file has all.
+#: This many flagged tests are printed; the file has all.
 MOST_PRINTED = 5
 
 
@@ -46,53 +48,102 @@ def write_fit(job: Output) -> tuple[list[Tested], list[Tested]]:
     limit_blas()
     tested = list(_tests(job))
     flags = flagged([entry.test.p_value for entry in tested])
-    entries = [
-        {
-            "attribute": entry.attribute,
-            "group": entry.group,
-            "other_groups": entry.rest,
-            "window_start": rfc3339(entry.window[0]) if entry.window else None,
-            "window_end": rfc3339(entry.window[1]) if entry.window else None,
-            "test": entry.test.test,
-            "services": list(entry.test.services),
-            "reports": entry.test.reports,
-            "p_value": entry.test.p_value,
-            "flagged": flag,
-        }
-        for entry, flag in zip(tested, flags, strict=True)
-    ]
-    untested = [
-        f"{name}, {sentence}"
-        for name in job.study.estimated
-        for sentence in not_tested(job.study.attribute(name))
-    ]
-    found = {"false_alarms": FALSE_ALARMS, "tests": entries, "not_tested": untested}
-    write_bytes(job.path(FIT), json.dumps(found, indent=1).encode() + b"\n")
+    entries = [fields_of_test(entry, flag) for entry, flag in zip(tested, flags, strict=True)]
+    untested_parts = [*untested(job.study, job.study.estimated), *_shared_noise(job)]
+    write_tests(job.path(FIT), entries, untested_parts)
     return tested, [entry for entry, flag in zip(tested, flags, strict=True) if flag]
+
+
+def write_tests(path: str, entries: Sequence[Mapping[str, Any]], sentences: Sequence[str]) -> None:
+    """Write a ``fit.json``, or the file of a stream's window.
+
+    Args:
+        path: where to.
+        entries: the tests, as of :func:`fields_of_test`; those of panes have fields of their own besides.
+        sentences: on what is not tested.
+    """
+    fit = {"false_alarms": FALSE_ALARMS, "tests": entries, "not_tested": sentences}
+    write_bytes(path, json.dumps(fit, indent=1).encode() + b"\n")
+
+
+def fields_of_test(entry: Tested, flag: bool) -> dict[str, Any]:
+    """The fields of a test in ``fit.json``."""
+    return {
+        "attribute": entry.attribute,
+        "group": entry.group,
+        "other_groups": entry.rest,
+        "window_start": rfc3339(entry.window[0]) if entry.window else None,
+        "window_end": rfc3339(entry.window[1]) if entry.window else None,
+        "test": entry.test.test,
+        "services": list(entry.test.services),
+        "reports": entry.test.reports,
+        "p_value": entry.test.p_value,
+        "flagged": flag,
+    }
+
+
+def untested(study: Study, names: Iterable[str]) -> Iterator[str]:
+    """Sentences on what is not tested of some attributes, whatever the reports are."""
+    for name in names:
+        for sentence in not_tested(study.attribute(name)):
+            yield f"{name}, {sentence}"
 
 
 def explain() -> str:
     """A sentence on what a run does with its tests."""
     return (
         f"`ldpbeam estimate` and `ldpbeam rollup` write all tests to {FIT} and warn of those that fail; if "
-        f"all claims of the study are true, at most {FALSE_ALARMS:.0%} of runs warn. `ldpbeam stream` makes "
-        "no tests."
+        f"all claims of the study are true, at most {FALSE_ALARMS:.0%} of runs warn. `ldpbeam stream` tests "
+        f"each pane, and at most {FALSE_ALARMS:.0%} of streams ever warn."
     )
 
 
 def _tests(job: Output) -> Iterator[Tested]:
-    """The tests of each snapshot, and of all groups of a window together if there are several."""
+    """The tests of all windows."""
     by_window = itertools.groupby(snapshots_of(job), lambda snapshot: (snapshot.attribute, snapshot.window))
-    for (name, window), snapshots in by_window:
-        attribute = job.study.attribute(name)
-        own: list[Snapshot] = list(snapshots)
-        for snapshot in own:
-            for test in fit_tests(attribute, snapshot.statistic):
-                yield Tested(name, window, snapshot.group, snapshot.other_groups > 0, test)
-        # The merged statistic must not have more rows of users than are ever held.
-        if len(own) > 1 and sum(len(one.statistic.joint_counts) for one in own) <= MOST_ROWS:
-            for test in fit_tests(attribute, merge(snapshot.statistic for snapshot in own)):
-                yield Tested(name, window, None, False, test)
+    for _, snapshots in by_window:
+        yield from tests_of_window(job.study, list(snapshots))
+
+
+def tests_of_window(study: Study, snapshots: Sequence[Snapshot]) -> Iterator[Tested]:
+    """The tests of each snapshot, and of all groups of a window together if there are several.
+
+    Args:
+        study: the study.
+        snapshots: the snapshots of one attribute and window, one or more.
+    """
+    name, window = snapshots[0].attribute, snapshots[0].window
+    attribute = study.attribute(name)
+    for snapshot in snapshots:
+        for test in _made(attribute, snapshot.statistic, snapshot.windows):
+            yield Tested(name, window, snapshot.group, snapshot.other_groups > 0, test)
+    # The merged statistic must not have more rows of users than are ever held.
+    if len(snapshots) > 1 and sum(len(one.statistic.joint_counts) for one in snapshots) <= MOST_ROWS:
+        together = merge(snapshot.statistic for snapshot in snapshots)
+        for test in _made(attribute, together, max(snapshot.windows for snapshot in snapshots)):
+            yield Tested(name, window, None, False, test)
+
+
+def _made(attribute: Attribute, statistic: Statistic, windows: int) -> Iterator[FitTest]:
+    """The tests of a statistic, without those of reports that share their noise over several windows."""
+    remembering = set(_remembering(attribute)) if windows > 1 else set()
+    return (test for test in fit_tests(attribute, statistic) if not set(test.services) & remembering)
+
+
+def _remembering(attribute: Attribute) -> list[str]:
+    return [version.label for version in attribute.versions if version.lifetime is not None]
+
+
+def _shared_noise(job: Output) -> Iterator[str]:
+    """Sentences on attributes whose reports of several windows are not tested."""
+    names = {snapshot.attribute for snapshot in snapshots_of(job) if snapshot.windows > 1}
+    for name in job.study.estimated:
+        remembering = _remembering(job.study.attribute(name))
+        if remembering and name in names:
+            yield (
+                f"{name}, reports to {', '.join(remembering)} of several windows: a user's reports share "
+                "their noise, so test single windows"
+            )
 
 
 def print_fit(study: Study, tested: Sequence[Tested], misfits: Sequence[Tested], impossible: int) -> None:
@@ -114,14 +165,14 @@ def print_fit(study: Study, tested: Sequence[Tested], misfits: Sequence[Tested],
             file=sys.stderr,
         )
     for entry in misfits[:MOST_PRINTED]:
-        print(f"ldpbeam: warning: {shown(_warning(study, entry))}", file=sys.stderr)
+        print(f"ldpbeam: warning: {shown(misfit_sentence(study, entry))}", file=sys.stderr)
     if len(misfits) > MOST_PRINTED:
         print(f"ldpbeam: warning: {len(misfits) - MOST_PRINTED:,} more are in {FIT}", file=sys.stderr)
     if tested:
         print(f"{len(misfits):,} of {len(tested):,} tests say that the reports are not what the study claims")
 
 
-def _warning(study: Study, entry: Tested) -> str:
+def misfit_sentence(study: Study, entry: Tested) -> str:
     """A flagged test in words."""
     test = entry.test
     where = [entry.attribute]
@@ -141,9 +192,10 @@ def _warning(study: Study, entry: Tested) -> str:
     version = next(v for v in study.attribute(entry.attribute).versions if v.label == label)
     if test.test == "tails":
         return (
-            f"{', '.join(where)}: the {test.reports:,} reports to {label} reach further than the noise of "
-            f"{version.mechanism.title} with epsilon {version.mechanism.epsilon:g} (by chance: {chance}). "
-            "Some are false, or of another epsilon or domain; docs/fake_users.md says what these can do"
+            f"{', '.join(where)}: the {test.reports:,} reports to {label} do not reach as far as the noise "
+            f"of {version.mechanism.title} with epsilon {version.mechanism.epsilon:g}, or reach further "
+            f"(by chance: {chance}). Some are false, or of another epsilon or domain; "
+            "docs/fake_users.md says what these can do"
         )
     return (
         f"{', '.join(where)}: the {test.reports:,} reports to {label} do not fit {version.mechanism.title} "

@@ -29,11 +29,11 @@ def write_ledger(job: Output) -> list[dict[str, Any]]:
         attribute = job.study.attribute(snapshot.attribute)
         # The coordinates of a vector share an entry: each user's report is of one of them.
         key = (attribute_of(snapshot.attribute), snapshot.group, snapshot.window, snapshot.other_groups > 0)
-        own = spent.setdefault(key, {})
+        by_epsilon = spent.setdefault(key, {})
         for mask, moments in snapshot.statistic.moments.items():
             answered = [v.mechanism for i, v in enumerate(attribute.versions) if mask >> i & 1]
             total = round(sum(m.epsilon for m in answered), 9), sum(m.delta for m in answered)
-            own[total] = own.get(total, 0) + moments.users
+            by_epsilon[total] = by_epsilon.get(total, 0) + moments.users
     cap = job.study.epsilon_cap
     entries = [
         {
@@ -42,12 +42,13 @@ def write_ledger(job: Output) -> list[dict[str, Any]]:
             "window_start": rfc3339(window[0]) if window else None,
             "window_end": rfc3339(window[1]) if window else None,
             "spent": [
-                {"epsilon": e, **({"delta": d} if d else {}), "users": n} for (e, d), n in sorted(own.items())
+                {"epsilon": e, **({"delta": d} if d else {}), "users": n}
+                for (e, d), n in sorted(by_epsilon.items())
             ],
             "epsilon_cap": cap,
-            "users_over_cap": sum(n for (e, _), n in own.items() if cap is not None and e > cap),
+            "users_over_cap": sum(n for (e, _), n in by_epsilon.items() if cap is not None and e > cap),
         }
-        for (name, group, window, _), own in spent.items()
+        for (name, group, window, _), by_epsilon in spent.items()
     ]
     write_bytes(job.path(LEDGER), json.dumps(entries, indent=1).encode() + b"\n")
     return entries
@@ -62,8 +63,8 @@ def explain(study: Study) -> Iterator[str]:
             [attribute.versions[i].mechanism for i in attribute.versions_of([service])]
             for service in attribute.services
         ]
-        total = float(np.sum([max(mechanism.epsilon for mechanism in own) for own in versions]))
-        delta = float(np.sum([max(mechanism.delta for mechanism in own) for own in versions]))
+        total = float(np.sum([max(mechanism.epsilon for mechanism in mechanisms) for mechanisms in versions]))
+        delta = float(np.sum([max(mechanism.delta for mechanism in mechanisms) for mechanisms in versions]))
         yield (
             f"A user who reports {name!r} to every service spends epsilon {total:g}"
             f"{f' and delta {delta:g}' if delta else ''} in all"

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ldpbeam.domains import Floats
-from ldpbeam.pipelines.results.results import Results
+from ldpbeam.pipelines.estimates.results import Results
 from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, IntervalsRecord, ManyEnds
 from ldpbeam.windows import Bounds
 
@@ -98,7 +98,7 @@ def _many(ends: Ends | None) -> ManyEnds | None:
 def _of_quantiles(values: dict[str, float], ends: dict[str, Ends]) -> ManyEnds | None:
     if not ends.keys() >= values.keys():
         return None
-    return ManyEnds(tuple(ends[own].low for own in values), tuple(ends[own].high for own in values))
+    return ManyEnds(tuple(ends[level].low for level in values), tuple(ends[level].high for level in values))
 
 
 def _part(

@@ -1,45 +1,34 @@
 """Computing many estimates on all cores, in processes.
 
 Results do not depend on the number of processes: each estimate has the same bits, and they come in the order
-of one process. A process is started anew rather than forked, because Beam's threads and connections do not
-survive a fork.
+of one process.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-import os
-import re
-import signal
-import threading
 import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import NamedTuple
 
-from ldpbeam.estimators import Estimate
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates import child
 from ldpbeam.pipelines.estimates.progress import SolvingProgress
-from ldpbeam.pipelines.interrupts import interrupt
-from ldpbeam.schemas.outputs.estimates import SolvedEstimate
+from ldpbeam.pipelines.processes import cores, results_of
+from ldpbeam.schemas.outputs.estimates import estimate_record
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.statistics import Statistic
 from ldpbeam.study import Study, WantedEstimate
 
 #: Seconds of computing that starting the processes is worth: about what each takes until it is ready.
 START_SECONDS = 1.0
 #: Seconds of computing that are sent to a process at once, so that a statistic's estimates stay together.
 MESSAGE_SECONDS = 1.0
-#: Each process is sent at least so many messages, so that all end at about the same time.
+#: Each process is sent at least this many messages, so that all end at about the same time.
 MESSAGES = 8
-#: Messages that each process has or is sent ahead, so that it need not wait for the next.
-AHEAD = 2
-
-_EXIT_CODES = re.compile(r"\{(.+)\}")
 
 
 class Wanted(NamedTuple):
@@ -60,7 +49,8 @@ def wanted_of(study: Study, snapshots: Iterable[Snapshot]) -> Iterator[Wanted]:
     The snapshots are those that :mod:`ldpbeam.pipelines.estimates.published` chose.
     """
     for snapshot in snapshots:
-        intervals = StatisticIntervals(study.attribute(snapshot.attribute), snapshot.statistic)
+        attribute = study.attribute(snapshot.attribute)
+        intervals = StatisticIntervals(attribute, snapshot.statistic, snapshot.windows)
         for name, how in study.described(snapshot.attribute).estimates.items():
             yield Wanted(snapshot, name, how, intervals)
 
@@ -71,7 +61,7 @@ def compute_all(
     total: Callable[[], int],
     progress: SolvingProgress,
     processes: int | None = None,
-) -> list[SolvedEstimate]:
+) -> list[EstimateRecord]:
     """Every estimate of the snapshots, in the order of :func:`wanted_of`.
 
     The first estimates are computed here. Processes are started when this has taken ``START_SECONDS``, if the
@@ -88,7 +78,7 @@ def compute_all(
     Raises:
         UserError: if a process was killed.
     """
-    wanted, found = wanted_of(study, snapshots), []
+    wanted, estimates = wanted_of(study, snapshots), []
     started = time.monotonic()
     for asked in wanted:
         answer = child.compute(
@@ -97,28 +87,22 @@ def compute_all(
             asked.how,
             progress.iterations(f"{asked.snapshot.attribute}.{asked.name}"),
             intervals=asked.intervals,
+            windows=asked.snapshot.windows,
         )
-        found.append(SolvedEstimate.of(asked.snapshot, asked.name, answer))
-        progress.show(len(found))
+        estimates.append(estimate_record(study, asked.snapshot, asked.name, answer))
+        progress.show(len(estimates))
         taken = time.monotonic() - started
         if processes == 1 or taken < START_SECONDS:
             continue
-        left, each = total() - len(found), taken / len(found)
+        left, each = total() - len(estimates), taken / len(estimates)
         if left > 1 and each * left >= START_SECONDS:
             processes = processes or cores()
             if processes > 1:
-                progress.restart(len(found))
+                progress.restart(len(estimates))
                 together = min(int(MESSAGE_SECONDS / max(each, 1e-9)), left // (MESSAGES * processes))
-                found += in_processes(study, wanted, min(processes, left), progress, max(1, together))
+                estimates += in_processes(study, wanted, min(processes, left), progress, max(1, together))
                 break
-    return found
-
-
-def cores() -> int:
-    """How many cores this process may use: its affinity and its container may allow fewer than there are."""
-    from loky import cpu_count
-
-    return int(cpu_count())
+    return estimates
 
 
 def in_processes(
@@ -127,7 +111,7 @@ def in_processes(
     processes: int,
     progress: SolvingProgress,
     together: int = 1,
-) -> list[SolvedEstimate]:
+) -> list[EstimateRecord]:
     """The estimates in the order of ``wanted``, computed by processes.
 
     Args:
@@ -141,63 +125,36 @@ def in_processes(
     Raises:
         UserError: if a process was killed.
     """
-    # Imported here because only large runs need it.
-    from loky import ProcessPoolExecutor
-    from loky.process_executor import TerminatedWorkerError
-
     done = progress.done
-    issue = functools.partial(_issue, registry={})
+    waiting: dict[int, list[Wanted]] = {}
     # The estimates of each message, empty until they have come.
-    found: list[list[SolvedEstimate]] = []
-    running: dict[Future[tuple[list[Estimate], list[child.Caught]]], tuple[int, list[Wanted]]] = {}
-    executor = ProcessPoolExecutor(
-        processes, initializer=child.begin, initargs=(dict(study.compiled), os.getpid())
-    )
+    estimates: list[list[EstimateRecord]] = []
 
-    def collect() -> None:
-        ready, _ = wait(running, return_when=FIRST_COMPLETED)
-        for future in sorted(ready, key=lambda future: running[future][0]):
-            place, asked = running.pop(future)
-            answers, caught = future.result()
-            issue(caught)
-            found[place] = [
-                SolvedEstimate.of(one.snapshot, one.name, answer)
-                for one, answer in zip(asked, answers, strict=True)
+    def sent() -> Iterator[Sequence[tuple[str, Statistic, int, WantedEstimate]]]:
+        for message in _messages(wanted, together):
+            waiting[len(estimates)] = message
+            estimates.append([])
+            yield [
+                (one.snapshot.attribute, one.snapshot.statistic, one.snapshot.windows, one.how)
+                for one in message
             ]
-        progress.show(done + sum(map(len, found)))
 
-    # While processes run, SIGTERM is Ctrl-C: they end before this one.
-    handles = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, interrupt) if handles else None
-    try:
-        for asked in _messages(wanted, together):
-            while len(running) >= AHEAD * processes:
-                collect()
-            sent = [(one.snapshot.attribute, one.snapshot.statistic, one.how) for one in asked]
-            with _interrupts_held():
-                future = executor.submit(child.compute_here, sent)
-            running[future] = len(found), asked
-            found.append([])
-        while running:
-            collect()
-    except TerminatedWorkerError as error:
-        executor.shutdown(kill_workers=True)
-        raise UserError(_killed(str(error))) from None
-    except BaseException:
-        executor.shutdown(kill_workers=True)
-        raise
-    finally:
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)
-    executor.shutdown()
-    return list(itertools.chain.from_iterable(found))
+    begin = functools.partial(child.begin, dict(study.compiled))
+    with closing(results_of(child.compute_here, sent(), processes, begin)) as computed:
+        for number, answers in computed:
+            estimates[number] = [
+                estimate_record(study, asked.snapshot, asked.name, answer)
+                for asked, answer in zip(waiting.pop(number), answers, strict=True)
+            ]
+            progress.show(done + sum(map(len, estimates)))
+    return list(itertools.chain.from_iterable(estimates))
 
 
 def _messages(wanted: Iterable[Wanted], together: int) -> Iterator[list[Wanted]]:
     """The estimates in messages of ``together`` or more, which part no snapshot if that is 2 or more."""
     message: list[Wanted] = []
-    for _, own in itertools.groupby(wanted, lambda asked: asked.intervals):
-        for asked in own:
+    for _, of_snapshot in itertools.groupby(wanted, lambda asked: asked.intervals):
+        for asked in of_snapshot:
             message.append(asked)
             if together == 1:
                 yield message
@@ -207,31 +164,3 @@ def _messages(wanted: Iterable[Wanted], together: int) -> Iterator[list[Wanted]]
             message = []
     if message:
         yield message
-
-
-def _killed(said: str) -> str:
-    codes = _EXIT_CODES.search(said)
-    how = f" ({codes[1]})" if codes else ""
-    return (
-        f"a process that computed estimates was killed{how}, as happens when memory runs out; start the run "
-        "again with more memory, or with fewer --processes"
-    )
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Keep Ctrl-C, which is for the parent alone, from processes that start in the block."""
-    # A process inherits the mask.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _issue(caught: Iterable[child.Caught], registry: dict[Any, Any]) -> None:
-    """Issue warnings of other processes in this one, whose filters decide what is shown."""
-    for warning in caught:
-        warnings.warn_explicit(
-            warning.text, warning.category, warning.filename, warning.line, registry=registry
-        )

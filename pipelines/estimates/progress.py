@@ -35,7 +35,7 @@ class SolvingProgress:
         self._since = done, time.monotonic()
 
     def show(self, done: int) -> None:
-        """Show that so many estimates are done."""
+        """Show that this many estimates are done."""
         self.done = done
         if self._status is not None:
             since, start = self._since

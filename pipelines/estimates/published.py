@@ -50,14 +50,16 @@ def explain(study: Study) -> str:
 def size_of(snapshots: Sequence[Snapshot]) -> Size:
     """The size of the window that all of some snapshots are of."""
     window = snapshots[0].window
-    return Size(sum(own.statistic.reports for own in snapshots), 0 if window is None else window[0])
+    return Size(sum(snapshot.statistic.reports for snapshot in snapshots), 0 if window is None else window[0])
 
 
 def smallest(study: Study, sizes: Mapping[str, Iterable[Size]]) -> dict[str, Size]:
     """The smallest window of each attribute that is estimated, of attributes with too many windows."""
     most = study.publish.windows
-    largest = {name: heapq.nlargest(most + 1, own) for name, own in sizes.items()}
-    return {name: own[most - 1] for name, own in largest.items() if len(own) > most}
+    largest = {name: heapq.nlargest(most + 1, sizes_of_name) for name, sizes_of_name in sizes.items()}
+    return {
+        name: sizes_of_name[most - 1] for name, sizes_of_name in largest.items() if len(sizes_of_name) > most
+    }
 
 
 def chosen(study: Study, snapshots: Sequence[Snapshot], least: Smallest, *, ended: bool = False) -> Chosen:
@@ -74,18 +76,22 @@ def chosen(study: Study, snapshots: Sequence[Snapshot], least: Smallest, *, ende
     """
     first, size = snapshots[0], size_of(snapshots)
     beyond = first.attribute in least and size < least[first.attribute]
-    enough = [users_of(own) >= study.publish.at_least for own in snapshots]
-    found = [] if beyond or ended else [own for own, large in zip(snapshots, enough, strict=True) if large]
-    left = [own for own, large in zip(snapshots, enough, strict=True) if not large or not found]
+    enough = [users_of(snapshot) >= study.publish.at_least for snapshot in snapshots]
+    estimated = (
+        []
+        if beyond or ended
+        else [snapshot for snapshot, large in zip(snapshots, enough, strict=True) if large]
+    )
+    left = [snapshot for snapshot, large in zip(snapshots, enough, strict=True) if not large or not estimated]
     counts: dict[str, int] = {}
     if ended and any(enough):
         counts[ENDED_WINDOWS] = 1
     elif left and first.pane_timing == "on_time":
         counts[NOT_ESTIMATED] = len(left)
-        counts[REPORTS_NOT_ESTIMATED] = sum(own.statistic.reports for own in left)
+        counts[REPORTS_NOT_ESTIMATED] = sum(snapshot.statistic.reports for snapshot in left)
         counts[WINDOWS_BEYOND] = int(beyond)
         counts[SINGLE_REPORTS] = int(first.window is not None and size.reports == 1)
-    return Chosen(found, counts)
+    return Chosen(estimated, counts)
 
 
 def users_of(snapshot: Snapshot) -> int:
@@ -94,29 +100,29 @@ def users_of(snapshot: Snapshot) -> int:
     return snapshot.statistic.reports if users is None else users
 
 
-def warnings_of(study: Study, found: Mapping[str, Any]) -> Iterator[str]:
+def warnings_of(study: Study, counts: Mapping[str, Any]) -> Iterator[str]:
     """Sentences on what a run did not estimate.
 
     Args:
         study: the study.
-        found: the run's accounting.
+        counts: the run's accounting.
     """
-    if found.get(ENDED_WINDOWS):
+    if counts.get(ENDED_WINDOWS):
         yield (
-            f"the stop left {found[ENDED_WINDOWS]:,} windows without estimates; their statistics are "
+            f"the stop left {counted(counts[ENDED_WINDOWS], 'window')} without estimates; the statistics are "
             "written, and ldpbeam rollup estimates them"
         )
-    if not found.get(NOT_ESTIMATED):
+    if not counts.get(NOT_ESTIMATED):
         return
-    beyond, single = found.get(WINDOWS_BEYOND, 0), found.get(SINGLE_REPORTS, 0)
+    beyond, single = counts.get(WINDOWS_BEYOND, 0), counts.get(SINGLE_REPORTS, 0)
     left = (
         "a window or group" if study.groups and study.windows else "a window" if study.windows else "a group"
     )
     alone = f"; {counted(single, 'window')} with one report each" if single else ""
     yield (
         f"not estimated, because {left} has fewer than {study.publish.at_least} {_unit(study)} "
-        f"(publish.at_least): {found[NOT_ESTIMATED]:,}, with "
-        f"{counted(found[REPORTS_NOT_ESTIMATED], 'report')} in all{alone}; their statistics are written"
+        f"(publish.at_least): {counts[NOT_ESTIMATED]:,}, with "
+        f"{counted(counts[REPORTS_NOT_ESTIMATED], 'report')} in all{alone}; their statistics are written"
     )
     if beyond:
         yield (

@@ -8,11 +8,12 @@ from typing import TypeVar
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError, naming
-from ldpbeam.pipelines.results.results import FolderKind, Results, RunResults
+from ldpbeam.pipelines.estimates.results import FolderKind, Results, RunResults
 from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
     ESTIMATES,
     FIT,
+    FIT_FOLDER,
     FORMAT,
     LEDGER,
     RUN,
@@ -31,6 +32,7 @@ from ldpbeam.schemas.outputs.records import (
 )
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
 from ldpbeam.study import Study
+from ldpbeam.transforms.outputs.estimates import read_estimates
 from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.storage import open_raw
 
@@ -89,9 +91,9 @@ def _about(folder: str) -> RunRecord:
     with naming(folder):
         if not folder or not FileSystems.exists(folder):
             raise ValueError("there is no such folder")
-        found = FileSystems.exists(path)
-        names = names_in(folder, "*") if not found else []
-    if not found:
+        exists = FileSystems.exists(path)
+        names = names_in(folder, "*") if not exists else []
+    if not exists:
         what = f"it has no {RUN}" if names else "it is empty, or a file"
         raise UserError(f"{folder}: {what}; name the --output of {_WRITERS}")
     return _run_record(path)
@@ -120,36 +122,45 @@ def _shared(folder: str, about: RunRecord, kind: FolderKind) -> Results:
         names = sorted({_parent(entry.path) for entry in files_in(_path(folder, RUNS), "*/*")})
     runs = []
     for name in names:
-        own = _path(folder, RUNS, name)
-        if _exists(own, RUN):
+        run_folder = _path(folder, RUNS, name)
+        if _exists(run_folder, RUN):
             finished = True if kind == "scheduled" else None
-            runs.append(_run(own, _run_record(_path(own, RUN)), finished=finished))
+            runs.append(_run(run_folder, _run_record(_path(run_folder, RUN)), finished=finished))
         elif kind == "scheduled":
             # The run was killed while it moved its files, or moves them now.
-            runs.append(RunResults(about, own, False, None, (), None))
+            runs.append(RunResults(about, run_folder, False, None, (), None))
     if not any(run.finished is not False for run in runs):
         raise UserError(f"{folder}: none of its runs has finished")
     with naming(folder):
         files = names_in(_path(folder, ESTIMATES), "*.jsonl")
-    found = [estimate for name in files for estimate in _estimates(_path(folder, ESTIMATES, name))]
+    estimates = [estimate for name in files for estimate in _estimates(_path(folder, ESTIMATES, name))]
     # Stable: the estimates of one file keep their order, which is that of the study.
-    found.sort(key=lambda own: (own.attribute, own.window or (0, 0), own.run))
-    return Results(folder, kind, about, *_study(folder, about), tuple(runs), tuple(found))
+    estimates.sort(key=lambda record: (record.attribute, record.window or (0, 0), record.run))
+    return Results(folder, kind, about, *_study(folder, about), tuple(runs), tuple(estimates))
 
 
 def _run(folder: str, about: RunRecord, *, finished: bool | None) -> RunResults:
     accounting = _read(Accounting, folder, ACCOUNTING)
     ledger = _read(tuple[LedgerEntry, ...], folder, LEDGER)
-    return RunResults(about, folder, finished, accounting, ledger or (), _read(Fit, folder, FIT))
+    fit = fit_of_panes(folder) if about.kind == "stream" else _read(Fit, folder, FIT)
+    return RunResults(about, folder, finished, accounting, ledger or (), fit)
+
+
+def fit_of_panes(folder: str) -> Fit | None:
+    """The tests of all windows of a run of a stream, from the run's folder; None if there are none."""
+    own = _path(folder, FIT_FOLDER)
+    with naming(folder):
+        names = sorted(names_in(own, "*.json"))
+    found = [fit for name in names if (fit := _read(Fit, own, name))]
+    if not found:
+        return None
+    untested = dict.fromkeys(sentence for fit in found for sentence in fit.not_tested)
+    return Fit(found[0].false_alarms, tuple(test for fit in found for test in fit.tests), tuple(untested))
 
 
 def _estimates(path: str) -> Iterator[EstimateRecord]:
-    with naming(path), open_raw(path) as stream:
-        for place, line in enumerate(stream.read().splitlines(), 1):
-            try:
-                yield read_record(EstimateRecord, line)
-            except ValueError as error:
-                raise ValueError(f"line {place}: {error}") from None
+    with naming(path):
+        yield from read_estimates(path)
 
 
 def _read(kind: type[_Kind], folder: str, name: str) -> _Kind | None:

@@ -26,7 +26,7 @@ class RunResults:
         finished: whether the run wrote everything; None of a stream, which may be running.
         accounting: what became of its reports; None of a roll-up, which reads none.
         ledger: what users spent; empty where their reports are not brought together, and of streams.
-        fit: tests of whether the reports are what the study claims; None of streams.
+        fit: tests of whether the reports are what the study claims; of a stream, those of its panes.
     """
 
     about: RunRecord
@@ -88,12 +88,19 @@ class Results:
     @cached_property
     def windows(self) -> tuple[WindowResult, ...]:
         """The windows of all attributes, in the order of the estimates; none without windows."""
-        found = (
-            WindowResult(own.attribute, own.window, own.run, own.pane_index, own.pane_timing, own.complete)
-            for own in self.estimates
-            if own.window is not None
+        windows = (
+            WindowResult(
+                record.attribute,
+                record.window,
+                record.run,
+                record.pane_index,
+                record.pane_timing,
+                record.complete,
+            )
+            for record in self.estimates
+            if record.window is not None
         )
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(windows))
 
     @cached_property
     def counts(self) -> Mapping[str, int]:

@@ -9,18 +9,16 @@ reports. Only the user can know that; two snapshots with all counts equal are re
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.attributes import Attribute
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs.output import STATISTICS, Output, snapshots_in
-from ldpbeam.schemas.outputs.snapshot_checks import check_shape
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import merge
-from ldpbeam.study import Study, attribute_of
+from ldpbeam.study import Study
 from ldpbeam.times import format_duration, rfc3339
 from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.sources.files import pattern_of
@@ -63,13 +61,13 @@ def read_all(patterns: Sequence[str]) -> list[tuple[str, Snapshot]]:
     Raises:
         UserError: if a pattern matches no file, or a file is damaged or holds no snapshots.
     """
-    found = []
+    parts = []
     for pattern, result in zip(patterns, FileSystems.match(list(map(pattern_of, patterns))), strict=True):
         if not result.metadata_list:
             raise UserError(f"--statistics {pattern}: there is no such file")
         for path in sorted(entry.path for entry in result.metadata_list):
-            found += [(path, snapshot) for snapshot in snapshots_in(path)]
-    return found
+            parts += [(path, snapshot) for snapshot in snapshots_in(path)]
+    return parts
 
 
 def rolled_up(
@@ -129,6 +127,19 @@ def rolled_up(
     return RolledUp(tuple(merged), len(newest), given - len(newest))
 
 
+def not_joined(study: Study, snapshots: Sequence[Snapshot]) -> Iterator[str]:
+    """A sentence on each attribute whose reports of several windows share noise that is not counted."""
+    for name in dict.fromkeys(snapshot.attribute for snapshot in snapshots if snapshot.windows > 1):
+        versions = study.attribute(name).versions
+        remembering = [version.label for version in versions if version.lifetime is not None]
+        if remembering:
+            yield (
+                f"{name}: clients of {', '.join(remembering)} remember their noise, and a user's reports in "
+                "several windows were not brought together: errors and intervals are those of the fewest "
+                "users that can have sent the reports (docs/over_time.md)"
+            )
+
+
 def times_of(window: tuple[int, int] | None) -> str:
     """A window's times in text."""
     return "all" if window is None else f"{rfc3339(window[0])} to {rfc3339(window[1])}"
@@ -139,33 +150,12 @@ def _check_channels(study: Study, path: str, snapshot: Snapshot) -> None:
         raise UserError(f"{path}: it is of attribute {snapshot.attribute!r}, which the study does not have")
     wanted = study.attribute(snapshot.attribute).fingerprint
     if snapshot.statistic.fingerprint != wanted:
-        given = _joint_buckets_of(study.attribute(snapshot.attribute), snapshot)
-        if given is not None:
-            raise UserError(
-                f"{path}: its joint histogram has another resolution than the study's; give the attribute "
-                f"{attribute_of(snapshot.attribute)!r} joint_buckets: {given} to read it"
-            )
         raise UserError(
             f"{path}: its channels of {snapshot.attribute!r} ({snapshot.statistic.fingerprint[:8]}) are not "
-            f"those of the study ({wanted[:8]}): another domain, resolution, mechanism, epsilon, or other "
-            "services joined by user; use the study it was made with, whose estimates may be changed as long "
-            "as none joins other services"
+            f"those of the study ({wanted[:8]}): another domain, resolution, mechanism, epsilon, "
+            "joint_buckets, or other services joined by user; use the study it was made with, whose "
+            "estimates may be changed as long as none joins other services"
         )
-    try:
-        check_shape(study.attribute(snapshot.attribute), snapshot.statistic)
-    except ValueError as error:
-        raise UserError(f"{path}: damaged: {error}") from None
-
-
-def _joint_buckets_of(attribute: Attribute, snapshot: Snapshot) -> int | None:
-    """The joint_buckets with which the study would have made a snapshot, if that is all that differs.
-
-    Version 0.1.0 took the same number for each of many services.
-    """
-    for resolution in [2, 4, 8, 16, 32, 64, 128, 256]:
-        if replace(attribute, joint_buckets=resolution).fingerprint == snapshot.statistic.fingerprint:
-            return resolution
-    return None
 
 
 def _check_apart(newest: Sequence[tuple[str, Snapshot]]) -> None:
@@ -186,15 +176,15 @@ def _check_apart(newest: Sequence[tuple[str, Snapshot]]) -> None:
         group = (snapshot.attribute, snapshot.group, snapshot.other_groups > 0)
         same_place.setdefault((*group, snapshot.window), []).append((path, snapshot))
         same_run.setdefault((*group, snapshot.run), []).append((path, snapshot))
-    for own in same_place.values():
-        for (one_path, one), (other_path, other) in itertools.combinations(own, 2):
+    for parts in same_place.values():
+        for (one_path, one), (other_path, other) in itertools.combinations(parts, 2):
             if one.statistic == other.statistic and one.statistic.reports >= FEW_REPORTS:
                 raise UserError(
                     f"{one_path} and {other_path}: all their counts are equal although they are of two "
                     "runs, so they count the same reports; leave one out"
                 )
-    for own in same_run.values():
-        ordered = sorted(own, key=lambda entry: entry[1].window or (0, 0))
+    for parts in same_run.values():
+        ordered = sorted(parts, key=lambda entry: entry[1].window or (0, 0))
         for (one_path, one), (other_path, other) in itertools.pairwise(ordered):
             if one.window and other.window and other.window[0] < one.window[1]:
                 starts = f"{rfc3339(one.window[0])} and {rfc3339(other.window[0])}"

@@ -9,7 +9,8 @@ from ldpbeam.domains import Floats
 from ldpbeam.estimators import Estimate, starts_warm
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.pipelines.estimates.child import compute
-from ldpbeam.schemas.outputs.estimates import SolvedEstimate
+from ldpbeam.schemas.outputs.estimates import estimate_record
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study, WantedEstimate
 
@@ -27,12 +28,15 @@ def answers(
         starts: earlier estimates by name. Estimators with a single fixed point start from them.
     """
     attribute = study.attribute(snapshot.attribute)
-    intervals = StatisticIntervals(attribute, snapshot.statistic)
-    found = {}
+    windows = snapshot.windows
+    intervals = StatisticIntervals(attribute, snapshot.statistic, windows)
+    by_name = {}
     for name, wanted in study.described(snapshot.attribute).estimates.items():
         start = _start(wanted, (starts or {}).get(name))
-        found[name] = compute(attribute, snapshot.statistic, wanted, start=start, intervals=intervals)
-    return found
+        by_name[name] = compute(
+            attribute, snapshot.statistic, wanted, start=start, intervals=intervals, windows=windows
+        )
+    return by_name
 
 
 def _start(wanted: WantedEstimate, before: Estimate | None) -> Floats | None:
@@ -42,10 +46,10 @@ def _start(wanted: WantedEstimate, before: Estimate | None) -> Floats | None:
     return before.distribution
 
 
-def solve(study: Study, snapshot: Snapshot) -> list[SolvedEstimate]:
+def solve(study: Study, snapshot: Snapshot) -> list[EstimateRecord]:
     """The estimates of :func:`answers`, each with its attribute, window and group."""
     found = answers(study, snapshot)
-    return [SolvedEstimate.of(snapshot, name, answer) for name, answer in found.items()]
+    return [estimate_record(study, snapshot, name, answer) for name, answer in found.items()]
 
 
 class Solver:
@@ -59,23 +63,23 @@ class Solver:
         self.study = study
         self._last: dict[tuple[str, str | None, bool], dict[str, Estimate]] = {}
 
-    def solve(self, snapshot: Snapshot) -> list[SolvedEstimate]:
+    def solve(self, snapshot: Snapshot) -> list[EstimateRecord]:
         """Every estimate of one snapshot of a pane."""
-        place = (snapshot.attribute, snapshot.group, snapshot.other_groups > 0)
-        starts = self._last.get(place) if snapshot.pane_timing == "early" else None
+        series = (snapshot.attribute, snapshot.group, snapshot.other_groups > 0)
+        starts = self._last.get(series) if snapshot.pane_timing == "early" else None
         found = answers(self.study, snapshot, starts=starts)
-        self._last[place] = found
-        return [SolvedEstimate.of(snapshot, name, answer) for name, answer in found.items()]
+        self._last[series] = found
+        return [estimate_record(self.study, snapshot, name, answer) for name, answer in found.items()]
 
 
-def sort_key(study: Study, solved: SolvedEstimate) -> tuple[Any, ...]:
+def sort_key(study: Study, record: EstimateRecord) -> tuple[Any, ...]:
     """The order of estimates in a file: attribute, window, group, then the study's order."""
-    names = list(study.described(solved.attribute).estimates)
+    names = list(study.described(record.attribute).estimates)
     return (
-        study.places[solved.attribute],
-        solved.window[0] if solved.window else 0,
-        solved.other_groups > 0,
-        solved.group is not None,
-        solved.group or "",
-        names.index(solved.name),
+        study.places[record.attribute],
+        record.window[0] if record.window else 0,
+        record.other_groups > 0,
+        record.group is not None,
+        record.group or "",
+        names.index(record.name),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
@@ -12,28 +11,17 @@ from apache_beam.metrics import Metrics
 
 from ldpbeam.pipelines.estimates.published import Size, Smallest, chosen, size_of, smallest
 from ldpbeam.pipelines.estimates.solve import Solver, sort_key
-from ldpbeam.schemas.outputs.estimates import SolvedEstimate
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
+from ldpbeam.transforms.outputs.panes import Solved
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.emitted import count
-from ldpbeam.transforms.sources.journal import asked_to_stop
+from ldpbeam.transforms.sources.journal import asked_at
 
 #: Seconds after a run was asked to stop in which it still solves; later panes have statistics alone.
 STOPPING_SECONDS = 5.0
-#: When this process first saw that a run was asked to stop, by output folder and run.
+#: When a run was asked to stop, on this process's monotonic clock, by output folder and run.
 _asked: dict[tuple[str, str], float] = {}
-
-
-@dataclass(frozen=True)
-class Solved:
-    """The snapshots of an attribute in one window, or in one pane of it, and their estimates in order.
-
-    Windows and groups that are not to be estimated have snapshots and no estimates.
-    """
-
-    snapshots: list[Snapshot]
-    estimates: list[SolvedEstimate]
 
 
 class Solve(beam.PTransform):
@@ -53,10 +41,12 @@ class Solve(beam.PTransform):
         self.study = study
         self.stopped_by = stopped_by
 
-    def expand(self, snapshots: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+    def expand(
+        self, snapshots: beam.PCollection[tuple[str, list[Snapshot]]]
+    ) -> tuple[beam.PCollection[Solved], beam.PCollection[tuple[str, int]]]:
         """Choose what is estimated, and solve every window by itself."""
         least: Any = {}
-        # Only of a bounded collection is it known which windows are the largest.
+        # The largest windows are known only when all windows are there, in a bounded collection.
         if snapshots.is_bounded and self.study.windows is not None:
             least = beam.pvalue.AsDict(snapshots | "Largest" >> _Smallest(self.study))
         solved = snapshots | "SolveWindows" >> beam.ParDo(
@@ -72,12 +62,13 @@ class _Smallest(beam.PTransform):
         super().__init__()
         self.study = study
 
-    def expand(self, snapshots: beam.PCollection) -> beam.PCollection:
+    def expand(
+        self, snapshots: beam.PCollection[tuple[str, list[Snapshot]]]
+    ) -> beam.PCollection[tuple[str, tuple[int, int]]]:
         return (
             snapshots
             | "Sizes" >> beam.MapTuple(lambda name, own: (name, tuple(size_of(own))))
             | "LargestSizes" >> beam.combiners.Top.PerKey(self.study.publish.windows + 1)
-            # (attribute, list of (reports, start))
             | "SmallestSize" >> beam.FlatMap(_smallest, self.study)
         )
 
@@ -110,18 +101,20 @@ class SolveWindow(beam.DoFn):
         estimated, counts = chosen(self.study, snapshots, least or {}, ended=self._has_no_time())
         for name, number in counts.items():
             yield count(name, number)
-        found = [solved for snapshot in estimated for solved in self._solver.solve(snapshot)]
-        found.sort(key=lambda solved: sort_key(self.study, solved))
-        self._estimates.inc(len(found))
+        estimates = [record for snapshot in estimated for record in self._solver.solve(snapshot)]
+        estimates.sort(key=lambda record: sort_key(self.study, record))
+        self._estimates.inc(len(estimates))
         self._milliseconds.update(int(1000 * (time.monotonic() - started)))
-        yield Solved(snapshots, found)
+        yield Solved(snapshots, estimates)
 
     def _has_no_time(self) -> bool:
         """Whether the run was asked to stop :data:`STOPPING_SECONDS` ago or earlier."""
         if self.stopped_by is None:
             return False
         if self.stopped_by not in _asked:
-            if not asked_to_stop(*self.stopped_by):
+            asked = asked_at(*self.stopped_by)
+            if asked is None:
                 return False
-            _asked[self.stopped_by] = time.monotonic()
+            # The first pane may come long after the request.
+            _asked[self.stopped_by] = time.monotonic() - max(0.0, time.time() - asked)
         return time.monotonic() - _asked[self.stopped_by] >= STOPPING_SECONDS

@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ldpbeam.pipelines.fitting import print_fitting, table_of
-from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields
-from ldpbeam.study import Study
+from ldpbeam.schemas.outputs.records import EstimateRecord
 
 #: Tables with more rows show only their start and end; the files have every estimate.
 MOST_ROWS = 60
@@ -38,26 +37,16 @@ MEANINGS = {
 
 def print_estimates(
     console: Console,
-    study: Study,
-    estimates: Sequence[SolvedEstimate],
-    errors: Sequence[Mapping[str, float]] | None,
-) -> None:
-    """Print the table of estimates, and what its columns mean where their names do not say so."""
-    print_records(console, [estimate_fields(study, solved) for solved in estimates], errors)
-
-
-def print_records(
-    console: Console,
-    records: Sequence[Mapping[str, Any]],
+    estimates: Sequence[EstimateRecord],
     errors: Sequence[Mapping[str, float]] | None = None,
 ) -> None:
-    """Print the table of the records of estimates, and what its columns mean."""
-    names, rows = _record_rows(records, errors)
+    """Print the table of estimates, and what its columns mean where their names do not say so."""
+    names, rows = estimate_rows(estimates, errors)
     if not rows:
         return
     print_fitting(console, names, _shortened(names, rows), keys=_KEYS, left=_WORDS)
     if "interval of mean" in names:
-        level = next(own["intervals"]["level"] for own in records if own.get("intervals"))
+        level = next(record.intervals.level for record in estimates if record.intervals)
         print(f"An interval of a mean holds the truth in {100 * level:.4g}% of all samples.")
     for name in names:
         if name in MEANINGS:
@@ -65,21 +54,13 @@ def print_records(
 
 
 def estimate_rows(
-    study: Study,
-    estimates: Sequence[SolvedEstimate],
-    errors: Sequence[Mapping[str, float]] | None = None,
+    estimates: Sequence[EstimateRecord], errors: Sequence[Mapping[str, float]] | None = None
 ) -> tuple[list[str], list[dict[str, str]]]:
     """(the columns that some row fills, the texts of one row per estimate)."""
-    return _record_rows([estimate_fields(study, solved) for solved in estimates], errors)
-
-
-def _record_rows(
-    records: Sequence[Mapping[str, Any]], errors: Sequence[Mapping[str, float]] | None
-) -> tuple[list[str], list[dict[str, str]]]:
-    rows = [_row(record) for record in records]
+    rows = [_row(record) for record in estimates]
     if errors is not None:
-        for row, found in zip(rows, errors, strict=True):
-            row |= {_ERRORS[name]: f"{value:.4g}" for name, value in found.items()}
+        for row, errors_of_row in zip(rows, errors, strict=True):
+            row |= {_ERRORS[name]: f"{value:.4g}" for name, value in errors_of_row.items()}
     return [name for name in _COLUMNS if any(row.get(name) for row in rows)], rows
 
 
@@ -89,18 +70,18 @@ def _shortened(names: Sequence[str], rows: list[dict[str, str]]) -> list[dict[st
     return [*rows[: MOST_ROWS // 2], dict.fromkeys(names, "..."), *rows[-MOST_ROWS // 2 :]]
 
 
-def summary_text(study: Study, estimates: Sequence[SolvedEstimate], found: Mapping[str, Any]) -> str:
+def summary_text(estimates: Sequence[EstimateRecord], counts: Mapping[str, Any]) -> str:
     """What a run prints: the table of estimates, the accounting, and the reasons of dead letters."""
     console = Console(width=10_000, file=io.StringIO(), color_system=None)
     with console.capture() as captured:
         if estimates:
-            names, rows = estimate_rows(study, estimates)
+            names, rows = estimate_rows(estimates)
             console.print(table_of(names, _shortened(names, rows), (*_KEYS, *_WORDS)))
         else:
             console.print("no estimates: no report could be used")
-        console.print(accounting_line(found), highlight=False)
-        if found["dead_letters_by_reason"]:
-            print_reasons(console, found)
+        console.print(accounting_line(counts), highlight=False)
+        if counts["dead_letters_by_reason"]:
+            print_reasons(console, counts)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
@@ -112,34 +93,35 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def _row(record: Mapping[str, Any]) -> dict[str, str]:
+def _row(record: EstimateRecord) -> dict[str, str]:
     row = {
-        "attribute": record["attribute"],
-        "window": record["window_start"] or "",
-        "group": record["group"] or (f"({record['other_groups']} more)" if record["other_groups"] else ""),
-        "estimate": record["name"],
-        "estimator": record["estimator"],
-        "reports": f"{record['reports']:,}",
-        "users": "" if record["users"] is None else f"{record['users']:,}",
-        "iterations": str(record["n_iterations"] or ""),
-        "notes": "; ".join(record.get("warnings", ())),
+        "attribute": record.attribute,
+        "window": record.window_start or "",
+        "group": record.group or (f"({record.other_groups} more)" if record.other_groups else ""),
+        "estimate": record.name,
+        "estimator": record.estimator,
+        "reports": f"{record.reports:,}",
+        "users": "" if record.users is None else f"{record.users:,}",
+        "iterations": str(record.n_iterations or ""),
+        "notes": "; ".join(record.warnings),
     }
-    if record.get("mean") is not None:
-        row["mean"] = f"{record['mean']:.6g}"
-    if record.get("standard_error") is not None:
-        row["± se"] = f"{record['standard_error']:.2g}"
-    intervals = record.get("intervals") or {}
-    if intervals.get("mean") is not None:
-        row["interval of mean"] = "{low:.5g} to {high:.5g}".format(**intervals["mean"])
-    quantiles = record.get("quantiles") or {}
+    if record.mean is not None:
+        row["mean"] = f"{record.mean:.6g}"
+    if record.standard_error is not None:
+        row["± se"] = f"{record.standard_error:.2g}"
+    if record.intervals is not None and record.intervals.mean is not None:
+        ends = record.intervals.mean
+        row["interval of mean"] = f"{ends.low:.5g} to {ends.high:.5g}"
+    quantiles = record.quantiles or {}
     for level, name in (("0.05", "5%"), ("0.5", "median"), ("0.95", "95%")):
         if level in quantiles:
             row[name] = f"{quantiles[level]:.5g}"
-    if record.get("frequencies") is not None:
-        names = record.get("categories") or record["keys"]
-        means = record.get("key_means") or [None] * len(names)
+    if record.frequencies is not None and record.labels is not None:
+        means: Sequence[float | None] = record.key_means or [None] * len(record.labels)
         triples = sorted(
-            zip(record["frequencies"], names, means, strict=True), key=lambda triple: triple[:2], reverse=True
+            zip(record.frequencies, record.labels, means, strict=True),
+            key=lambda triple: triple[:2],
+            reverse=True,
         )
         row["most frequent"] = ", ".join(
             f"{name} {share:.3f}" + ("" if mean is None else f" (mean {mean:.4g})")
@@ -148,17 +130,17 @@ def _row(record: Mapping[str, Any]) -> dict[str, str]:
     return row
 
 
-def accounting_line(found: Mapping[str, Any]) -> str:
+def accounting_line(counts: Mapping[str, Any]) -> str:
     """The identity that every run must satisfy, with its numbers: reports in = used + duplicates + ..."""
     parts = ("used", "duplicates", "late", "out_of_range", "dead_letters")
-    total = sum(found[part] for part in parts)
-    sign = "=" if total == found["in"] else "is NOT"
-    terms = " + ".join(f"{found[part]:,} {part.replace('_', ' ')}" for part in parts)
-    line = f"{found['in']:,} reports in {sign} {terms}"
-    if found["damaged_files"]:
-        line += f"\n{damage_line(found['damaged_files'])}"
-    if "used_in_windows" in found:
-        line += f"\n{found['used_in_windows']:,} report-windows used: windows slide, and share reports"
+    total = sum(counts[part] for part in parts)
+    sign = "=" if total == counts["in"] else "is NOT"
+    terms = " + ".join(f"{counts[part]:,} {part.replace('_', ' ')}" for part in parts)
+    line = f"{counts['in']:,} reports in {sign} {terms}"
+    if counts["damaged_files"]:
+        line += f"\n{damage_line(counts['damaged_files'])}"
+    if "used_in_windows" in counts:
+        line += f"\n{counts['used_in_windows']:,} report-windows used: windows slide, and share reports"
     return line
 
 
@@ -169,11 +151,11 @@ def damage_line(damaged_files: int) -> str:
     return f"{damaged_files:,} files are damaged: how many reports they lost is not known"
 
 
-def print_reasons(console: Console, found: Mapping[str, Any]) -> None:
+def print_reasons(console: Console, counts: Mapping[str, Any]) -> None:
     """Print a table of the reasons of dead letters, with the number of reports for each."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("dead letters")
     table.add_column("reports", justify="right")
-    for reason, reports in found["dead_letters_by_reason"].items():
+    for reason, reports in counts["dead_letters_by_reason"].items():
         table.add_row(reason.replace("_", " "), f"{reports:,}")
     console.print(table)

@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, KeyValuePairs, KeyValues, Numeric, Vector
-from ldpbeam.estimators import Estimate
-from ldpbeam.pipelines.clients.people import People
-from ldpbeam.schemas.outputs.estimates import SolvedEstimate
+from ldpbeam.pipelines.simulated.people import People
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.windows import EVERYTHING, Bounds, Span
 
 
 def errors_of(
-    solved: SolvedEstimate, study: Study, people: People, span: Span = EVERYTHING
+    record: EstimateRecord, study: Study, people: People, span: Span = EVERYTHING
 ) -> dict[str, float]:
     """The errors of an estimate, compared with the true values of people.
 
@@ -27,7 +26,7 @@ def errors_of(
     otherwise all people. The merged groups beyond the cap are not compared.
 
     Args:
-        solved: the estimate.
+        record: the estimate.
         study: its study.
         people: the people.
         span: the event times of the reports of an estimate without a window.
@@ -39,32 +38,32 @@ def errors_of(
         the keys that somebody has; ``mean`` is the signed error of the mean. Empty if there is nobody to
         compare with.
     """
-    attribute, answer = study.attribute(solved.attribute), solved.answer
-    chosen = people_of(solved.window or (span.start, span.stop), solved.group, study, people)
-    if solved.other_groups or not chosen.any():
+    attribute = study.attribute(record.attribute)
+    chosen = people_of(record.window or (span.start, span.stop), record.group, study, people)
+    if record.other_groups or not chosen.any():
         return {}
     if isinstance(people.values, KeyValuePairs):
-        return _key_errors(answer, attribute, people.values.chosen(np.flatnonzero(chosen)))
+        return _key_errors(record, attribute, people.values.chosen(np.flatnonzero(chosen)))
     values = people.values[chosen]
     if values.ndim == 2:
-        values = values[:, coordinate_of(study, solved.attribute)]
+        values = values[:, coordinate_of(study, record.attribute)]
     truth: NDArray[Any]
-    found: dict[str, float] = {}
-    shares = answer.distribution
-    if shares is not None and isinstance(attribute.domain, Numeric):
+    errors: dict[str, float] = {}
+    if record.distribution is not None and isinstance(attribute.domain, Numeric):
+        shares = np.asarray(record.distribution)
         truth = attribute.domain.histogram(values, attribute.buckets) / len(values)
-        found["wasserstein"] = metrics.wasserstein(shares, truth, attribute.domain.width)
-        found["kolmogorov_smirnov"] = metrics.kolmogorov_smirnov(shares, truth)
+        errors["wasserstein"] = metrics.wasserstein(shares, truth, attribute.domain.width)
+        errors["kolmogorov_smirnov"] = metrics.kolmogorov_smirnov(shares, truth)
         if shares.min() >= 0:
-            found["jensen_shannon"] = metrics.jensen_shannon(shares, truth)
-    elif shares is not None:
+            errors["jensen_shannon"] = metrics.jensen_shannon(shares, truth)
+    elif record.frequencies is not None:
         truth = np.bincount(values, minlength=attribute.value_buckets) / len(values)
-        found["mean_absolute_error"] = metrics.mean_absolute_error(shares, truth)
+        errors["mean_absolute_error"] = metrics.mean_absolute_error(record.frequencies, truth)
         uniform = np.full(len(truth), 1.0 / len(truth))
-        found["uniform_guess"] = metrics.mean_absolute_error(uniform, truth)
-    if answer.mean is not None:
-        found["mean"] = answer.mean - float(values.mean())
-    return found
+        errors["uniform_guess"] = metrics.mean_absolute_error(uniform, truth)
+    if record.mean is not None:
+        errors["mean"] = record.mean - float(values.mean())
+    return errors
 
 
 def coordinate_of(study: Study, name: str) -> int:
@@ -74,15 +73,15 @@ def coordinate_of(study: Study, name: str) -> int:
     return domain.coordinates.index(name.partition(".")[2])
 
 
-def _key_errors(answer: Estimate, attribute: Attribute, pairs: KeyValuePairs) -> dict[str, float]:
+def _key_errors(record: EstimateRecord, attribute: Attribute, pairs: KeyValuePairs) -> dict[str, float]:
     assert isinstance(attribute.domain, KeyValues)
-    if answer.frequencies is None:
+    if record.frequencies is None:
         return {}
     frequencies, owned, means = truth_of_keys(attribute.domain, pairs)
-    found = {"mean_absolute_error": metrics.mean_absolute_error(answer.frequencies, frequencies)}
-    if answer.key_means is not None:
-        found["key_mean_error"] = metrics.mean_absolute_error(answer.key_means[owned], means)
-    return found
+    errors = {"mean_absolute_error": metrics.mean_absolute_error(record.frequencies, frequencies)}
+    if record.key_means is not None:
+        errors["key_mean_error"] = metrics.mean_absolute_error(np.asarray(record.key_means)[owned], means)
+    return errors
 
 
 def truth_of_keys(domain: KeyValues, pairs: KeyValuePairs) -> tuple[Floats, NDArray[np.bool_], Floats]:
@@ -103,6 +102,6 @@ def people_of(window: Bounds | None, group: str | None, study: Study, people: Pe
     if people.times is not None and window is not None:
         chosen &= ~Span(*window).outside(people.times)
     if people.groups is not None and study.groups is not None:
-        own = pc.equal(pc.fill_null(people.groups, ""), group or "")
-        chosen &= own.to_numpy(zero_copy_only=False)
+        in_group = pc.equal(pc.fill_null(people.groups, ""), group or "")
+        chosen &= in_group.to_numpy(zero_copy_only=False)
     return chosen

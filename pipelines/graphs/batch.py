@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import apache_beam as beam
 
 from ldpbeam.pipelines.estimates.solve import sort_key
 from ldpbeam.pipelines.estimates.solve_windows import Solve
 from ldpbeam.pipelines.runs.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, WORKER_ESTIMATES, Output
-from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields, write_json_lines
+from ldpbeam.schemas.outputs.estimates import write_json_lines
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import WriteAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteDeadLetters
@@ -39,6 +40,7 @@ class BatchJob(Output):
         bad_files: malformed files, if the user asked to skip them.
         attribute: the attribute of reports that do not name one.
         service: the service of reports that do not name one.
+        renamed: the field of the input that has a column, by the column's name, where they differ.
         span: the event times to estimate: reports outside are out of range, and only the windows inside are
             estimated.
         disclosure: what outputs may reveal about inputs, with the HMAC key for user ids.
@@ -50,6 +52,7 @@ class BatchJob(Output):
     bad_files: tuple[BadFile, ...] = ()
     attribute: str | None = None
     service: str | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
     span: Span = EVERYTHING
     disclosure: Disclosure = PLAIN
     partitions: int | None = None
@@ -72,10 +75,10 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
         job: what the run reads and writes.
     """
     study = job.study
-    columns = wanted_columns(study, job.attribute, job.service, whole=job.disclosure.records)
-    # read.decoded : RecordBatch of one range of a file
+    columns = wanted_columns(
+        study, job.attribute, job.service, whole=job.disclosure.records, renamed=job.renamed
+    )
     read = pipeline | "Read" >> ReadReports(list(job.files), list(job.bad_files), columns, job.disclosure)
-    # counted.snapshots : (attribute, list[Snapshot] of one window)
     counted = read.decoded | "Statistics" >> BatchStatistics(
         study, job.user_partitions, span=job.span, disclosure=job.disclosure
     )
@@ -83,23 +86,20 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
     counts = [read[COUNTS], counted.counts]
     _ = snapshots | "WriteStatistics" >> WriteSnapshots(study, job.path(STATISTICS), job.run)
     if job.estimate_on == "worker":
-        # solved : Solved, all estimates of one window
         solved, unsolved = snapshots | "Estimate" >> Solve(study)
         counts.append(unsolved)
         _ = (
             solved
             | "Flat" >> beam.FlatMap(lambda solved: solved.estimates)
-            | "ToOne" >> beam.Map(lambda solved: ("", solved))
+            | "ToOne" >> beam.Map(lambda record: ("", record))
             | "Together" >> beam.GroupByKey()
             | "WriteEstimates" >> beam.Map(_write_estimates, study, job.path(WORKER_ESTIMATES))
         )
-    # dead letters : RecordBatch of dead_letter.avsc
     _ = (
         (read[DEAD], counted.dead_letters)
         | "DeadLetters" >> beam.Flatten()
         | "WriteDeadLetters" >> WriteDeadLetters(job.path(DEAD_LETTERS))
     )
-    # counts : (name, reports)
     _ = (
         tuple(counts)
         | "Counts" >> beam.Flatten()
@@ -107,9 +107,8 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
     )
 
 
-def _write_estimates(element: tuple[str, Iterable[SolvedEstimate]], study: Study, path: str) -> None:
+def _write_estimates(element: tuple[str, Iterable[EstimateRecord]], study: Study, path: str) -> None:
     """Write what the driver reads back, in the order of estimates."""
-    found = sorted(element[1], key=lambda solved: sort_key(study, solved))
     lines = io.BytesIO()
-    write_json_lines(lines, (estimate_fields(study, solved) for solved in found))
+    write_json_lines(lines, sorted(element[1], key=lambda record: sort_key(study, record)))
     write_bytes(path, lines.getvalue())

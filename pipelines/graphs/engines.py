@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +17,43 @@ from ldpbeam.pipelines.errors import UserError
 from ldpbeam.runners import dataflow, direct, flink, prism
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.transforms.sources import files
+
+
+@dataclass(frozen=True)
+class EngineRequest:
+    """What a command's options say of its engine; None where an option is not given.
+
+    Attributes:
+        runner: the name of the engine, ours or Beam's.
+        paths: the inputs and the output, each with the option that names it.
+        allow_open_ports: whether the engine may listen where others can reach it.
+        prism_location: the program of Prism.
+        flink_master: the cluster of Flink.
+        parallelism: how many workers Flink uses.
+        workers: where workers on Flink run.
+        pool: the worker pool of a cluster of Flink.
+        savepoint: the savepoint of Flink from which a stream goes on.
+        project: the project on Google Cloud.
+        region: the region of Dataflow.
+        temp_location: the folder of Dataflow for temporary files.
+    """
+
+    runner: str
+    paths: tuple[tuple[str, str], ...] = ()
+    allow_open_ports: bool = False
+    prism_location: str | None = None
+    flink_master: str | None = None
+    parallelism: int | None = None
+    workers: str | None = None
+    pool: str | None = None
+    savepoint: str | None = None
+    project: str | None = None
+    region: str | None = None
+    temp_location: str | None = None
+
+    def reachable(self, path: str) -> str:
+        """A path as workers reach it: absolute, if they may have another working folder."""
+        return path if self.runner in (direct.NAME, prism.NAME) else files.absolute(path)
 
 
 @dataclass(frozen=True)
@@ -51,26 +87,16 @@ class Engine:
             raise UserError(f"--runner {type(self.runner).__name__}: {error}") from None
 
 
-def reach_from_elsewhere(options: argparse.Namespace) -> None:
-    """Make the local paths in ``options`` absolute if workers may have another working folder."""
-    if options.runner in (direct.NAME, prism.NAME):
-        return
-    if options.output:
-        options.output = files.absolute(options.output)
-    if options.input:
-        options.input = list(map(files.absolute, options.input))
-
-
-def only_for_flink(options: argparse.Namespace, *names: str) -> None:
+def only_for_flink(asked: EngineRequest, *names: str) -> None:
     """Check that options of Flink alone are not given to another engine.
 
     Raises:
         UserError: for the first option that is.
     """
     for name in names:
-        if getattr(options, name) is not None and options.runner != flink.NAME:
+        if getattr(asked, name) is not None and asked.runner != flink.NAME:
             dashed = name.replace("_", "-")
-            raise UserError(f"--{dashed}: it is for --runner flink, and this is {options.runner}")
+            raise UserError(f"--{dashed}: it is for --runner flink, and this is {asked.runner}")
 
 
 _OPTIONS_OF = {
@@ -80,12 +106,12 @@ _OPTIONS_OF = {
 
 
 def engine_of(
-    options: argparse.Namespace, folder: Path, *, streaming: bool = False, given: Sequence[str] = ()
+    asked: EngineRequest, folder: Path, *, streaming: bool = False, given: Sequence[str] = ()
 ) -> Engine:
-    """The engine that the options name.
+    """The engine that is asked for.
 
     Args:
-        options: the engine's options, with ``input`` and ``output`` of the command.
+        asked: what the command's options say of it.
         folder: a local folder for files to stage; it must exist until the pipeline has been submitted.
         streaming: whether the pipeline is unbounded.
         given: the options that only Beam knows.
@@ -93,86 +119,86 @@ def engine_of(
     Raises:
         UserError: if the engine does not exist, cannot be reached, or lacks an option.
     """
-    only_for_flink(options, "workers", "pool", "savepoint")
+    only_for_flink(asked, "workers", "pool", "savepoint")
     try:
-        if options.runner == direct.NAME:
+        if asked.runner == direct.NAME:
             if streaming:
-                return _local_stream(options)
-            return Engine(direct.runner(), _passed_on(options), here=True)
-        if options.runner == prism.NAME:
-            found = _prism(options, streaming)
-            if found is None:
+                return _local_stream(asked)
+            return Engine(direct.runner(), _passed_on(asked), here=True)
+        if asked.runner == prism.NAME:
+            engine = _prism(asked, streaming)
+            if engine is None:
                 raise ValueError(f"it is not here; {prism.HOW}")
-            return found
-        if options.runner == flink.NAME:
-            return _flink(options, streaming)
-        if options.runner == dataflow.NAME:
-            return _dataflow(options, folder, streaming, given)
-        return _named(options, streaming, given)
+            return engine
+        if asked.runner == flink.NAME:
+            return _flink(asked, streaming)
+        if asked.runner == dataflow.NAME:
+            return _dataflow(asked, folder, streaming, given)
+        return _named(asked, streaming, given)
     except (FlinkError, ValueError, ImportError) as error:
-        raise UserError(f"--runner {options.runner}: {error}") from None
+        raise UserError(f"--runner {asked.runner}: {error}") from None
 
 
-def only_with_open_ports_allowed(options: argparse.Namespace, problem: str) -> None:
+def only_with_open_ports_allowed(asked: EngineRequest, problem: str) -> None:
     """Check that the user allowed an engine that others can reach, and print the problem if so.
 
     Args:
-        options: the engine's options.
+        asked: what the command's options say of the engine.
         problem: a clause that names what listens, on which interface, and what others could do.
 
     Raises:
         UserError: if ``--allow-open-ports`` is not given.
     """
-    if not options.allow_open_ports:
+    if not asked.allow_open_ports:
         raise UserError(
-            f"--runner {options.runner}: {problem}; where nobody can, give --allow-open-ports "
-            "(docs/security.md)"
+            f"--runner {asked.runner}: {problem}; give --allow-open-ports if others cannot reach this "
+            "machine (docs/security.md)"
         )
     print(f"ldpbeam: {problem}", file=sys.stderr)
 
 
-def _local_stream(options: argparse.Namespace) -> Engine:
-    found = _prism(options, streaming=True)
-    if found is None:
+def _local_stream(asked: EngineRequest) -> Engine:
+    engine = _prism(asked, streaming=True)
+    if engine is None:
         print(f"ldpbeam: {prism.WITHOUT_PRISM}", file=sys.stderr)
         return Engine(prism.bundle_based(), ("--streaming",), own_source=False, here=True)
-    return found
+    return engine
 
 
-def _prism(options: argparse.Namespace, streaming: bool) -> Engine | None:
+def _prism(asked: EngineRequest, streaming: bool) -> Engine | None:
     """Prism as the engine; None if Prism is not on this machine.
 
     Raises:
         UserError: if ``--prism-location`` is wrong, or Prism has open ports and the user did not allow them.
     """
     try:
-        found = prism.get(options.prism_location, allow_open=options.allow_open_ports)
+        found = prism.get(asked.prism_location, allow_open=asked.allow_open_ports)
     except (FileNotFoundError, ValueError) as error:
-        named = "--prism-location " if options.prism_location is not None else ""
+        named = "--prism-location " if asked.prism_location is not None else ""
         raise UserError(f"{named}{error}") from None
     if found is None:
         return None
     if not found.closed:
-        only_with_open_ports_allowed(options, f"{found.path} {prism.OPEN}; {prism.HOW}")
+        only_with_open_ports_allowed(asked, f"{found.path} {prism.OPEN}; {prism.HOW}")
     return Engine(prism.runner(found), tuple(prism.options(streaming=streaming)), here=True)
 
 
-def _flink(options: argparse.Namespace, streaming: bool) -> Engine:
-    master = options.flink_master or flink.LOCAL
+def _flink(asked: EngineRequest, streaming: bool) -> Engine:
+    master = asked.flink_master or flink.LOCAL
     if streaming and master == flink.LOCAL:
         raise ValueError("a stream needs a cluster, --flink-master HOST:PORT (make flink-up starts one)")
-    workers = options.workers or ("pool" if options.pool else None)
+    workers = asked.workers or ("pool" if asked.pool else None)
     arguments = flink.options(
         master,
         workers=workers,
-        pool=options.pool,
+        pool=asked.pool,
         streaming=streaming,
-        parallelism=options.parallelism,
-        savepoint=options.savepoint,
+        parallelism=asked.parallelism,
+        savepoint=asked.savepoint,
     )
     reached = flink.open_ports(master, workers)
     if reached is not None:
-        only_with_open_ports_allowed(options, reached)
+        only_with_open_ports_allowed(asked, reached)
     return Engine(
         flink.runner(),
         tuple(arguments),
@@ -181,58 +207,59 @@ def _flink(options: argparse.Namespace, streaming: bool) -> Engine:
     )
 
 
-def _dataflow(options: argparse.Namespace, folder: Path, streaming: bool, given: Sequence[str]) -> Engine:
-    missing = [f"--{o.replace('_', '-')}" for o in _OPTIONS_OF[dataflow.NAME] if getattr(options, o) is None]
-    if missing:
+def _dataflow(asked: EngineRequest, folder: Path, streaming: bool, given: Sequence[str]) -> Engine:
+    project, region, temp_location = asked.project, asked.region, asked.temp_location
+    if project is None or region is None or temp_location is None:
+        missing = [
+            f"--{name.replace('_', '-')}"
+            for name in _OPTIONS_OF[dataflow.NAME]
+            if getattr(asked, name) is None
+        ]
         raise UserError(f"--runner dataflow needs {', '.join(missing)}")
-    for option in ("input", "output"):
-        named = getattr(options, option, None) or []
-        local = [path for path in ([named] if isinstance(named, str) else named) if "://" not in path]
-        if local:
+    for option, path in asked.paths:
+        if "://" not in path:
             raise UserError(
-                f"--{option} {local[0]}: workers on Dataflow cannot reach files of this machine; name gs://..."
+                f"{option} {path}: workers on Dataflow cannot reach files of this machine; name gs://..."
             )
     runner = dataflow.runner()
-    arguments = dataflow.options(
-        options.project, options.region, options.temp_location, folder, streaming=streaming, given=given
-    )
+    arguments = dataflow.options(project, region, temp_location, folder, streaming=streaming, given=given)
     return Engine(runner, tuple(arguments), own_source=False)
 
 
-def _named(options: argparse.Namespace, streaming: bool, given: Sequence[str]) -> Engine:
+def _named(asked: EngineRequest, streaming: bool, given: Sequence[str]) -> Engine:
     try:
-        runner = create_runner(options.runner)
+        runner = create_runner(asked.runner)
     except (AttributeError, TypeError, RuntimeError) as error:
-        # Beam imports the name and calls it, whatever it is.
+        # Beam imports the name and calls it, even if it is not a runner.
         raise ValueError(str(error)) from None
     if not isinstance(runner, PipelineRunner):
         raise ValueError("this is not a Beam runner")
     if _opens_ports(runner, given):
         only_with_open_ports_allowed(
-            options,
+            asked,
             "what Beam starts here for it (Prism, a job server, LOOPBACK workers) listens on every "
             "interface, without a password: whoever reaches this machine could run programs here",
         )
-    arguments = _passed_on(options)
+    arguments = _passed_on(asked)
     if streaming:
         arguments = ("--streaming", *arguments)
-    return Engine(runner, arguments, own_source="dataflow" not in options.runner.lower())
+    return Engine(runner, arguments, own_source="dataflow" not in asked.runner.lower())
 
 
-def _passed_on(options: argparse.Namespace) -> tuple[str, ...]:
+def _passed_on(asked: EngineRequest) -> tuple[str, ...]:
     """Our options that Beam also has, as Beam spells them, for a runner that Beam names."""
     return tuple(
-        f"--{option}={getattr(options, option)}"
+        f"--{option}={getattr(asked, option)}"
         for own in _OPTIONS_OF.values()
         for option in own
-        if getattr(options, option) is not None
+        if getattr(asked, option) is not None
     )
 
 
 def _opens_ports(runner: PipelineRunner, given: Sequence[str]) -> bool:
     """Whether a Beam runner starts a server on this machine that other machines can reach."""
     if isinstance(runner, SwitchingDirectRunner):
-        # It runs Prism where it can.
+        # It runs a pipeline on Prism if Prism supports it, and Prism opens ports.
         return True
     if not isinstance(runner, PortableRunner):
         return False

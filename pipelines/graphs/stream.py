@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
+from datetime import datetime
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
+from ldpbeam.fit.spending import Spending
+from ldpbeam.pipelines.estimates.pane_fit import PaneFit
 from ldpbeam.pipelines.estimates.solve_windows import Solve
-from ldpbeam.pipelines.estimates.write_panes import Publish, WritePaneEstimates, WritePaneStatistics
-from ldpbeam.pipelines.runs.output import ACCOUNTING, DEAD_LETTERS, Output
+from ldpbeam.pipelines.runs.output import ACCOUNTING, DEAD_LETTERS, FIT_FOLDER, Output
+from ldpbeam.times import milliseconds
 from ldpbeam.transforms.outputs.accounting import WriteRunningAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
+from ldpbeam.transforms.outputs.panes import Publish, WritePaneEstimates, WritePaneStatistics
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.sources.feeds import Feed
-from ldpbeam.transforms.sources.journal import RUNS, OpenWindow
+from ldpbeam.transforms.sources.journal import RUNS, OpenWindow, Stop
 from ldpbeam.transforms.sources.native_pubsub import ReadNative
 from ldpbeam.transforms.sources.reading import Reading
 from ldpbeam.transforms.sources.source import ReadStream
@@ -37,6 +42,7 @@ class StreamJob(Output):
         disclosure: what outputs may reveal about inputs, with the HMAC key for user ids.
         publish_to: the topic to which estimates are published; None for no topic.
         incomplete: windows that earlier runs left open; reports acknowledged in them may be lost.
+        earlier_runs: the names of the runs of the stream before this one.
     """
 
     feed: Feed
@@ -49,10 +55,38 @@ class StreamJob(Output):
     disclosure: Disclosure = PLAIN
     publish_to: str | None = None
     incomplete: frozenset[OpenWindow] = frozenset()
+    earlier_runs: tuple[str, ...] = ()
+
+    @property
+    def spending(self) -> Spending:
+        """The limits of the run's tests of fit."""
+        assert self.study.windows is not None
+        started = begun_at(self.run)
+        return Spending(
+            since=min(map(begun_at, (*self.earlier_runs, self.run))),
+            started=started,
+            earlier_runs=len(self.earlier_runs),
+            period=self.study.windows.period,
+            attributes=len(self.study.estimated),
+        )
 
     def of_run(self, name: str) -> str:
         """A path below the run's own folder; an empty name is the folder."""
         return str(FileSystems.join(self.path(RUNS), self.run, name))
+
+
+def run_name(now: datetime) -> str:
+    """A name for a run that begins now."""
+    return f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+
+
+def begun_at(run: str) -> int:
+    """When a run began, in epoch milliseconds, from its name.
+
+    Raises:
+        ValueError: if the name is none of :func:`run_name`.
+    """
+    return milliseconds(run.partition("-")[0])
 
 
 def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
@@ -64,7 +98,7 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
     """
     study = job.study
     assert study.windows is not None
-    # read.decoded : RecordBatch of some messages or of part of a file
+    stop = None
     if job.native:
         read = pipeline | "Read" >> ReadNative(job.feed, job.disclosure)
     else:
@@ -80,27 +114,25 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
             stays=job.stays,
         )
         read = pipeline | "Read" >> ReadStream(reading, job.disclosure)
-    # counted.snapshots : (attribute, list[Snapshot] of one pane)
+        # Where readers stay, the state may be in a savepoint; of several, the first to stop is not the last.
+        if job.readers == 1 and not job.stays:
+            stop = Stop(job.output, job.run)
     counted = read.decoded | "Statistics" >> StreamStatistics(
-        study, job.partitions, disclosure=job.disclosure
+        study, job.partitions, disclosure=job.disclosure, stop=stop
     )
-    # written.panes : (attribute, list[Snapshot] of one pane, judged)
     written = counted.snapshots | "WriteStatistics" >> beam.ParDo(
-        WritePaneStatistics(job, job.incomplete)
+        WritePaneStatistics(study, job.output, job.run, job.incomplete)
     ).with_outputs(COUNTS, main="panes")
-    # solved : Solved, all estimates of one pane
+    _ = written.panes | "TestFit" >> beam.ParDo(PaneFit(study, job.of_run(FIT_FOLDER), job.spending))
     solved, unsolved = written.panes | "Estimate" >> Solve(study, (job.output, job.run))
-    # estimates : SolvedEstimate, those of a pane after its files are written
-    estimates = solved | "WriteEstimates" >> beam.ParDo(WritePaneEstimates(job))
+    estimates = solved | "WriteEstimates" >> beam.ParDo(WritePaneEstimates(study, job.output, job.run))
     if job.publish_to is not None:
-        _ = estimates | "Publish" >> beam.ParDo(Publish(job, job.publish_to))
-    # dead letters : RecordBatch of dead_letter.avsc
+        _ = estimates | "Publish" >> beam.ParDo(Publish(job.publish_to))
     _ = (
         (read[DEAD], counted.dead_letters)
         | "DeadLetters" >> beam.Flatten()
         | "WriteDeadLetters" >> WriteStreamDeadLetters(job.of_run(DEAD_LETTERS))
     )
-    # counts : (name, reports)
     _ = (
         (read[COUNTS], counted.counts, written[COUNTS], unsolved)
         | "Counts" >> beam.Flatten()

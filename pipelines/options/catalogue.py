@@ -1,7 +1,8 @@
 """All commands, by what one does with them.
 
-A new command is one line here, a module of its options beside this one (if it has any), and a module in
-:mod:`ldpbeam.pipelines.commands` with a function that takes the parsed options and returns an exit code.
+A new command is one line here, a function in a module beside this one that adds its options (if it has any),
+and a module in :mod:`ldpbeam.pipelines.commands` with a function that takes the parsed options and returns an
+exit code.
 """
 
 from __future__ import annotations
@@ -12,24 +13,7 @@ from importlib import import_module
 
 from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.options import (
-    check,
-    completion,
-    dead_letters,
-    diff,
-    doctor,
-    estimate,
-    evaluate,
-    explain,
-    init,
-    perturb,
-    plan,
-    report,
-    rollup,
-    show,
-    stream,
-    vectors,
-)
+from ldpbeam.pipelines.options import estimate, machine, results, stream, studies
 from ldpbeam.pipelines.options.shared import add_printing_options
 from ldpbeam.pipelines.printing import printing
 
@@ -97,22 +81,22 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
         Command(
             "init", "asks a few questions, or reads a table, and writes a commented study",
             "ldpbeam init people.csv --attribute price --epsilon 1 --yes",
-            "init:init_command", init.add_options, printing=("json",),
+            "init:init_command", studies.init, printing=("json",),
         ),
         Command(
             "explain", "what a study will do, in plain sentences",
             "ldpbeam explain --study study.yaml",
-            "explain:explain_command", explain.add_options, printing=("json",),
+            "explain:explain_command", studies.explain, printing=("json",),
         ),
         Command(
             "plan", "how precise a study's estimates will be, before any report is collected",
             "ldpbeam plan --study study.yaml --users 10000 --error 0.5",
-            "plan:plan_command", plan.add_options, printing=_ALL,
+            "plan:plan_command", studies.plan, printing=_ALL,
         ),
         Command(
             "evaluate", "how accurate estimators are, by epsilon and number of people",
             "ldpbeam evaluate --study study.yaml --epsilon 0.5 1 2 --users 10000 --output evaluated",
-            "evaluate:evaluate_command", evaluate.add_options, printing=_ALL,
+            "evaluate:evaluate_command", studies.evaluate, printing=_ALL,
         ),
         Command(
             "mechanisms", "all mechanisms, one per line", "ldpbeam mechanisms", "lists:mechanisms_command",
@@ -129,12 +113,12 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
             "perturb", "what clients would send, as files of reports",
             "ldpbeam perturb --study study.yaml --attribute price --value-column price --input people.csv "
             "--output reports",
-            "perturb:perturb_command", perturb.add_options, printing=_ALL,
+            "perturb:perturb_command", studies.perturb, printing=_ALL,
         ),
         Command(
             "vectors", "test vectors for clients in any language, as JSON",
             "ldpbeam vectors --mechanism grr",
-            "vectors:vectors_command", vectors.add_options,
+            "vectors:vectors_command", studies.vectors,
         ),
     ),
     "Estimate": (
@@ -152,46 +136,46 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
         Command(
             "rollup", "estimates from the statistics of several windows or runs together",
             "ldpbeam rollup --study study.yaml --statistics 'out/statistics/*' --window 1d --output days",
-            "rollup:rollup_command", rollup.add_options, printing=_ALL,
+            "rollup:rollup_command", results.rollup, printing=_ALL,
         ),
     ),
     "Read the results": (
         Command(
             "show", "everything of a finished run: estimates with intervals, reports, tests",
             "ldpbeam show out",
-            "show:show_command", show.add_options, printing=("json", "quiet"),
+            "show:show_command", results.show, printing=("json", "quiet"),
         ),
         Command(
             "dead-letters", "why reports could not be used, with examples of where they are",
             "ldpbeam dead-letters out --reason unknown_service",
-            "dead_letters:dead_letters_command", dead_letters.add_options, printing=("json",),
+            "dead_letters:dead_letters_command", results.dead_letters, printing=("json",),
         ),
         Command(
             "diff", "what changed between two runs, and whether by more than its error",
             "ldpbeam diff yesterday today",
-            "diff:diff_command", diff.add_options, printing=("json",),
+            "diff:diff_command", results.diff, printing=("json",),
         ),
         Command(
             "check", "whether numbers of a run are beyond thresholds, as an exit code",
             "ldpbeam check out 'mean > 4000' 'quantile 0.95 > 12000' --latest",
-            "check:check_command", check.add_options, printing=("json",),
+            "check:check_command", results.check, printing=("json",),
         ),
         Command(
             "report", "one HTML page of the outputs of runs, with charts",
             "ldpbeam report out -o report.html",
-            "report:report_command", report.add_options, printing=("json", "verbose"),
+            "report:report_command", results.report, printing=("json", "verbose"),
         ),
     ),
     "Look after this machine": (
         Command(
             "doctor", "what an engine needs, whether it is installed, and how to get it",
             "ldpbeam doctor --runner prism",
-            "doctor:doctor_command", doctor.add_options, printing=("json",),
+            "doctor:doctor_command", machine.doctor, printing=("json",),
         ),
         Command(
             "completion", "what a shell needs to complete commands, options, names and files",
             "ldpbeam completion bash > ~/.local/share/bash-completion/completions/ldpbeam",
-            "completion:completion_command", completion.add_options,
+            "completion:completion_command", machine.completion,
         ),
     ),
 }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ldpbeam.pipelines.clients.people import People
+from ldpbeam.pipelines.estimates.results import Results
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.figures import Figure, Table
 from ldpbeam.pipelines.pages.means import means
@@ -16,7 +16,7 @@ from ldpbeam.pipelines.pages.parts import parts_of
 from ldpbeam.pipelines.pages.subject import Place, Subject
 from ldpbeam.pipelines.pages.truth import Truth, truths_of
 from ldpbeam.pipelines.pages.warnings import warnings_of
-from ldpbeam.pipelines.results.results import Results
+from ldpbeam.pipelines.simulated.people import People
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import attribute_of
 
@@ -41,23 +41,26 @@ def content_of(
         results: what is in the output folder.
         sentences: what the study does; if there are none, its estimates are listed.
         people: true values to compare with, by attribute; they need the study in the folder.
-        most_panels: a figure has at most so many panels.
-        most_charted: so many attributes have charts; None for all.
+        most_panels: a figure has at most this many panels.
+        most_charted: this many attributes have charts; None for all.
     """
     study, records = results.study, _once(results.estimates)
     names = list(dict.fromkeys(record.attribute for record in records))
     chapters = []
     by_name = {name: [record for record in records if record.attribute == name] for name in names}
-    for place, (name, found) in enumerate(by_name.items()):
-        subject = Subject(name, found, most_panels)
+    for place, (name, records_of_name) in enumerate(by_name.items()):
+        subject = Subject(name, records_of_name, most_panels)
         estimates = _estimates(subject, max(LEAST_ESTIMATES, MOST_ESTIMATES // len(names)))
         if most_charted is not None and place >= most_charted:
             chapters.append(Chapter(name, (), estimates, "Its charts are left out, to keep the page small."))
             continue
-        own = people.get(attribute_of(name))
-        truths = truths_of(study, subject, own) if study is not None and own is not None else {}
-        figures = [figure for figure in _figures(subject, truths) if figure is not None]
-        chapters.append(Chapter(name, figures, estimates))
+        people_of_name = people.get(attribute_of(name))
+        truths = (
+            truths_of(study, subject, people_of_name)
+            if study is not None and people_of_name is not None
+            else {}
+        )
+        chapters.append(Chapter(name, figures_of(subject, truths), estimates))
     return Content(
         title=results.about.study,
         lead=_lead(results, records, names),
@@ -83,13 +86,18 @@ def _rank(record: EstimateRecord) -> tuple[bool, int]:
     return record.pane_timing != "early", record.reports
 
 
-def _figures(subject: Subject, truths: Mapping[Place, Truth]) -> Iterator[Figure | None]:
-    yield means_over_time(subject, truths)
-    yield shares_over_time(subject)
-    yield distributions(subject, truths)
-    yield frequencies(subject, truths)
-    yield key_means(subject, truths)
-    yield means(subject, truths)
+def figures_of(subject: Subject, truths: Mapping[Place, Truth] | None = None) -> list[Figure]:
+    """The figures of an attribute, as far as its estimates have what they show."""
+    truths = truths or {}
+    drawn = (
+        means_over_time(subject, truths),
+        shares_over_time(subject),
+        distributions(subject, truths),
+        frequencies(subject, truths),
+        key_means(subject, truths),
+        means(subject, truths),
+    )
+    return [figure for figure in drawn if figure is not None]
 
 
 def _lead(results: Results, records: Sequence[EstimateRecord], names: Sequence[str]) -> str:
@@ -123,8 +131,9 @@ def _facts(results: Results, records: Sequence[EstimateRecord]) -> Iterator[tupl
     groups = len({record.group for record in records if record.group is not None})
     others = max((record.other_groups for record in records), default=0)
     if groups:
-        yield "groups", f"{groups:,}" + (f" and {others:,} others" if others else "")
-    spent = [own for run in results.runs for entry in run.ledger for own in entry.spent]
+        more = f" and {others:,} {'other' if others == 1 else 'others'}" if others else ""
+        yield "groups", f"{groups:,}{more}"
+    spent = [part for run in results.runs for entry in run.ledger for part in entry.spent]
     if spent:
         yield (
             "most epsilon of a user" + (" per window" if windows else ""),
@@ -146,7 +155,7 @@ def _listed(records: Sequence[EstimateRecord]) -> Iterator[str]:
             )
 
 
-#: The tables of all attributes have so many estimates, and each at least so many.
+#: The tables of all attributes have this many estimates, and each at least this many.
 MOST_ESTIMATES, LEAST_ESTIMATES = 600, 12
 
 
@@ -155,7 +164,7 @@ def _estimates(subject: Subject, most: int) -> Table:
     rows = []
     for place, records in subject.places.items():
         for record in records:
-            found = record.quantiles or {}
+            quantiles = record.quantiles or {}
             ends = record.intervals.mean if record.intervals else None
             rows.append(
                 {
@@ -167,9 +176,9 @@ def _estimates(subject: Subject, most: int) -> Table:
                     "users": "" if record.users is None else f"{record.users:,}",
                     "mean": words.number(record.mean),
                     "interval": words.interval((ends.low, ends.high) if ends else None),
-                    "5%": words.number(found.get("0.05")),
-                    "median": words.number(found.get("0.5")),
-                    "95%": words.number(found.get("0.95")),
+                    "5%": words.number(quantiles.get("0.05")),
+                    "median": words.number(quantiles.get("0.5")),
+                    "95%": words.number(quantiles.get("0.95")),
                 }
             )
     rows = rows[-most:]

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from apache_beam.io.filesystem import BeamIOError
 
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.pipelines.pages.write import check_extra, write_page
 from ldpbeam.pipelines.printing import warn
-from ldpbeam.pipelines.results.read import read_results
 from ldpbeam.pipelines.runs.output import ESTIMATES, files_in
 
 #: Seconds between two looks at the output folder, and so the least between two pages.
@@ -53,11 +53,11 @@ def _write_until(path: str, output: str, done: threading.Event) -> None:
     written: object = None
     while not done.wait(LOOK_SECONDS):
         try:
-            found = _state(output)
+            state = _state(output)
         except (BeamIOError, OSError):
             continue  # the next look may succeed
-        if found != written and _try_to_write(path, output, RELOAD_SECONDS):
-            written = found
+        if state != written and _try_to_write(path, output, RELOAD_SECONDS):
+            written = state
 
 
 def _state(output: str) -> object:

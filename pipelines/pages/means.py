@@ -14,7 +14,7 @@ from ldpbeam.pipelines.pages.subject import Place, Subject, level_of, mean_ends
 from ldpbeam.pipelines.pages.truth import Truth
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
-#: So many groups are drawn, those with the most reports.
+#: This many groups are drawn, those with the most reports.
 MOST_GROUPS = 20
 #: The normal quantile of a 95% interval, for means that have a standard error and no interval.
 _TWO_SIDED = 1.959963984540054
@@ -52,11 +52,11 @@ def means(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | None:
         title=f"Mean {subject.name}" + (" by group" if len(groups) > 1 else ""),
         chart=_chart(subject.name, keys, groups),
         panels=[Panel("", {"means": columns_of(rows, _COLUMNS)})],
-        summary=[_said(place, own) for place, own in subject.places.items() if place in places]
-        + ([f"{left_out:,} with fewer reports are not drawn."] if left_out else []),
+        summary=[_said(place, own) for place, own in subject.places.items() if place in places],
         table=_table(records, groups),
         caption="Means are in the unit of the values. The line through each is its "
-        f"{level_of(subject.records) or '95%'} interval.",
+        f"{level_of(subject.records) or '95%'} interval."
+        + (f" {left_out:,} with fewer reports are not drawn." if left_out else ""),
         keys=keys,
         legend=not has_legend(keys, alone=True),
     )

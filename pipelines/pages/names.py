@@ -15,9 +15,9 @@ from ldpbeam.pipelines.pages.subject import STATES, Place, Subject, level_of, ma
 from ldpbeam.pipelines.pages.truth import Truth
 from ldpbeam.schemas.outputs.records import EstimateRecord, Numbers
 
-#: So many names are drawn, and so many in each of several panels.
+#: This many names are drawn, and this many in each of several panels.
 MOST_NAMES, MOST_NAMES_OF_PANELS = 30, 12
-#: The table has so many names.
+#: The table has this many names.
 TABLE_ROWS = 100
 
 Field = Literal["frequencies", "key_means"]
@@ -40,11 +40,13 @@ def _figure(subject: Subject, field: Field, truths: Mapping[Place, Truth]) -> Fi
         return None
     alone = len(places) == 1
     records = {
-        place: [own for own in subject.places[place] if getattr(own, field) is not None] for place in places
+        place: [record for record in subject.places[place] if getattr(record, field) is not None]
+        for place in places
     }
-    names = list(dict.fromkeys(own.name for chosen in records.values() for own in chosen))
+    names = list(dict.fromkeys(record.name for chosen in records.values() for record in chosen))
     order = most_frequent(
-        [own[0].frequencies or () for own in records.values()], MOST_NAMES if alone else MOST_NAMES_OF_PANELS
+        [chosen[0].frequencies or () for chosen in records.values()],
+        MOST_NAMES if alone else MOST_NAMES_OF_PANELS,
     )
     every = len(next(iter(records.values()))[0].labels or ())
     given = any(_true(truths.get(place), field) is not None for place in places)
@@ -56,18 +58,18 @@ def _figure(subject: Subject, field: Field, truths: Mapping[Place, Truth]) -> Fi
     panels = [
         Panel(
             "" if alone else str(place),
-            _data(subject, own, order, field, truths.get(place)),
-            STATES.get(state_of(own[0]), ""),
+            _data(subject, chosen, order, field, truths.get(place)),
+            STATES.get(state_of(chosen[0]), ""),
         )
-        for place, own in records.items()
+        for place, chosen in records.items()
     ]
     return Figure(
         title=_title(subject.name, field, of_keys),
         chart=_chart(subject.name, order, keys, field, alone, of_keys, _extent(panels, field)),
         panels=panels,
-        summary=[_sentence(place, own[0], field) for place, own in records.items()] + left_out,
+        summary=[_sentence(place, chosen[0], field) for place, chosen in records.items()],
         table=_table(records, names, field, alone),
-        caption=_caption(records[places[0]], field, of_keys),
+        caption=" ".join([_caption(records[places[0]], field, of_keys), *left_out]),
         keys=keys,
         legend=len(keys) > 1 and not has_legend(keys, alone),
     )
@@ -112,7 +114,7 @@ def _data(
         for place in order
         if true is not None and true[place] == true[place]
     ]
-    return {name: columns_of(own, _COLUMNS) for name, own in rows.items()}
+    return {name: columns_of(columns, _COLUMNS) for name, columns in rows.items()}
 
 
 def _rows(
@@ -160,9 +162,7 @@ def _chart(
         axis=alt.Axis(format="~%" if shares else ",.5~g", tickCount=5, grid=True),
         scale=alt.Scale(domain=list(extent), nice=alone, zero=shares),
     )
-    axis = alt.Axis(
-        grid=False, labelLimit=110 if alone else 90, labelOverlap=False, domain=False, ticks=False
-    )
+    axis = alt.Axis(grid=False, labelLimit=110, labelOverlap=False, domain=False, ticks=False)
     y = alt.Y("label:N", title=None, axis=axis, sort=None)
     tint = colour(keys, has_legend(keys, alone))
     spelled = ".3~%" if shares else ".4~g"
@@ -224,8 +224,8 @@ def _table(
     spell = words.percent if field == "frequencies" else words.number
     columns = [*([] if alone else ["where"]), "name", *names]
     rows = []
-    for place, own in records.items():
-        first, by_name = own[0], {record.name: record for record in own}
+    for place, records_of_place in records.items():
+        first, by_name = records_of_place[0], {record.name: record for record in records_of_place}
         for index in most_frequent([first.frequencies or ()], TABLE_ROWS if alone else MOST_NAMES_OF_PANELS):
             told = [spell(_values(by_name[name], field)[index]) if name in by_name else "" for name in names]
             rows.append([*([] if alone else [str(place)]), (first.labels or ())[index], *told])

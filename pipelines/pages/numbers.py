@@ -27,11 +27,11 @@ from ldpbeam.pipelines.pages.subject import (
 from ldpbeam.pipelines.pages.truth import Truth
 from ldpbeam.schemas.outputs.records import EstimateRecord, Numbers
 
-#: Neighbouring buckets are added up until at most so many are left; a screen shows no more.
+#: Neighbouring buckets are added up until at most this many are left; a screen shows no more.
 MOST_STEPS = 256
-#: With several panels each is narrow, and so many are enough.
+#: With several panels each is narrow, and this many are enough.
 MOST_STEPS_OF_PANELS = 128
-#: The table adds buckets up to so many ranges.
+#: The table adds buckets up to this many ranges.
 TABLE_ROWS = 16
 #: The quantiles of the strip below a distribution, by the column that has them.
 _STRIP = {"q05": "0.05", "q25": "0.25", "q50": "0.5", "q75": "0.75", "q95": "0.95"}
@@ -76,7 +76,8 @@ def distributions(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | N
             {
                 "steps": columns_of(panel.steps, ("estimate", "code", "low", "high", "share")),
                 "truth": columns_of(panel.truth, ("estimate", "code", "low", "high", "share")),
-                "bands": _bands(panel, subject, joined=not alone),
+                "bands": _bands(panel, subject, joined=not alone, flagged=False),
+                "flagged": _bands(panel, subject, joined=not alone, flagged=True),
                 "zero": {"zero": [0]},
                 "quantiles": _strips(panel, subject, names, depth),
             },
@@ -88,9 +89,9 @@ def distributions(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | N
         title=f"Distribution of {subject.name}",
         chart=_chart(subject, keys, top, depth, len(names), unit, alone),
         panels=made,
-        summary=[sentence for panel in panels for sentence in _said(panel)] + left_out,
+        summary=[sentence for panel in panels for sentence in _said(panel)],
         table=_table(panels, names),
-        caption=_caption(panels, unit),
+        caption=" ".join([_caption(panels, unit), *left_out]),
         keys=keys,
         legend=not has_legend(keys, alone),
     )
@@ -137,24 +138,30 @@ def _steps(
     return [*rows, {**rows[-1], "low": rows[-1]["high"]}]
 
 
-def _bands(panel: _Drawn, subject: Subject, joined: bool) -> Columns:
-    """The intervals of steps: of all different ones, or in small panels of the first estimate alone."""
+def _bands(panel: _Drawn, subject: Subject, *, joined: bool, flagged: bool) -> Columns:
+    """The intervals of steps, with a flag or without: of all estimates, or of small panels' first one."""
     wanted = [subject.labels[name] for name in subject.labels if name in banded(panel.records)]
-    chosen = wanted[:1] if joined else wanted
+    flags = {subject.labels[record.name]: bool(_flag(record)) for record in panel.records}
+    chosen = [label for label in wanted[: 1 if joined else None] if flags[label] == flagged]
     return columns_of(
         [row for row in panel.steps if "share_low" in row and row["estimate"] in chosen], _BANDS
     )
+
+
+def _flag(record: EstimateRecord) -> str:
+    """Why the intervals of an estimate's shares may be wrong; empty if nothing says so."""
+    return record.intervals.flags.get("distribution", "") if record.intervals is not None else ""
 
 
 def _strips(panel: _Drawn, subject: Subject, names: Sequence[str], depth: float) -> Columns:
     """One row per estimate with quantiles; ``level`` is where its strip lies below the distribution."""
     rows = []
     for record in panel.records:
-        found = record.quantiles or {}
-        if all(level in found for level in _STRIP.values()):
+        quantiles = record.quantiles or {}
+        if all(level in quantiles for level in _STRIP.values()):
             level = -(names.index(record.name) + 1.1) * depth
             row = {"estimate": subject.labels[record.name], "level": level}
-            rows.append(row | {name: found[wanted] for name, wanted in _STRIP.items()})
+            rows.append(row | {name: quantiles[wanted] for name, wanted in _STRIP.items()})
     return columns_of(rows, ("estimate", "level", *_STRIP))
 
 
@@ -185,10 +192,14 @@ def _chart(
         alt.Tooltip("high:Q", title="to", format=",.5~g"),
         *(alt.Tooltip(f"{code}:Q", title=label, format=".3~%") for code, label in found),
     ]
+    flagged = alt.Chart(alt.NamedData("flagged")).mark_line(
+        interpolate="step-after", strokeWidth=1, strokeDash=[4, 3], opacity=0.8
+    )
     layers = alt.layer(
         alt.Chart(alt.NamedData("bands"))
         .mark_area(interpolate="step-after", opacity=0.2)
         .encode(x=x, y=alt.Y("share_low:Q"), y2="share_high:Q", color=tint),
+        *(flagged.encode(x=x, y=alt.Y(end), color=tint) for end in ("share_low:Q", "share_high:Q")),
         steps.mark_area(interpolate="step-after", fillOpacity=0.05, line={"strokeWidth": 1.75}).encode(
             x=x, y=y, color=tint
         ),
@@ -213,11 +224,11 @@ def _said(panel: _Drawn) -> list[str]:
 
 
 def _sentence(where: str, record: EstimateRecord) -> str:
-    found, parts = record.quantiles or {}, []
-    if "0.5" in found:
-        parts.append(f"half of the people are below {words.number(found['0.5'])}")
-    if "0.05" in found and "0.95" in found:
-        low, high = words.number(found["0.05"]), words.number(found["0.95"])
+    quantiles, parts = record.quantiles or {}, []
+    if "0.5" in quantiles:
+        parts.append(f"half of the people are below {words.number(quantiles['0.5'])}")
+    if "0.05" in quantiles and "0.95" in quantiles:
+        low, high = words.number(quantiles["0.05"]), words.number(quantiles["0.95"])
         parts.append(f"nine in ten are between {low} and {high}")
     if record.mean is not None:
         ends = mean_ends(record)
@@ -239,6 +250,10 @@ def _caption(panels: Sequence[_Drawn], unit: float) -> str:
             f"The band is the {level_of(records)} interval of each share{of_first}, for the people whose "
             "reports were used."
         )
+        flags = {_flag(record): None for panel in panels for record in panel.records if _flag(record)}
+        if flags:
+            why = "; ".join(flags)
+            parts.append(f"Where it has no fill and dashed edges, it may not hold the truth: {why}.")
     if records[0].quantiles:
         parts.append(
             "The strips below zero mark each estimate's median, the middle half of the people and the middle "

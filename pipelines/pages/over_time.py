@@ -24,9 +24,9 @@ from ldpbeam.pipelines.pages.subject import (
 from ldpbeam.pipelines.pages.truth import Truth
 from ldpbeam.schemas.outputs.records import Numbers
 
-#: So many categories or keys have a line.
+#: This many categories or keys have a line.
 MOST_LINES = 6
-#: The table has so many windows, the latest.
+#: The table has this many windows, the latest.
 TABLE_ROWS = 200
 #: How the time axis spells ticks of each unit.
 _TIMES = {
@@ -95,8 +95,8 @@ def shares_over_time(subject: Subject) -> Figure | None:
     for record in chosen:
         ends, shares = many(record, "frequencies"), record.frequencies or ()
         for index in drawn:
-            own = (ends.low[index], ends.high[index]) if ends else None
-            points.append(_Point(names[index], Place.of(record), shares[index], own, state_of(record)))
+            pair = (ends.low[index], ends.high[index]) if ends else None
+            points.append(_Point(names[index], Place.of(record), shares[index], pair, state_of(record)))
     keys = [Key(names[index], place) for place, index in enumerate(drawn)]
     title = f"Who has which key of {subject.name}," if first.keys else f"Shares of {subject.name}"
     caption = f"The share of people in each window, by {first.name}"
@@ -123,11 +123,11 @@ def _figure(
     alone = len(groups) == 1
     panels, summary = [], []
     for group in groups:
-        own = [point for point in points if (point.place.group, point.place.other_groups) == group]
-        panels.append(Panel("" if alone else own[0].place.group_name, _data(own)))
-        summary += _said(own, lines, shares, alone)
+        of_group = [point for point in points if (point.place.group, point.place.other_groups) == group]
+        panels.append(Panel("" if alone else of_group[0].place.group_name, _data(of_group)))
+        summary += _said(of_group, lines, shares, alone)
     if len(reports) > len(groups):
-        summary.append(f"{len(groups)} of {len(reports):,} groups are drawn; the others are in the output.")
+        caption += f" {len(groups)} of {len(reports):,} groups are drawn; the others are in the output."
     states = [state for state in STATES if any(point.state == state for point in points)]
     if states:
         caption += f" Open marks are windows that are {words.listed(states, 'or')}."
@@ -234,13 +234,13 @@ def _said(points: Sequence[_Point], lines: Sequence[str], shares: bool, alone: b
     for line in lines:
         if line == TRUTH:
             continue
-        own = sorted((point for point in points if point.line == line), key=lambda p: p.place.start or "")
-        if not own:
+        of_line = sorted((point for point in points if point.line == line), key=lambda p: p.place.start or "")
+        if not of_line:
             continue
-        low, high = min(own, key=lambda p: p.value), max(own, key=lambda p: p.value)
+        low, high = min(of_line, key=lambda p: p.value), max(of_line, key=lambda p: p.value)
         sentences.append(
             f"{where}{line}: between {spell(low.value)} ({low.place.window}) and {spell(high.value)} "
-            f"({high.place.window}), and {spell(own[-1].value)} in the last window."
+            f"({high.place.window}), and {spell(of_line[-1].value)} in the last window."
         )
     return sentences if alone else sentences[:1]
 

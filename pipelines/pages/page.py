@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from ldpbeam.pipelines.pages.figures import Columns, Figure, Table
 from ldpbeam.pipelines.pages.scripts import asset, fingerprint, script
-from ldpbeam.pipelines.terminal import shown
+from ldpbeam.untrusted import shown
 
 #: Characters that could end a script element, or start a comment in it, as JSON spells them.
 _SPELLED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
@@ -125,8 +125,8 @@ def safe(value: Any) -> Any:
     if isinstance(value, str):
         return _spelled(value)
     if isinstance(value, Mapping):
-        return {name: safe(own) for name, own in value.items()}
-    return [safe(own) for own in value] if isinstance(value, list | tuple) else value
+        return {name: safe(inner) for name, inner in value.items()}
+    return [safe(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _readable(value: object) -> object:

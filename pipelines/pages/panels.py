@@ -9,7 +9,7 @@ import altair as alt
 from ldpbeam.pipelines.pages.figures import Key
 from ldpbeam.pipelines.pages.subject import Place, Subject
 
-#: A chart's own legend has so many keys; the page wraps longer ones.
+#: A chart's own legend has this many keys; the page wraps longer ones.
 MOST_IN_LEGEND = 4
 #: The label of true values.
 TRUTH = "the truth"

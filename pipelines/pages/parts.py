@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ldpbeam.pipelines.estimates.results import Results
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.figures import Table
 from ldpbeam.pipelines.pages.page import Part
 from ldpbeam.pipelines.pages.subject import Place
-from ldpbeam.pipelines.results.results import Results
 
-#: A table has so many rows, the latest.
+#: A table has this many rows, the latest.
 MOST_ROWS = 100
 _FATES = ("used", "duplicates", "late", "out_of_range", "dead_letters")
 
@@ -52,8 +52,8 @@ def _accounting(results: Results) -> Iterator[Part]:
 
 
 def _fit(results: Results) -> Iterator[Part]:
-    found = [run.fit for run in results.runs if run.fit is not None]
-    tests = [test for fit in found for test in fit.tests]
+    fits = [run.fit for run in results.runs if run.fit is not None]
+    tests = [test for fit in fits for test in fit.tests]
     if not tests:
         return
     flagged = sum(test.flagged for test in tests)
@@ -64,12 +64,12 @@ def _fit(results: Results) -> Iterator[Part]:
         else f"{words.counted(len(tests), 'test finds', 'tests find')} nothing in the reports that the study "
         "does not claim."
     ]
-    sentences += [f"Not tested: {sentence}." for fit in found for sentence in dict.fromkeys(fit.not_tested)]
+    sentences += [f"Not tested: {sentence}." for fit in fits for sentence in dict.fromkeys(fit.not_tested)]
     tests.sort(key=lambda test: (not test.flagged, test.p_value))
     several = len({test.window_start for test in tests}) > 1 or any(test.group for test in tests)
     rows = [
         (
-            "fits its mechanism" if test.test == "reports" else "same people",
+            {"reports": "fits its mechanism", "tails": "reach of its noise"}.get(test.test, "same people"),
             words.listed(test.services),
             *([str(Place(test.window_start, test.window_end, test.group, 0))] if several else []),
             f"{test.reports:,}",

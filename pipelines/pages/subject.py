@@ -45,7 +45,7 @@ class Subject:
     Attributes:
         name: the attribute.
         records: its estimates, with at least one.
-        most_panels: a figure has at most so many panels.
+        most_panels: a figure has at most this many panels.
     """
 
     name: str
@@ -63,14 +63,14 @@ class Subject:
     @cached_property
     def places(self) -> dict[Place, list[EstimateRecord]]:
         """The estimates of each window and group, by time and then by the number of reports."""
-        found: dict[Place, list[EstimateRecord]] = {}
+        by_place: dict[Place, list[EstimateRecord]] = {}
         for record in self.records:
-            found.setdefault(Place.of(record), []).append(record)
-        reports = {place: max(record.reports for record in own) for place, own in found.items()}
+            by_place.setdefault(Place.of(record), []).append(record)
+        reports = {place: max(record.reports for record in records) for place, records in by_place.items()}
         order = sorted(
-            found, key=lambda place: (place.start or "", bool(place.other_groups), -reports[place])
+            by_place, key=lambda place: (place.start or "", bool(place.other_groups), -reports[place])
         )
-        return {place: found[place] for place in order}
+        return {place: by_place[place] for place in order}
 
     @property
     def windows(self) -> list[str]:

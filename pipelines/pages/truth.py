@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbeam.domains import Floats, KeyValuePairs, KeyValues, Numeric
-from ldpbeam.pipelines.clients.people import People
-from ldpbeam.pipelines.estimates.compare import coordinate_of, people_of, truth_of_keys
+from ldpbeam.pipelines.estimates.truth import coordinate_of, people_of, truth_of_keys
 from ldpbeam.pipelines.pages.subject import Place, Subject
+from ldpbeam.pipelines.simulated.people import People
 from ldpbeam.study import Study
 from ldpbeam.windows import Bounds
 
@@ -34,12 +34,12 @@ class Truth:
 
 def truths_of(study: Study, subject: Subject, people: People) -> Mapping[Place, Truth]:
     """The truth of each window and group of an attribute that somebody in the file is of."""
-    found = {}
+    truths = {}
     for place, records in subject.places.items():
         truth = None if place.other_groups else _truth(study, subject.name, place, records[0].window, people)
         if truth is not None:
-            found[place] = truth
-    return found
+            truths[place] = truth
+    return truths
 
 
 def _truth(study: Study, name: str, place: Place, window: Bounds | None, people: People) -> Truth | None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from ldpbeam.pipelines.estimates.results import Results, WindowResult
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.subject import Place
-from ldpbeam.pipelines.results.results import Results, WindowResult
 from ldpbeam.schemas.outputs.records import EstimateRecord, FitEntry
 from ldpbeam.windows import Bounds
 
-#: So many of a kind are named.
+#: This many of a kind are named.
 MOST_NAMED = 5
-#: Estimators and intervals say so many things; the table of the output has all.
+#: Estimators and intervals say this many things; the table of the output has all.
 MOST_SAID = 12
 
 
@@ -47,8 +47,8 @@ def _misfit(test: FitEntry) -> str:
         )
     if test.test == "tails":
         return (
-            f"{where}: the {test.reports:,} reports to {words.listed(test.services)} reach further than the "
-            "mechanism's noise does. Some are false, or of another epsilon or domain."
+            f"{where}: the {test.reports:,} reports to {words.listed(test.services)} do not reach as far as "
+            "the mechanism's noise, or reach further. Some are false, or of another epsilon or domain."
         )
     return (
         f"{where}: the {test.reports:,} reports to {words.listed(test.services)} do not fit the mechanism "

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ldpbeam.pipelines.clients.people import People
-from ldpbeam.pipelines.commands.explain import explain
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.results.results import Results
+from ldpbeam.pipelines.estimates.explain import explain
+from ldpbeam.pipelines.estimates.results import Results
 from ldpbeam.pipelines.runs.output import named_in_errors
+from ldpbeam.pipelines.simulated.people import People
 from ldpbeam.transforms.storage import make_folder, write_bytes
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def write_images(folder: str, outputs: Sequence[Results], people: Mapping[str, P
 
 #: A page is smaller than this many bytes.
 LARGEST_PAGE = 2_000_000
-#: A share of what would fit, as charts differ in size.
+#: The page takes this share of the charts that fit on average, because charts differ in size.
 _CAREFUL = 0.85
 
 

@@ -66,7 +66,7 @@ def endless_parts(study: Study) -> Iterator[str]:
 
 
 def refuse_endless(study: Study) -> None:
-    """Refuse a study of which a part cannot finish.
+    """Refuse a study that has a part which cannot finish.
 
     Raises:
         UserError: if there is one, with what is too much, why, and what to do.

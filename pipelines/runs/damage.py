@@ -10,8 +10,8 @@ from typing import NoReturn
 import fastavro
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.stages import NOT_SHOWN
 from ldpbeam.pipelines.graphs.batch import BatchJob
+from ldpbeam.pipelines.runs.inputs import NOT_SHOWN
 from ldpbeam.pipelines.runs.output import (
     DEAD_LETTERS,
     STATISTICS,
@@ -24,6 +24,7 @@ from ldpbeam.pipelines.runs.output import (
 from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.sources.read import DAMAGE
 from ldpbeam.transforms.storage import open_raw
+from ldpbeam.untrusted import shown
 
 #: The error message names at most this many damaged files, each with the first damage in it.
 MOST_NAMED = 10
@@ -64,7 +65,7 @@ def _sentences(job: BatchJob) -> Iterator[str]:
                     first[letter["file"]] = min(place, first.get(letter["file"], place))
     for path, (position, detail) in sorted(first.items()):
         unit = "row group" if formats.get(path) == "parquet" else "byte"
-        yield f"{path}{f', {unit} {position:,}' if position >= 0 else ''}: {detail or NOT_SHOWN}"
+        yield f"{shown(path)}{f', {unit} {position:,}' if position >= 0 else ''}: {detail or NOT_SHOWN}"
 
 
 def mark_incomplete(job: BatchJob) -> None:

@@ -131,30 +131,30 @@ class _Lock:
 
 @contextlib.contextmanager
 def _marked(folder: str, alone: bool) -> Iterator[Held]:
-    own = FileSystems.join(folder, f"{_ALONE if alone else _SHARED}{uuid.uuid4().hex}")
-    write_bytes(own, b"")
+    mark = FileSystems.join(folder, f"{_ALONE if alone else _SHARED}{uuid.uuid4().hex}")
+    write_bytes(mark, b"")
     done = threading.Event()
 
     def renew() -> None:
         while not done.wait(RENEWED_SECONDS):
             # If the store cannot be reached now, the next renewal tries again.
             with contextlib.suppress(Exception):
-                if FileSystems.exists(own):
-                    write_bytes(own, b"")
+                if FileSystems.exists(mark):
+                    write_bytes(mark, b"")
 
     thread = threading.Thread(target=renew, daemon=True)
     try:
         # Each run writes its marker before it looks: of two that start together, at least one sees the other.
-        if _others(folder, own, alone):
+        if _others(folder, mark, alone):
             raise UserError(f"{_taken(folder)}; a run that was killed is forgotten after 5 minutes")
         thread.start()
-        yield _Marker(folder, own)
+        yield _Marker(folder, mark)
     finally:
         done.set()
         if thread.is_alive():
             thread.join()
-        if FileSystems.exists(own):
-            FileSystems.delete([literal(own)])
+        if FileSystems.exists(mark):
+            FileSystems.delete([literal(mark)])
 
 
 def _others(folder: str, own: str, alone: bool) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,10 +18,12 @@ from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.outputs.snapshots import SNAPSHOTS, Snapshot, read_snapshots
 from ldpbeam.schemas.outputs.tables import SCHEMAS
 from ldpbeam.study import Study
+from ldpbeam.transforms.outputs.accounting import write_accounting
 from ldpbeam.transforms.outputs.names import ESTIMATES as ESTIMATES
+from ldpbeam.transforms.outputs.names import STATISTICS as STATISTICS
 from ldpbeam.transforms.outputs.names import TABLES, snapshot_name, window_in
 from ldpbeam.transforms.sources.journal import RUNS
-from ldpbeam.transforms.storage import half_written, literal, open_raw, write_bytes
+from ldpbeam.transforms.storage import half_written, literal, open_raw, read_json, write_bytes
 
 #: The version of the layout of output folders, in ``run.json``; a folder that does not say has version 1.
 FORMAT = 1
@@ -28,9 +31,10 @@ FORMAT = 1
 TABLE_FOLDERS = {kind: (TABLES, kind) for kind in SCHEMAS}
 LEDGER = "ledger.json"
 FIT = "fit.json"
+#: In the folder of a stream's run: the tests of fit, a file for each attribute and window.
+FIT_FOLDER = "fit"
 RUN = "run.json"
 STUDY = "study.json"
-STATISTICS = "statistics"
 DEAD_LETTERS = "dead_letters"
 ACCOUNTING = "accounting.json"
 WORKER_ESTIMATES = ".estimates.from_workers.jsonl"
@@ -75,9 +79,9 @@ def named_in_errors(output: str) -> Iterator[None]:
 
 def files_in(folder: str, pattern: str) -> list[Any]:
     """Beam's metadata of the files in a folder that match a pattern; the folder's name is taken literally."""
-    place = FileSystems.join(literal(folder), pattern)
-    found: list[Any] = FileSystems.match([place])[0].metadata_list
-    return found
+    path = FileSystems.join(literal(folder), pattern)
+    entries: list[Any] = FileSystems.match([path])[0].metadata_list
+    return entries
 
 
 def write_json(path: str, found: object) -> None:
@@ -175,3 +179,18 @@ def snapshots_in(path: str) -> Iterator[Snapshot]:
                 yield from read_snapshots(stream)
         except IsADirectoryError:
             raise UserError(f"{path}: a folder, not a file; to name the files in it, add /*.avro") from None
+
+
+def run_name(study: Study, inputs: Sequence[str], *options: int | str | None) -> str:
+    """The name of a run: a hash of the study, the input, and the options that change results."""
+    text = json.dumps([study.fingerprint, sorted(inputs), *options])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def read_accounting(job: Output) -> dict[str, Any]:
+    """The accounting that the pipeline wrote; without input all counts are 0, and it is written here."""
+    path = job.path(ACCOUNTING)
+    if not FileSystems.exists(path):
+        write_accounting(path)
+    counts: dict[str, Any] = read_json(path)
+    return counts

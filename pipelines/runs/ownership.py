@@ -84,9 +84,9 @@ def owner(job: Output, sharing: Sharing, overwrite: bool = False) -> str | None:
     Raises:
         UserError: if the folder holds another run's outputs or files that no run wrote, or cannot be used.
     """
-    place = f"--output {job.output or repr(job.output)}"
+    option = f"--output {job.output or repr(job.output)}"
     if not job.output or ("://" not in job.output and Path(job.output).is_file()):
-        raise UserError(f"{place}: a folder is needed")
+        raise UserError(f"{option}: a folder is needed")
     with named_in_errors(job.output):
         names = names_in(job.output, "*")
         mark = _mark(job)
@@ -95,10 +95,10 @@ def owner(job: Output, sharing: Sharing, overwrite: bool = False) -> str | None:
     if overwrite:
         return None
     if mark is not None:
-        raise UserError(f"{place}: it holds {_holds(mark, job, sharing)}")
+        raise UserError(f"{option}: it holds {_holds(mark, job, sharing)}")
     # Ignored: locks, and the run.json that a run starting at the same moment is writing.
     if any(not name.startswith(f".{RUN}.") and not is_lock(name) for name in names):
-        raise UserError(f"{place}: {_FOREIGN_STREAM if sharing is STREAMS else _FOREIGN}")
+        raise UserError(f"{option}: {_FOREIGN_STREAM if sharing is STREAMS else _FOREIGN}")
     return None
 
 
@@ -130,8 +130,8 @@ def _mark(job: Output) -> dict[str, Any] | None:
     if not FileSystems.exists(job.path(RUN)):
         return None
     with contextlib.suppress(ValueError):
-        found = read_json(job.path(RUN))
-        return found if isinstance(found, dict) else None
+        mark = read_json(job.path(RUN))
+        return mark if isinstance(mark, dict) else None
     return None
 
 
@@ -229,5 +229,5 @@ def held(folder: str, *, alone: bool) -> Iterator[Held]:
         with named_in_errors(folder):
             if not folder:
                 raise ValueError("a folder is needed")
-            place = stack.enter_context(locked(folder, alone=alone))
-        yield place
+            folder_held = stack.enter_context(locked(folder, alone=alone))
+        yield folder_held

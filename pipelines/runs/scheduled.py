@@ -34,7 +34,7 @@ from ldpbeam.pipelines.runs.output import (
     write_json,
 )
 from ldpbeam.pipelines.runs.ownership import SCHEDULED_RUNS, one_at_a_time, owned
-from ldpbeam.schemas.outputs.estimates import SolvedEstimate
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.estimates import write_window_estimates
 from ldpbeam.transforms.outputs.names import span_name, window_in
@@ -82,9 +82,9 @@ def owned_by_schedule(job: Scheduled, overwrite: bool) -> Iterator[Held]:
     Raises:
         UserError: if this run may not use the folder, or a run of another kind writes there.
     """
-    with owned(job, SCHEDULED_RUNS, overwrite=overwrite) as place:
+    with owned(job, SCHEDULED_RUNS, overwrite=overwrite) as held:
         try:
-            yield place
+            yield held
         finally:
             if "://" in job.output:
                 delete([entry.path for entry in files_in(job.made.output, "**")])
@@ -92,7 +92,7 @@ def owned_by_schedule(job: Scheduled, overwrite: bool) -> Iterator[Held]:
                 shutil.rmtree(job.made.output, ignore_errors=True)
 
 
-def publish(job: Scheduled, estimates: Sequence[SolvedEstimate]) -> None:
+def publish(job: Scheduled, estimates: Sequence[EstimateRecord]) -> None:
     """Move a run's files into place while no other run moves its own.
 
     ``run.json`` of the run is deleted first and written last: if it exists, all files of the span come from
@@ -130,10 +130,10 @@ def _move_all(job: Scheduled) -> None:
     write_json(own.path(RUN), {**job.about, "format": FORMAT, **ends, "input": sorted(job.inputs)})
 
 
-def _write_estimates(made: Output, estimates: Sequence[SolvedEstimate]) -> None:
-    by_window = itertools.groupby(estimates, lambda solved: (solved.attribute, solved.window))
-    for (attribute, window), own in by_window:
-        write_window_estimates(made.study, made.output, made.run, attribute, window, list(own))
+def _write_estimates(made: Output, estimates: Sequence[EstimateRecord]) -> None:
+    by_window = itertools.groupby(estimates, lambda record: (record.attribute, record.window))
+    for (attribute, window), records in by_window:
+        write_window_estimates(made.study, made.output, made.run, attribute, window, list(records))
 
 
 def _is_inside(span: Span, name: str) -> bool:

@@ -51,7 +51,7 @@ def owned_by_stream(job: StreamJob) -> Iterator[Held]:
             f"--output {job.output}: the names of its files would have {longest} characters, more than file "
             "systems take; give the study, its attributes or coordinates shorter names"
         )
-    with owned(job, STREAMS) as place:
+    with owned(job, STREAMS) as lock:
         with named_in_errors(job.output):
             make_folder(job.of_run(""))
             about = {**STREAMS.mark_of(job), "run": job.run, "reads": job.feed.name}
@@ -60,7 +60,7 @@ def owned_by_stream(job: StreamJob) -> Iterator[Held]:
                 left = [window._asdict() for window in sorted(job.incomplete)]
                 write_json(job.of_run(INCOMPLETE), {"windows": left})
         with held(job.of_run(""), alone=True):
-            yield place
+            yield lock
 
 
 def _file_names(job: StreamJob) -> list[str]:
@@ -92,7 +92,7 @@ def incomplete_windows(study: Study, output: str, own: str = "") -> frozenset[Op
     Raises:
         UserError: if a journal or a snapshot cannot be read.
     """
-    found: set[OpenWindow] = set()
+    windows: set[OpenWindow] = set()
     with named_in_errors(output):
         if not output or not FileSystems.exists(output):
             return frozenset()
@@ -104,8 +104,23 @@ def incomplete_windows(study: Study, output: str, own: str = "") -> frozenset[Op
             ended = ended_at(output, run)
             # Reports of windows that had not begun then have false times: without them a window is complete.
             begun = {window for window in named if ended is None or window.start <= ended}
-            found |= {window for window in begun if not _closed(study, output, run, window)}
-    return frozenset(found)
+            windows |= {window for window in begun if not _closed(study, output, run, window)}
+    return frozenset(windows)
+
+
+def earlier_runs(output: str, own: str) -> tuple[str, ...]:
+    """The names of the runs of a stream that began before this one, in their order.
+
+    Args:
+        output: the folder that the runs share.
+        own: the name of this run, which may be resumed.
+    """
+    with named_in_errors(output):
+        if not output or not FileSystems.exists(output):
+            return ()
+        paths = [entry.path for entry in files_in(FileSystems.join(output, RUNS), f"*/{RUN}")]
+    names = sorted(FileSystems.split(FileSystems.split(path)[0])[1] for path in paths)
+    return tuple(name for name in names if name < own)
 
 
 def _closed(study: Study, output: str, run: str, window: OpenWindow) -> bool:
@@ -123,5 +138,5 @@ def _closed(study: Study, output: str, run: str, window: OpenWindow) -> bool:
 def read_run_accounting(job: StreamJob) -> dict[str, Any]:
     """The accounting of a run; all counts are 0 if no report has come."""
     path = job.of_run(ACCOUNTING)
-    found: dict[str, Any] = read_json(path) if FileSystems.exists(path) else dict(accounting([]))
-    return found
+    counts: dict[str, Any] = read_json(path) if FileSystems.exists(path) else dict(accounting([]))
+    return counts

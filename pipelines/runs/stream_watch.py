@@ -18,19 +18,20 @@ from apache_beam.io.filesystems import FileSystems
 from grpc import RpcError
 
 from ldpbeam.pipelines.errors import INTERRUPTED, UserError, end_of, machine_problem
-from ldpbeam.pipelines.estimates.write_panes import PANES, pane_line
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.interrupts import once_per_request
 from ldpbeam.pipelines.printing import note
 from ldpbeam.pipelines.runs.output import ESTIMATES, STATISTICS, files_in
 from ldpbeam.pipelines.runs.stream_runs import read_run_accounting
-from ldpbeam.schemas.outputs.estimates import solved_estimate
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.times import rfc3339
+from ldpbeam.transforms.outputs.estimates import read_estimates
+from ldpbeam.transforms.outputs.panes import PANES, pane_line
 from ldpbeam.transforms.reports import emitted
 from ldpbeam.transforms.sources import reader
 from ldpbeam.transforms.sources.journal import ask_to_stop
-from ldpbeam.transforms.storage import open_raw, read_json_lines
+from ldpbeam.transforms.storage import open_raw
+from ldpbeam.untrusted import told
 
 #: Seconds between two lines about the rate.
 RATE_SECONDS = 10.0
@@ -102,10 +103,17 @@ def run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> No
             printer.join()
 
 
+class _Told(logging.Formatter):
+    """Lines of a log, which may repeat what a server or a file system said."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return told(super().format(record))
+
+
 @contextlib.contextmanager
 def _panes_shown() -> Iterator[None]:
     handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.setFormatter(_Told("%(message)s"))
     logger = logging.getLogger("ldpbeam")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
@@ -176,9 +184,13 @@ def _print_rate_here(job: StreamJob, done: threading.Event) -> None:
         now, reports = time.monotonic(), emitted.read_here
         if reports == last:
             continue
-        found = reader.progress(job.run)
-        lag = "" if found.published is None else f", {time.time() - found.published / 1000:.1f} s behind"
-        mark = "" if found.watermark is None else f", watermark {rfc3339(found.watermark // 1000 * 1000)}"
+        progress = reader.progress(job.run)
+        lag = (
+            "" if progress.published is None else f", {time.time() - progress.published / 1000:.1f} s behind"
+        )
+        mark = (
+            "" if progress.watermark is None else f", watermark {rfc3339(progress.watermark // 1000 * 1000)}"
+        )
         note(f"{(reports - last) / (now - at):,.0f} reports/s{lag}{mark}")
         last, at = reports, now
 
@@ -204,7 +216,7 @@ def _print_panes(job: StreamJob, printed: dict[str, float]) -> None:
     for entry in files_in(job.path(ESTIMATES), f"*.{job.run}.jsonl"):
         written = entry.last_updated_in_seconds or 0.0
         if printed.get(entry.path) != written:
-            estimates = [solved_estimate(record) for record in read_json_lines(entry.path)]
+            estimates = list(read_estimates(entry.path))
             name = FileSystems.split(entry.path)[1].removesuffix(".jsonl")
             with open_raw(job.path(STATISTICS, f"{name}.avro")) as stream:
                 PANES.info(pane_line(list(read_snapshots(stream)), estimates))

@@ -11,7 +11,7 @@ from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Floats, KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators import Estimate
-from ldpbeam.pipelines.estimates.compare import truth_of_keys
+from ldpbeam.pipelines.estimates.truth import truth_of_keys
 from ldpbeam.study import Summary
 
 
@@ -39,14 +39,14 @@ def errors_of_papers(
         truth = np.bincount(values, minlength=attribute.value_buckets) / len(values)
         return {"mean_squared_error": _squared(answer.distribution, truth)}
     assert isinstance(attribute.domain, Numeric)
-    found = {}
+    errors = {}
     if answer.variance is not None:
-        found["variance"] = abs(answer.variance - float(values.var()))
+        errors["variance"] = abs(answer.variance - float(values.var()))
     if summary.quantiles and answer.distribution.sum() > 0.0:
         edges = attribute.domain.edges(len(answer.distribution))
         estimated = metrics.quantiles(answer.distribution, edges, summary.quantiles)
-        found["quantiles"] = metrics.mean_absolute_error(estimated, np.quantile(values, summary.quantiles))
-    return found
+        errors["quantiles"] = metrics.mean_absolute_error(estimated, np.quantile(values, summary.quantiles))
+    return errors
 
 
 def _of_keys(answer: Estimate, attribute: Attribute, pairs: KeyValuePairs) -> dict[str, float]:
@@ -54,10 +54,10 @@ def _of_keys(answer: Estimate, attribute: Attribute, pairs: KeyValuePairs) -> di
     if answer.frequencies is None:
         return {}
     frequencies, owned, means = truth_of_keys(attribute.domain, pairs)
-    found = {"mean_squared_error": _squared(answer.frequencies, frequencies)}
+    errors = {"mean_squared_error": _squared(answer.frequencies, frequencies)}
     if answer.key_means is not None:
-        found["key_mean_squared_error"] = _squared(answer.key_means[owned], means)
-    return found
+        errors["key_mean_squared_error"] = _squared(answer.key_means[owned], means)
+    return errors
 
 
 def _squared(estimate: Floats, truth: Floats) -> float:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,10 +17,11 @@ import yaml
 from numpy.typing import NDArray
 
 from ldpbeam.domains import KeyValuePairs, Numeric
-from ldpbeam.pipelines.clients.people import People
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates.blas import limit_blas
-from ldpbeam.pipelines.trials.trial import Draw, of_population, trial
+from ldpbeam.pipelines.processes import results_of
+from ldpbeam.pipelines.simulated.people import People
+from ldpbeam.pipelines.simulated.trial import Draw, of_population, trial
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
 from ldpbeam.study import Study
 
@@ -95,7 +98,7 @@ class Resampled:
         self.sha256 = hashed.hexdigest()
 
     def __call__(self, people: int, rng: np.random.Generator) -> NDArray[Any] | KeyValuePairs:
-        """The values of so many people, on the mechanisms' scale."""
+        """The values of this many people, on the mechanisms' scale."""
         if isinstance(self.values, KeyValuePairs):
             return self.values.chosen(rng.integers(0, self.values.people, people))
         return np.asarray(self.values[rng.integers(0, len(self.values), people)])
@@ -123,7 +126,7 @@ def _study_with_epsilon(text: str, attribute: str, epsilon: float) -> Study:
     try:
         return parse_study(with_epsilon(text, attribute, epsilon), "study")
     except StudyError as error:
-        # The line is one of the changed study, which nobody sees.
+        # The line number counts lines of the changed study, which the user does not have.
         problem = re.sub(r"^study(:\d+)?: ", "", str(error))
         raise StudyError(f"--epsilon {epsilon:g}: {problem}") from None
 
@@ -151,13 +154,13 @@ def evaluation(
     Raises:
         StudyError: if the study does not allow one of the epsilons.
     """
-    own = parse_study(text)
+    study = parse_study(text)
     studies: dict[float | None, Study] = {
         epsilon: _study_with_epsilon(text, attribute, epsilon) for epsilon in epsilons
-    } or {None: own}
-    draws: dict[str, Draw] = {name: of_population(own, attribute, name) for name in populations}
+    } or {None: study}
+    draws: dict[str, Draw] = {name: of_population(study, attribute, name) for name in populations}
     if people is not None:
-        draws[DATA] = Resampled(people, own, attribute)
+        draws[DATA] = Resampled(people, study, attribute)
     cases = [
         Case(population, epsilon, count, seed)
         for population in draws
@@ -183,14 +186,14 @@ def run(wanted: Evaluation, kept: Path, processes: int, done: Callable[[int, int
         UserError: if a process was killed.
         KeyboardInterrupt: with Ctrl-C; its text says how many results are kept.
     """
-    found = _read(kept)
-    missing = [case for case in wanted.cases if wanted.key(case) not in found]
+    errors_by_key = _read(kept)
+    missing = [case for case in wanted.cases if wanted.key(case) not in errors_by_key]
     with kept.open("a", encoding="utf-8") as stream:
         place = 0
         try:
             for place, (case, errors) in enumerate(_computed(wanted, missing, processes), 1):
                 key = wanted.key(case)
-                found[key] = errors
+                errors_by_key[key] = errors
                 stream.write(json.dumps({"key": key, "errors": errors}) + "\n")
                 stream.flush()
                 done(place, len(missing) - place)
@@ -199,7 +202,7 @@ def run(wanted: Evaluation, kept: Path, processes: int, done: Callable[[int, int
             raise KeyboardInterrupt(
                 f"{kept_now:,} of {len(wanted.cases):,} trials are kept, and the same command does the others"
             ) from None
-    return [Result(case, found[wanted.key(case)]) for case in wanted.cases]
+    return [Result(case, errors_by_key[wanted.key(case)]) for case in wanted.cases]
 
 
 def _read(kept: Path) -> dict[str, dict[str, dict[str, float]]]:
@@ -214,7 +217,7 @@ def _read(kept: Path) -> dict[str, dict[str, dict[str, float]]]:
         lines = [json.loads(line) for line in whole.splitlines()]
         return {line["key"]: line["errors"] for line in lines}
     except (ValueError, KeyError, TypeError):
-        raise UserError(f"{kept}: this is no file of trials; take another --output") from None
+        raise UserError(f"{kept}: the file does not hold trials; give another --output") from None
 
 
 _given: Evaluation
@@ -240,25 +243,12 @@ def _computed(
         for case in cases:
             yield case, _one(case)
         return
-    from concurrent.futures import as_completed
-
-    from loky import ProcessPoolExecutor
-    from loky.process_executor import TerminatedWorkerError
-
-    executor = ProcessPoolExecutor(min(processes, len(cases)), initializer=_begin, initargs=(wanted,))
-    try:
-        # The largest first, so that no process is left with one at the end.
-        largest = sorted(cases, key=lambda case: -case.users)
-        futures = {executor.submit(_one, case): case for case in largest}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
-    except TerminatedWorkerError:
-        raise UserError(
-            "a process was killed, as happens when memory runs out; the same command goes on where it was, "
-            "with fewer --processes"
-        ) from None
-    finally:
-        executor.shutdown(kill_workers=True)
+    # The largest first, so that no process is left with one at the end.
+    largest = sorted(cases, key=lambda case: -case.users)
+    begin = functools.partial(_begin, wanted)
+    with closing(results_of(_one, largest, min(processes, len(cases)), begin)) as computed:
+        for place, errors in computed:
+            yield largest[place], errors
 
 
 def summarised(wanted: Evaluation, results: Iterable[Result]) -> list[dict[str, Any]]:

@@ -250,9 +250,9 @@ def _weights(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]
     if not (np.isfinite(numbers) & (numbers >= 0)).all():
         raise UserError(f"{path}: column {name!r} has weights that are missing or negative")
     if not numbers.any():
-        raise UserError(f"{path}: column {name!r} is 0 in every row: nobody is left")
+        raise UserError(f"{path}: column {name!r} is 0 in every row, so the file has no people")
     if numbers.sum() > MOST_PEOPLE:
-        raise UserError(f"{path}: column {name!r} stands for more than {MOST_PEOPLE:,} people")
+        raise UserError(f"{path}: the weights in column {name!r} add up to more than {MOST_PEOPLE:,} people")
     return np.asarray(numbers, dtype=np.int64)
 
 
@@ -265,8 +265,8 @@ def _times(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]:
     if times.null_count:
         first = text.filter(times.is_null())[0].as_py()
         raise UserError(f"{path}: column {name!r} has times such as {first!r}; write 2026-11-20T10:00:00Z")
-    found = np.asarray(times.to_numpy(), dtype=np.int64)
-    problems = event_times.problems(found)
+    milliseconds = np.asarray(times.to_numpy(), dtype=np.int64)
+    problems = event_times.problems(milliseconds)
     early = problems == event_times.BEFORE_1990
     if digits and early.any():
         first = text[int(np.argmax(early))].as_py()
@@ -280,4 +280,4 @@ def _times(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]:
             f"{path}: column {name!r} has times such as {text[place].as_py()!r}: "
             f"{event_times.PROBLEMS[problems[place] - 1][1]}"
         )
-    return found
+    return milliseconds

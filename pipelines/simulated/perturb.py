@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Domain, Floats, KeyValuePairs, Numeric, Vector
 from ldpbeam.mechanisms import Mechanism, SecureUniforms, Uniforms
-from ldpbeam.mechanisms.key_values.privkv import PrivKVM
-from ldpbeam.pipelines.clients.people import People
-from ldpbeam.pipelines.clients.report_files import SentReports
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.simulated.people import People
+from ldpbeam.pipelines.simulated.report_files import SentReports
 from ldpbeam.schemas.reports.stamps import stamp_of
 from ldpbeam.study import Service, Study
 
@@ -141,17 +140,13 @@ def _perturbed(
     Raises:
         UserError: if the mechanism needs the means of the round before and has none.
     """
-    if not isinstance(values, KeyValuePairs):
-        return mechanism.perturb(values[rows], uniforms)
-    own = values.chosen(rows)
-    if isinstance(mechanism, PrivKVM) and mechanism.round > 1:
-        if means is None:
-            raise UserError(
-                f"round {mechanism.round} of privkvm needs the means of the round before: estimate it, and "
-                "give its estimates.jsonl with --means"
-            )
-        return mechanism.perturb_with(own, means, uniforms)
-    return mechanism.perturb(own, uniforms)
+    if mechanism.round > 1 and means is None:
+        raise UserError(
+            f"round {mechanism.round} of {mechanism.name} needs the means of the round before: estimate "
+            "it, and give its estimates.jsonl with --means"
+        )
+    chosen = values.chosen(rows) if isinstance(values, KeyValuePairs) else values[rows]
+    return mechanism.perturb_with(chosen, means, uniforms)
 
 
 def _alike(

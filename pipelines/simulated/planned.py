@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ldpbeam.domains import Floats, KeyValues
 from ldpbeam.influence import influence
-from ldpbeam.pipelines.trials.trial import of_population, trial
+from ldpbeam.pipelines.simulated.trial import of_population, trial
 from ldpbeam.precision import precision
 from ldpbeam.study import Study, attribute_of
 
@@ -42,10 +42,11 @@ class Planned:
         estimate: the estimate's name in the study.
         estimator: its estimator.
         quantity: what the error is of.
-        population: the population of a simulation; ``any`` for a formula.
+        population: the population of a simulation, or that of the greatest error if several were simulated;
+            ``any`` for a formula.
         users: how many people report.
         error: the error with these people: a standard error, or the mean of simulated errors.
-        least_error: the same for the most favourable population; None for simulated errors.
+        least_error: the same for the most favourable population; None if one population was simulated.
         uncertainty: the standard error of ``error``; None where it is computed.
         users_for_error: how many people the wanted error needs; None if none is wanted, if more than
             10,000,000 people had to be simulated, or if a formula gives more than 1,000,000,000,000.
@@ -95,24 +96,29 @@ def computed(study: Study, wanted: set[str], users: int, error: float | None) ->
 
 
 def simulated(
-    study: Study, name: str, population: str, users: int, error: float | None, seeds: range
+    study: Study, name: str, populations: Sequence[str], users: int, error: float | None, seeds: range
 ) -> Iterator[Planned]:
-    """The mean errors of trials, one per seed.
+    """The mean errors of trials, one per seed: the greatest of some populations.
+
+    People of a population of keys have, on average, at most half as many keys as the padding of the study's
+    mechanisms: who uses padding takes one that few people exceed.
 
     Args:
         study: the study.
         name: an attribute that can be tried.
-        population: the name of a population that the attribute's domain can have.
+        populations: the names of populations that the attribute's domain can have, one or more.
         users: how many people report.
         error: also say how many people this error needs; None for not.
         seeds: the seeds of the trials, two or more.
     """
-    draw = of_population(study, name, population)
-    of_keys = isinstance(study.attribute(name).domain, KeyValues)
+    attribute = study.attribute(name)
+    paddings = [getattr(version.mechanism, "padding", math.inf) for version in attribute.versions]
+    of_keys = isinstance(attribute.domain, KeyValues)
 
     @functools.cache
-    def errors(people: int) -> dict[tuple[str, str], Floats]:
+    def errors(population: str, people: int) -> dict[tuple[str, str], Floats]:
         """The absolute errors of every trial, shape (trials,), by estimate and kind of error."""
+        draw = of_population(study, name, population, 0.5 * min(paddings))
         trials = [trial(study, name, draw, people, seed) for seed in seeds]
         return {
             (estimate, kind): np.abs([found[estimate][kind] for found in trials])
@@ -121,11 +127,16 @@ def simulated(
             if kind in SIMULATED and all(kind in found[estimate] for found in trials)
         }
 
-    for shown_error, found in errors(users).items():
+    for shown_error in errors(populations[0], users):
         estimate, kind = shown_error
+        means = {
+            population: float(errors(population, users)[shown_error].mean()) for population in populations
+        }
+        population = max(means, key=means.__getitem__)
+        found = errors(population, users)[shown_error]
         enough = None
         if error is not None:
-            enough = _enough(functools.partial(_mean_error, errors, shown_error), error)
+            enough = _enough(functools.partial(_greatest_error, errors, populations, shown_error), error)
         yield Planned(
             attribute=name,
             estimate=estimate,
@@ -133,18 +144,21 @@ def simulated(
             quantity=(SIMULATED_KEYS if of_keys else SIMULATED)[kind],
             population=population,
             users=users,
-            error=float(found.mean()),
-            least_error=None,
+            error=means[population],
+            least_error=min(means.values()) if len(means) > 1 else None,
             uncertainty=float(found.std(ddof=1) / math.sqrt(len(found))),
             users_for_error=enough,
-            source=f"{len(seeds)} simulations",
+            source=f"{len(seeds)} simulations of each of {', '.join(populations)}",
         )
 
 
-def _mean_error(
-    errors: Callable[[int], Mapping[tuple[str, str], Floats]], of: tuple[str, str], users: int
+def _greatest_error(
+    errors: Callable[[str, int], Mapping[tuple[str, str], Floats]],
+    populations: Sequence[str],
+    of: tuple[str, str],
+    users: int,
 ) -> float:
-    return float(errors(users)[of].mean())
+    return max(float(errors(population, users)[of].mean()) for population in populations)
 
 
 def _enough(error: Callable[[int], float], wanted: float) -> int | None:

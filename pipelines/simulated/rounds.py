@@ -9,7 +9,6 @@ import numpy as np
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, KeyValues
-from ldpbeam.mechanisms.key_values.privkv import PrivKVM
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.schemas.files.local_files import refuse_special
 from ldpbeam.study import Study
@@ -23,16 +22,12 @@ def services_of_round(attribute: Attribute, number: int | None) -> tuple[str, ..
     """
     if number is None:
         return attribute.services
-    found = [
-        v.service
-        for v in attribute.versions
-        if isinstance(v.mechanism, PrivKVM) and v.mechanism.round == number
-    ]
-    if not found:
-        rounds = sorted({v.mechanism.round for v in attribute.versions if isinstance(v.mechanism, PrivKVM)})
+    services = [v.service for v in attribute.versions if 0 < v.mechanism.round == number]
+    if not services:
+        rounds = sorted({v.mechanism.round for v in attribute.versions} - {0})
         there = f"there are rounds {', '.join(map(str, rounds))}" if rounds else "no service runs privkvm"
         raise UserError(f"--round {number}: {there}")
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(services))
 
 
 def read_means(path: str, study: Study, attribute: Attribute) -> Floats:
@@ -52,20 +47,20 @@ def read_means(path: str, study: Study, attribute: Attribute) -> Floats:
     if not isinstance(domain, KeyValues):
         raise UserError(f"--means: attribute {attribute.name} has no keys")
     wanted = {"study": study.name, "attribute": attribute.name, "keys": list(domain.keys)}
-    found = [
+    estimates = [
         record["key_means"]
         for record in records
         if isinstance(record, dict)
         and record.get("key_means") is not None
         and all(record.get(field) == value for field, value in wanted.items())
     ]
-    if len(found) != 1:
+    if len(estimates) != 1:
         raise UserError(
-            f"--means {path}: it has {len(found) or 'no'} estimates of the means of {attribute.name} in "
+            f"--means {path}: it has {len(estimates) or 'no'} estimates of the means of {attribute.name} in "
             f"study {study.name}; one is needed: give a file of the line (window, group, estimate) meant"
         )
     try:
-        means = np.array(found[0], dtype=np.float64)
+        means = np.array(estimates[0], dtype=np.float64)
     except (TypeError, ValueError):
         means = np.zeros(0)
     slack = 1e-9 * domain.values.width

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,17 +12,17 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import KeyValuePairs, Numeric, Vector
-from ldpbeam.mechanisms.key_values.privkv import PrivKVM
-from ldpbeam.pipelines.clients.people import People
-from ldpbeam.pipelines.estimates.compare import errors_of
-from ldpbeam.pipelines.estimates.solve import solve
-from ldpbeam.pipelines.trials.errors import errors_of_papers
+from ldpbeam.pipelines.estimates.solve import answers
+from ldpbeam.pipelines.estimates.truth import errors_of
+from ldpbeam.pipelines.simulated.errors import errors_of_papers
+from ldpbeam.pipelines.simulated.people import People
 from ldpbeam.populations import drawn
+from ldpbeam.schemas.outputs.estimates import estimate_record
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Answers, Statistic, merge, tally
 from ldpbeam.study import Study
 
-#: So many people report at once, so that the memory of a trial does not grow with the people.
+#: This many people report at once, so that the memory of a trial does not grow with the people.
 AT_ONCE = 250_000
 
 
@@ -29,18 +30,18 @@ def untried(attribute: Attribute) -> str | None:
     """Why an attribute cannot be tried, in words; None if it can."""
     if isinstance(attribute.domain, Vector):
         return "vectors are not simulated"
-    if any(isinstance(v.mechanism, PrivKVM) and v.mechanism.round > 1 for v in attribute.versions):
+    if any(v.mechanism.round > 1 for v in attribute.versions):
         return "a later round of privkvm needs the means of the round before"
     return None
 
 
-#: Draws the values of so many people, on the mechanisms' scale.
+#: Draws the values of this many people, on the mechanisms' scale.
 Draw = Callable[[int, np.random.Generator], NDArray[Any] | KeyValuePairs]
 
 
-def of_population(study: Study, name: str, population: str) -> Draw:
+def of_population(study: Study, name: str, population: str, most_keys: float = math.inf) -> Draw:
     """Draws from a named population (:func:`ldpbeam.populations.drawn`)."""
-    return functools.partial(drawn, population, study.attribute(name).domain)
+    return functools.partial(drawn, population, study.attribute(name).domain, most_keys=most_keys)
 
 
 def trial(study: Study, name: str, draw: Draw, users: int, seed: int) -> dict[str, dict[str, float]]:
@@ -56,20 +57,19 @@ def trial(study: Study, name: str, draw: Draw, users: int, seed: int) -> dict[st
         seed: the seed of people and reports.
 
     Returns:
-        Errors as of :func:`~ldpbeam.pipelines.estimates.compare.errors_of` and
-        :func:`~ldpbeam.pipelines.trials.errors.errors_of_papers`.
+        Errors as of :func:`~ldpbeam.pipelines.estimates.truth.errors_of` and
+        :func:`~ldpbeam.pipelines.simulated.errors.errors_of_papers`.
     """
     attribute = study.attribute(name)
     rng = np.random.default_rng(seed)
     parts = list(_parts(attribute, draw, users, rng))
     statistic = merge([part for _, part in parts])
     people = _people([values for values, _ in parts], attribute)
-    solved = solve(study, Snapshot(name, None, None, 0, statistic))
-    summary = study.described(name).summary
+    snapshot, summary = Snapshot(name, None, None, 0, statistic), study.described(name).summary
     return {
-        each.name: errors_of(each, study, people)
-        | errors_of_papers(each.answer, attribute, summary, people.values)
-        for each in solved
+        estimate: errors_of(estimate_record(study, snapshot, estimate, answer), study, people)
+        | errors_of_papers(answer, attribute, summary, people.values)
+        for estimate, answer in answers(study, snapshot).items()
     }
 
 

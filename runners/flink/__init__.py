@@ -86,36 +86,36 @@ def options(
     about = _ask(master)
     workers = workers or default_workers(master)
     jar = job_server_jar or about.job_server_jar
-    found = [f"--flink_master={master}", *_environment(workers, pool)]
+    arguments = [f"--flink_master={master}", *_environment(workers, pool)]
     if about.flink_version is not None:
-        found.append(f"--flink_version={about.flink_version}")
+        arguments.append(f"--flink_version={about.flink_version}")
     if jar is not None:
-        found.append(f"--flink_job_server_jar={jar}")
+        arguments.append(f"--flink_job_server_jar={jar}")
     if master != LOCAL:
         # The job server runs for one job, too short for optimised machine code; this halves its start time.
-        found.append("--job_server_jvm_properties=-XX:TieredStopAtLevel=1")
+        arguments.append("--job_server_jvm_properties=-XX:TieredStopAtLevel=1")
     if parallelism or about.slots:
         # Without it the parallelism is 1, because Beam's job server does not know the cluster's default.
-        found.append(f"--parallelism={parallelism or about.slots}")
-    found.append(f"--job_server_timeout={WATCHED_SECONDS}")
+        arguments.append(f"--parallelism={parallelism or about.slots}")
+    arguments.append(f"--job_server_timeout={WATCHED_SECONDS}")
     if workers != "loopback":
         # A Python process runs one thread at a time, so each slot has its own worker; 0 means one per core.
-        found.append(f"--sdk_worker_parallelism={about.slots_of_one or 0}")
+        arguments.append(f"--sdk_worker_parallelism={about.slots_of_one or 0}")
     if not streaming and workers != "loopback":
-        found.append(f"--environment_cache_millis={WORKERS_KEPT_MILLISECONDS}")
+        arguments.append(f"--environment_cache_millis={WORKERS_KEPT_MILLISECONDS}")
     if savepoint is not None:
         # Beam asks the job server for its options, which include this one; Beam's Python options do not.
-        found.append(f"--savepoint_path={savepoint}")
+        arguments.append(f"--savepoint_path={savepoint}")
     if streaming:
         # All stages of a stream run as long as the job. Workers that outlived the job would keep messages
         # that they have not acknowledged, so the environment cache is not used.
-        found += [
+        arguments += [
             "--streaming",
             f"--checkpointing_interval={CHECKPOINT_MILLISECONDS}",
             # Without it the first bundle may never finish, so that the source is never opened.
             "--finish_bundle_before_checkpointing",
         ]
-    return found
+    return arguments
 
 
 def default_workers(master: str) -> str:
@@ -190,7 +190,7 @@ def _environment(workers: str, pool: str | None) -> list[str]:
     if workers not in WORKERS:
         raise ValueError(f"workers {workers!r}: one of {', '.join(WORKERS)}")
     if (workers == "pool") != (pool is not None):
-        raise ValueError("workers in a pool need its address, and no others do: host:port")
+        raise ValueError("workers in a pool need the pool's address (host:port), and other workers have none")
     if workers == "process":
         command = Path(sys.executable).with_name("ldpbeam-worker")
         if not command.is_file():

@@ -60,7 +60,7 @@ def _environment(worker: str, endpoint: str) -> dict[str, str]:
         service = beam_provision_api_pb2_grpc.ProvisionServiceStub(named)
         request = beam_provision_api_pb2.GetProvisionInfoRequest()
         info = service.GetProvisionInfo(request, wait_for_ready=True, timeout=60).info
-    found = {
+    variables = {
         "WORKER_ID": worker,
         "PIPELINE_OPTIONS": json_format.MessageToJson(info.pipeline_options),
         "LOGGING_API_SERVICE_DESCRIPTOR": text_format.MessageToString(info.logging_endpoint),
@@ -68,8 +68,8 @@ def _environment(worker: str, endpoint: str) -> dict[str, str]:
         "RUNNER_CAPABILITIES": " ".join(info.runner_capabilities),
     }
     if info.HasField("status_endpoint"):
-        found["STATUS_API_SERVICE_DESCRIPTOR"] = text_format.MessageToString(info.status_endpoint)
-    return found
+        variables["STATUS_API_SERVICE_DESCRIPTOR"] = text_format.MessageToString(info.status_endpoint)
+    return variables
 
 
 if __name__ == "__main__":

@@ -275,11 +275,11 @@ class StreamResult(ClusterResult):
         super()._look(job)
         if self._drained or job["state"] != "RUNNING" or not drained(self._rest, job["jid"]):
             return
-        found = self._rest.checkpoints(job["jid"])
+        checkpoints = self._rest.checkpoints(job["jid"])
         if self._checkpoints is None:
-            self._checkpoints = found["counts"]["total"]
+            self._checkpoints = checkpoints["counts"]["total"]
             return
-        completed = found["latest"]["completed"]
+        completed = checkpoints["latest"]["completed"]
         # A checkpoint that began later has waited for all bundles, and so for all their output.
         if completed is not None and completed["id"] > self._checkpoints:
             self._drained = True

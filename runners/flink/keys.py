@@ -125,18 +125,18 @@ def _announced(port: int) -> Path:
 
 def announce(port: int, folder: Path) -> None:
     """Record, for the commands of this account, the folder of the cluster that listens on a port."""
-    place = _announced(port)
-    place.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
-    place.unlink(missing_ok=True)
-    place.symlink_to(folder, target_is_directory=True)
+    file = _announced(port)
+    file.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+    file.unlink(missing_ok=True)
+    file.symlink_to(folder, target_is_directory=True)
 
 
 def withdraw(folder: Path) -> None:
     """Delete the records of the ports of a folder's cluster."""
-    for place in _announced(0).parent.glob("*"):
+    for file in _announced(0).parent.glob("*"):
         with contextlib.suppress(OSError):
-            if place.readlink() == folder:
-                place.unlink()
+            if file.readlink() == folder:
+                file.unlink()
 
 
 def cluster_at(address: str) -> Path | None:

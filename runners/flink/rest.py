@@ -13,7 +13,7 @@ from ldpbeam.runners.flink.keys import cluster_at, keys_at
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.runners.flink.processes import lost
 
-#: The advice for a cluster on this machine of which a process has ended.
+#: The advice if a process of a cluster on this machine has ended.
 ANEW = "make flink-down, then make flink-up, start it anew"
 #: The seconds after which a request fails if there is no answer.
 _PATIENCE = 20.0
@@ -52,7 +52,7 @@ class Rest:
         try:
             return json.loads(self._ask("GET", path))
         except ValueError:
-            raise self._silent("what answers is something else") from None
+            raise self._silent("another program answers at this address") from None
 
     def _ask(self, method: str, path: str) -> bytes:
         known = keys_at(self.address)
@@ -91,10 +91,10 @@ class Rest:
 
     def shortage(self) -> str:
         """A sentence about a job that waits for slots: how many slots there are, and what to do."""
-        found = self.get("overview")
+        overview = self.get("overview")
         what = (
-            f"the job waits for slots: the cluster has {found['slots-total']} in "
-            f"{found['taskmanagers']} task managers, and {found['slots-available']} of them are free"
+            f"the job waits for slots: the cluster has {overview['slots-total']} in "
+            f"{overview['taskmanagers']} task managers, and {overview['slots-available']} of them are free"
         )
         folder = cluster_at(self.address)
         gone = [] if folder is None else lost(folder)

@@ -64,10 +64,10 @@ def named(location: str) -> Prism:
         if not Path(location).is_file():
             raise FileNotFoundError(f"{location}: there is no such file")
         if not os.access(location, os.X_OK) and not zipfile.is_zipfile(location):
-            raise FileNotFoundError(f"{location}: this is no program")
+            raise FileNotFoundError(f"{location}: the file is not a program")
     found = recognised(_unpacked(location))
     if found is None:
-        raise ValueError(f"{location}: this is no Prism")
+        raise ValueError(f"{location}: the program is not Prism")
     return found
 
 
@@ -136,9 +136,9 @@ def closed() -> Prism | None:
     Raises:
         ValueError: if the binary of the wheel is damaged.
     """
-    found = here()
-    if found is not None and found.closed:
-        return found
+    prisms = here()
+    if prisms is not None and prisms.closed:
+        return prisms
     if shutil.which("go") is None:
         return None
     try:

@@ -77,7 +77,7 @@ def _platforms() -> str:
 
 def _wheel_file(tag: str) -> str:
     python, interface, platforms = tag.split("-")
-    tags = "".join(f"Tag: {python}-{interface}-{own}\n" for own in platforms.split("."))
+    tags = "".join(f"Tag: {python}-{interface}-{platform}\n" for platform in platforms.split("."))
     return f"Wheel-Version: 1.0\nGenerator: ldpbeam\nRoot-Is-Purelib: false\n{tags}"
 
 

@@ -71,7 +71,7 @@ class Records:
         """
         reader, reports = self._reader, block.reports
         if reader is None:
-            raise ValueError("its schema is no record")
+            raise ValueError("its schema is not a record")
         least = self._header.shape.least
         if least * reports > most:
             raise compression.TooLargeError(most)
@@ -144,7 +144,8 @@ class RecordReader:
         self._wanted = wanted
         self._plain = fastavro.parse_schema(without_logical_types(writer_schema))
         self._kinds: dict[str, Any] = _fields(writer_schema) or {}
-        self._names = [name for name in wanted.names if name in self._kinds]
+        self._payload, self._event_time = wanted.fields["payload"], wanted.fields["event_time"]
+        self._names = [field for field in wanted.fields.values() if field in self._kinds]
         self._all_matter = len(self._names) == len(self._kinds) and not shape.per_byte
         if wanted.whole:
             self._names.append(RECORD)
@@ -196,7 +197,10 @@ class RecordReader:
     def _kept(self, records: list[Any]) -> list[Record]:
         if self._all_matter:
             return records
-        return [{name: _flat(name, record[name]) for name in self._names} for record in records]
+        nested = {name: float("nan") if name == self._payload else None for name in self._names}
+        return [
+            {name: _flat(record[name], instead) for name, instead in nested.items()} for record in records
+        ]
 
     def batches(
         self,
@@ -213,11 +217,11 @@ class RecordReader:
             positions: the column ``position``, shape (n,).
             rows: the column ``row``, shape (n,).
         """
-        if "event_time" in self._kinds:
-            _in_milliseconds(records, self._kinds["event_time"])
+        if self._event_time in self._kinds:
+            _in_milliseconds(records, self._event_time, self._kinds[self._event_time])
         batches = []
-        for chosen in by_payload(records):
-            columns = columns_of([records[index] for index in chosen], self._wanted.names)
+        for chosen in by_payload(records, self._payload):
+            columns = columns_of([records[index] for index in chosen], self._wanted.fields)
             declared = {name: _as_declared(column, self._kinds[name]) for name, column in columns.items()}
             places = pa.array(positions[chosen]), pa.array(rows[chosen])
             whole = pa.array([records[index][RECORD] for index in chosen]) if self._wanted.whole else None
@@ -240,11 +244,9 @@ def _grown(rest: bytes, steps: Iterator[bytes]) -> tuple[bytes, bool]:
     return b"".join(parts), False
 
 
-def _flat(name: str, value: Any) -> Any:
-    """The value; a list or a record becomes NaN in the payload and None in other fields."""
-    if isinstance(value, dict | list):
-        return float("nan") if name == "payload" else None
-    return value
+def _flat(value: Any, instead: float | None) -> Any:
+    """The value, or ``instead`` of a list or a record."""
+    return instead if isinstance(value, dict | list) else value
 
 
 #: How many units of a logical type make a millisecond; 0 for types that are not a moment in time.
@@ -262,14 +264,14 @@ def _branches(kind: Any) -> list[dict[str, Any]]:
     return [branch for branch in (kind if isinstance(kind, list) else [kind]) if isinstance(branch, dict)]
 
 
-def _in_milliseconds(records: Sequence[Record], kind: Any) -> None:
+def _in_milliseconds(records: Sequence[Record], field: str, kind: Any) -> None:
     """Convert, in place, event times of a logical type that is not in milliseconds to milliseconds."""
     for branch in _branches(kind):
         unit = _UNITS.get(str(branch.get("logicalType", "")).removeprefix("local-"))
         if unit is not None:
             for record in records:
-                if isinstance(record["event_time"], int):
-                    record["event_time"] = record["event_time"] // unit if unit else None
+                if isinstance(record[field], int):
+                    record[field] = record[field] // unit if unit else None
 
 
 def _as_declared(column: pa.Array, kind: Any) -> pa.Array:

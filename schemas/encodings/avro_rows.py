@@ -61,16 +61,16 @@ class Rows:
         try:
             if whole:
                 plain = compression.plain(codec, block.data, size)
-                found, parts = len(plain), iter([plain])
+                length, parts = len(plain), iter([plain])
             elif codec == "null":
-                found = len(block.data)
+                length = len(block.data)
             else:
-                found = sum(map(len, compression.at_most(size, parts)))
+                length = sum(map(len, compression.at_most(size, parts)))
                 parts = compression.pieces(codec, block.data)
         except compression.TooLargeError:
             raise ValueError(f"{block.reports} records of {width} bytes have fewer bytes than it") from None
-        if found != size:
-            raise ValueError(f"{block.reports} records of {width} bytes are not {found} bytes")
+        if length != size:
+            raise ValueError(f"{block.reports} records of {width} bytes are not {length} bytes")
         if whole:
             return size, parts
         return size, compression.of_size(width * max(1, min(BATCH_REPORTS, BATCH_BYTES // width)), parts)
@@ -95,8 +95,9 @@ class Rows:
     def _batch(self) -> pa.RecordBatch:
         records = self._rows[0] if len(self._rows) == 1 else np.concatenate(self._rows)
         columns: dict[str, pa.Array] = {}
+        read = set(self._wanted.fields.values())
         for name in records.dtype.names or ():
-            if name in self._wanted.names:
+            if name in read:
                 values = np.ascontiguousarray(records[name])
                 if values.dtype.kind == "V":
                     width = values.dtype.itemsize

@@ -129,29 +129,29 @@ class _Measured:
         self._shapes[name] = None
         kind = self._named[name]
         if kind["type"] == "fixed":
-            found = Shape(_width(kind), 1)
+            shape = Shape(_width(kind), 1)
         elif kind["type"] == "enum":
-            found = Shape(_LEAST["enum"], 1)
+            shape = Shape(_LEAST["enum"], 1)
         else:
-            found = self._of_record(kind)
-        self._shapes[name] = found
-        return found
+            shape = self._of_record(kind)
+        self._shapes[name] = shape
+        return shape
 
     def _of_record(self, kind: Any) -> Shape:
         names = Counter(field["name"] for field in kind["fields"])
         if twice := sorted(name for name, number in names.items() if number > 1):
             raise ValueError(f"duplicate fields in the schema: {', '.join(twice)}")
         fields = [self.shape(field["type"]) for field in kind["fields"]]
-        found = Shape(
+        shape = Shape(
             sum(field.least for field in fields),
             1 + sum(field.values for field in fields),
             max((field.per_byte for field in fields), default=0.0),
         )
-        if found.values > MOST_VALUES:
+        if shape.values > MOST_VALUES:
             raise ValueError(f"its schema has records of more than {MOST_VALUES:,} values")
-        if found.least > MOST_RECORD_BYTES:
+        if shape.least > MOST_RECORD_BYTES:
             raise ValueError(f"its schema has records of more than {MOST_RECORD_BYTES // 2**20} MB")
-        return found
+        return shape
 
 
 def _width(kind: Any) -> int:

@@ -43,8 +43,8 @@ class DatumReader:
         if name in ("int", "long"):
             return self._long()
         if name in ("bytes", "string"):
-            found = self._bytes(self._long())
-            return found if name == "bytes" else str(found, "utf-8")
+            value = self._bytes(self._long())
+            return value if name == "bytes" else str(value, "utf-8")
         if name == "null":
             return None
         if name == "boolean":

@@ -191,12 +191,12 @@ def _snappy(data: bytes, most: int) -> bytes:
     if length > _SNAPPY_RATIO * len(packed):
         raise ValueError(f"it declares {length} bytes, more than {len(packed)} can hold")
     try:
-        found = bytes(cramjam.snappy.decompress_raw(packed))
+        unpacked = bytes(cramjam.snappy.decompress_raw(packed))
     except cramjam.DecompressionError as error:
         raise ValueError(f"it is damaged: {error}") from None
-    if zlib.crc32(found) != int.from_bytes(checksum, "big"):
+    if zlib.crc32(unpacked) != int.from_bytes(checksum, "big"):
         raise ValueError("its checksum does not fit")
-    return found
+    return unpacked
 
 
 def _declared(packed: bytes) -> int:

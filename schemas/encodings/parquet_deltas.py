@@ -93,11 +93,11 @@ def _skipped(data: bytes, at: int, values: int) -> int:
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     """The unsigned variable-length integer at ``at``, and the index after it."""
-    found = 0
+    number = 0
     for shift in range(0, 70, 7):
         byte = data[at]
         at += 1
-        found |= (byte & 0x7F) << shift
+        number |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return found, at
+            return number, at
     raise ValueError("a number has too many bytes")

@@ -139,13 +139,13 @@ def _leaves(elements: Sequence[Any]) -> tuple[Leaf, ...]:
         name = (field(element, 4, BINARY) or b"").decode("utf-8", "replace")
         children = field(element, 5, I32) or 0
         if children < 0 or len(above) > _MOST_DEPTH or bool(above) != bool(place):
-            raise ValueError("its schema is no tree, or a deep one")
+            raise ValueError("its schema is not a tree, or is too deep")
         if above:
             above[-1][0] -= 1
         if children or not place:
             above.append([children, name])
         else:
-            path = ".".join([*(own for _, own in above[1:]), name])
+            path = ".".join([*(name_above for _, name_above in above[1:]), name])
             flat = len(above) == 1 and field(element, 3, I32) != _REPEATED
             width = field(element, 2, I32) or 0
             nullable = field(element, 3, I32) != _REQUIRED
@@ -153,19 +153,19 @@ def _leaves(elements: Sequence[Any]) -> tuple[Leaf, ...]:
         while above and not above[-1][0]:
             above.pop()
     if above or not elements:
-        raise ValueError("its schema is no tree")
+        raise ValueError("its schema is not a tree")
     return tuple(leaves)
 
 
 def _chunk(column: Any, size: int) -> Chunk:
     """The place where Arrow will look for a column's pages, in a file of ``size`` bytes."""
-    own = field(column, 3, STRUCT)
-    if own is None or field(column, 8, STRUCT) is not None or field(column, 1, BINARY):
+    about = field(column, 3, STRUCT)
+    if about is None or field(column, 8, STRUCT) is not None or field(column, 1, BINARY):
         raise ValueError("a column has no pages here: they are encrypted, or in another file")
-    start, dictionary = field(own, 9, I64) or 0, field(own, 11, I64) or 0
+    start, dictionary = field(about, 9, I64) or 0, field(about, 11, I64) or 0
     start = dictionary if 0 < dictionary < start else start
-    codec = field(own, 4, I32) or 0
-    chunk = Chunk(start, field(own, 7, I64) or 0, field(own, 5, I64) or 0, codec)
+    codec = field(about, 4, I32) or 0
+    chunk = Chunk(start, field(about, 7, I64) or 0, field(about, 5, I64) or 0, codec)
     if min(chunk.start, chunk.size, chunk.values, dictionary) < 0 or chunk.start + chunk.size > size:
         raise ValueError("a column would lie outside of the file")
     return chunk
@@ -202,8 +202,8 @@ def read_pages(stream: IO[bytes], chunk: Chunk, leaf: Leaf) -> Pages:
                 raise ValueError(f"a dictionary would have {distinct:,} values")
             dictionary = plain
         elif kind in (DATA, DATA_V2):
-            own = field(header, 5 if kind == DATA else 8, STRUCT) or {}
-            values, encoding = field(own, 1, I32), field(own, 2 if kind == DATA else 4, I32)
+            about = field(header, 5 if kind == DATA else 8, STRUCT) or {}
+            values, encoding = field(about, 1, I32), field(about, 2 if kind == DATA else 4, I32)
             if values is None or encoding is None or values < 0:
                 raise ValueError(f"a page would have {values} values in the encoding {encoding}")
             seen += values
@@ -236,19 +236,19 @@ def _page_header(stream: IO[bytes], at: int, end: int) -> tuple[Struct, int]:
 def _refuse_lengths(data: bytes, header: Struct, codec: int, leaf: Leaf) -> None:
     """Check that a delta-encoded page of text has no more lengths than values."""
     plain, first = field(header, 2, I32), field(header, 1, I32) == DATA
-    own = field(header, 5 if first else 8, STRUCT)
-    if first and leaf.nullable and field(own, 3, I32) != _RLE:
+    about = field(header, 5 if first else 8, STRUCT)
+    if first and leaf.nullable and field(about, 3, I32) != _RLE:
         raise ValueError("a page has levels in an encoding that is not read")
     if not first:
         # Levels are not compressed in this version.
-        apart = (field(own, 5, I32) or 0) + (field(own, 6, I32) or 0)
-        if not 0 <= apart <= min(len(data), plain) or field(own, 6, I32):
+        apart = (field(about, 5, I32) or 0) + (field(about, 6, I32) or 0)
+        if not 0 <= apart <= min(len(data), plain) or field(about, 6, I32):
             raise ValueError(f"a page would have {apart} bytes of levels")
         data, plain = data[apart:], plain - apart
-        codec = 0 if own.get(16 * 7 + FALSE) is False else codec
-    prefixes = field(own, 2 if first else 4, I32) == DELTA_BYTE_ARRAY
+        codec = 0 if about.get(16 * 7 + FALSE) is False else codec
+    prefixes = field(about, 2 if first else 4, I32) == DELTA_BYTE_ARRAY
     refuse_lengths(
-        unpacked(data, codec, plain), field(own, 1, I32), levels=first and leaf.nullable, prefixes=prefixes
+        unpacked(data, codec, plain), field(about, 1, I32), levels=first and leaf.nullable, prefixes=prefixes
     )
 
 

@@ -23,10 +23,10 @@ def field(struct: Struct, number: int, kind: int) -> Any:
     Raises:
         ValueError: if the field has another type.
     """
-    found = struct.get(16 * number + kind)
-    if found is None and any(16 * number < key < 16 * number + 16 for key in struct):
+    value = struct.get(16 * number + kind)
+    if value is None and any(16 * number < key < 16 * number + 16 for key in struct):
         raise ValueError(f"a field {number} is not of its type")
-    return found
+    return value
 
 
 def read_struct(data: bytes) -> tuple[Struct, int]:
@@ -117,9 +117,9 @@ class _Reader:
         end = self.at + size
         if end > len(self.data):
             raise IndexError
-        found = self.data[self.at : end]
+        text = self.data[self.at : end]
         self.at = end
-        return found
+        return text
 
     def _varint(self) -> int:
         """The unsigned variable-length integer at the current position."""

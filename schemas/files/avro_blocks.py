@@ -76,9 +76,9 @@ class _Window:
         Further bytes are read as needed. The earlier ones are released once they are more than any block has.
         """
         while True:
-            found = self.data.find(marker, at - self.start)
-            if found >= 0:
-                return self.start + found
+            at_marker = self.data.find(marker, at - self.start)
+            if at_marker >= 0:
+                return self.start + at_marker
             at = max(at, self.end - len(marker) + 1)
             if len(self.data) > MOST_BLOCK_BYTES + 2 * STEP_BYTES:
                 self.let_go(at)
@@ -98,10 +98,10 @@ def read_blocks(stream: IO[bytes], header: Header, start: int, stop: int) -> Ite
     else:
         window = _Window(stream, start - SYNC_SIZE)
         window.grow(min(max(0, stop - window.start), FIRST_BYTES))
-        found = window.find(header.sync, window.start, stop)
-        if found < 0:
+        marker = window.find(header.sync, window.start, stop)
+        if marker < 0:
             return
-        at = found + SYNC_SIZE
+        at = marker + SYNC_SIZE
     nothing = bytes(2) + header.sync
     while at < stop:
         window.let_go(at)
@@ -130,8 +130,8 @@ def _end_of_segment(window: _Window, at: int, sync: bytes) -> int:
                 break
         if window.data.startswith(sync, end - window.start):
             return end
-    found = window.find(sync, at)
-    return found if found >= 0 else window.end
+    marker = window.find(sync, at)
+    return marker if marker >= 0 else window.end
 
 
 def _prefix(window: _Window, at: int) -> tuple[int, int, int]:

@@ -56,25 +56,25 @@ def read_header(stream: IO[bytes]) -> Header:
     """
     counted = _Counted(stream)
     try:
-        found: Any = fastavro.schemaless_reader(counted, HEADER_SCHEMA, None)
-        writer_schema = json.loads(found["meta"]["avro.schema"])
+        fields: Any = fastavro.schemaless_reader(counted, HEADER_SCHEMA, None)
+        writer_schema = json.loads(fields["meta"]["avro.schema"])
         shape = measure(writer_schema)
     except ValueError as error:
         raise ValueError(f"no Avro header: {error}") from None
     except Exception as error:  # a damaged header can raise any of fastavro's errors
         raise ValueError(f"no Avro header: {error!r}") from None
-    if found["magic"] != MAGIC:
+    if fields["magic"] != MAGIC:
         raise ValueError("no Avro header")
     return Header(
         size=counted.taken,
         writer_schema=writer_schema,
-        codec=found["meta"].get("avro.codec", b"null").decode("utf-8", "replace"),
+        codec=fields["meta"].get("avro.codec", b"null").decode("utf-8", "replace"),
         metadata={
             key: value.decode("utf-8", "replace")
-            for key, value in found["meta"].items()
+            for key, value in fields["meta"].items()
             if not key.startswith("avro.")
         },
-        sync=found["sync"],
+        sync=fields["sync"],
         shape=shape,
     )
 

@@ -260,7 +260,7 @@ def _columns(
         first = json.loads(text[starts[0] : ends[0]])
     except (ValueError, RecursionError):
         return None
-    fields = [pa.field(name, _type_of(name, first.get(name))) for name in wanted.names]
+    fields = [pa.field(field, _type_of(name, first.get(field))) for name, field in wanted.fields.items()]
     try:
         table = pyarrow.json.read_json(
             io.BytesIO(part),
@@ -274,9 +274,9 @@ def _columns(
     if table.num_rows != len(starts):
         return None
     return {
-        name: table.column(name).combine_chunks()
-        for name in wanted.names
-        if table.column(name).null_count < len(starts)
+        field: table.column(field).combine_chunks()
+        for field in wanted.fields.values()
+        if table.column(field).null_count < len(starts)
     }
 
 
@@ -315,7 +315,7 @@ def _decode_few(
             places.append((start, end))
         else:
             yield BadLine(position + start, line, f"not a JSON object: {type(record).__name__}")
-    for chosen in by_payload(records):
-        columns = columns_of([records[index] for index in chosen], wanted.names)
+    for chosen in by_payload(records, wanted.fields["payload"]):
+        columns = columns_of([records[index] for index in chosen], wanted.fields)
         begin, end = np.array(places, dtype=np.int64)[chosen].T
         yield _batch(columns, text, position, begin, end, wanted)

@@ -26,4 +26,4 @@ def refuse_special(path: str) -> None:
     """
     kind = _KINDS.get(stat.S_IFMT(Path(path).stat().st_mode))
     if kind is not None:
-        raise NotAFileError(f"it is {kind}, not a file: write what comes from it to a file, and name that")
+        raise NotAFileError(f"it is {kind}, not a file: write its output to a file, and name that file")

@@ -81,12 +81,12 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
         if index >= len(footer.rows):
             raise ValueError(f"there is no row group {index}")
         rows = footer.rows[index]
-        found = _read_columns(stream, footer, index, wanted)
-        names = list(found)
+        read = _read_columns(stream, footer, index, wanted)
+        names, payload = list(read), wanted.fields["payload"]
         fields = sorted({leaf.name.partition(".")[0] for leaf in footer.leaves})
         file = _opened(stream)
         metadata = _text_of(file.schema_arrow.metadata)
-        shared, most = _ways(stream, index, found, rows)
+        shared, most = _ways(stream, index, read, rows)
         if shared:
             file = _opened(stream, shared)
         packed = sum(chunk.size for chunk in footer.chunks[index])
@@ -102,9 +102,9 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
                 raise ValueError(f"its values would have more than {permitted:,} bytes")
             for part in _parts(batch, shared):
                 columns = dict(zip(names, part.columns, strict=True))
-                if any(leaf.name.startswith("payload.") and not leaf.flat for leaf in footer.leaves):
+                if any(leaf.name.startswith(f"{payload}.") and not leaf.flat for leaf in footer.leaves):
                     # A nested payload is invalid. It becomes NaN, because null would mean a missing payload.
-                    columns["payload"] = pa.array(np.full(part.num_rows, np.nan))
+                    columns[payload] = pa.array(np.full(part.num_rows, np.nan))
                 places = np.arange(start, start + part.num_rows)
                 position = pa.array(np.full(part.num_rows, index))
                 whole = None
@@ -130,10 +130,11 @@ def _read_columns(
             its pages are too large.
     """
     roots = Counter(leaf.name.split(".")[0] for leaf in footer.leaves)
+    read = set(wanted.fields.values())
     places = [
         at
         for at, leaf in enumerate(footer.leaves)
-        if leaf.flat and (leaf.name in wanted.names or (wanted.whole and roots[leaf.name] == 1))
+        if leaf.flat and (leaf.name in read or (wanted.whole and roots[leaf.name] == 1))
     ]
     names = [footer.leaves[at].name for at in places]
     if any(footer.chunks[index][at].values != footer.rows[index] for at in places):
@@ -142,19 +143,19 @@ def _read_columns(
     alike = [leaf.name for leaf in footer.leaves if leaf.name.split(".")[0] in names]
     if len(alike) > len(set(names)):
         raise ValueError(f"duplicate columns: {', '.join(sorted(alike))}")
-    found = {
+    columns = {
         footer.leaves[at].name: (
             footer.leaves[at],
             parquet_pages.read_pages(stream, footer.chunks[index][at], footer.leaves[at]),
         )
         for at in places
     }
-    largest = sum(pages.largest for _, pages in found.values())
+    largest = sum(pages.largest for _, pages in columns.values())
     if largest > parquet_pages.MOST_PAGES:
         raise ValueError(
             f"its largest pages would have {largest:,} bytes: at most {parquet_pages.MOST_PAGES:,} are read"
         )
-    return found
+    return columns
 
 
 def _opened(stream: IO[bytes], read_dictionary: Sequence[str] = ()) -> Any:
@@ -190,8 +191,8 @@ def _ways(
 
 def _longest_values(stream: IO[bytes], index: int, dictionaries: Mapping[str, int]) -> dict[str, int]:
     """An upper bound on the bytes of the longest value of each dictionary, given each dictionary's size."""
-    found = {name: size for name, size in dictionaries.items() if size}
-    large = [name for name, size in found.items() if BATCH_REPORTS * size > BATCH_BYTES]
+    sizes = {name: size for name, size in dictionaries.items() if size}
+    large = [name for name, size in sizes.items() if BATCH_REPORTS * size > BATCH_BYTES]
     if large:
         # Reading the first row of a column as a dictionary gives the whole dictionary.
         batches = _opened(stream, large).iter_batches(1, row_groups=[index], columns=large, use_threads=False)
@@ -200,8 +201,8 @@ def _longest_values(stream: IO[bytes], index: int, dictionaries: Mapping[str, in
             raise ValueError("it has no rows")
         for name, column in zip(first.schema.names, first.columns, strict=True):
             if pa.types.is_dictionary(column.type) and len(column.dictionary):
-                found[name] = pc.max(pc.binary_length(column.dictionary)).as_py() or 0
-    return found
+                sizes[name] = pc.max(pc.binary_length(column.dictionary)).as_py() or 0
+    return sizes
 
 
 def _batches(file: Any, index: int, names: list[str], rows: int, most: int) -> Iterator[pa.RecordBatch]:

@@ -65,13 +65,15 @@ def decode_objects(
 ) -> Iterator[pa.RecordBatch | BadPart]:
     """Decode Avro single objects, which begin with ``OBJECT_MAGIC``, to batches of reports.
 
-    The column ``position`` has the index of a report's object.
+    The column ``position`` has the index of a report's object. Fields have the names of columns, whatever
+    ``wanted.renamed`` says: the schemas are ours.
 
     Args:
         objects: one report each.
         wanted: which columns are read.
         writer_schemas: the schemas that an object's fingerprint may name.
     """
+    wanted = replace(wanted, renamed=())
     known = {_fingerprint(writer_schema): writer_schema for writer_schema in writer_schemas}
     by_schema: dict[bytes, list[int]] = defaultdict(list)
     for place, data in enumerate(objects):
@@ -159,12 +161,12 @@ def decode_stream(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | Bad
     try:
         _refuse_sizes(data)
         reader = pa.ipc.open_stream(source)
-        all_names = Counter(reader.schema.names)
+        all_names, read = Counter(reader.schema.names), set(wanted.fields.values())
         names = [
-            own.name
-            for own in reader.schema
-            if own.name in wanted.names
-            or (wanted.whole and all_names[own.name] == 1 and not pa.types.is_nested(own.type))
+            field.name
+            for field in reader.schema
+            if field.name in read
+            or (wanted.whole and all_names[field.name] == 1 and not pa.types.is_nested(field.type))
         ]
         entries = (reader.schema.metadata or {}).items()
     except Exception as error:  # damage can raise any of Arrow's errors, or a name is not UTF-8

@@ -129,8 +129,8 @@ def _kind(message: Message) -> str:
 
 
 def _unknown(message: Message, kind: str) -> BadMessage:
-    found = f"content type {kind!r} is none of" if kind else "no content-type, and no JSON object; there are"
-    problem = f"{found} {', '.join(KNOWN)}"
+    what = f"content type {kind!r} is none of" if kind else "no content-type, and no JSON object; there are"
+    problem = f"{what} {', '.join(KNOWN)}"
     return BadMessage(message, 1, UNKNOWN_CONTENT_TYPE, problem, message.data, None)
 
 
@@ -139,7 +139,7 @@ def _texts_in(data: bytes, wanted: Columns) -> frozenset[bytes]:
 
     Reports with the same text fields have columns of the same types, which pyarrow reads fast.
     """
-    names = "|".join(map(re.escape, wanted.names))
+    names = "|".join(map(re.escape, wanted.fields.values()))
     return frozenset(re.findall(rf'"({names})"\s*:\s*"'.encode(), data))
 
 

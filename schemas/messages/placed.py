@@ -24,7 +24,7 @@ class Ids:
 
 def ids_of(names: Sequence[str]) -> Ids:
     """The columns of some message ids."""
-    numbers = [int(own) if re.fullmatch("[0-9]{1,19}", own) else -1 for own in names]
+    numbers = [int(name) if re.fullmatch("[0-9]{1,19}", name) else -1 for name in names]
     sane = [number if 0 <= number < 2**63 else None for number in numbers]
     return Ids(pa.array(names, pa.string()), pa.array(sane, pa.int64()))
 

@@ -53,16 +53,16 @@ DESCRIPTIONS: Mapping[str, str] = {
 def bigquery_schema(schema: pa.Schema) -> list[dict[str, Any]]:
     """The fields of a table in BigQuery; a list becomes a repeated field, a struct a record."""
     fields = []
-    for own in schema:
-        described = DESCRIPTIONS.get(own.name)
-        fields.append(_field(own) | ({"description": described} if described else {}))
+    for column in schema:
+        described = DESCRIPTIONS.get(column.name)
+        fields.append(_field(column) | ({"description": described} if described else {}))
     return fields
 
 
-def _field(own: pa.Field) -> dict[str, Any]:
-    repeated = pa.types.is_list(own.type)
-    kind = own.type.value_type if repeated else own.type
-    found: dict[str, Any] = {"name": own.name, "mode": "REPEATED" if repeated else "NULLABLE"}
+def _field(field: pa.Field) -> dict[str, Any]:
+    repeated = pa.types.is_list(field.type)
+    kind = field.type.value_type if repeated else field.type
+    column: dict[str, Any] = {"name": field.name, "mode": "REPEATED" if repeated else "NULLABLE"}
     if pa.types.is_struct(kind):
-        return {**found, "type": "RECORD", "fields": [_field(kind.field(i)) for i in range(kind.num_fields)]}
-    return {**found, "type": _TYPES[kind.value_type if pa.types.is_dictionary(kind) else kind]}
+        return {**column, "type": "RECORD", "fields": [_field(kind.field(i)) for i in range(kind.num_fields)]}
+    return {**column, "type": _TYPES[kind.value_type if pa.types.is_dictionary(kind) else kind]}

@@ -21,7 +21,7 @@ def read_dead_letters(stream: IO[bytes]) -> Iterator[DeadLetterRecord]:
     """The dead letters in a seekable file, written with this schema or a compatible older or newer one.
 
     Raises:
-        ValueError: if the file is none of dead letters, or is damaged.
+        ValueError: if the file does not hold dead letters, or is damaged.
     """
     kind = file_kind(stream)
     if kind != DEAD_LETTERS:

@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import cache
 from typing import Annotated, Any, TypeVar, cast
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+    WrapValidator,
+)
 from pydantic.dataclasses import dataclass
 
 from ldpbeam.times import milliseconds
@@ -42,12 +51,17 @@ def _level(text: str) -> str:
     raise ValueError("the level of a quantile lies between 0 and 1")
 
 
+def _compact(numbers: Any, checked: Callable[[Any], Sequence[float]]) -> Sequence[float]:
+    # A run holds all its estimates: 8 bytes for a number instead of 32. An array has been checked before.
+    return numbers if isinstance(numbers, array) else array("d", checked(numbers))
+
+
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 #: RFC 3339 text in UTC.
 Time = Annotated[str, AfterValidator(_time)]
 #: The level of a quantile, as text.
 Level = Annotated[str, AfterValidator(_level)]
-Numbers = tuple[float, ...]
+Numbers = Annotated[Sequence[float], WrapValidator(_compact), PlainSerializer(list)]
 Names = tuple[str, ...]
 Kind = TypeVar("Kind")
 
@@ -107,20 +121,18 @@ class IntervalsRecord:
     flags: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, config=_CHECKED)
+@dataclass(frozen=True, kw_only=True, config=_CHECKED)
 class EstimateRecord:
-    """A line of ``estimates.jsonl``.
+    """An estimate of an attribute, window, group and pane, and a line of ``estimates.jsonl``.
 
-    Shares are of people, numbers are in the attribute's unit, and what an estimate does not have is None.
+    Shares are of people, numbers are in the attribute's unit, and what an estimate does not have is None. A
+    line has the fields in this order. It leaves out those after ``n_iterations`` that an estimate has not.
     """
 
     study: str
     attribute: str
     name: str
     estimator: str
-    reports: Count
-    converged: bool
-    n_iterations: Count
     services: Names = ()
     group: str | None = None
     other_groups: Count = 0
@@ -129,24 +141,27 @@ class EstimateRecord:
     pane_index: Count = 0
     pane_timing: str = "on_time"
     complete: bool = True
-    run: str = ""
+    reports: Count
     users: Count | None = None
+    converged: bool
+    n_iterations: Count
     log_likelihood: float | None = None
     bucket_edges: Numbers | None = None
     distribution: Numbers | None = None
+    quantiles: dict[Level, float] | None = None
+    ranges: tuple[RangeShare, ...] | None = None
     categories: Names | None = None
-    frequencies: Numbers | None = None
     keys: Names | None = None
+    frequencies: Numbers | None = None
     key_means: Numbers | None = None
     top: tuple[Frequent, ...] | None = None
-    ranges: tuple[RangeShare, ...] | None = None
     mean: float | None = None
     standard_error: float | None = None
     variance: float | None = None
-    quantiles: dict[Level, float] | None = None
+    intervals: IntervalsRecord | None = None
     warnings: Names = ()
     details: dict[str, Any] = field(default_factory=dict)
-    intervals: IntervalsRecord | None = None
+    run: str = ""
 
     def __post_init__(self) -> None:
         """See that parts which belong together are there, and as long as each other."""
@@ -167,11 +182,11 @@ class EstimateRecord:
         _require(self.key_means is None or self.keys is not None, "the means of keys need keys")
         if self.intervals is not None:
             for name in ("ranges", "distribution", "frequencies", "key_means"):
-                ends, own = getattr(self.intervals, name), getattr(self, name)
+                ends, numbers = getattr(self.intervals, name), getattr(self, name)
                 if ends is not None:
-                    _require(own is not None, f"an interval of {name}, which it does not have")
-                    _as_long(f"intervals of {name}", ends.low, own)
-                    _as_long(f"intervals of {name}", ends.high, own)
+                    _require(numbers is not None, f"an interval of {name}, which it does not have")
+                    _as_long(f"intervals of {name}", ends.low, numbers)
+                    _as_long(f"intervals of {name}", ends.high, numbers)
 
     @property
     def window(self) -> Bounds | None:
@@ -226,7 +241,7 @@ class Accounting:
 
 @dataclass(frozen=True, config=_CHECKED)
 class Spent:
-    """So many users spent this epsilon (and delta) in a window."""
+    """This many users spent this epsilon (and delta) in a window."""
 
     epsilon: float
     users: Count
@@ -260,11 +275,13 @@ class FitEntry:
     reports: Count
     p_value: float
     flagged: bool
+    pane_index: Count | None = None
+    limit: float | None = None
 
 
 @dataclass(frozen=True, config=_CHECKED)
 class Fit:
-    """``fit.json``: the tests of a run, and what no test could see."""
+    """``fit.json``: the tests of a run, or of a window of a stream, and what no test could see."""
 
     false_alarms: float
     tests: tuple[FitEntry, ...]
@@ -333,10 +350,10 @@ def read_record(kind: type[Kind], text: bytes) -> Kind:
         ValueError: if it is no such record; one sentence that names the field.
     """
     try:
-        found: Kind = _adapter(cast(Any, kind)).validate_json(text)
+        record: Kind = _adapter(cast(Any, kind)).validate_json(text)
     except ValidationError as error:
         raise ValueError(_problem(error)) from None
-    return found
+    return record
 
 
 def record_of(kind: type[Kind], fields: Mapping[str, Any]) -> Kind:
@@ -354,8 +371,10 @@ def record_of(kind: type[Kind], fields: Mapping[str, Any]) -> Kind:
 
 def fields_of(record: object) -> dict[str, Any]:
     """The fields of a record, as JSON has them; what it does not have is None."""
-    found: dict[str, Any] = _adapter(cast(Any, type(record))).dump_python(record, mode="json", by_alias=True)
-    return found
+    fields_by_name: dict[str, Any] = _adapter(cast(Any, type(record))).dump_python(
+        record, mode="json", by_alias=True
+    )
+    return fields_by_name
 
 
 def _problem(error: ValidationError) -> str:

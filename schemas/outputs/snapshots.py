@@ -21,7 +21,6 @@ from ldpbeam.schemas.encodings.compression import plain
 from ldpbeam.schemas.files.avro_blocks import Block, read_blocks
 from ldpbeam.schemas.files.avro_headers import Header, read_header, write_block, write_header
 from ldpbeam.schemas.files.kinds import STATISTICS, file_kind
-from ldpbeam.schemas.outputs.snapshot_checks import check_counts, check_record
 from ldpbeam.statistics import Moments, Statistic
 
 #: The metadata key of a file's header under which the number of its snapshots is stored.
@@ -48,7 +47,6 @@ class Snapshot:
         complete: whether the statistic has every report of the window that came in time, as far as is known.
         run: the run that wrote the snapshot; empty until it is read from a file. It is not compared.
         parts: the names of the snapshots that were merged into this one; empty unless it is a roll-up.
-        hashed: whether the snapshot's hash was verified; files of version 0.1.0 have no hashes.
     """
 
     attribute: str
@@ -61,7 +59,6 @@ class Snapshot:
     complete: bool = True
     run: str = field(default="", compare=False)
     parts: tuple[str, ...] = ()
-    hashed: bool = field(default=True, compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -72,6 +69,18 @@ class Snapshot:
         window = f"{self.window[0]}-{self.window[1]}" if self.window else "all"
         rest = "/rest" if self.other_groups else ""
         return self.parts or (f"{self.run}/{self.attribute}/{window}/{self.group or ''}{rest}",)
+
+    @property
+    def windows(self) -> int:
+        """How many different windows its reports are of; several if it is a roll-up.
+
+        Runs without windows count as one each. Runs and groups of one window are taken to have other users.
+        """
+        found = set()
+        for name in self.parts:
+            run, _, window, _ = name.split("/", 3)
+            found.add((run if window == "all" else "", window))
+        return max(1, len(found))
 
 
 def _array_bytes(array: Integers) -> bytes:
@@ -102,7 +111,7 @@ def statistic_fields(statistic: Statistic) -> dict[str, Any]:
                 "users": moments.users,
                 "sums": list(map(str, moments.sums)),
                 "squares": list(map(str, moments.squares)),
-                "bounded": None if moments.bounded is None else list(map(str, moments.bounded)),
+                "bounded": list(map(str, moments.bounded)) or None,
             }
             for mask, moments in sorted(statistic.moments.items())
         ],
@@ -124,7 +133,7 @@ def statistic_of(fields: Mapping[str, Any]) -> Statistic:
                 entry["users"],
                 tuple(map(int, entry["sums"])),
                 tuple(map(int, entry["squares"])),
-                None if entry.get("bounded") is None else tuple(map(int, entry["bounded"])),
+                tuple(map(int, entry.get("bounded") or ())),
             )
             for entry in fields["moments"]
         },
@@ -135,7 +144,7 @@ def statistic_of(fields: Mapping[str, Any]) -> Statistic:
 
 def _own_fields() -> dict[str, Any]:
     whole = schema("statistic")
-    own = (
+    fields = (
         "fingerprint",
         "reports",
         "users",
@@ -144,7 +153,7 @@ def _own_fields() -> dict[str, Any]:
         "joint_cells",
         "joint_counts",
     )
-    return {**whole, "fields": [field for field in whole["fields"] if field["name"] in own]}
+    return {**whole, "fields": [field for field in whole["fields"] if field["name"] in fields]}
 
 
 _WIRE = fastavro.parse_schema(_own_fields())
@@ -214,61 +223,51 @@ def read_snapshots(stream: IO[bytes]) -> Iterator[Snapshot]:
     """Read the snapshots of a seekable file, written with this schema or a compatible older or newer one.
 
     Raises:
-        ValueError: if the file has another format, or is damaged: a hash does not match, records are
-            missing, or its counts contradict each other.
+        ValueError: if the file has another format, or is damaged: a hash does not match, or records are
+            missing.
     """
     kind = file_kind(stream)
     if kind != STATISTICS:
         raise ValueError(f"{kind}, not {'' if kind.startswith('a file of') else 'a file '}of statistics")
     header = read_header(stream)
     claimed = header.metadata.get(SNAPSHOTS)
-    names = [field["name"] for field in header.writer_schema["fields"]]
-    hashed = claimed is not None
-    if hashed != (names[-1:] == ["sha256"]) or "sha256" in names[:-1]:
-        raise ValueError("damaged: its header does not say what its snapshots are checked with")
-    found = 0
+    snapshots = 0
     size = stream.seek(0, io.SEEK_END)
     for block in read_blocks(stream, header, 0, size):
         if block.problem:
             raise ValueError(f"damaged: {block.problem}")
         try:
-            for snapshot in _block_snapshots(header, block, hashed):
-                found += 1
+            for snapshot in _block_snapshots(header, block):
+                snapshots += 1
                 yield snapshot
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-            raise ValueError(f"damaged: snapshot {found + 1}: {error}") from None
-    if not found or (hashed and str(found) != claimed):
-        raise ValueError(f"damaged: it has {found} snapshots, and was written with {claimed or 'some'}")
+            raise ValueError(f"damaged: snapshot {snapshots + 1}: {error}") from None
+    if str(snapshots) != claimed:
+        raise ValueError(f"damaged: it has {snapshots} snapshots, and its header says {claimed}")
 
 
-def _block_snapshots(header: Header, block: Block, hashed: bool) -> Iterator[Snapshot]:
-    """The snapshots of a block; each hash, record and count is checked."""
+def _block_snapshots(header: Header, block: Block) -> Iterator[Snapshot]:
+    """The snapshots of a block, each as its hash says that it was written."""
     data = plain(header.codec, block.data, max(MOST_BYTES, 8 * len(block.data)))
     reader = DatumReader(data)
     for _ in range(block.reports):
         start = reader.at
         record = reader.read(header.writer_schema)
-        if hashed:
-            contents, given = data[start : reader.at - _HASH_BYTES], data[reader.at - _HASH_BYTES : reader.at]
-            if given != _HASH_START + _hash(header.writer_schema, contents):
-                raise ValueError("its hash does not fit")
-        yield _snapshot(record, hashed)
+        contents, given = data[start : reader.at - _HASH_BYTES], data[reader.at - _HASH_BYTES : reader.at]
+        if given != _HASH_START + _hash(header.writer_schema, contents):
+            raise ValueError("its hash does not fit")
+        yield _snapshot(record)
     if reader.at != len(data):
         raise ValueError("bytes are left after the last one")
 
 
-def _snapshot(found: Mapping[str, Any], hashed: bool) -> Snapshot:
+def _snapshot(fields: Mapping[str, Any]) -> Snapshot:
     record = {}
-    for own in schema("statistic")["fields"]:
-        name = own["name"]
-        if name not in found and "default" not in own:
+    for part in schema("statistic")["fields"]:
+        name = part["name"]
+        if name not in fields and "default" not in part:
             raise ValueError(f"the field {name!r} is missing")
-        record[name] = found[name] if name in found else own["default"]
-        if name in found and not _is_a(own["type"], record[name]):
-            raise ValueError(f"the field {name!r} is of another type")
-    check_record(record)
-    statistic = statistic_of(record)
-    check_counts(statistic)
+        record[name] = fields[name] if name in fields else part["default"]
     start, end = record["window_start"], record["window_end"]
     return Snapshot(
         attribute=record["attribute"],
@@ -278,25 +277,7 @@ def _snapshot(found: Mapping[str, Any], hashed: bool) -> Snapshot:
         pane_index=record["pane_index"],
         pane_timing=record["pane_timing"],
         complete=record["complete"],
-        statistic=statistic,
+        statistic=statistic_of(record),
         run=record["run"],
         parts=tuple(record["parts"]),
-        hashed=hashed,
-    )
-
-
-_PYTHON = {"string": str, "long": int, "boolean": bool, "bytes": memoryview, "null": type(None)}
-
-
-def _is_a(kind: Any, value: Any) -> bool:
-    """Whether a decoded value has the given type of the Statistic schema."""
-    if isinstance(kind, list):
-        return any(_is_a(branch, value) for branch in kind)
-    if isinstance(kind, str):
-        return type(value) is _PYTHON[kind]
-    if kind["type"] == "array":
-        return isinstance(value, list) and all(_is_a(kind["items"], entry) for entry in value)
-    return isinstance(value, dict) and all(
-        _is_a(own["type"], value[own["name"]]) if own["name"] in value else "default" in own
-        for own in kind["fields"]
     )

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import typing
+from collections.abc import Iterable, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -16,141 +17,84 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldpbeam import metrics
-from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields
-from ldpbeam.schemas.outputs.records import EstimateRecord, ManyEnds, record_of
-from ldpbeam.study import Study
+from ldpbeam.schemas.outputs.records import EstimateRecord, ManyEnds
+from ldpbeam.schemas.outputs.rows import EstimateRow, ShareRow
 
 #: The version of both schemas, in the column ``schema_version``.
 SCHEMA_VERSION = 1
-#: A file's row group has the rows of at most so many estimates.
+#: A file's row group has the rows of at most this many estimates.
 ESTIMATES_AT_ONCE = 128
 
+_NUMBER = pa.float64()
 #: A text that many rows repeat: each distinct text is held once.
 _NAME = pa.dictionary(pa.int32(), pa.string())
 _TIME = pa.timestamp("ms", "UTC")
-_PLACE = [
-    ("schema_version", pa.int32()),
-    ("study", _NAME),
-    ("run", _NAME),
-    ("attribute", _NAME),
-    ("services", pa.list_(pa.string())),
-    ("estimate", _NAME),
-    ("estimator", _NAME),
-    ("window_start", _TIME),
-    ("window_end", _TIME),
-    ("group", _NAME),
-    ("other_groups", pa.int64()),
-    ("pane_index", pa.int64()),
-    ("pane_timing", _NAME),
-    ("complete", pa.bool_()),
-]
-_NUMBER = pa.float64()
-_LEVEL = pa.struct([("level", _NUMBER), ("value", _NUMBER), ("value_low", _NUMBER), ("value_high", _NUMBER)])
-_RANGE = pa.struct(
-    [
-        ("low", _NUMBER),
-        ("high", _NUMBER),
-        ("share", _NUMBER),
-        ("share_low", _NUMBER),
-        ("share_high", _NUMBER),
-    ]
-)
-_FREQUENT = pa.struct([("name", pa.string()), ("frequency", _NUMBER)])
-_FLAG = pa.struct([("of", pa.string()), ("flag", pa.string())])
+_TYPES = {int: pa.int64(), float: _NUMBER, bool: pa.bool_(), str: pa.string()}
+#: The columns whose type is not that of the row's field: times are text there, and details are seldom equal.
+_OTHER_TYPES = {
+    "schema_version": pa.int32(),
+    "window_start": _TIME,
+    "window_end": _TIME,
+    "details": pa.string(),
+}
 
-#: One row per estimate. Means, errors, variances, quantiles and ranges are in the attribute's unit.
-ESTIMATES = pa.schema(
-    [
-        *_PLACE,
-        ("reports", pa.int64()),
-        ("users", pa.int64()),
-        ("mean", _NUMBER),
-        ("standard_error", _NUMBER),
-        ("mean_low", _NUMBER),
-        ("mean_high", _NUMBER),
-        ("variance", _NUMBER),
-        ("variance_low", _NUMBER),
-        ("variance_high", _NUMBER),
-        ("median", _NUMBER),
-        ("quantiles", pa.list_(_LEVEL)),
-        ("ranges", pa.list_(_RANGE)),
-        ("top", pa.list_(_FREQUENT)),
-        ("interval_level", _NUMBER),
-        ("intervals_simultaneous", pa.bool_()),
-        ("interval_flags", pa.list_(_FLAG)),
-        ("converged", pa.bool_()),
-        ("n_iterations", pa.int64()),
-        ("log_likelihood", _NUMBER),
-        ("warnings", pa.list_(pa.string())),
-        ("details", pa.string()),
-    ]
-)
 
-#: One row per value bucket (from ``low`` to ``high``), category or key (``label``); ``kind`` says which. The
-#: share of a key is that of the people who have it, and ``key_mean`` is the mean of its values. The ends of
-#: intervals at ``interval_level`` are in the columns with ``_low`` and ``_high``.
-SHARES = pa.schema(
-    [
-        *_PLACE,
-        ("kind", _NAME),
-        ("place", pa.int64()),
-        ("low", _NUMBER),
-        ("high", _NUMBER),
-        ("label", _NAME),
-        ("share", _NUMBER),
-        ("share_low", _NUMBER),
-        ("share_high", _NUMBER),
-        ("key_mean", _NUMBER),
-        ("key_mean_low", _NUMBER),
-        ("key_mean_high", _NUMBER),
-        ("interval_level", _NUMBER),
-    ]
-)
+def _schema(row: Any) -> pa.Schema:
+    """The schema of a class of rows, with the column ``run``, which rows of Beam do not have."""
+    columns = [(name, _column_type(name, annotation)) for name, annotation in row.__annotations__.items()]
+    place = 1 + row._fields.index("study")
+    return pa.schema([*columns[:place], ("run", _NAME), *columns[place:]])
+
+
+def _column_type(name: str, annotation: Any) -> pa.DataType:
+    kind = _OTHER_TYPES.get(name) or _type(annotation)
+    return _NAME if kind == pa.string() and name not in _OTHER_TYPES else kind
+
+
+def _type(annotation: Any) -> pa.DataType:
+    """The type of values with an annotation; None is a value of every type."""
+    if annotation in _TYPES:
+        return _TYPES[annotation]
+    if hasattr(annotation, "_fields"):
+        return pa.struct([(name, _type(inner)) for name, inner in annotation.__annotations__.items()])
+    inner = _type(typing.get_args(annotation)[0])
+    return pa.list_(inner) if typing.get_origin(annotation) is Sequence else inner
+
+
+#: One row per estimate, with the columns of :class:`EstimateRow`.
+ESTIMATES = _schema(EstimateRow)
+#: One row per value bucket, category or key, with the columns of :class:`ShareRow`.
+SHARES = _schema(ShareRow)
+#: The columns that both have.
+_PLACE = pa.schema(itertools.takewhile(lambda column: column.name != "kind", SHARES))
 
 #: The schema of each table, by the name of its files.
 SCHEMAS = {"estimates": ESTIMATES, "distribution": SHARES}
 
 
-def records_of(
-    study: Study, estimates: Iterable[SolvedEstimate], run: str | None = None
-) -> Iterator[EstimateRecord]:
-    """The records of estimates, as the tables take them."""
-    return (record_of(EstimateRecord, estimate_fields(study, solved, run)) for solved in estimates)
-
-
-def estimates_table(study: Study, estimates: Iterable[SolvedEstimate]) -> pa.Table:
-    """The table :data:`ESTIMATES`, of estimates that belong to no run."""
-    return estimate_rows(list(records_of(study, estimates)))
-
-
-def shares_table(study: Study, estimates: Iterable[SolvedEstimate]) -> pa.Table:
-    """The table :data:`SHARES`; an estimate without a distribution or frequencies has no rows."""
-    return share_rows(list(records_of(study, estimates)))
-
-
-def estimate_rows(records: Sequence[EstimateRecord]) -> pa.Table:
+def estimate_rows(records: Iterable[EstimateRecord]) -> pa.Table:
     """The table :data:`ESTIMATES` of records."""
     return pa.Table.from_pylist([_row(record) for record in records], schema=ESTIMATES)
 
 
-def share_rows(records: Sequence[EstimateRecord]) -> pa.Table:
+def share_rows(records: Iterable[EstimateRecord]) -> pa.Table:
     """The table :data:`SHARES` of records; one without a distribution or frequencies has no rows."""
     owners = [record for record in records if _shares(record)]
     if not owners:
         return SHARES.empty_table()
     lengths = [len(_shares(record)) for record in owners]
-    places = pa.Table.from_pylist([_place(record) for record in owners], schema=pa.schema(_PLACE))
+    places = pa.Table.from_pylist([_place(record) for record in owners], schema=_PLACE)
     owner = pa.array(np.repeat(np.arange(len(owners)), lengths))
     columns = places.take(owner)
-    labels = [own.labels or [None] * length for own, length in zip(owners, lengths, strict=True)]
-    own: dict[str, pa.Array] = {
+    labels = [record.labels or [None] * length for record, length in zip(owners, lengths, strict=True)]
+    added: dict[str, pa.Array] = {
         "kind": pa.array([_kind(record) for record in owners], _NAME).take(owner),
         "place": pa.array(np.concatenate([np.arange(length) for length in lengths])),
         "label": pa.array(list(itertools.chain.from_iterable(labels)), _NAME),
     }
-    own |= {name: _numbers([_column(name, r) for r in owners], lengths) for name in _NUMBERS}
+    added |= {name: _numbers([_column(name, r) for r in owners], lengths) for name in _NUMBERS}
     for name in SHARES.names[len(_PLACE) :]:
-        columns = columns.append_column(name, own[name])
+        columns = columns.append_column(name, added[name])
     return columns.cast(SHARES)
 
 
@@ -164,48 +108,31 @@ def write_table(stream: IO[bytes], schema: pa.Schema, records: Iterable[Estimate
 
 
 def _place(record: EstimateRecord) -> dict[str, Any]:
+    """The columns that are fields of the record, and those of its window and run."""
     start, end = record.window or (None, None)
-    return {
+    return vars(record) | {
         "schema_version": SCHEMA_VERSION,
-        "study": record.study,
         "run": record.run or None,
-        "attribute": record.attribute,
-        "services": list(record.services),
         "estimate": record.name,
-        "estimator": record.estimator,
         "window_start": start,
         "window_end": end,
-        "group": record.group,
-        "other_groups": record.other_groups,
-        "pane_index": record.pane_index,
-        "pane_timing": record.pane_timing,
-        "complete": record.complete,
     }
 
 
 def _row(record: EstimateRecord) -> dict[str, Any]:
     row = _place(record) | {
-        "reports": record.reports,
-        "users": record.users,
-        "mean": record.mean,
-        "standard_error": record.standard_error,
-        "variance": record.variance,
         "median": _median(record),
         "quantiles": _quantiles(record),
         "ranges": _ranges(record),
-        "top": record.top and [vars(own) for own in record.top],
-        "converged": record.converged,
-        "n_iterations": record.n_iterations,
-        "log_likelihood": record.log_likelihood,
-        "warnings": list(record.warnings),
+        "top": record.top and [vars(frequent) for frequent in record.top],
         "details": json.dumps(record.details),
     }
-    found = record.intervals
-    if found is not None:
-        row["interval_level"], row["intervals_simultaneous"] = found.level, found.simultaneous
-        row["interval_flags"] = [{"of": name, "flag": text} for name, text in found.flags.items()]
+    intervals = record.intervals
+    if intervals is not None:
+        row["interval_level"], row["intervals_simultaneous"] = intervals.level, intervals.simultaneous
+        row["interval_flags"] = [{"of": name, "flag": text} for name, text in intervals.flags.items()]
         for name in ("mean", "variance"):
-            ends = getattr(found, name)
+            ends = getattr(intervals, name)
             if ends is not None:
                 row |= {f"{name}_low": ends.low, f"{name}_high": ends.high}
     return row
@@ -239,8 +166,8 @@ def _ranges(record: EstimateRecord) -> list[dict[str, float | None]] | None:
     ends = record.intervals and record.intervals.ranges
     nothing = [None] * len(record.ranges)
     return [
-        {**vars(own), "share_low": low, "share_high": high}
-        for own, low, high in zip(
+        {**vars(wanted), "share_low": low, "share_high": high}
+        for wanted, low, high in zip(
             record.ranges, ends.low if ends else nothing, ends.high if ends else nothing, strict=True
         )
     ]
@@ -267,14 +194,14 @@ def _column(name: str, record: EstimateRecord) -> Sequence[float] | None:
     if name in ("low", "high"):
         edges = record.bucket_edges
         return None if edges is None else edges[:-1] if name == "low" else edges[1:]
-    found = record.intervals
-    if found is None:
+    intervals = record.intervals
+    if intervals is None:
         return None
     if name == "interval_level":
-        return [found.level] * len(_shares(record))
+        return [intervals.level] * len(_shares(record))
     of, _, end = name.rpartition("_")
-    shares = found.frequencies if record.distribution is None else found.distribution
-    ends: ManyEnds | None = shares if of == "share" else found.key_means
+    shares = intervals.frequencies if record.distribution is None else intervals.distribution
+    ends: ManyEnds | None = shares if of == "share" else intervals.key_means
     return None if ends is None else getattr(ends, end)
 
 

@@ -18,8 +18,6 @@ others         string                                      the study's group and
 
 from __future__ import annotations
 
-import itertools
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -27,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ldpbeam.nearest import nearest
+from ldpbeam.schemas.reports.near import meant
 
 #: Metadata keys of a report file that give the attribute and the service for records without them.
 ATTRIBUTE_KEY = "ldpbeam.attribute"
@@ -40,19 +38,14 @@ STAMP_KEYS = (MECHANISM_KEY, EPSILON_KEY, OPTIONS_KEY, DOMAIN_KEY)
 #: The column that identifies a report without a ``report_id`` by its message and row, so that a message that
 #: is delivered twice counts once; null for a report with an id. Nothing that a client writes reaches it.
 DELIVERY = "ldpbeam.delivery"
-#: The column of a decoded batch with the names, as JSON, that probably stand for missing fields of a record.
-#: It is there if a record has such names.
+#: The column of a decoded batch with the fields, as :func:`meant` gives them, that probably stand for missing
+#: ones of a record. It is there if a record has such fields.
 NEAR = "ldpbeam.near"
 #: The column with whole records, where :class:`Columns` asks for them: their bytes as they came or, of files
 #: and messages that hold columns, a struct of all fields that are not nested.
 RECORD = "ldpbeam.record"
 #: The fields without which a record is no report; event_time where the study needs it.
 NEEDED = ("user_id", "attribute", "service", "event_time", "payload")
-#: Of a record, so many names of fields, as short as this, are compared with those of missing fields.
-MOST_NAMES, LONGEST_NAME = 64, 20
-#: So many records of a batch that lack a field are looked at, and so many different sets of names are
-#: compared: clients of one kind share a mistake.
-MOST_LOOKED_AT, MOST_SETS = 1_000, 100
 
 _RFC3339 = (
     r"^(19|20|21)\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt ]"
@@ -73,6 +66,8 @@ class Columns:
         extras: further fields that the study uses: its group field and version fields.
         timed: whether a record without an event time is no report.
         whole: whether batches have whole records, in the column :data:`RECORD`.
+        renamed: (column, field of the input that has it) for the columns whose fields have other names; what
+            :func:`ldpbeam.schemas.reports.fields.check` lets pass.
     """
 
     attribute: str | None = None
@@ -80,10 +75,11 @@ class Columns:
     extras: tuple[str, ...] = ()
     timed: bool = True
     whole: bool = False
+    renamed: tuple[tuple[str, str], ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all fields that are read from a file."""
+        """The names of all columns that are read."""
         return (
             "user_id",
             "attribute",
@@ -93,6 +89,11 @@ class Columns:
             "payload",
             *self.extras,
         )
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The field of the input that each column is read from, by the column's name."""
+        return {name: name for name in self.names} | dict(self.renamed)
 
 
 def decoded(
@@ -110,7 +111,7 @@ def decoded(
     service come from the record, else from the file's metadata, else from ``wanted``.
 
     Args:
-        columns: the file's columns by name, each of length n.
+        columns: the file's columns by the names of its fields, each of length n.
         wanted: which columns are read.
         metadata: the file's metadata.
         position: int64, shape (n,).
@@ -121,9 +122,9 @@ def decoded(
     """
     length = len(position)
     result: dict[str, pa.Array] = {}
-    for name in wanted.names:
-        if name in columns:
-            result[name] = cast_column(name, columns[name])
+    for name, field in wanted.fields.items():
+        if field in columns:
+            result[name] = cast_column(name, columns[field])
     for name in ("user_id", "payload"):
         if name not in result:
             result[name] = pa.nulls(length, pa.binary() if name == "user_id" else pa.float64())
@@ -156,10 +157,7 @@ def _near(
     wanted: Columns,
     fields: Callable[[int], Iterable[str]],
 ) -> pa.Array | None:
-    """The column :data:`NEAR` of a batch, or None if no record has such names.
-
-    Only records without a needed field are looked at, the first of them; each becomes a dead letter.
-    """
+    """The column :data:`NEAR` of a batch, or None if no record has such fields."""
     length = len(columns["user_id"])
     missing = {
         name: columns[name].is_null().to_numpy(zero_copy_only=False)
@@ -168,25 +166,7 @@ def _near(
         for name in NEEDED
         if name not in constants and (wanted.timed or name != "event_time")
     }
-    rows = np.flatnonzero(np.logical_or.reduce(list(missing.values())))
-    near: list[str | None] = [None] * length
-    meant: dict[tuple[tuple[str, ...], tuple[str, ...]], str | None] = {}
-    for row in rows[:MOST_LOOKED_AT].tolist():
-        names = itertools.islice(fields(row), MOST_NAMES)
-        lacking = tuple(name for name, of in missing.items() if of[row])
-        # Names with digits may have ids in them.
-        case = tuple(n for n in names if len(n) <= LONGEST_NAME and not any(map(str.isdigit, n))), lacking
-        if case not in meant and len(meant) < MOST_SETS:
-            meant[case] = _meant(*case)
-        near[row] = meant.get(case)
-    return pa.array(near, pa.string()) if any(near) else None
-
-
-def _meant(fields: tuple[str, ...], missing: tuple[str, ...]) -> str | None:
-    """As JSON, by the name of each missing field, the field that probably stands for it; None without any."""
-    near = {name: nearest(name, [own for own in fields if own != name], 0.8) for name in missing}
-    found = {name: own for name, own in near.items() if own is not None}
-    return json.dumps(found) if found else None
+    return meant(missing, wanted.fields, fields)
 
 
 def _unwrapped(array: pa.Array) -> pa.Array:
@@ -227,7 +207,7 @@ def as_json_values(array: pa.Array) -> pa.Array:
     array = _unwrapped(array)
     kind = array.type
     plain = (pa.types.is_null, pa.types.is_boolean, pa.types.is_string, pa.types.is_binary)
-    if is_number(kind) or pa.types.is_fixed_size_binary(kind) or any(own(kind) for own in plain):
+    if is_number(kind) or pa.types.is_fixed_size_binary(kind) or any(is_plain(kind) for is_plain in plain):
         return array
     return _cast_or_null(array, pa.string())
 
@@ -379,7 +359,7 @@ def _payloads(array: pa.Array) -> pa.Array:
     if pa.types.is_integer(kind):
         return pc.cast(array, pa.int64(), safe=False)
     others = (pa.types.is_null, pa.types.is_boolean, pa.types.is_string, pa.types.is_binary)
-    if pa.types.is_fixed_size_binary(kind) or any(own(kind) for own in others):
+    if pa.types.is_fixed_size_binary(kind) or any(is_other(kind) for is_other in others):
         return array
     return pc.if_else(pc.is_valid(array), np.nan, pa.scalar(None, pa.float64()))
 

@@ -12,13 +12,19 @@ from numpy.typing import NDArray
 from ldpbeam.schemas.reports.columns import cast_column, is_number
 
 
-def by_payload(records: Sequence[Mapping[str, object]]) -> Iterator[NDArray[np.int64]]:
+def by_payload(
+    records: Sequence[Mapping[str, object]], field: str = "payload"
+) -> Iterator[NDArray[np.int64]]:
     """The indices of the records with payloads of one kind: first all else (numbers), then text, then bytes.
 
     A file may have reports of several mechanisms, whose payloads do not fit into one column.
+
+    Args:
+        records: the records.
+        field: the field that has the payload.
     """
     kinds = np.array(
-        [1 if isinstance(p, str) else 2 if isinstance(p, bytes) else 0 for p in _values(records, "payload")]
+        [1 if isinstance(p, str) else 2 if isinstance(p, bytes) else 0 for p in _values(records, field)]
     )
     for kind in range(3):
         chosen = np.flatnonzero(kinds == kind)
@@ -30,14 +36,18 @@ def _values(records: Sequence[Mapping[str, object]], name: str) -> list[object]:
     return [record.get(name) for record in records]
 
 
-def columns_of(records: Sequence[Mapping[str, object]], names: Sequence[str]) -> dict[str, pa.Array]:
-    """The named columns of records, not yet cast; a column without any value is left out.
+def columns_of(records: Sequence[Mapping[str, object]], fields: Mapping[str, str]) -> dict[str, pa.Array]:
+    """The columns of records by the names of their fields, not yet cast, without those that have no value.
 
     A column whose values have several types is cast as :func:`cast_column` casts it.
+
+    Args:
+        records: the records.
+        fields: the field that each column is read from, by the column's name.
     """
-    found: dict[str, pa.Array] = {}
-    for name in names:
-        values = _values(records, name)
+    columns: dict[str, pa.Array] = {}
+    for name, field in fields.items():
+        values = _values(records, field)
         kinds = set(map(type, values)) - {type(None)}
         if kinds & {dict, list}:
             # No field has nested values, and Arrow needs much memory for deeply nested ones.
@@ -45,8 +55,8 @@ def columns_of(records: Sequence[Mapping[str, object]], names: Sequence[str]) ->
             values = [instead if isinstance(value, dict | list) else value for value in values]
             kinds = set(map(type, values)) - {type(None)}
         if kinds:
-            found[name] = (_of_one_type(values) if len(kinds) == 1 else None) or _mixed(name, values)
-    return found
+            columns[field] = (_of_one_type(values) if len(kinds) == 1 else None) or _mixed(name, values)
+    return columns
 
 
 def _of_one_type(values: Sequence[object]) -> pa.Array | None:
@@ -68,7 +78,7 @@ def _mixed(name: str, values: Sequence[object]) -> pa.Array:
             continue
         part = cast_column(name, part)
         if name == "payload" and not pa.types.is_null(part.type):
-            # A value that is no number becomes NaN, not null: a null payload counts as missing.
+            # A value that is not a number becomes NaN. It may not become null, which means a missing payload.
             number = is_number(part.type)
             part = pc.cast(part, pa.float64(), safe=False) if number else pa.array([np.nan] * len(part))
         if not pa.types.is_null(part.type):

@@ -13,9 +13,8 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ldpbeam.attributes import Attribute
+from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
-from ldpbeam.mechanisms import Mechanism, SampledCoordinate
 from ldpbeam.schemas.reports.columns import (
     ATTRIBUTE_KEY,
     DOMAIN_KEY,
@@ -59,8 +58,8 @@ def domain_hash(domain: Domain) -> str:
 
 def stamp_of(attribute: Attribute, index: int) -> dict[str, str]:
     """The stamp of reports to ``attribute.versions[index]``."""
-    mechanism = _inner(attribute.versions[index].mechanism)
-    options = _options(mechanism)
+    version = attribute.versions[index]
+    mechanism, options = version.named, _options(version)
     return {
         MECHANISM_KEY: mechanism.name,
         EPSILON_KEY: repr(mechanism.epsilon),
@@ -69,14 +68,9 @@ def stamp_of(attribute: Attribute, index: int) -> dict[str, str]:
     }
 
 
-def _inner(mechanism: Mechanism) -> Mechanism:
-    """The mechanism that a study names: for vectors, the one of the sampled coordinate."""
-    return mechanism.inner if isinstance(mechanism, SampledCoordinate) else mechanism
-
-
-def _options(mechanism: Mechanism) -> dict[str, Any]:
+def _options(version: ServiceVersion) -> dict[str, Any]:
     """The parameters besides name and epsilon, as JSON represents them."""
-    found: dict[str, Any] = json.loads(json.dumps(mechanism.parameters))
+    found: dict[str, Any] = json.loads(json.dumps(version.parameters))
     return {name: value for name, value in found.items() if name not in ("mechanism", "epsilon")}
 
 
@@ -91,14 +85,18 @@ def differences(stamp: Mapping[str, str], attribute: Attribute, index: int) -> l
 
 
 def _differences(stamp: Mapping[str, str], attribute: Attribute, index: int) -> Iterator[str]:
-    mechanism = _inner(attribute.versions[index].mechanism)
+    version = attribute.versions[index]
+    mechanism = version.named
     name = stamp.get(MECHANISM_KEY, mechanism.name)
     if name != mechanism.name:
         yield f"mechanism {name} instead of {mechanism.name}"
     if EPSILON_KEY in stamp and not _is_epsilon(stamp[EPSILON_KEY], mechanism.epsilon):
         yield f"epsilon {stamp[EPSILON_KEY]} instead of {mechanism.epsilon:g}"
     if OPTIONS_KEY in stamp and name == mechanism.name:
-        yield from _other_options(stamp[OPTIONS_KEY], _options(mechanism))
+        yield from _other_options(stamp[OPTIONS_KEY], _options(version))
+    unsaid = "lifetime_epsilon" not in stamp.get(OPTIONS_KEY, "")
+    if version.lifetime is not None and MECHANISM_KEY in stamp and unsaid:
+        yield f"fresh noise instead of a lifetime_epsilon of {version.lifetime.epsilon:g}"
     if DOMAIN_KEY in stamp and stamp[DOMAIN_KEY] != domain_hash(attribute.domain):
         yield f"another domain of {attribute.name!r}"
 

@@ -10,10 +10,13 @@ from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
 from ldpbeam.estimators import check, registered_estimators
 from ldpbeam.intervals.answer import WantedIntervals
-from ldpbeam.mechanisms import Mechanism, SampledCoordinate, build_mechanism
+from ldpbeam.mechanisms import Mechanism, build_mechanism
+from ldpbeam.mechanisms.categories.choice import AUTO
+from ldpbeam.memoised import MEMOISED, Lifetime, released_options
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.resolution import ENOUGH, enough_buckets, least_kept
 from ldpbeam.schemas.study.models import (
+    REMEMBERING,
     AttributeModel,
     GroupsModel,
     IntervalsModel,
@@ -83,7 +86,20 @@ def _fingerprint(model: StudyModel) -> str:
         unsaid["publish"] = True
     if model.windows is not None and model.windows.max_age is None:
         unsaid["windows"] = {"max_age": True}
+    unsaid["attributes"] = {name: {"services": _unsaid(own)} for name, own in model.attributes.items()}
     return hashlib.sha256(model.model_dump_json(exclude=unsaid or None).encode()).hexdigest()[:32]
+
+
+def _unsaid(model: AttributeModel) -> dict[str, Any]:
+    """The keys of remembering clients that services and versions do not give."""
+    found: dict[str, Any] = {}
+    for name, service in model.services.items():
+        found[name] = dict.fromkeys(set(REMEMBERING) - set(service.remembering), True)
+        found[name]["versions"] = {
+            version: dict.fromkeys(set(REMEMBERING) - set(own.remembering), True)
+            for version, own in service.versions.items()
+        }
+    return found
 
 
 def _windows(model: WindowsModel | None) -> Windows | None:
@@ -173,17 +189,17 @@ def _compiled(name: str, model: AttributeModel, group_users: bool) -> Iterator[A
     for service, described in model.services.items():
         for version, own in described.each_version.items():
             place = f"attributes.{name}.services.{service}" + (f".versions.{version}" if version else "")
+            lifetime = _lifetime(place, described, own, domain, model.buckets, group_users)
             mechanism = _mechanism(place, described, own, domain, model.buckets)
-            versions.append(ServiceVersion(service, version, mechanism))
+            if lifetime is not None:
+                mechanism = lifetime.window
+            versions.append(ServiceVersion(service, version, mechanism, lifetime))
     if not isinstance(domain, Vector):
         joined = _joined(model, domain, versions, group_users)
         yield _attribute(name, model, domain, tuple(versions), joined, group_users)
         return
     yield _attribute(name, model, domain, tuple(versions), (), group_users)
-    alone = []
-    for whole in versions:
-        assert isinstance(whole.mechanism, SampledCoordinate)
-        alone.append(ServiceVersion(whole.service, whole.version, whole.mechanism.inner))
+    alone = [ServiceVersion(whole.service, whole.version, whole.mechanism.in_study) for whole in versions]
     joined = _joined(model, domain.values, alone, group_users)
     for coordinate in domain.coordinates:
         own_name = f"{name}.{coordinate}"
@@ -232,19 +248,68 @@ def _mechanism(
     name = version.mechanism or service.mechanism
     epsilon = version.epsilon if version.epsilon is not None else service.epsilon
     options = {**(service.model_extra or {}), **(version.model_extra or {})}
+    given = {**service.remembering, **version.remembering}
+    if given.get("as_published") and "lifetime_epsilon" in given and name is not None and epsilon is not None:
+        options = {**released_options(name, given["lifetime_epsilon"], epsilon), **options}
     if name is None or epsilon is None:
         raise ValueError(f"{place}: it needs a mechanism and an epsilon{_found_instead(options)}")
     try:
         mechanism = build_mechanism(name, domain, epsilon, **options)
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from None
-    inner = mechanism.inner if isinstance(mechanism, SampledCoordinate) else mechanism
-    if isinstance(domain, Numeric | Vector) and buckets % inner.granularity:
+    named = mechanism.in_study
+    if isinstance(domain, Numeric | Vector) and buckets % named.granularity:
         raise ValueError(
-            f"{place}: {inner.name} tells {inner.granularity} bins apart, so the attribute's buckets "
+            f"{place}: {named.name} tells {named.granularity} bins apart, so the attribute's buckets "
             f"must be a multiple of that, found {buckets}"
         )
     return mechanism
+
+
+def _lifetime(
+    place: str,
+    service: ServiceModel,
+    version: VersionModel,
+    domain: Domain,
+    buckets: int,
+    group_users: bool,
+) -> Lifetime | None:
+    """What clients remember; None if they remember nothing.
+
+    Raises:
+        ValueError: if they cannot remember it, or reports are not grouped by user.
+    """
+    given = {**service.remembering, **version.remembering}
+    epsilon = given.get("lifetime_epsilon")
+    if epsilon is None:
+        if given:
+            raise ValueError(f"{place}: {' and '.join(given)} need{'s' * (len(given) == 1)} lifetime_epsilon")
+        return None
+    if not group_users:
+        raise ValueError(
+            f"{place}: lifetime_epsilon needs duplicates: drop and repeats: first, because reports of a user "
+            "in a window share their noise"
+        )
+    if isinstance(domain, Vector):
+        raise ValueError(f"{place}: lifetime_epsilon is not for vectors, whose clients sample a coordinate")
+    if (version.mechanism or service.mechanism) == AUTO:
+        raise ValueError(
+            f"{place}: with lifetime_epsilon, name grr or olh instead of auto: with olh a user's lifetime "
+            "epsilon is spent on fewer values"
+        )
+    named = _mechanism(place, service, version, domain, buckets)
+    memo_buckets = given.get("memo_buckets", buckets if isinstance(domain, Numeric) else 0)
+    if isinstance(domain, Numeric) and memo_buckets % buckets:
+        raise ValueError(
+            f"{place}: memo_buckets must be a multiple of the attribute's buckets ({buckets}), "
+            f"found {memo_buckets}"
+        )
+    try:
+        if not isinstance(named, MEMOISED):
+            memo_buckets = 0
+        return Lifetime(named, epsilon, given.get("as_published", False), memo_buckets)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
 
 
 def _found_instead(options: Mapping[str, Any]) -> str:
@@ -262,8 +327,8 @@ def _joint_buckets(
     """The default resolution of the joint histogram.
 
     It is the same for all services if the joint histogram then has at most 2^20 cells and keeps enough of the
-    information of each. It is so for up to :data:`FEW_SERVICES` services in any case, because snapshots of
-    version 0.1.0 have it. If not, each channel has as many report buckets as its information needs.
+    information of each, and for up to :data:`FEW_SERVICES` services in any case. If not, each channel has
+    as many report buckets as its information needs.
     """
     resolution = _default_joint_buckets(buckets, versions, services)
     if len(services) <= FEW_SERVICES or isinstance(domain, Categories):

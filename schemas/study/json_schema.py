@@ -13,12 +13,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ldpbeam.domains import Categories, Domain, KeyValues, Numeric
-from ldpbeam.estimators import Option, Range, registered_estimators
+from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms.categories.choice import AUTO, better_oracle
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON, SMALLEST_EPSILON, Mechanism
-from ldpbeam.mechanisms.options import MechanismOption, options_of
+from ldpbeam.mechanisms.options import options_of
 from ldpbeam.mechanisms.registry import registered_mechanisms
-from ldpbeam.schemas.study.models import NAME, OWN_COLUMNS, EstimateModel, StudyModel
+from ldpbeam.memoised import MEMOISED, MOST_MEMO_BUCKETS
+from ldpbeam.options import Option, Range
+from ldpbeam.schemas.study.models import NAME, OWN_COLUMNS, REMEMBERING, EstimateModel, StudyModel
 
 Schema = dict[str, Any]
 
@@ -66,14 +68,14 @@ def _one_of(schemas: Iterable[Schema]) -> Schema:
 
 def _attribute(key: str, attribute: Schema, domain: Schema) -> Schema:
     """The attributes whose domain is given under ``key``."""
-    found = copy.deepcopy(attribute)
+    changed = copy.deepcopy(attribute)
     given = [key, "values"] if key in ("keys", "coordinates") else [key]
     properties = {name: _never_null(domain["properties"][name]) for name in given}
     if key == "coordinates":
-        for own in properties[key].get("anyOf", ()):
-            if own.get("type") == "array":
-                own["items"]["pattern"] = NAME
-    found["properties"]["domain"] = {
+        for arm in properties[key].get("anyOf", ()):
+            if arm.get("type") == "array":
+                arm["items"]["pattern"] = NAME
+    changed["properties"]["domain"] = {
         "type": "object",
         "title": f"domain of {key}",
         "description": domain["description"],
@@ -81,41 +83,49 @@ def _attribute(key: str, attribute: Schema, domain: Schema) -> Schema:
         "required": given,
         "additionalProperties": False,
     }
-    found["properties"]["services"]["propertyNames"] = {"pattern": NAME}
-    found["properties"]["services"]["additionalProperties"] = {"$ref": f"#/$defs/Service_{key}"}
-    found["title"] = f"attribute of {key}"
-    return found
+    changed["properties"]["services"]["propertyNames"] = {"pattern": NAME}
+    changed["properties"]["services"]["additionalProperties"] = {"$ref": f"#/$defs/Service_{key}"}
+    changed["title"] = f"attribute of {key}"
+    return changed
 
 
 def _never_null(schema: Schema) -> Schema:
     """A schema of an optional key, where the key is given."""
-    found = copy.deepcopy(schema)
-    found.pop("default", None)
-    arms = [arm for arm in found.get("anyOf", ()) if arm != {"type": "null"}]
+    changed = copy.deepcopy(schema)
+    changed.pop("default", None)
+    arms = [arm for arm in changed.get("anyOf", ()) if arm != {"type": "null"}]
     if len(arms) == 1:
-        del found["anyOf"]
-        found |= arms[0]
-        return found
+        del changed["anyOf"]
+        changed |= arms[0]
+        return changed
     if arms:
-        found["anyOf"] = arms
-    return found
+        changed["anyOf"] = arms
+    return changed
 
 
 def _services(key: str, kind: type[Domain], service: Schema, version: Schema) -> tuple[Schema, Schema]:
     """The versions and the services of attributes of one kind: a choice of mechanisms with their options."""
     mechanisms = {name: own for name, own in registered_mechanisms().items() if own.domain_type is kind}
-    options: dict[str, tuple[str, Mapping[str, MechanismOption]]] = {
+    options: dict[str, tuple[str, Mapping[str, Option]]] = {
         name: (own.summary, options_of(own)) for name, own in mechanisms.items()
     }
     if kind is Categories:
         options = {AUTO: ("GRR or OLH, whichever has the lower variance", _of_auto(mechanisms)), **options}
+    remembered = _remembered(key, service)
     common = {
-        name: own for name, own in version["properties"].items() if name not in ("mechanism", "epsilon")
+        name: own
+        for name, own in version["properties"].items()
+        if name not in ("mechanism", "epsilon", *REMEMBERING)
     }
-    named = [_choice(name, *own, common) for name, own in options.items()]
+
+    def others(name: str, told: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**told, **(remembered if mechanisms.get(name) in MEMOISED else {})}
+
+    named = [_choice(name, *own, others(name, common)) for name, own in options.items()]
     # A version that names no mechanism has the service's, whichever that is.
     every = {own.name: _option(own) for _, given in options.values() for own in given.values()}
-    inherited = _mapping("as the service", {"epsilon": _EPSILON, **common, **dict.fromkeys(every, True)})
+    either = {**remembered, **dict.fromkeys(every, True)}
+    inherited = _mapping("as the service", {"epsilon": _EPSILON, **common, **either})
     versions = _one_of([inherited, *named])
     told = {
         "version_field": _never_null(service["properties"]["version_field"])
@@ -129,39 +139,47 @@ def _services(key: str, kind: type[Domain], service: Schema, version: Schema) ->
     }
     alternatives = []
     for name, own in options.items():
-        choice = _choice(name, *own, told)
+        choice = _choice(name, *own, others(name, told))
         # Versions may give epsilon, and then the service need not.
         choice["anyOf"] = [{"required": ["epsilon"]}, {"required": ["versions"]}]
         alternatives.append(choice)
-    only_versions = _mapping(
-        "the versions name their mechanisms", {"epsilon": _EPSILON, **told, **dict.fromkeys(every, True)}
-    )
+    only_versions = _mapping("the versions name their mechanisms", {"epsilon": _EPSILON, **told, **either})
     only_versions["required"] = ["versions"]
     services = _one_of([*alternatives, only_versions])
     services["description"] = service["description"].partition("\n")[0]
     return versions, services
 
 
-def _of_auto(mechanisms: Mapping[str, type[Mechanism]]) -> Mapping[str, MechanismOption]:
+def _remembered(key: str, service: Schema) -> Schema:
+    """The keys of clients that remember their noise, where reports of this kind can have it."""
+    given = {"categories": ("as_published",), "numeric": ("memo_buckets",)}.get(key)
+    if given is None:
+        return {}
+    found = {name: _never_null(service["properties"][name]) for name in ("lifetime_epsilon", *given)}
+    found["lifetime_epsilon"] |= {"exclusiveMinimum": SMALLEST_EPSILON, "maximum": LARGEST_EPSILON}
+    if "memo_buckets" in found:
+        found["memo_buckets"] |= {"minimum": 2, "maximum": MOST_MEMO_BUCKETS}
+    return found
+
+
+def _of_auto(mechanisms: Mapping[str, type[Mechanism]]) -> Mapping[str, Option]:
     """The options of the two mechanisms that ``auto`` chooses from: for few and for many categories."""
     chosen = (better_oracle(size, 1.0) for size in (2, 2**20))
     return {name: own for found in chosen for name, own in options_of(mechanisms[found]).items()}
 
 
-def _choice(
-    name: str, summary: str, options: Mapping[str, MechanismOption], others: Mapping[str, Any]
-) -> Schema:
+def _choice(name: str, summary: str, options: Mapping[str, Option], others: Mapping[str, Any]) -> Schema:
     """A mapping that names this mechanism."""
-    found = _mapping(
+    schema = _mapping(
         name,
         {
             "mechanism": {"const": name, "description": summary},
             "epsilon": _EPSILON,
-            **{own.name: _option(own) for own in options.values()},
+            **{option.name: _option(option) for option in options.values()},
             **others,
         },
     )
-    return found | {"description": summary, "required": ["mechanism"]}
+    return schema | {"description": summary, "required": ["mechanism"]}
 
 
 def _mapping(title: str, properties: Mapping[str, Any]) -> Schema:
@@ -170,7 +188,7 @@ def _mapping(title: str, properties: Mapping[str, Any]) -> Schema:
     }  # fmt: skip
 
 
-def _option(option: MechanismOption) -> Schema:
+def _option(option: Option) -> Schema:
     arms = [_kind(kind.type, kind.range, kind.choices) for kind in option.kinds]
     found = arms[0] if len(arms) == 1 else ({"anyOf": arms} if arms else {})
     told = {"description": option.text} if option.text else {}
@@ -178,16 +196,16 @@ def _option(option: MechanismOption) -> Schema:
 
 
 def _kind(kind: type, numbers: Range, choices: tuple[str, ...]) -> Schema:
-    found: Schema = {"type": _TYPES[kind]}
+    schema: Schema = {"type": _TYPES[kind]}
     if choices:
-        found["enum"] = list(choices)
+        schema["enum"] = list(choices)
     ends = {
         "exclusiveMinimum": numbers.above,
         "minimum": numbers.least,
         "maximum": numbers.most,
         "exclusiveMaximum": numbers.below,
     }
-    return found | {name: end for name, end in ends.items() if end is not None}
+    return schema | {name: end for name, end in ends.items() if end is not None}
 
 
 def _estimates(model: Schema) -> Schema:
@@ -196,23 +214,19 @@ def _estimates(model: Schema) -> Schema:
     services = _never_null(model["properties"]["services"]) | {"minItems": 1, "uniqueItems": True}
     alternatives = []
     for name, estimator in registered_estimators().items():
-        found = _mapping(
+        schema = _mapping(
             name,
             {
                 "estimator": {"const": name, "description": estimator.summary},
                 "services": services,
-                **{own.name: _estimator_option(own) for own in estimator.options.values()},
+                **{
+                    option.name: _option(option) | {"description": option.allowed}
+                    for option in estimator.options.values()
+                },
             },
         )
-        found["description"] = estimator.summary
+        schema["description"] = estimator.summary
         if name != default:
-            found["required"] = ["estimator"]
-        alternatives.append(found)
+            schema["required"] = ["estimator"]
+        alternatives.append(schema)
     return _one_of(alternatives) | {"description": model["description"].partition(".")[0]}
-
-
-def _estimator_option(option: Option) -> Schema:
-    found = _kind(option.kind, option.range, option.choices)
-    if option.optional:
-        found = {"anyOf": [found, {"type": "null"}]}
-    return found | {"description": option.allowed, "default": option.default}

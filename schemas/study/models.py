@@ -125,10 +125,34 @@ def _low_high(ends: tuple[float, float]) -> tuple[float, float]:
 Quantiles = Annotated[list[Annotated[Number, Field(gt=0, lt=1)]], AfterValidator(_ascending)]
 
 
-class VersionModel(_Model):
-    """A version of a service: what differs from the service, and how its reports are told apart."""
+class _RememberingModel(_Model):
+    """What a service, or a version of it, says of clients that remember their noise."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
+
+    lifetime_epsilon: Number | None = Field(
+        None, description="clients remember their noise: what all reports about one value reveal of it"
+    )
+    as_published: bool | None = Field(
+        None, strict=True, description="whether clients have the published constants of L-GRR and LOLOHA"
+    )
+    memo_buckets: Annotated[int, Field(strict=True)] | None = Field(
+        None,
+        description="to how many buckets clients round a number: a multiple of buckets, by default as many",
+    )
+
+    @property
+    def remembering(self) -> dict[str, Any]:
+        """Those of the three keys that are given."""
+        return {name: getattr(self, name) for name in REMEMBERING if getattr(self, name) is not None}
+
+
+#: The keys of clients that remember their noise.
+REMEMBERING = tuple(_RememberingModel.model_fields)
+
+
+class VersionModel(_RememberingModel):
+    """A version of a service: what differs from the service, and how its reports are told apart."""
 
     mechanism: str | None = None
     epsilon: Number | None = None
@@ -144,13 +168,11 @@ class VersionModel(_Model):
         return Span(-FAR if self.since is None else self.since, FAR if self.until is None else self.until)
 
 
-class ServiceModel(_Model):
+class ServiceModel(_RememberingModel):
     """Who collects reports of the attribute, with which mechanism and epsilon.
 
     Further keys are the mechanism's own options.
     """
-
-    model_config = ConfigDict(extra="allow", frozen=True)
 
     mechanism: str | None = None
     epsilon: Number | None = Field(None, gt=0, le=LARGEST_EPSILON)
@@ -242,7 +264,7 @@ class WindowsModel(_Model):
         json_schema_extra={"default": "0s"},
     )  # fmt: skip
     early_reports: int | None = Field(
-        None, ge=1, description="in a stream, an early estimate each time so many more reports are in"
+        None, ge=1, description="in a stream, an early estimate each time this many more reports are in"
     )
 
     max_age: Duration | None = Field(
@@ -291,7 +313,7 @@ def _false_for_none(given: object) -> object:
 
 def _or_false(schema: dict[str, Any]) -> None:
     """Say in a JSON Schema that the word false takes the place of null."""
-    schema["anyOf"] = [{"const": False} if own == {"type": "null"} else own for own in schema["anyOf"]]
+    schema["anyOf"] = [{"const": False} if arm == {"type": "null"} else arm for arm in schema["anyOf"]]
 
 
 class IntervalsModel(_Model):

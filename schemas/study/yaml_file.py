@@ -45,8 +45,6 @@ _KEYS = sorted({key for model in _MODELS for key in model.model_fields})
 
 #: Numbers that YAML 1.1 reads as others than people do: octal, binary, hexadecimal, sexagesimal, with _.
 _ODD_NUMBER = re.compile(r"[-+]?(0[0-9_]|0[bxBX]|[0-9.]*(_|[0-9]:))")
-#: No study has a longer text, is nested more deeply, or has more values with its aliases written out.
-MOST_CHARACTERS, MOST_LEVELS, MOST_VALUES = 2**22, 50, 200_000
 #: No more problems of a study are said at once.
 MOST_PROBLEMS = 100
 
@@ -68,7 +66,7 @@ def study_text(path: str | Path) -> str:
     """The text of a study file.
 
     Raises:
-        StudyError: if there is no such file, or it is no text.
+        StudyError: if the file does not exist, or is not text.
     """
     try:
         refuse_special(str(path))
@@ -76,7 +74,7 @@ def study_text(path: str | Path) -> str:
     except OSError as error:
         raise StudyError(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise StudyError(f"{path}: cannot be read: it is no text in UTF-8, as a study is") from None
+        raise StudyError(f"{path}: cannot be read: a study is text in UTF-8, and this file is not") from None
 
 
 def parse_study(text: str, name: str = "study") -> Study:
@@ -93,7 +91,7 @@ def parse_study(text: str, name: str = "study") -> Study:
         problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
         if "'\\t'" in problem:
             problem = "a tab; indent with spaces"
-        raise StudyError(f"{name}{line}: this is not YAML: {problem}{_looks_like(text)}") from None
+        raise StudyError(f"{name}{line}: this is not YAML: {problem}") from None
     return _study(data, node, name)
 
 
@@ -110,20 +108,18 @@ def study_of(values: Mapping[str, Any], name: str = "study") -> Study:
     return _study(data, SafeRepresenter().represent_data(data), name)
 
 
-def _plain(value: Any, name: str, levels: int = 0) -> Any:
+def _plain(value: Any, name: str) -> Any:
     """A Python value as YAML would have loaded it.
 
     Raises:
-        StudyError: if it is nested too deeply, or has a value of a type that a study has not.
+        StudyError: if it has a value of a type that a study has not.
     """
-    if levels > MOST_LEVELS:
-        raise StudyError(f"{name}: nested more than {MOST_LEVELS} levels deep")
     if isinstance(value, Mapping):
-        return {str(key): _plain(own, name, levels + 1) for key, own in value.items()}
+        return {str(key): _plain(inner, name) for key, inner in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_plain(own, name, levels + 1) for own in value]
+        return [_plain(inner, name) for inner in value]
     if isinstance(value, timedelta):
         return f"{value // timedelta(milliseconds=1)}ms"
     if value is None or isinstance(value, str | int | float | datetime):
@@ -155,73 +151,36 @@ def _study(data: Any, node: yaml.Node, name: str) -> Study:
 
 
 def _load(text: str, name: str) -> tuple[yaml.Node, Any]:
-    if len(text) > MOST_CHARACTERS:
-        raise StudyError(
-            f"{name}: it has {len(text):,} characters, and a study has {MOST_CHARACTERS:,} at most"
-            f"{_looks_like(text)}"
-        )
     loader = _Loader(text)
     try:
-        node = loader.get_single_node()
-        if node is not None and _expanded(node, {}) > MOST_VALUES:
-            raise StudyError(f"{name}: with its aliases written out it has more than {MOST_VALUES:,} values")
+        # A table of people may be large: YAML would read it for minutes.
+        other = _looks_like(text)
+        node = None if other else loader.get_single_node()
         if not isinstance(node, yaml.MappingNode):
-            started = "a study is a mapping that starts with 'study: NAME'"
-            raise StudyError(f"{name}: {started}{_looks_like(text)}")
-        _check_nodes(loader, node, name, ())
+            raise StudyError(f"{name}: a study is a mapping that starts with 'study: NAME'{other}")
+        _check_nodes(loader, node, name)
         return node, loader.construct_document(node)
     finally:
         loader.dispose()
 
 
 def _looks_like(text: str) -> str:
-    """The end of a sentence on a text that is no study: which other file it looks like, if any."""
+    """The end of a sentence on a text that is no study: which other file it is; empty for a study."""
     first, _, rest = text.partition("\n")
     if first.startswith("{") and rest.startswith("{"):
         return "; this looks like JSON lines, as files of reports have"
-    if re.search("[,;\t]", first) and ":" not in first:
+    if re.search("[,;\t]", first) and ":" not in first and not first.startswith("#"):
         return "; this looks like a table of people or reports (CSV)"
     return ""
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, but times stay text: the study says where one is wrong, YAML would not.
-
-    What is nested too deeply is refused before the stack ends.
-    """
-
-    levels = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        self.levels += 1
-        try:
-            if self.levels > MOST_LEVELS:
-                mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-                raise yaml.MarkedYAMLError(
-                    problem=f"nested more than {MOST_LEVELS} levels deep", problem_mark=mark
-                )
-            return super().compose_node(parent, index)
-        finally:
-            self.levels -= 1
+    """YAML's safe loader, but times stay text: the study says where one is wrong, YAML would not."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - declared so by PyYAML
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
-
-
-def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
-    """How many values a node has where each alias stands for all of what it names."""
-    if id(node) not in known:
-        # A node within itself counts once here; it is refused later, with its line.
-        known[id(node)] = 1
-        inner: list[yaml.Node] = []
-        if isinstance(node, yaml.SequenceNode):
-            inner = node.value
-        elif isinstance(node, yaml.MappingNode):
-            inner = [part for pair in node.value for part in pair]
-        known[id(node)] = 1 + sum(_expanded(part, known) for part in inner)
-    return known[id(node)]
 
 
 # YAML 1.1 wants a point and a sign in a number with an exponent; people write 1e-4.
@@ -230,19 +189,14 @@ _Loader.add_implicit_resolver(
 )
 
 
-def _check_nodes(loader: _Loader, node: yaml.Node, name: str, above: tuple[int, ...]) -> None:
+def _check_nodes(loader: _Loader, node: yaml.Node, name: str) -> None:
     """Refuse what YAML would accept, or fail on without a place.
 
     Of two equal keys YAML keeps the last: two epsilons would silently become one.
     """
     line = node.start_mark.line + 1
-    if id(node) in above:
-        raise StudyError(f"{name}:{line}: this refers to itself")
-    above = (*above, id(node))
     if isinstance(node, yaml.ScalarNode):
         try:
-            # An escape may write half of a character ("\\ud800"), which is no text.
-            node.value.encode()
             value = loader.construct_object(node)
         except (ValueError, KeyError, AttributeError):  # as each type's constructor fails
             raise StudyError(f"{name}:{line}: {node.value!r} is not what its tag says") from None
@@ -253,7 +207,7 @@ def _check_nodes(loader: _Loader, node: yaml.Node, name: str, above: tuple[int, 
             )
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
-            _check_nodes(loader, value, name, above)
+            _check_nodes(loader, value, name)
     elif isinstance(node, yaml.MappingNode):
         seen: dict[str, int] = {}
         before: yaml.ScalarNode | None = None
@@ -267,7 +221,7 @@ def _check_nodes(loader: _Loader, node: yaml.Node, name: str, above: tuple[int, 
             before = value if _is_digits(value) else None
             if not isinstance(key, yaml.ScalarNode):
                 raise StudyError(f"{name}:{place}: a key is a word, found a list or a mapping")
-            _check_nodes(loader, key, name, above)
+            _check_nodes(loader, key, name)
             read = loader.construct_object(key)
             if not isinstance(read, str):
                 raise StudyError(f"{name}:{place}: a key is a text; {_quoted(key.value, read)}")
@@ -276,7 +230,7 @@ def _check_nodes(loader: _Loader, node: yaml.Node, name: str, above: tuple[int, 
                     f"{name}:{place}: {key.value!r} is given twice (first on line {seen[key.value]})"
                 )
             seen[key.value] = place
-            _check_nodes(loader, value, name, above)
+            _check_nodes(loader, value, name)
 
 
 def _is_number(value: Any) -> bool:
@@ -335,17 +289,17 @@ _SAY = {
 def _message(problem: Any, root: yaml.Node, name: str) -> str:
     place = _place(problem["loc"], root)
     text = re.sub(r"^(Value error|Assertion failed), ", "", problem["msg"])
-    found = problem.get("input")
+    given = problem.get("input")
     if not place and (inner := re.match(r"(attributes\.[^:]+): ", text)):
         # Checks over the whole study name the place themselves.
         place, text = inner[1].split("."), text[inner.end() :]
-    instead = _instead(place, found) if problem["type"] in ("model_type", "dict_type") else None
+    instead = _instead(place, given) if problem["type"] in ("model_type", "dict_type") else None
     if instead is not None:
         text = f"write {instead}"
-    elif problem["type"] == "string_type" and type(found) in _KIND and root.start_mark is not None:
-        text = f"this must be a text; {_quoted(_text_at(root, place), found)}"
-    elif isinstance(found, str) and re.fullmatch(r"-?\d+,\d+", found):
-        text = f"this must be a number; write {found.replace(',', '.')}, with a point"
+    elif problem["type"] == "string_type" and type(given) in _KIND and root.start_mark is not None:
+        text = f"this must be a text; {_quoted(_text_at(root, place), given)}"
+    elif isinstance(given, str) and re.fullmatch(r"-?\d+,\d+", given):
+        text = f"this must be a number; write {given.replace(',', '.')}, with a point"
     else:
         text = _SAY.get(problem["type"], re.sub(r"^Input should be", "this must be", text))
     if place and place[-1] == "epsilon" and problem["type"] in ("greater_than", "less_than_equal"):
@@ -354,9 +308,9 @@ def _message(problem: Any, root: yaml.Node, name: str) -> str:
         text = "an entry of the pair is missing"
     shown = ""
     if problem["type"] == "extra_forbidden":
-        text, found = f"unknown key{did_you_mean(str(place[-1]), _KEYS, before='; ')}", {}
-    if not isinstance(found, dict) and problem["type"] != "missing":
-        shown = f", found {found!r}"
+        text, given = f"unknown key{did_you_mean(str(place[-1]), _KEYS, before='; ')}", {}
+    if not isinstance(given, dict) and problem["type"] != "missing":
+        shown = f", found {given!r}"
     return f"{_at(root, place, name)}: {_in_words(place) or 'study'}: {text}{shown}"
 
 
@@ -374,17 +328,17 @@ _MEANT = {
 }
 
 
-def _instead(place: Sequence[Any], found: Any) -> str | None:
+def _instead(place: Sequence[Any], given: Any) -> str | None:
     """What to write where a value stands instead of keys and values; None if that is not known."""
-    if place[-1:] == ["domain"] and isinstance(found, list) and found:
-        numbers = len(found) == 2 and all(map(_is_number, found))
-        return _MEANT["numeric" if numbers else "categories"].format(f"[{', '.join(map(str, found))}]")
-    if isinstance(found, str | int | float) and not isinstance(found, bool):
+    if place[-1:] == ["domain"] and isinstance(given, list) and given:
+        numbers = len(given) == 2 and all(map(_is_number, given))
+        return _MEANT["numeric" if numbers else "categories"].format(f"[{', '.join(map(str, given))}]")
+    if isinstance(given, str | int | float) and not isinstance(given, bool):
         if place[-1:] == ["estimates"]:
-            return f"{{{found}: {_MEANT['estimates'].format(found)}}}"
+            return f"{{{given}: {_MEANT['estimates'].format(given)}}}"
         for key in (place[-1:], place[-2:-1]):
             if key and key[0] in _MEANT and key != ["services", *place[-1:]]:
-                return _MEANT[key[0]].format(found)
+                return _MEANT[key[0]].format(given)
     return None
 
 

@@ -16,6 +16,7 @@ from apache_beam.testing import test_stream
 
 import ldpbeam as ldp
 from ldpbeam.runners import direct
+from ldpbeam.transforms.reports import counts
 
 PAGE = (Path(__file__).parents[2] / "docs" / "beam.md").read_text(encoding="utf-8")
 STUDY = """\
@@ -43,6 +44,21 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_the_counters_are_those_of_the_code() -> None:
+    listed = re.search(r"## Counters\n.*?\n\n(.*?)\n- distributions", PAGE, re.DOTALL)
+    assert listed is not None
+    of_reports = {
+        counts.IN,
+        counts.USED,
+        counts.DUPLICATES,
+        counts.LATE,
+        counts.OUT_OF_RANGE,
+        counts.DEAD_LETTERS,
+    }
+    named = re.findall(r"`([a-z_]+)`", listed[1])
+    assert sorted(named) == sorted({*of_reports, *counts.OCCASIONAL, "damaged_places", "estimates"})
+
+
 def test_the_page_runs_from_top_to_bottom(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
@@ -51,7 +67,7 @@ def test_the_page_runs_from_top_to_bottom(place: Path, capsys: pytest.CaptureFix
     assert "CountRow(name='used', reports=2)" in shown
     mean = float(re.search(r"^([\d.]+)$", shown, re.MULTILINE)[1])  # type: ignore[index]
     (estimate,) = ldp.estimate(ldp.Study.from_yaml(STUDY), _table(place)).only("mean")
-    assert mean == estimate.answer.mean
+    assert mean == estimate.mean
     assert shown.count("'service': 'maps'") == 2
     assert len([*place.glob("out/estimates-*")]) == len([*place.glob("out/distribution-*")]) == 1
     stream = test_stream.TestStream().add_elements((place / "reports/a.jsonl").read_text().splitlines()[:2])

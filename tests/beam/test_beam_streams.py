@@ -76,8 +76,8 @@ def test_the_last_panes_are_the_estimates_of_the_command(
     records = [{**r, "user_id": r["user_id"].decode()} for own in SENT.values() for r in own]
     run = run_estimate(tmp_path, STUDY, [write_lines(tmp_path / "reports.jsonl", records)])
     assert run.accounting["used"] == 160
-    expected = {(row.window_start, row.estimate): row for row in rows_of(WAITS, run.estimates)}
-    shares = {(row.window_start, row.estimate, row.place): row for row in shares_of(WAITS, run.estimates)}
+    expected = {(row.window_start, row.estimate): row for row in rows_of(run.estimates)}
+    shares = {(row.window_start, row.estimate, row.place): row for row in shares_of(run.estimates)}
 
     def check(rows: list[ldp.beam.EstimateRow]) -> None:
         last = {(row.window_start, row.estimate): row for row in sorted(rows, key=lambda r: r.pane_index)}

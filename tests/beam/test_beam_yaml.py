@@ -62,8 +62,7 @@ def test_a_pipeline_in_yaml_gives_the_estimates_of_the_command(run_estimate: Any
         "OUT": tmp_path,
     }
     run(PIPELINE, places)
-    study = ldp.Study.from_yaml(STUDY)
-    expected = [ldp.beam.as_dict(row) for row in rows_of(study, command.estimates)]
+    expected = [ldp.beam.as_dict(row) for row in rows_of(command.estimates)]
     found = written(tmp_path, "estimates")
     assert {place_of(own): own for own in found} == {place_of(own): own for own in expected}
     assert len(found) == len(expected)
@@ -71,10 +70,57 @@ def test_a_pipeline_in_yaml_gives_the_estimates_of_the_command(run_estimate: Any
     assert counts == counts_of(command.accounting)
 
 
+NAMED = """\
+pipeline:
+  transforms:
+    - type: Create
+      config: {elements: [{uid: a, blob: 0}, {uid: b, blob: 1}, {uid: c, blob: 2}]}
+    - type: LdpStatistics
+      name: OfElements
+      input: Create
+      config: {study: STUDY, columns: {user_id: uid, payload: blob}}
+    - type: LdpReadReports
+      name: Read
+      config: {study: STUDY, patterns: REPORTS, columns: {user_id: uid, payload: blob}}
+    - type: LdpStatistics
+      name: OfFiles
+      input: {reports: Read.reports, dead_letters: Read.dead_letters, counts: Read.counts}
+      config: {study: STUDY}
+    - type: WriteToParquet
+      input: OfElements.counts
+      config: {path: OUT/elements}
+    - type: WriteToParquet
+      name: WriteOfFiles
+      input: OfFiles.counts
+      config: {path: OUT/files}
+providers:
+  - include: PROVIDERS
+"""
+
+
+def test_fields_may_have_other_names(tmp_path: Path) -> None:
+    reports = tmp_path / "in.jsonl"
+    reports.write_text("".join(f'{{"uid": "{user}", "blob": {place}}}\n' for place, user in enumerate("abc")))
+    run(NAMED, {"PROVIDERS": ldp.beam.PROVIDERS, "STUDY": DRINKS, "REPORTS": reports, "OUT": tmp_path})
+    for name in ("elements", "files"):
+        found = {row["name"]: row["reports"] for row in written(tmp_path, name)}
+        assert found == {
+            "in": 3,
+            "used": 2,
+            "dead_letters": 1,
+            "dead_letters_by_reason/payload_outside_mechanism": 1,
+        }
+
+
 def place_of(estimate: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(estimate[name] for name in ("attribute", "estimate", "window_start", "group"))
 
 
+#: A study of two categories, on one line.
+DRINKS = (
+    "{study: s, attributes: {x: {domain: {categories: [tea, rum]}, services: {a: {mechanism: grr, "
+    "epsilon: 1.0}}, estimates: {e: {estimator: norm_sub}}}}}"
+)
 MADE_UP = """\
 pipeline:
   transforms:
@@ -95,10 +141,6 @@ providers:
 
 
 def test_a_study_may_stand_in_the_pipeline_and_values_are_perturbed(tmp_path: Path) -> None:
-    study = (
-        "{study: s, attributes: {x: {domain: {categories: [tea, rum]}, services: {a: {mechanism: grr, "
-        "epsilon: 1.0}}, estimates: {e: {estimator: norm_sub}}}}}"
-    )
-    run(MADE_UP, {"PROVIDERS": ldp.beam.PROVIDERS, "STUDY": study, "OUT": tmp_path})
+    run(MADE_UP, {"PROVIDERS": ldp.beam.PROVIDERS, "STUDY": DRINKS, "OUT": tmp_path})
     (row,) = written(tmp_path, "statistics")
     assert (row["attribute"], row["reports"], row["users"]) == ("x", 3, 3)

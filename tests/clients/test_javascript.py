@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from support.given_draws import Given, domain_of, mechanism_of, sent
 
@@ -24,7 +25,14 @@ from ldpbeam.mechanisms.options import options_of
 from ldpbeam.schemas.files.json_lines import decode_lines
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.models import DomainModel, ServiceModel
+from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.payloads import checked_payloads
+from ldpbeam.transforms.reports.validation import (
+    LONGEST_GROUP,
+    LONGEST_REPORT_ID,
+    LONGEST_USER_ID,
+    Validation,
+)
 
 ROOT = Path(__file__).parents[2]
 VECTORS: list[dict[str, Any]] = json.loads((ROOT / "schemas" / "test_vectors.json").read_text())
@@ -272,6 +280,31 @@ def test_what_it_draws_itself_is_accepted(every: list[dict[str, Any]], lines: Ca
         payloads, problems = checked_payloads(mechanism_of(service), batch, np.arange(20))
         assert not problems.any(), service
         assert len(np.unique(payloads)) > 1, service
+
+
+@pytest.mark.parametrize(
+    ("field", "most"),
+    [("user_id", LONGEST_USER_ID), ("report_id", LONGEST_REPORT_ID), ("region", LONGEST_GROUP)],
+)
+def test_it_refuses_the_texts_that_readers_refuse(
+    field: str, most: int, node: str, lines: Callable[[Any], bytes]
+) -> None:
+    validation = Validation(parse_study(STUDY + "groups: {field: region}\n"))
+    wanted = Columns("minutes", "maps", ("region",))
+    service = {"mechanism": "piecewise", "epsilon": 1.5, "domain": {"numeric": [0, 180]}}
+    person = {"user_id": "u", "event_time": "2026-11-20T11:30:00Z", "value": 7, field: "é" * (most // 2)}
+    (batch,) = decode_lines(0, lines([{"service": service, "people": [person]}]), wanted)
+    assert not validation.validate(batch).letters
+    # One byte more is a dead letter, so the client refuses it.
+    longer = pa.array([person[field] + "x"]).cast(batch.column(field).type)
+    batch = batch.set_column(batch.schema.get_field_index(field), field, longer)
+    assert [letter.reason for letter in validation.validate(batch).letters] == [
+        {"region": "group"}.get(field, field) + "_too_long"
+    ]
+    asked = [{"service": service, "people": [{**person, field: person[field] + "x"}]}]
+    driver = Path(__file__).with_name("reports.mjs")
+    ran = subprocess.run([node, driver], input=json.dumps(asked), capture_output=True, text=True)
+    assert ran.returncode and f"TypeError: {field} must be text of" in ran.stderr
 
 
 def test_an_estimate_from_its_lines_is_within_four_standard_errors(

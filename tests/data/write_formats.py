@@ -79,16 +79,6 @@ def plain(record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def write_without_hashes(source: Path, target: Path) -> None:
-    """A snapshot file as it was before there were hashes: without the field and the header's entry."""
-    with source.open("rb") as stream:
-        reader = fastavro.reader(stream)
-        schema: Any = reader.writer_schema
-        kept = [field for field in schema["fields"] if field["name"] != "sha256"]
-        with target.open("wb") as written:
-            fastavro.writer(written, {**schema, "fields": kept}, list(reader), codec="deflate")
-
-
 def message() -> bytes:
     """A report as a client publishes it in Avro's single-object encoding."""
     schema = json.loads((SCHEMAS / "report.avsc").read_text(encoding="utf-8"))
@@ -134,7 +124,6 @@ def main(folder: Path) -> None:
     for letter in letters:
         letter["record"] = letter["record"].decode()
     write_json(folder / "dead_letters.json", letters)
-    write_without_hashes(snapshots[0], folder / "without_hashes.avro")
     (folder / "message.bin").write_bytes(message())
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 
 import numpy as np
 import pytest
+from support.registries import fresh
 
-from ldpbeam import Answers, Attribute, Categories, ServiceVersion, registered_estimators, tally
+from ldpbeam import Answers, Attribute, Categories, ServiceVersion, plugins, registered_estimators, tally
 from ldpbeam.estimators import Estimate, Estimator, Question, Share, check, estimate, register
 from ldpbeam.estimators.em import check_em
 from ldpbeam.mechanisms import RandomisedResponse
@@ -31,13 +32,11 @@ BLENDED = Estimator("blended", "counts, blended with even shares", blended, chec
 
 
 @pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def registry(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The registry's module, its contents put back afterwards."""
     module = importlib.import_module("ldpbeam.estimators.registry")
-    monkeypatch.setattr(module, "_REGISTRY", dict(module._REGISTRY))
-    module._load_plugins.cache_clear()
-    yield module
-    module._load_plugins.cache_clear()
+    monkeypatch.setattr(module, "_REGISTRY", fresh(module._REGISTRY))
+    return module
 
 
 @pytest.fixture
@@ -55,7 +54,7 @@ def shipped(registry: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callable[[
             assert group == "ldpbeam.estimators"
             return [EntryPoint()]
 
-        monkeypatch.setattr(registry, "entry_points", entry_points)
+        monkeypatch.setattr(plugins, "entry_points", entry_points)
 
     return ship
 
@@ -124,5 +123,5 @@ def test_what_is_no_estimator_costs_a_warning_and_is_named_where_it_is_missed(
 
 def test_workers_get_the_packages_of_every_registry() -> None:
     registries = ("ldpbeam.mechanisms.registry", "ldpbeam.estimators.registry")
-    groups = [importlib.import_module(name).ENTRY_POINTS for name in registries]
+    groups = [f"ldpbeam.{importlib.import_module(name)._REGISTRY.kind}s" for name in registries]
     assert sorted(PLUGIN_GROUPS) == sorted(groups)

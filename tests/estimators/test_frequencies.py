@@ -90,7 +90,7 @@ def test_maximum_likelihood_meets_the_conditions_of_a_maximum(reports: list[int]
     assume(sum(reports) > 0)
     counts = np.array(reports, dtype=float)
     mechanism = RandomisedResponse(epsilon, size=len(counts))
-    keep, other = mechanism.probabilities
+    keep, other = mechanism.support_probabilities
     best = maximum_likelihood(counts, diagonal(mechanism))
     slope = counts / (other + (keep - other) * best)
     inside = best > 0.0

@@ -267,7 +267,7 @@ def several_pairs_each(people: int, seed: int) -> KeyValuePairs:
 def test_frequencies_of_pckv_pm_are_unbiased_where_people_have_several_keys() -> None:
     """One likelihood of key step and values overstates them: noise of a histogram looks like its values."""
     mechanism = PCKVPM(4.0, 4, padding=3)
-    a, b = mechanism.constants
+    a, b, _ = mechanism.constants
     people, seeds = 4_000, range(12)
     off = []
     for seed in seeds:
@@ -288,7 +288,7 @@ def test_values_of_pckv_pm_are_those_of_em_with_the_shares_of_the_key_step() -> 
     question = reported(asked(mechanism, buckets=6), one_pair_each(3_000, 3), 5)
     found = pckv_em(question, tolerance=1e-9, max_iterations=100_000)
     counts = question.statistic.histograms[0].reshape(3, -1)
-    (a, b), matrix = mechanism.constants, mechanism.piecewise.channel(6, 6).dense()
+    (a, b, _), matrix = mechanism.constants, mechanism.piecewise.channel(6, 6).dense()
     for key in range(3):
         drawn = (counts[key, 1:].sum() / 3_000 - b) / (a - b)
         assert found.frequencies[key] == pytest.approx(2 * drawn, abs=1e-6)

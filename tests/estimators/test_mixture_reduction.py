@@ -27,7 +27,7 @@ from ldpbeam.estimators.mixture_reduction.merging import (
     smallest,
 )
 from ldpbeam.estimators.mixture_reduction.mr import check_mr, mr
-from ldpbeam.estimators.mixture_reduction.neighbours import Windows, bootstrap
+from ldpbeam.estimators.mixture_reduction.neighbours import NeighbourChoice, bootstrap
 from ldpbeam.mechanisms import (
     HadamardRandomisedResponse,
     LocalHashing,
@@ -265,9 +265,9 @@ def test_windows_halve_and_take_the_least_weight_below_two_deviations() -> None:
     # A window of m buckets has draws 0, m and 2m: their deviation is m.
     drawn = np.outer(np.arange(9.0), [0.0, 1.0, 2.0])
 
-    def windows(scale: float) -> Windows:
+    def windows(scale: float) -> NeighbourChoice:
         scaled: Floats = scale * drawn
-        return Windows(lambda _: scaled, 2.0)
+        return NeighbourChoice(lambda _: scaled, 2.0)
 
     ones = np.ones(8, dtype=np.int64)
     first = windows(0.1)

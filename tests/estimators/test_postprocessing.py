@@ -141,11 +141,9 @@ MECHANISMS = (
 def rare_counts(mechanism: FrequencyMechanism, n: int, rng: np.random.Generator) -> Floats:
     """What n reports of the first category count: exactly for GRR and OUE, category by category for OLH."""
     if isinstance(mechanism, RandomisedResponse):
-        p, q = mechanism.probabilities
+        p, q = mechanism.support_probabilities
         return rng.multinomial(n, [p, *[q] * 19])
-    own, other = mechanism.probabilities  # type: ignore[attr-defined]
-    if isinstance(mechanism, LocalHashing):
-        other = 1.0 / mechanism.hashes
+    own, other = mechanism.support_probabilities  # type: ignore[attr-defined]
     present = np.concatenate(([rng.binomial(n, own)], rng.binomial(n, other, 19)))
     return np.column_stack((n - present, present)).ravel()
 
@@ -448,7 +446,7 @@ def test_the_closed_form_of_unary_encodings_is_where_em_of_their_set_bits_ends(
     closed = estimate(
         "mle", attribute_of(mechanism), counted(attribute_of(mechanism), of_set_bits(counts, 1500), 1500)
     )
-    p, q = mechanism.probabilities  # type: ignore[attr-defined]
+    p, q = mechanism.support_probabilities  # type: ignore[attr-defined]
     matrix = np.where(np.eye(5, dtype=bool), p, q) / (p + 4 * q)
     fit = fit_channel(
         DenseChannel(matrix), counts, smoothing=False, tolerance=1e-12, max_iterations=5000, accelerated=True
@@ -474,7 +472,7 @@ def test_em_of_unary_encodings_ends_at_the_maximum_of_its_own_likelihood(
         p, q = math.e / (math.e + 3), 1 / 4
     else:
         mechanism = build_mechanism(name, names_of(5), 1.0)
-        p, q = mechanism.probabilities  # type: ignore[attr-defined]
+        p, q = mechanism.support_probabilities  # type: ignore[attr-defined]
     attribute = attribute_of(mechanism)
     statistic = counted(attribute, of_set_bits(counts, 1500), 1500)
 
@@ -548,7 +546,7 @@ def test_where_no_bit_is_set_everybody_may_have_anything(mechanism: FrequencyMec
     for name in ("norm_cut", "base_cut", "threshold"):
         np.testing.assert_array_equal(found[name].distribution, np.zeros(5))
     if unary:
-        told = "no report has a bit set: nothing is known, and all are taken to be alike"
+        told = "no report names a category: nothing is known, and all are taken to be alike"
         assert found["mle"].warnings == (told,)
     else:
         with pytest.raises(ValueError, match=r"closed form is for one service with grr \(or oue, sue\)"):
@@ -742,7 +740,7 @@ def test_only_em_of_waves_alone_is_stopped_as_published(mechanisms: Any, epsilon
 
 def test_an_end_that_is_nearly_the_start_is_said() -> None:
     mechanism = RandomisedResponse(1.0, size=4)
-    attribute, (p, q) = attribute_of(mechanism), mechanism.probabilities
+    attribute, (p, q) = attribute_of(mechanism), mechanism.support_probabilities
     told = (
         "this is nearly the start, the uniform distribution: gains fell below the tolerance (1e-09) at once"
     )

@@ -17,7 +17,7 @@ from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.intervals.means import mean_interval
 from ldpbeam.intervals.spread import variance_interval
 from ldpbeam.mechanisms import Gaussian, Laplace, NumericMechanism, Piecewise
-from ldpbeam.statistics import Answers, Moments, Statistic, empty, merge, tally
+from ldpbeam.statistics import Answers, Moments, Statistic, empty, tally
 
 Floats = NDArray[np.float64]
 DOMAIN = Numeric(0.0, 180.0)
@@ -166,8 +166,7 @@ def test_intervals_of_means_and_variances_hold_the_truth_as_often_as_they_say(
     assert held[1] / (runs / 4) >= 0.91
 
 
-def test_sums_with_tails_are_marked_and_do_not_move_a_channels_mean() -> None:
-    """Statistics of version 0.1.0 have no bounded sums."""
+def test_a_false_report_moves_the_sums_of_users_of_different_services_by_its_bounded_self() -> None:
     attribute = Attribute(
         "x", DOMAIN, 64, (ServiceVersion("a", "", Laplace(1.0)), ServiceVersion("b", "", Piecewise(1.0)))
     )
@@ -175,22 +174,7 @@ def test_sums_with_tails_are_marked_and_do_not_move_a_channels_mean() -> None:
     rows = np.arange(500)
     reports = [version.mechanism.perturb(rng.random(500), rng) for version in attribute.versions]
     new = tally(attribute, 500, [Answers(0, rows, reports[0]), Answers(1, rows[:300], reports[1][:300])])
-    assert all(own.bounded is not None for own in new.moments.values())
-    old = dataclasses.replace(
-        new, moments={m: dataclasses.replace(own, bounded=None) for m, own in new.moments.items()}
-    )
-    both = merge([old, new])
-    assert all(own.bounded is None for own in both.moments.values())
-    assert not estimate("ua", attribute, new).warnings
-    for marked in (old, both):
-        assert (
-            "counted by a version whose sums have the tails" in estimate("ua", attribute, marked).warnings[0]
-        )
-        # With one channel in use, and with ivw, no sum of reports counts.
-        assert not estimate("ivw", attribute, marked).warnings
-    expected = estimate("ivw", attribute, new).mean
-    assert estimate("ivw", attribute, old).mean == pytest.approx(expected, abs=1e-9)
-    # A false report moves the sums of one set of users by no more than its bounded self.
+    assert all(own.bounded for own in new.moments.values())
     reports[0][0] = -Laplace(1.0).report_range[1]
     false = tally(attribute, 500, [Answers(0, rows, reports[0]), Answers(1, rows[:300], reports[1][:300])])
     moved = np.subtract(*(float(estimate("ua", attribute, one).mean or 0.0) for one in (new, false)))

@@ -44,6 +44,17 @@ def test_one_fake_user_in_a_thousand_is_seen(mechanism: NumericMechanism, end: i
     assert p_value(mechanism, reports) < 1e-6
 
 
+@pytest.mark.parametrize(("sent", "read"), [(0.9, 1.0), (1.0, 0.9), (2.0, 2.2)])
+def test_laplace_noise_of_another_epsilon_is_seen_where_the_two_ends_are_alike(
+    sent: float, read: float
+) -> None:
+    """Values are even, so that the sums beyond both ends cancel, and squares tell."""
+    rng = np.random.default_rng(4)
+    x = rng.random(30_000)
+    assert p_value(Laplace(read), Laplace(read).perturb(x, rng)) > 0.01
+    assert p_value(Laplace(read), Laplace(sent).perturb(x, rng)) < 1e-4
+
+
 def test_only_noise_with_a_tail_has_a_test_of_it() -> None:
     versions = (ServiceVersion("a", "", Laplace(1.0)), ServiceVersion("b", "", Piecewise(1.0)))
     attribute = Attribute("x", Numeric(0.0, 1.0), 64, versions)

@@ -13,8 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fuzz import snapshot_inputs
-from fuzz.study_inputs import seeds as studies
 from fuzz.targets import SEEDS
 from ldpbeam.schemas.encodings import avro
 
@@ -54,8 +52,6 @@ def main() -> None:
             "valid-checksums": _parquet(table, write_page_checksum=True),
         },
         "arrow_message": {"valid": _stream(table, None), "valid-zstd": _stream(table, "zstd")},
-        "snapshot": {"valid": snapshot_inputs.valid()},
-        "study_file": {f"valid-{number}": text for number, text in enumerate(studies())},
     }
     for target, files in everything.items():
         folder = SEEDS / target

@@ -13,13 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from fuzz import avro_inputs, columnar_inputs, json_inputs, snapshot_inputs, study_inputs
+from fuzz import avro_inputs, columnar_inputs, json_inputs
 from fuzz.mutations import mutated
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.rollup import read_all, rolled_up
-from ldpbeam.pipelines.estimates.solve import solve
 from ldpbeam.schemas.messages.decode import BadMessage, Message, decode_messages
-from ldpbeam.schemas.study.yaml_file import StudyError, parse_study, read_study
+from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure
 from ldpbeam.transforms.reports.emitted import emit
 from ldpbeam.transforms.reports.validate import ValidateReports
@@ -58,7 +55,7 @@ class Target:
     Attributes:
         name: its seeds' folder, and what ``--target`` calls it.
         generate: makes one input; the same for the same state of the generator of random numbers.
-        decode: decodes an input as the command does, and gives how much of it was taken (reports, snapshots);
+        decode: decodes an input as the command does, and gives how much of it was taken (reports);
             raises what the command would show as a traceback.
         prepare: makes what is costly to generate, once.
         inputs: how many a run of the tests has: all targets take about a minute on two cores.
@@ -153,29 +150,6 @@ def _look(items: Iterable[pa.RecordBatch | DeadLetter]) -> int:
     return reports
 
 
-def _snapshot(data: bytes) -> int:
-    """A file of snapshots, as a roll-up reads it."""
-    with _written(data) as name:
-        try:
-            found = rolled_up(snapshot_inputs.STUDY, read_all([name]))
-        except UserError as error:
-            _say(str(error))
-            return 0
-        for own in found.snapshots:
-            solve(snapshot_inputs.STUDY, own)
-        return len(found.snapshots)
-
-
-def _study(data: bytes) -> int:
-    """A study file, as every command reads it."""
-    with _written(data) as name:
-        try:
-            return len(read_study(name).attributes)
-        except StudyError as error:
-            _say(str(error))
-            return 0
-
-
 def _nothing() -> None:
     """What is cheap to generate needs no preparation."""
 
@@ -192,6 +166,4 @@ TARGETS = (
     Target("gzip_file", json_inputs.gzipped, _file, json_inputs.prepare, 500),
     Target("parquet_file", columnar_inputs.parquet, _file, columnar_inputs.prepare, 500),
     Target("arrow_message", columnar_inputs.stream, _messages(ARROW), columnar_inputs.prepare, 500),
-    Target("snapshot", snapshot_inputs.snapshot, _snapshot, _nothing, 500),
-    Target("study_file", study_inputs.study, _study, _nothing, 500),
 )

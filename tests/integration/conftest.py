@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import pytest
-from flink import flink_cluster
+from flink import flink_cluster, flink_for_a_test
 from stream_runs import run_batch
 
 from ldpbeam.runners.prism import find
 
-__all__ = ["flink_cluster"]
+__all__ = ["flink_cluster", "flink_for_a_test"]
 
 if TYPE_CHECKING:
     from pubsub_server import PubSubServer

@@ -27,7 +27,7 @@ from ldpbeam.runners.flink.parts import FlinkError, fetch
 REQUIRED = os.environ.get("LDPBEAM_REQUIRE_INTEGRATION") == "1"
 #: In the environment of all processes of a cluster, whoever their parents are by now.
 MARK = "LDPBEAM_TEST_CLUSTER"
-PATIENCE = 300.0
+PATIENCE = 240.0
 #: The jobs here are short: the second compiler of Java and its parallel collector would cost a third of all.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -48,7 +48,23 @@ def start_cluster(folder: Path, **settings: Any) -> Cluster:
     return Cluster(folder, parts, environment=environment, **settings)
 
 
-@pytest.fixture(name="flink", scope="session")
+@pytest.fixture(name="flink")
+def flink_for_a_test(flink_cluster: Cluster) -> Iterator[Cluster]:
+    """The cluster of all tests. What a test leaves there, jobs or a dead process, does not fail the next."""
+    yield flink_cluster
+    for job in unfinished(flink_cluster):
+        print(f"left on the cluster: {job}, {flink_cluster.rest.problems(job['jid'])}")
+        flink_cluster.rest.cancel(job["jid"])
+    try:
+        wait_for(lambda: not unfinished(flink_cluster), "the jobs that the test left to end", 60)
+        flink_cluster.wait()
+    except (AssertionError, FlinkError) as error:
+        print(f"the cluster starts again: {error}")
+        flink_cluster.stop()
+        flink_cluster.start()
+
+
+@pytest.fixture(scope="session")
 def flink_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster of two task managers on free ports, which leaves no process behind."""
     cluster = start_cluster(tmp_path_factory.mktemp("flink"))
@@ -56,6 +72,11 @@ def flink_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]
         yield cluster
     left = processes(cluster)
     assert not left, left
+
+
+def unfinished(cluster: Cluster) -> list[dict[str, Any]]:
+    """The jobs on a cluster that have not ended."""
+    return [job for job in cluster.rest.jobs() if job["state"] not in ("FINISHED", "CANCELED", "FAILED")]
 
 
 def processes(cluster: Cluster) -> dict[int, str]:
@@ -101,14 +122,14 @@ def stop_with_savepoint(cluster: Cluster, job: str, folder: Path) -> str:
     return str(wait_for(done, "the savepoint"))
 
 
-def wait_for(look: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-    """What a look finds, as soon as it does."""
+def wait_for(look: Callable[[], Any], what: str, patience: float = PATIENCE, every: float = 0.2) -> Any:
+    """What a look finds, as soon as it does; it looks again after each pause."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
         found = look()
         if found:
             return found
-        time.sleep(0.2)
+        time.sleep(every)
     raise AssertionError(f"waited {patience:.0f} s for {what}")
 
 

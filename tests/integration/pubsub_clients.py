@@ -15,7 +15,7 @@ from google.api_core.retry import Retry
 from google.cloud import pubsub_v1
 from google.pubsub_v1 import PublisherClient
 
-PATIENCE = 300.0  # seconds until something that should come is given up; never reached when all is well
+PATIENCE = 240.0  # seconds until something that should come is given up; never reached when all is well
 
 
 class Clients:

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam.pipelines.clients.report_files import SentReports
+from ldpbeam.pipelines.simulated.report_files import SentReports
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 CLIENT = Path(__file__).parents[2] / "examples" / "stream" / "client.py"
-PATIENCE = 600.0  # seconds until something that should come is given up; never reached when all is well
+PATIENCE = 240.0  # seconds until something that should come is given up; never reached when all is well
 MINUTE, HOUR = 60_000, 3_600_000
 #: An hour of a week ago: event times of a backlog, in whole windows.
 WEEK_AGO = time.time_ns() // 1_000_000 // HOUR * HOUR - 7 * 24 * HOUR

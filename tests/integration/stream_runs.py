@@ -19,7 +19,7 @@ from typing import Any
 import fastavro
 from stream_messages import PATIENCE
 
-from ldpbeam.pipelines.clients.report_files import SentReports
+from ldpbeam.pipelines.simulated.report_files import SentReports
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.statistics import Statistic
 from ldpbeam.transforms.sources.journal import OpenWindow, named_windows
@@ -68,7 +68,10 @@ class Stream:
 
     def wait(self) -> int:
         """Its exit code, once it has ended."""
-        return self.process.wait(PATIENCE)
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it has not ended:\n{self.said}") from None
 
     def end(self, number: signal.Signals) -> int:
         """Send it a signal, and wait for the exit code."""

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-PATIENCE = 300.0  # seconds until something that should come is given up; never reached when all is well
+PATIENCE = 240.0  # seconds until something that should come is given up; never reached when all is well
 CTRL_C = b"\x03"
 
 #: Runs a command of ldpbeam that waits at a call of a function. Arguments: the function, which of its calls,

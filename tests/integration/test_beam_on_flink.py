@@ -39,8 +39,7 @@ def expected(
     """The estimates and the shares that the command writes, as dicts."""
     run = run_estimate(tmp_path_factory.mktemp("run"), STUDY, files)
     assert len(run.estimates) == 6
-    study = ldp.Study.from_yaml(STUDY)
-    rows = {"estimates": rows_of(study, run.estimates), "shares": shares_of(study, run.estimates)}
+    rows = {"estimates": rows_of(run.estimates), "shares": shares_of(run.estimates)}
     return {name: sorted(map(ldp.beam.as_dict, own), key=place_of) for name, own in rows.items()}
 
 

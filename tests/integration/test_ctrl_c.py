@@ -25,7 +25,7 @@ attributes:
     estimates: {alone: {estimator: ems, services: [a]}}
 """
 COMBINED = "ldpbeam.transforms.windows.combine:CombineGroups.extract_output"
-ESTIMATED = "ldpbeam.pipelines.commands.estimate:stages.estimate_all"
+ESTIMATED = "ldpbeam.pipelines.commands.estimate:estimate_all"
 
 
 @pytest.fixture

@@ -90,9 +90,7 @@ def test_ctrl_c_before_the_engine_is_there_drains_too(arguments: Any, mark: str,
 def test_the_second_ctrl_c_ends_it_at_once(arguments: Any, mark: str, tmp_path: Path) -> None:
     command, counts = arguments
     # The early pane of the drain is never written: only the second Ctrl-C ends this.
-    stuck = paused(
-        "ldpbeam.pipelines.estimates.write_panes:WritePaneEstimates.process", tmp_path, *command, call=2
-    )
+    stuck = paused("ldpbeam.transforms.outputs.panes:WritePaneEstimates.process", tmp_path, *command, call=2)
     with terminal(stuck, {MARK: mark}) as run:
         run.wait_until(lambda: counts().unacked == 0)
         run.press(CTRL_C)

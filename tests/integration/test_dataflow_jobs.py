@@ -22,12 +22,15 @@ import pytest
 from apache_beam.internal.gcp import auth
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow import dataflow_runner
+from support.registries import fresh
 
 from ldpbeam.pipelines.commands.arguments import Parser
-from ldpbeam.pipelines.estimates import stages
+from ldpbeam.pipelines.commands.options import engine_request
+from ldpbeam.pipelines.graphs import run
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.engines import engine_of
 from ldpbeam.pipelines.options.shared import add_engine_options
+from ldpbeam.pipelines.runs import inputs
 from ldpbeam.runners import dataflow, wheels
 from ldpbeam.schemas.study.yaml_file import parse_study
 
@@ -206,12 +209,12 @@ def jobs_proto(put_reports: Any, study: Path, tmp_path: Path) -> Any:
     put_reports(study.read_text())
     parser = Parser("estimate", "")
     add_engine_options(parser)
-    good, bad = stages.find_input(["gs://bucket/reports/*"], "stop")
+    good, bad = inputs.find_input(["gs://bucket/reports/*"], "stop")
     job = BatchJob(
         study=parse_study(study.read_text()), files=good, bad_files=bad, output="gs://bucket/out", run="run"
     )
-    engine = engine_of(parser.parse(PLACE), tmp_path)
-    pipeline = stages.assemble(job, engine, ["--dry_run=True"])
+    engine = engine_of(engine_request(parser.parse(PLACE)), tmp_path)
+    pipeline = run.assemble(job, engine, ["--dry_run=True"])
     assert dataflow.is_dry_run(pipeline)
     return pipeline.run().job.proto_pipeline
 
@@ -339,14 +342,10 @@ def test_a_plugin_is_staged_after_the_code_that_it_adds_to(
         (project / file).write_text(text.replace("GROUP", group))
     monkeypatch.delitem(sys.modules, "ldp_widened", raising=False)
     monkeypatch.syspath_prepend(pip_install(project, tmp_path / "site"))
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
-    registry._load_plugins.cache_clear()
-    try:
-        study.write_text(study.read_text().replace(IN_PLACE_OF[group], "widened"))
-        put_reports(study.read_text())
-        ran = estimate()
-    finally:
-        registry._load_plugins.cache_clear()
+    monkeypatch.setattr(registry, "_REGISTRY", fresh(registry._REGISTRY))
+    study.write_text(study.read_text().replace(IN_PLACE_OF[group], "widened"))
+    put_reports(study.read_text())
+    ran = estimate()
     packages = ("ldpbeam-0.1.0.tar.gz", "ldp_widened-1.5-py3-none-any.whl")
     staged = check_submission(google, ran, *packages)
     wheel = zipfile.ZipFile(io.BytesIO(staged[packages[1]]))

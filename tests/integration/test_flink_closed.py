@@ -63,7 +63,7 @@ def tried(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     began = folder / "began"
     began.mkdir()
     on_cluster = request.param == "cluster"
-    cluster: Cluster | None = request.getfixturevalue("flink") if on_cluster else None
+    cluster: Cluster | None = request.getfixturevalue("flink_cluster") if on_cluster else None
     pipeline = beam.Pipeline(
         runner=engine.runner(),
         options=PipelineOptions(engine.options(cluster.address if cluster else engine.LOCAL)),

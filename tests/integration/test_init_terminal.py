@@ -23,6 +23,8 @@ def test_a_person_answers_questions(tmp_path: Path) -> None:
         ("Services that collect it", "maps taxi=piecewise"),
         ("Size of windows", "1 hour"),
         ("write a whole number and a unit", "1h"),
+        ("whose values are groups", "user_id"),
+        ("this is a column of every report", "region"),
     ]
     with terminal(ldpbeam("init", "--output", path)) as asked:
         place = 0
@@ -39,6 +41,7 @@ def test_a_person_answers_questions(tmp_path: Path) -> None:
         ("maps", "square_wave", 0.5),
         ("taxi", "piecewise", 0.5),
     ]
+    assert study.groups is not None and study.groups.field == "region"
     assert study.windows is not None and study.windows.size == 3_600_000
 
 

@@ -34,8 +34,9 @@ from stream_runs import (
     streaming,
 )
 
-from ldpbeam.pipelines.estimates.write_panes import estimate_id
+from ldpbeam.schemas.outputs.records import EstimateRecord, record_of
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
+from ldpbeam.transforms.outputs.panes import estimate_id
 from ldpbeam.transforms.sources.journal import OpenWindow
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ def test_a_stream_that_is_killed_leaves_nothing_wrong(
     published += pulled(told.subscription, len(two.records))
     assert len(published) == len({message.attributes["id"] for message in published})
     assert {message.attributes["id"]: json.loads(message.data) for message in published} == {
-        estimate_id(record): record for record in one.records + two.records
+        estimate_id(record_of(EstimateRecord, record)): record for record in one.records + two.records
     }
 
 

@@ -23,9 +23,10 @@ from stream_messages import (
 )
 from stream_runs import answers, closes, run_batch, statistics_of, streaming
 
-from ldpbeam.pipelines.estimates.write_panes import estimate_id
+from ldpbeam.schemas.outputs.records import EstimateRecord, record_of
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.times import rfc3339
+from ldpbeam.transforms.outputs.panes import estimate_id
 
 pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
 pytestmark = pytest.mark.slow
@@ -53,6 +54,11 @@ attributes:
 windows: {size: 6m, period: 2m, allowed_lateness: 1m, max_age: 30000d}
 groups: {field: region, at_most: 2}
 """
+
+
+def id_of(line: dict[str, Any]) -> str:
+    """The id of an estimate that is published as this."""
+    return estimate_id(record_of(EstimateRecord, line))
 
 
 def test_panes_come_early_on_time_and_late(
@@ -108,7 +114,7 @@ def test_panes_come_early_on_time_and_late(
     assert {message.attributes["content-type"] for message in published} == {"application/json"}
     ids = [message.attributes["id"] for message in published]
     assert len(set(ids)) == len(ids)
-    assert ids == [estimate_id(record) for record in found]
+    assert ids == [id_of(record) for record in found]
     last: list[Any] = []
     found.sort(key=lambda record: (record["window_start"], record["name"], record["pane_index"]))
     for (start, _), group in itertools.groupby(found, key=lambda r: (r["window_start"], r["name"])):
@@ -122,7 +128,7 @@ def test_panes_come_early_on_time_and_late(
         assert counts == sorted(counts)
         timings = [timing for timing, _ in itertools.groupby(r["pane_timing"] for r in of_window)]
         assert timings == (["early", "on_time", "late"] if start == rfc3339(WEEK_AGO) else ["on_time"])
-    assert sorted(last, key=estimate_id) == sorted(left.records, key=estimate_id)
+    assert sorted(last, key=id_of) == sorted(left.records, key=id_of)
 
 
 def test_windows_that_slide_two_attributes_and_groups(

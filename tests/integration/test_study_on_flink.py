@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,10 +24,6 @@ pytestmark = pytest.mark.slow
 STUDY = rides("size: 6h")
 FILES, PEOPLE = 24, 50_000  # people a file, who each send two reports
 MIDNIGHT = WEEK_AGO // (24 * HOUR) * 24 * HOUR
-
-
-#: Files that have been read when a run is in its middle.
-SEEN = 6
 
 
 class Started(NamedTuple):
@@ -121,28 +116,34 @@ def started(folder: Path, files: Sequence[Path], cluster: Cluster) -> Iterator[S
             process.wait()
 
 
-def in_the_middle(cluster: Cluster, files: Sequence[Path]) -> int:
-    """Wait until workers have been seen to read a few of the files; gives one that reads."""
-    seen: set[str] = set()
+def stopped_while_it_reads(cluster: Cluster, files: Sequence[Path]) -> int:
+    """A worker that has a file open, and is stopped, so that the job cannot end before it goes on."""
     wanted = set(map(str, files))
-    end = time.monotonic() + jobs.PATIENCE
-    while time.monotonic() < end:
-        for worker in jobs.workers(cluster):
-            # Files come and go, and workers too.
-            with contextlib.suppress(OSError):
-                now = {str(place.readlink()) for place in Path(f"/proc/{worker}/fd").iterdir()} & wanted
-                seen |= now
-                if now and len(seen) >= SEEN:
-                    return worker
-    raise AssertionError(f"workers were seen to read {len(seen)} files")
+
+    def reads(worker: int) -> bool:
+        # Files come and go, and workers too.
+        with contextlib.suppress(OSError):
+            return any(str(place.readlink()) in wanted for place in Path(f"/proc/{worker}/fd").iterdir())
+        return False
+
+    def stopped() -> int | None:
+        for worker in filter(reads, jobs.workers(cluster)):
+            os.kill(worker, signal.SIGSTOP)
+            if reads(worker):
+                return worker
+            os.kill(worker, signal.SIGCONT)
+        return None
+
+    return int(jobs.wait_for(stopped, "a worker that reads a file", every=0.01))
 
 
 def test_a_task_manager_that_is_killed_changes_nothing(
     flink: Cluster, files: list[Path], local: dict[str, bytes], tmp_path: Path
 ) -> None:
     with started(tmp_path, files, flink) as run:
-        in_the_middle(flink, files)
+        worker = stopped_while_it_reads(flink, files)
         flink.kill_task_manager(flink.task_managers[0])
+        os.kill(worker, signal.SIGCONT)
         flink.start_task_manager()
         flink.wait()
         assert run.process.wait(jobs.PATIENCE) == 0, run.log.read_text()
@@ -154,7 +155,7 @@ def test_a_python_worker_that_is_killed_changes_nothing(
     flink: Cluster, files: list[Path], local: dict[str, bytes], tmp_path: Path
 ) -> None:
     with started(tmp_path, files, flink) as run:
-        os.kill(in_the_middle(flink, files), signal.SIGKILL)
+        os.kill(stopped_while_it_reads(flink, files), signal.SIGKILL)
         # As one leaves that is killed while it writes.
         half = run.output / "statistics" / f".rides-minutes.avro.{uuid.uuid4().hex}"
         half.parent.mkdir(exist_ok=True)

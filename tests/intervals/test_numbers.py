@@ -11,16 +11,16 @@ import pytest
 from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute, ServiceVersion
+from ldpbeam.density.averaging import Family, weigh
+from ldpbeam.density.draws import draws, of_people
+from ldpbeam.density.likelihoods import Exact
+from ldpbeam.density.modes import log_posterior
+from ldpbeam.density.priors import Prior
 from ldpbeam.domains import Floats, Numeric, bucket_midpoints
-from ldpbeam.estimators.auto.numbers import auto_numbers
-from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.estimate import Estimate
-from ldpbeam.estimators.question import Question
 from ldpbeam.intervals import Intervals, WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.intervals.evidence import Evidence, evidence_of
-from ldpbeam.intervals.numbers import NOT_SMOOTH, quantile_draws
-from ldpbeam.intervals.smooth import ROUGHNESS, SLOPE, Normals, posterior
+from ldpbeam.intervals.numbers import quantile_draws
 from ldpbeam.mechanisms import build_mechanism, registered_mechanisms
 from ldpbeam.metrics import quantiles
 from ldpbeam.statistics import Answers, Statistic, tally
@@ -74,9 +74,9 @@ CASES = [
 def test_intervals_hold_the_truth_of_a_smooth_population_at_about_their_level(
     attribute: Attribute, people: int
 ) -> None:
-    """Of 40 runs, in the average over the numbers of a kind; docs/coverage.md has more runs and settings."""
+    """Of 12 runs, in the average over the numbers of a kind; docs/coverage.md has more runs and settings."""
     rng, held = np.random.default_rng(3), {name: list[float]() for name in truths(np.zeros(1), 2)}
-    for _ in range(40):
+    for _ in range(12):
         values = rng.beta(2.0, 4.0, people)
         told = found(attribute, sent(attribute, values, rng))
         for name, truth in truths(values, attribute.buckets).items():
@@ -90,57 +90,61 @@ def test_intervals_hold_the_truth_of_a_smooth_population_at_about_their_level(
 def test_simultaneous_bands_hold_a_smooth_population_whole() -> None:
     attribute, rng, whole = asked(("square_wave", 2.0), buckets=32), np.random.default_rng(4), list[bool]()
     wanted = WantedIntervals(0.9, simultaneous=True)
-    for _ in range(60):
+    for _ in range(12):
         values = rng.beta(3.0, 3.0, 5_000)
         ends = found(attribute, sent(attribute, values, rng), wanted).distribution
         truth = truths(values, 32)["distribution"]
         assert ends is not None
         whole.append(bool(((ends[:, 0] <= truth) & (truth <= ends[:, 1])).all()))
-    assert np.mean(whole) > 0.9 - 4.0 * math.sqrt(0.9 * 0.1 / 60)
+    assert np.mean(whole) > 0.9 - 4.0 * math.sqrt(0.9 * 0.1 / 12)
 
 
-def test_the_posterior_of_many_reports_is_that_of_the_likelihood() -> None:
-    """With few buckets and many reports the prior is nothing: mode and spread are those of the likelihood."""
-    attribute = asked(("square_wave", 3.0), buckets=6)
-    statistic = sent(attribute, np.random.default_rng(5).beta(2.0, 2.0, 200_000), np.random.default_rng(6))
-    question = Question(attribute, statistic, attribute.services)
-    evidence = evidence_of(question, 6)
-    assert evidence is not None
-    told = posterior(evidence, 6, np.random.default_rng(7))
-    fit = fit_channel(
-        attribute.channel(0), statistic.histograms[0], smoothing=False, tolerance=1e-9, max_iterations=100_000
-    )
-    matrix = attribute.channel(0).dense()
-    information = matrix.T @ (matrix * (statistic.histograms[0] / (matrix @ fit.weights) ** 2)[:, None])
-    # Given that shares sum to one, their covariance is that of the information in the other directions.
-    free = np.linalg.svd(np.ones((1, 6)))[2][1:].T
-    covariance = free @ np.linalg.inv(free.T @ information @ free) @ free.T
-    errors = np.sqrt(covariance.diagonal())
-    assert np.abs((told.mode - fit.weights) / errors).max() < 0.3
-    assert told.shares.std(axis=0) == pytest.approx(errors, rel=0.2)
+def test_draws_of_few_coefficients_have_the_posterior_distribution() -> None:
+    """Two coefficients of five reports, far from normal: against a sum over a grid."""
+    matrix = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
+    likelihood = Exact(matrix, np.array([5.0, 0.0, 0.0]), np.ones(3, dtype=np.int64))
+    fits = weigh(likelihood, [Family([Prior(1, 6.0)])])
+    told = draws(likelihood, fits, np.random.default_rng(5), many=4_000)
+    side = np.linspace(-6.0, 6.0, 301)
+    points = np.stack([own.ravel() for own in np.meshgrid(side, side)])
+    logs = log_posterior(likelihood, fits[0].curves, points)[0]
+    shares, weights = fits[0].curves.shares(points), np.exp(logs - logs.max())
+    weights /= weights.sum()
+    for bucket in range(3):
+        mean = float(weights @ shares[bucket])
+        deviation = math.sqrt(float(weights @ (shares[bucket] - mean) ** 2))
+        # Draws are chosen again once and then moved, so that a few hundred of them are independent.
+        assert told[bucket].mean() == pytest.approx(mean, abs=4.0 * deviation / math.sqrt(400))
+        assert told[bucket].std() == pytest.approx(deviation, rel=0.15)
+    assert np.quantile(told[1], 0.05) < 1e-3
 
 
-def test_draws_of_the_coefficients_have_the_posterior_covariance() -> None:
-    """The diagonal form is the inverse of information plus prior, computed anew here."""
-    rng = np.random.default_rng(8)
-    rows, counts = rng.random((30, 12)), rng.integers(1, 50, 30).astype(np.float64)
-    columns = rng.standard_normal((12, 5))
-    evidence = Evidence(counts.sum(), counts.sum(), lambda f: rows.T @ (counts / (rows @ f)), rows, counts)
-    theta = 0.1 * rng.standard_normal(5)
-    normals = Normals(evidence, columns, theta)
-    shares = np.exp(columns @ theta)
-    shares /= shares.sum()
-    change = np.diag(shares) @ columns - np.outer(shares, shares @ columns)
-    information = change.T @ rows.T @ np.diag(counts / (rows @ shares) ** 2) @ rows @ change
-    drawn, kinds, logs = normals.draws(rng)
-    for place, rough in enumerate(ROUGHNESS):
-        precision = information + np.diag([1.0 / SLOPE**2] + [1.0 / rough**2] * 4)
-        mean = np.linalg.solve(precision, change.T @ evidence.slopes(shares) + information @ theta)
-        np.testing.assert_allclose(normals.means[place], mean, rtol=1e-8, atol=1e-10)
-        own = drawn[kinds == place] - mean
-        density = -0.5 * np.einsum("ij,jk,ik->i", own, precision, own)
-        left = logs[kinds == place] - density
-        assert np.ptp(left) < 1e-8 if len(left) else True
+def test_draws_on_the_plain_scale_are_of_the_posterior_too() -> None:
+    likelihood = Exact(np.array([[0.8, 0.2], [0.2, 0.8]]), np.array([0.0, 9.0]), np.ones(2, dtype=np.int64))
+    fits = weigh(likelihood, [Family([Prior(1, 3.0, "plain")])])
+    told = draws(likelihood, fits, np.random.default_rng(6), many=4_000)
+    points = np.linspace(-8.0, 8.0, 8_001)[None]
+    logs = log_posterior(likelihood, fits[0].curves, points)[0]
+    shares, weights = fits[0].curves.shares(points)[0], np.exp(logs - logs.max())
+    weights /= weights.sum()
+    mean = float(weights @ shares)
+    deviation = math.sqrt(float(weights @ (shares - mean) ** 2))
+    assert told[0].mean() == pytest.approx(mean, abs=4.0 * deviation / math.sqrt(400))
+
+
+def test_the_people_who_reported_are_around_their_own_posteriors() -> None:
+    """A density that is known: each person's value is drawn from its posterior, here one by one."""
+    rng = np.random.default_rng(7)
+    matrix, density = np.array([[0.7, 0.2, 0.1], [0.3, 0.8, 0.9]]), np.array([0.2, 0.3, 0.5])
+    counts = np.array([40.0, 60.0])
+    likelihood = Exact(matrix, counts, np.ones(3, dtype=np.int64))
+    given = np.repeat(density[:, None], 20_000, axis=1)
+    told = of_people(likelihood, given, density, rng, total=100.0, people=100.0)
+    held = matrix * density / (matrix @ density)[:, None]
+    drawn = sum(rng.multinomial(int(n), own, 20_000) for n, own in zip(counts, held, strict=True)) / 100.0
+    # Means and covariances of 20,000 draws each: four standard errors of deviations below 0.05.
+    np.testing.assert_allclose(told.mean(axis=1), drawn.mean(axis=0), atol=4 * 0.05 / math.sqrt(20_000) * 1.5)
+    np.testing.assert_allclose(np.cov(told), np.cov(drawn.T), atol=4 * 0.05**2 * math.sqrt(2 / 20_000) * 1.5)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -192,7 +196,7 @@ def test_many_value_buckets_are_put_together() -> None:
     values = np.random.default_rng(1).beta(2.0, 5.0, 5_000)
     told = found(attribute, sent(attribute, values, np.random.default_rng(2)))
     assert told.distribution is not None and told.distribution.shape == (2048, 2)
-    assert (told.distribution.reshape(-1, 4, 2) == told.distribution.reshape(-1, 4, 2)[:, :1]).all()
+    assert (told.distribution.reshape(-1, 2, 2) == told.distribution.reshape(-1, 2, 2)[:, :1]).all()
     middle = (told.distribution[:, 0] + told.distribution[:, 1]) / 2.0
     assert abs(middle @ bucket_midpoints(2048) / middle.sum() - 2.0 / 7.0) < 0.1
 
@@ -232,23 +236,41 @@ def test_any_number_of_buckets_will_do(buckets: int) -> None:
     attribute = asked(("square_wave", 1.0), buckets=buckets)
     told = found(attribute, sent(attribute, np.random.default_rng(1).random(200), np.random.default_rng(2)))
     assert told.mean is not None
-    assert (told.distribution is None) == (buckets == 2)
-
-
-def flagged(draw: Callable[[np.random.Generator], Floats], seed: int) -> bool:
-    """Whether ``auto``, of 30,000 reports of SW at epsilon 3, shows that a density is not smooth."""
-    rng = np.random.default_rng(seed)
-    attribute = asked(("square_wave", 3.0), buckets=256)
-    statistic = sent(attribute, draw(rng), rng)
-    question = Question(attribute, statistic, ("s0",))
-    found = StatisticIntervals(attribute, statistic).of(auto_numbers(question), WANTED)
-    return found.flags.get("distribution") == NOT_SMOOTH == found.flags.get("quantiles")
+    assert told.distribution is not None and told.distribution.shape == (buckets, 2)
 
 
 def with_a_gap(rng: np.random.Generator) -> Floats:
     return np.where(rng.random(30_000) < 0.5, rng.uniform(0.1, 0.4, 30_000), rng.uniform(0.6, 0.8, 30_000))
 
 
-def test_an_estimate_that_shows_a_gap_flags_the_intervals_of_a_smooth_density() -> None:
-    assert [flagged(with_a_gap, seed) for seed in range(5)] == [True] * 5
-    assert [flagged(lambda rng: rng.beta(3.0, 2.0, 30_000), seed) for seed in range(5)] == [False] * 5
+@pytest.mark.parametrize("draw", [with_a_gap, lambda rng: rng.beta(0.5, 0.5, 30_000)], ids=["a gap", "poles"])
+def test_intervals_hold_what_is_not_smooth_in_most_runs(
+    draw: Callable[[np.random.Generator], Floats],
+) -> None:
+    """Of a spline's intervals fewer than 64% of these held; docs/coverage.md has more runs and settings."""
+    attribute, held = asked(("square_wave", 3.0), buckets=256), list[float]()
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        values = draw(rng)
+        told, truth = found(attribute, sent(attribute, values, rng)), truths(values, 256)
+        assert not told.flags
+        for name in ("quantiles", "ranges"):
+            low, high = np.asarray(getattr(told, name)).reshape(-1, 2).T
+            held += ((low <= truth[name]) & (truth[name] <= high)).tolist()
+    # Numbers of a run depend on each other: as many as half of the 40 are taken to be independent.
+    assert np.mean(held) > 0.95 - 4.0 * math.sqrt(0.95 * 0.05 / 20)
+
+
+def test_flags_do_not_depend_on_the_estimator_but_for_what_lies_outside() -> None:
+    attribute, rng = asked(("square_wave", 3.0), buckets=64), np.random.default_rng(3)
+    values = with_a_gap(rng)
+    statistic = sent(attribute, values, rng)
+    shared = StatisticIntervals(attribute, statistic)
+    auto, uniform = (
+        shared.of(Estimate(name, attribute.services, 1, 1, distribution=shares), WANTED)
+        for name, shares in (("auto", truths(values, 64)["distribution"]), ("flat", np.full(64, 1 / 64)))
+    )
+    assert not auto.flags
+    assert set(uniform.flags) == {"distribution", "quantiles", "ranges"}
+    assert all("outside: the bias of flat" in flag for flag in uniform.flags.values())
+    np.testing.assert_array_equal(np.asarray(auto.quantiles), np.asarray(uniform.quantiles))

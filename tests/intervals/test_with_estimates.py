@@ -23,6 +23,8 @@ from ldpbeam.pipelines.estimates.child import compute
 from ldpbeam.pipelines.estimates.processes import compute_all
 from ldpbeam.pipelines.estimates.progress import SolvingProgress
 from ldpbeam.pipelines.estimates.solve import Solver
+from ldpbeam.schemas.outputs.estimates import estimate_record
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, Statistic, tally
@@ -81,25 +83,25 @@ attributes:
 COMPUTED = 2
 
 
-def here(snapshot: Snapshot) -> list[Estimate]:
-    found = compute_all(STUDY, [snapshot], lambda: 4, SolvingProgress(), 1)
-    return [solved.answer for solved in found]
+def here(snapshot: Snapshot) -> list[EstimateRecord]:
+    return compute_all(STUDY, [snapshot], lambda: 4, SolvingProgress(), 1)
 
 
-def in_a_process(snapshot: Snapshot) -> list[Estimate]:
+def in_a_process(snapshot: Snapshot) -> list[EstimateRecord]:
     wanted = STUDY.attributes["x"].estimates.values()
-    sent = pickle.dumps([("x", snapshot.statistic, own) for own in wanted])
-    found, _ = child.compute_here(pickle.loads(sent))
-    return found
+    sent = pickle.dumps([("x", snapshot.statistic, 1, own) for own in wanted])
+    found = child.compute_here(pickle.loads(sent))
+    names = STUDY.attributes["x"].estimates
+    return [estimate_record(STUDY, snapshot, *own) for own in zip(names, found, strict=True)]
 
 
-def of_a_pane(snapshot: Snapshot) -> list[Estimate]:
-    return [solved.answer for solved in Solver(STUDY).solve(snapshot)]
+def of_a_pane(snapshot: Snapshot) -> list[EstimateRecord]:
+    return Solver(STUDY).solve(snapshot)
 
 
 @pytest.mark.parametrize("computing", [here, in_a_process, of_a_pane])
 def test_intervals_are_computed_once_for_all_estimates_of_a_statistic(
-    computing: Callable[[Snapshot], list[Estimate]], monkeypatch: pytest.MonkeyPatch
+    computing: Callable[[Snapshot], list[EstimateRecord]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attribute = STUDY.attribute("x")
     answers = [
@@ -107,7 +109,10 @@ def test_intervals_are_computed_once_for_all_estimates_of_a_statistic(
         for place, version in enumerate(attribute.versions)
     ]
     snapshot = Snapshot("x", None, None, 0, tally(attribute, 300, answers))
-    each = [compute(attribute, snapshot.statistic, own) for own in STUDY.attributes["x"].estimates.values()]
+    each = [
+        estimate_record(STUDY, snapshot, name, compute(attribute, snapshot.statistic, own))
+        for name, own in STUDY.attributes["x"].estimates.items()
+    ]
     calls = []
 
     def counted(question: Question, wanted: WantedIntervals) -> Any:
@@ -118,5 +123,4 @@ def test_intervals_are_computed_once_for_all_estimates_of_a_statistic(
     monkeypatch.setattr(child, "_attributes", STUDY.compiled)
     shared = computing(snapshot)
     assert len(calls) == COMPUTED
-    for one, other in zip(each, shared, strict=True):
-        np.testing.assert_equal(vars(one.intervals), vars(other.intervals))
+    assert [record.intervals for record in shared] == [record.intervals for record in each]

@@ -210,3 +210,18 @@ def test_columns_of_other_lengths_are_refused() -> None:
         client.reports([1, 2], ["a", None])
     with pytest.raises(ValueError, match="user_ids is one text for 2 values"):
         client.reports([1, 2], "ab")
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"user_id": "é" * 129}, "a user id has at most 256 bytes; one has 258"),
+        ({"user_id": "u", "report_id": "i" * 257}, "a report id has at most 256 bytes; one has 257"),
+        ({"user_id": "u", "group": "g" * 257}, "a group has at most 256 bytes; one has 257"),
+    ],
+)
+def test_texts_that_readers_refuse_are_refused(given: dict[str, str], what: str) -> None:
+    client = ldp.Client(STUDY, "minutes", "maps")
+    client.report(1, **{name: text.encode()[:256].decode("utf-8", "ignore") for name, text in given.items()})
+    with pytest.raises(ValueError, match=what):
+        client.report(1, **given)

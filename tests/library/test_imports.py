@@ -44,7 +44,7 @@ def test_importing_ldpbeam_imports_nothing_large() -> None:
 
 
 def test_the_statistics_need_numpy_and_scipy_only() -> None:
-    assert loaded("from ldpbeam import Attribute, Statistic, Study, build_mechanism, tally") == {
+    assert loaded("from ldpbeam import Attribute, Statistic, build_mechanism, tally") == {
         "numpy",
         "scipy",
     }

@@ -239,6 +239,21 @@ def test_nonsense_is_counted_as_dead_letters_with_its_row() -> None:
     assert "payload outside mechanism" in found.summary()
 
 
+@pytest.mark.parametrize("text", [SLIDING, CATEGORIES])
+def test_columns_may_have_other_names(text: str) -> None:
+    study, tables = reported(text)
+    names = {"user_id": "uid", "payload": "blob", "event_time": "ts", "service": "app", "region": "user_id"}
+    names = {name: theirs for name, theirs in names.items() if name in tables[0].column_names}
+    expected = ldp.estimate(study, tables)
+    renamed = [table.rename_columns([names.get(own, own) for own in table.column_names]) for table in tables]
+    records = [record for table in renamed for record in table.to_pylist()]
+    together = {name: [record[name] for record in records] for name in renamed[0].column_names}
+    for reports in (renamed, records, together, pd.DataFrame(together)):
+        found = ldp.estimate(study, reports, columns=names)
+        assert found.records() == expected.records()
+        assert found.counts == expected.counts
+
+
 NAIVE = datetime(2025, 11, 20, 10)
 
 
@@ -313,6 +328,9 @@ def test_a_study_with_windows_needs_event_times_at_once(as_table: bool) -> None:
         ({"user_id": ["a"]}, {}, ValueError, "no column 'payload'"),
         (columns(payload=[0.5]), {}, ValueError, "different numbers of rows: user_id has 500, payload has 1"),
         ([1, 2], {}, TypeError, "reports are of type int: give a table"),
+        (columns(), {"columns": {"user_id": "uid"}}, ValueError, "no column 'uid'"),
+        ({"uids": ["a"]}, {"columns": {"user_id": "uid"}}, ValueError, "mean 'uids'.* columns={'user_id': "),
+        (columns(), {"columns": {"userid": "u"}}, ValueError, "^columns: 'userid' is no .*mean 'user_id'"),
         (columns(), {"service": "map"}, ValueError, "the study has no such service; there are: maps"),
         (columns(), {"attribute": "x"}, ValueError, "the study has no such attribute; there are: minutes"),
         (columns(), {"start": 5, "stop": 5}, ValueError, "is not before"),

@@ -70,13 +70,6 @@ def test_a_mistake_is_named_with_its_place(values: Any, sentence: str) -> None:
         ldp.Study.from_dict(values, study="mistaken")
 
 
-def test_values_that_hold_themselves_are_refused() -> None:
-    endless: dict[str, Any] = {"study": "endless"}
-    endless["attributes"] = endless
-    with pytest.raises(ldp.StudyError, match="nested more than 50 levels deep"):
-        ldp.Study.from_dict(endless)
-
-
 def test_a_file_that_is_not_there_is_named() -> None:
     with pytest.raises(ldp.StudyError, match=r"nowhere\.yaml: cannot be read"):
         ldp.Study.from_yaml("nowhere.yaml")

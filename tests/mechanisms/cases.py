@@ -23,6 +23,7 @@ from ldpbeam.mechanisms import (
     SampledCoordinate,
     build_mechanism,
 )
+from ldpbeam.mechanisms.key_values.pckv import PaddedKeyValueMechanism
 
 RANGE = Numeric(-3.0, 7.0)
 #: Where nothing is special: no constant is near a limit of its arithmetic.
@@ -214,15 +215,17 @@ def pairs_of(people: Sequence[Person]) -> KeyValuePairs:
 def columns_of(mechanism: KeyValueMechanism, person: Person, buckets: int, fakes: float = 0.5) -> Floats:
     """The distribution over the channel's columns that a person is, written from the papers."""
     d = mechanism.size
-    if isinstance(mechanism, PrivKV):
+    if not isinstance(mechanism, PaddedKeyValueMechanism):
         weights = np.zeros((d, 4))
         for key in range(d):
             x, missing = (person[key], 0) if key in person else (fakes, 2)
             weights[key, missing], weights[key, missing + 1] = x / d, (1 - x) / d
+        if not isinstance(mechanism, PrivKV):
+            weights = np.column_stack((weights[:, :2], weights[:, 2:].sum(axis=1)))
         return weights.ravel()
     columns = buckets if isinstance(mechanism, PCKVPM) else 2
     pairs = np.zeros((d, columns))
-    drawn = 1 / max(len(person), mechanism.padding)  # type: ignore[attr-defined]
+    drawn = 1 / max(len(person), mechanism.padding)
     for key, x in person.items():
         if isinstance(mechanism, PCKVPM):
             pairs[key, min(int(x * columns), columns - 1)] = drawn

@@ -22,6 +22,7 @@ from ldpbeam.channels import Channel
 from ldpbeam.domains import Vector
 from ldpbeam.estimators import estimate
 from ldpbeam.mechanisms import (
+    BlockHadamardResponse,
     CategoricalMechanism,
     HadamardRandomisedResponse,
     LocalHashing,
@@ -160,13 +161,13 @@ def test_bits_of_long_vectors_follow_p_and_q_one_by_one(name: str, monkeypatch: 
     counts = [count for present in bits[:, :20].sum(axis=0).tolist() for count in (n - present, present)]
     assert mechanism.histogram(reports, 0).tolist() == counts
     own = np.arange(20) == values[:, None]
-    for chosen, p in ((own, mechanism.probabilities[0]), (~own, mechanism.probabilities[1])):
+    for chosen, p in ((own, mechanism.support_probabilities[0]), (~own, mechanism.support_probabilities[1])):
         found = bits[:, :20][chosen]
         assert abs(found.mean() - p) < 4 * math.sqrt(p * (1 - p) / found.size)
     # Neighbouring bits are drawn apart: no correlation of bits of others, four standard errors.
     apart = bits[:, 1:20] * bits[:, :19]
     of_others = ~own[:, 1:] & ~own[:, :-1]
-    q = mechanism.probabilities[1]
+    q = mechanism.support_probabilities[1]
     joint = apart[of_others].mean()
     assert abs(joint - q * q) < 4 * math.sqrt(3 * q * q * (1 - q * q) / of_others.sum())
 
@@ -302,6 +303,36 @@ def test_the_variance_of_a_rare_category_is_that_of_one_reports_share(name: str)
         np.testing.assert_allclose(column @ shares[:, 1:] ** 2, mechanism.frequency_variance, rtol=1e-12)
 
 
+class Undeclared(HadamardRandomisedResponse):
+    """HRR that does not say what a report supports, as a plug-in may: its variances come from reports."""
+
+    support_probabilities = None  # type: ignore[assignment]
+    share_variances = CategoricalMechanism.share_variances  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("kind", [HadamardRandomisedResponse, BlockHadamardResponse, Undeclared])
+@pytest.mark.parametrize("noise", [0.0, 2.0])
+def test_the_variance_of_a_share_is_that_of_its_reports_whatever_the_other_shares_are_taken_for(
+    kind: type[CategoricalMechanism], noise: float
+) -> None:
+    """Shares that are mostly noise sum to more than one, and change no variance but by their own."""
+    mechanism = kind(1.5, size=20)
+    truth = 1.0 / np.arange(1, 21)
+    truth /= truth.sum()
+    channel = mechanism.channel(20, 0).dense()
+    # So many reports that counts are as expected.
+    histogram = np.rint(1e12 * channel @ truth).astype(np.int64)
+    said = np.stack(
+        [mechanism.unbiased_frequencies(one, 1) for one in np.eye(len(histogram), dtype=np.int64)]
+    )
+    exact = (channel.T @ said**2 - (channel.T @ said) ** 2).T @ truth
+    taken = np.where(np.arange(20) == 3, truth, np.minimum(truth * (1.0 + noise), 1.0))
+    found = mechanism.share_variances(taken, histogram)
+    assert found[3] == pytest.approx(exact[3], rel=1e-9)
+    if not noise:
+        np.testing.assert_allclose(found, exact, rtol=1e-9)
+
+
 @pytest.mark.parametrize("name", ["oue", "sue", "olh any"])
 def test_the_channel_of_single_bits_is_what_a_report_says_bit_by_bit(name: str) -> None:
     for size in (2, 3, 9):
@@ -387,7 +418,7 @@ def test_own_bits_are_set_with_p_and_others_with_q_at_the_very_limit() -> None:
     for name in ("oue", "sue"):
         mechanism = make(name, 1.0, 3)
         assert isinstance(mechanism, UnaryEncoding)
-        p, q = mechanism.probabilities
+        p, q = mechanism.support_probabilities
         draws = [p - 1e-9, q - 1e-9, q + 1e-9, p + 1e-9, q + 1e-9, q - 1e-9]
         assert [bytes(r) for r in mechanism.perturb([0, 0], Scripted(draws))] == [b"\3", b"\4"]
 

@@ -49,8 +49,8 @@ class PublishedKeyStep(PCKVPM):
     """PCKV-PM with PCKV-UE's chance of another slot, which is over budget."""
 
     @property
-    def constants(self) -> tuple[float, float]:
-        return 0.5, 2.0 / (math.exp(self.epsilon) + 3.0)
+    def constants(self) -> tuple[float, float, float]:
+        return 0.5, 2.0 / (math.exp(self.epsilon) + 3.0), 1.0
 
 
 @pytest.mark.parametrize(("epsilon", "spent"), [(1.0, 1.12), (2.0, 2.43), (4.0, 5.33)])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Iterator
 from types import ModuleType
 from typing import ClassVar
 
 import pytest
+from support.registries import fresh
 
-from ldpbeam import Categories, Numeric, build_mechanism, registered_mechanisms
+from ldpbeam import Categories, Numeric, build_mechanism, plugins, registered_mechanisms
 from ldpbeam.mechanisms import RandomisedResponse, SquareWave, register
 
 UNIT = Numeric(0.0, 1.0)
@@ -26,13 +26,11 @@ class Widened(SquareWave):
 
 
 @pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def registry(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The registry's module, its contents put back afterwards."""
     module = importlib.import_module("ldpbeam.mechanisms.registry")
-    monkeypatch.setattr(module, "_REGISTRY", dict(module._REGISTRY))
-    module._load_plugins.cache_clear()
-    yield module
-    module._load_plugins.cache_clear()
+    monkeypatch.setattr(module, "_REGISTRY", fresh(module._REGISTRY))
+    return module
 
 
 def test_our_mechanisms_are_registered_under_their_own_names() -> None:
@@ -65,7 +63,7 @@ def test_a_package_can_ship_a_mechanism(registry: ModuleType, monkeypatch: pytes
         assert group == "ldpbeam.mechanisms"
         return [EntryPoint()]
 
-    monkeypatch.setattr(registry, "entry_points", entry_points)
+    monkeypatch.setattr(plugins, "entry_points", entry_points)
     assert registered_mechanisms()["widened"] is Widened
     built = build_mechanism("widened", UNIT, 1.0, margin=0.5)
     assert built == Widened(1.0, margin=0.5)

@@ -12,8 +12,8 @@ import pytest
 from support.output_folders import stream_folder
 from support.studies import SMALL
 
+from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.pipelines.pages import live, write
-from ldpbeam.pipelines.results.read import read_results
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 
@@ -69,7 +69,9 @@ def test_the_steps_and_the_band_are_those_of_the_estimate(small: Path, tmp_path:
     shares = [float(f"{share:.5g}") for share in estimate["distribution"]]
     assert steps["share"] == [*shares, shares[-1]]
     assert steps["low"] == estimate["bucket_edges"]
-    band = figures(page)[0]["panels"][0]["bands"]
+    # So few reports say little of the shape, so that the intervals have a flag.
+    assert "distribution" in estimate["intervals"]["flags"]
+    band = figures(page)[0]["panels"][0]["flagged"]
     assert band["share_low"][:-1] == [
         float(f"{low:.5g}") for low in estimate["intervals"]["distribution"]["low"]
     ]
@@ -119,6 +121,30 @@ def test_mistakes_are_refused_with_a_sentence(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_totals_of_groups_are_compared_with_everybody(
+    tmp_path: Path, run_estimate: Any, simulate: Any, write_reports: Any, command: Any
+) -> None:
+    text = SMALL + "groups: {field: region}\n"
+    values, regions = [0.1, 0.1, 0.3, 0.9], ["n", "n", "s", "s"]
+    sent = simulate(parse_study(text), "x", values, users=list("abcd"), groups=regions)
+    assert run_estimate(tmp_path, text, write_reports(tmp_path / "reports", sent)).code == 0
+    rows = [f"{value},{region}" for value, region in zip(values, regions, strict=True)]
+    (tmp_path / "people.csv").write_text("\n".join(["value,region", *rows, "0.5,"]))
+    groups, total, page = tmp_path / "output", tmp_path / "total", tmp_path / "report.html"
+    given = ["--statistics", groups / "statistics" / "*.avro", "--study", tmp_path / "study.yaml"]
+    rolled = command("rollup", *given, "--total", "--output", total)
+    assert rolled.code == 0, rolled.err
+    truth = ["--truth", tmp_path / "people.csv", "--value-column", "value"]
+    ran = command("report", total, "-o", page, *truth, "--group-column", "region")
+    sentence = f"--group-column: the estimates in {total} are of all groups together: leave the option out"
+    assert (ran.code, ran.err) == (2, f"ldpbeam: {sentence}\n")
+    both = command("report", groups, total, "-o", page, *truth, "--group-column", "region")
+    assert both.err == f"ldpbeam: {sentence}, and make a page for each folder\n"
+    assert command("report", groups, "-o", page, *truth, "--group-column", "region").code == 0
+    assert command("report", total, "-o", page, *truth).code == 0
+    assert figures(page)[0]["panels"][0]["truth"]["share"] == [0.4, 0, 0.2, 0, 0.2, 0, 0, 0.2, 0.2]
+
+
 def test_without_the_extra_the_message_names_it(
     small: Path, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +161,7 @@ def test_the_page_of_a_stream_is_written_as_windows_close(
 ) -> None:
     folder, page = stream_folder(tmp_path / "out"), tmp_path / "report.html"
     later = [path for path in (folder / "estimates").iterdir() if "run-2" in path.name]
+    later += (folder / "runs").glob("*run-2*/fit")
     for path in later:
         path.rename(tmp_path / path.name)
     pages, written = [], threading.Event()

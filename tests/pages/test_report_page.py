@@ -83,9 +83,9 @@ def test_the_marks_are_those_of_the_estimates(pages: dict[str, Path], open_page:
     assert counted["Mean minutes over time"] == 2 * [
         {"area": 1, "line": 2, "rect": 0, "symbol": 4, "rule": 0}
     ]
-    # The band and the area of one estimate and its line, 8 buckets to point at, and the line of zero.
-    # The strip has a rule for the middle half, one for the middle nine tenths, and a tick.
-    drawn = {"area": 2, "line": 1, "rect": 8 + 1, "symbol": 0, "rule": 1 + 2}
+    # The area of one estimate and its line, the two edges of its flagged band, 8 buckets to point at, and the
+    # line of zero. The strip has a rule for the middle half, one for the middle nine tenths, and a tick.
+    drawn = {"area": 1, "line": 1 + 2, "rect": 8 + 1, "symbol": 0, "rule": 1 + 2}
     assert counted["Distribution of minutes"] == 4 * [drawn]
     # 3 categories and 2 keys, each with an interval.
     assert [(p["rect"], p["symbol"]) for p in counted["Shares of transport"]] == 4 * [(3, 0)]

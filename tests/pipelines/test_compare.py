@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import io
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,17 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from ldpbeam import empty
+from ldpbeam.domains import KeyValuePairs
 from ldpbeam.estimators import Estimate
-from ldpbeam.pipelines.clients.people import People
 from ldpbeam.pipelines.commands.estimate_options import truth_of
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.compare import errors_of
 from ldpbeam.pipelines.estimates.tables import print_estimates
-from ldpbeam.schemas.outputs.estimates import SolvedEstimate
+from ldpbeam.pipelines.estimates.truth import errors_of
+from ldpbeam.pipelines.simulated.people import People
+from ldpbeam.schemas.outputs.estimates import estimate_record
+from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.windows import Span
 
@@ -39,6 +44,15 @@ attributes:
     domain: {categories: [red, green, blue]}
     services: {shop: {mechanism: grr, epsilon: 1.0}}
     estimates: {all: {estimator: mle}}
+  v:
+    domain: {coordinates: [north, up], values: [0, 8]}
+    buckets: 4
+    services: {a: {mechanism: piecewise, epsilon: 1.0}}
+    estimates: {all: {estimator: ems}}
+  basket:
+    domain: {keys: [milk, bread, tea], values: [0, 5]}
+    services: {a: {mechanism: privkv, epsilon: 1.0}}
+    estimates: {all: {estimator: key_value}}
 windows: {size: 1h}
 groups: {field: region}
 """
@@ -64,11 +78,12 @@ def solved(
     other_groups: int = 0,
     distribution: list[float] | None = None,
     **answer: Any,
-) -> SolvedEstimate:
+) -> EstimateRecord:
     shares = None if distribution is None else np.array(distribution)
     known: dict[str, Any] = {"estimator": "em", "services": ("a",), "reports": 1, "users": 1, **answer}
     found = Estimate(**known, distribution=shares)
-    return SolvedEstimate(attribute, name, window, group, other_groups, 0, "on_time", True, found)
+    snapshot = Snapshot(attribute, window, group, other_groups, empty(STUDY.attribute(attribute)))
+    return estimate_record(STUDY, snapshot, name, found)
 
 
 def test_errors_of_a_distribution_by_hand() -> None:
@@ -94,6 +109,27 @@ def test_errors_of_frequencies_stand_beside_the_uniform_guess() -> None:
     assert found == {
         "mean_absolute_error": pytest.approx((0.1 + 0 + 0.1) / 3),
         "uniform_guess": pytest.approx((0.6 - 1 / 3 + 2 * (1 / 3 - 0.2)) / 3),
+    }
+
+
+def test_errors_of_a_coordinate_are_those_of_its_own_values() -> None:
+    somebody = people([[1.0, 5.0], [3.0, 7.0]])
+    found = errors_of(solved(attribute="v.up", distribution=[0, 0, 1, 0], mean=5.5), STUDY, somebody)
+    # Buckets of width 2: of the values 5 and 7 one is in the last.
+    assert (found["wasserstein"], found["kolmogorov_smirnov"]) == (1.0, 0.5)
+    assert found["mean"] == -0.5
+    assert errors_of(solved(attribute="v.north", mean=5.5), STUDY, somebody) == {"mean": 3.5}
+
+
+def test_errors_of_keys_are_of_their_frequencies_and_of_the_means_of_keys_that_somebody_has() -> None:
+    # Two of four have milk, of values 1 and 2, and one of them tea, of 5; nobody has bread.
+    pairs = KeyValuePairs(np.array([0, 2, 3, 3, 3]), np.array([0, 2, 0]), np.array([0.2, 1.0, 0.4]))
+    somebody = replace(people([]), values=pairs)
+    answer = {"frequencies": np.array([0.4, 0.1, 0.35]), "key_means": np.array([1.75, 3.0, 4.0])}
+    found = errors_of(solved(attribute="basket", **answer), STUDY, somebody)
+    assert found == {
+        "mean_absolute_error": pytest.approx((0.1 + 0.1 + 0.1) / 3),
+        "key_mean_error": pytest.approx((0.25 + 1.0) / 2),
     }
 
 
@@ -161,7 +197,7 @@ def test_the_table_shows_every_number_in_full_however_narrow_the_terminal(termin
     errors = {"wasserstein": 2.404, "kolmogorov_smirnov": 0.04577, "jensen_shannon": 0.1222, "mean": -1.058}
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        print_estimates(Console(force_terminal=terminal, width=80), STUDY, [shown], [errors])
+        print_estimates(Console(force_terminal=terminal, width=80), [shown], [errors])
     numbers = ["1,234,567", "765,432", "237", "50.3062", "10.2", "12", "15.6"]
     for text in [*numbers, "2.404", "0.04577", "0.1222", "-1.058", "2026-11-20T10:00:00Z", "together", "ule"]:
         assert text in out.getvalue()

@@ -13,7 +13,7 @@ import pytest
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms import registered_mechanisms
 from ldpbeam.pipelines.options.catalogue import COMMANDS
-from ldpbeam.pipelines.options.completion import SHELLS
+from ldpbeam.pipelines.options.machine import SHELLS
 
 
 @pytest.fixture(scope="module")

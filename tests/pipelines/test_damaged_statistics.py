@@ -6,11 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import numpy as np
 import pytest
 
-from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 TEXT = """\
@@ -69,37 +67,3 @@ def test_of_forty_damaged_files_none_gives_another_number(
     for end in (len(data) // 3, len(data) - 1):
         ran, _ = rollup(data[:end])
         assert (ran.code, "damaged" in ran.err) == (2, True)
-
-
-def test_a_file_of_an_earlier_version_is_read_with_a_warning(
-    statistics: Path, rollup: Callable[..., Any], tmp_path: Path
-) -> None:
-    ran, whole = rollup(statistics.read_bytes())
-    assert (ran.code, ran.err) == (0, "")
-    earlier = schema("statistic")
-    earlier["fields"] = [field for field in earlier["fields"] if field["name"] != "sha256"]
-    with statistics.open("rb") as stream:
-        records: list[Any] = list(fastavro.reader(stream))
-    with (tmp_path / "earlier.avro").open("wb") as written:
-        fastavro.writer(written, earlier, records, codec="deflate")
-    ran, found = rollup((tmp_path / "earlier.avro").read_bytes())
-    assert (ran.code, found) == (0, whole)
-    assert ran.err == (
-        f"ldpbeam: warning: {tmp_path}/given.avro: written by version 0.1.0 without hashes, so that some "
-        "damage to it cannot be noticed\n"
-    )
-
-
-def test_a_statistic_of_other_cells_than_its_channels_is_refused(
-    statistics: Path, rollup: Callable[..., Any], tmp_path: Path
-) -> None:
-    earlier = schema("statistic")
-    earlier["fields"] = [field for field in earlier["fields"] if field["name"] != "sha256"]
-    with statistics.open("rb") as stream:
-        records: list[Any] = list(fastavro.reader(stream))
-    records[0]["histograms"] = [own + bytes(8) for own in records[0]["histograms"]]
-    with (tmp_path / "wider.avro").open("wb") as written:
-        fastavro.writer(written, earlier, records, codec="deflate")
-    ran, _ = rollup((tmp_path / "wider.avro").read_bytes())
-    assert ran.code == 2
-    assert "damaged: its histograms have [17, 17] cells, its channels [16, 16]" in ran.err

@@ -125,12 +125,7 @@ def same(found: Any, plain: Any) -> None:
 @pytest.mark.parametrize(
     "kinds",
     [
-        ["jsonl"],
-        ["jsonl"] * 2,
-        ["jsonl"] * 7,
-        ["avro"],
         ["avro"] * 7,
-        ["gz"] * 2,
         ["parquet"] * 2,
         ["jsonl", "gz", "avro", "parquet"],
     ],
@@ -142,7 +137,7 @@ def test_files_orders_and_formats_do_not_matter(
     same(run_estimate(tmp_path, study, [write(tmp_path / "in", records, kinds, len(kinds))]), plain)
 
 
-@pytest.mark.parametrize("partitions", [1, 3, 64])
+@pytest.mark.parametrize("partitions", [1, 64])
 def test_the_number_of_partitions_does_not_matter(
     partitions: int, plain: Any, study: str, records: Any, tmp_path: Path, run_estimate: Any
 ) -> None:
@@ -150,7 +145,7 @@ def test_the_number_of_partitions_does_not_matter(
     same(run_estimate(tmp_path, study, [inputs], "--partitions", partitions), plain)
 
 
-@pytest.mark.parametrize("size", [1, 7, 100])
+@pytest.mark.parametrize("size", [1, 100])
 def test_the_size_of_batches_ranges_and_bundles_does_not_matter(
     size: int,
     plain: Any,
@@ -204,11 +199,10 @@ def test_reports_in_every_format_of_perturb_give_the_same_numbers(
     sent = simulate(parse_study(small_text), "x", np.linspace(0, 1, 200), seed=3, users=names)
     found = []
     # The last in two formats: the same users must be joined across them.
-    for kinds in (("avro", "avro"), ("jsonl", "jsonl"), ("parquet", "parquet"), ("avro", "jsonl")):
+    for kinds in (("avro", "avro"), ("parquet", "jsonl")):
         folder = tmp_path / "-".join(kinds)
         for part, kind in zip(sent, kinds, strict=True):
             write_reports(folder / "in", [part], kind)
         found.append(run_estimate(folder, small_text, [folder / "in" / "*"]))
     assert found[0].snapshots[0].statistic.users == (150 if users == "names" else 200)
-    for other in found[1:]:
-        same(other, found[0])
+    same(found[1], found[0])

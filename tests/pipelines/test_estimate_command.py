@@ -143,15 +143,6 @@ def test_the_ledger_says_how_many_users_spent_how_much(run: Any, sent: list[Any]
         assert entry["users_over_cap"] == 0
 
 
-def test_users_over_the_cap_are_counted(
-    run: Any, commute_text: str, reports: Path, tmp_path: Path, run_estimate: Any
-) -> None:
-    capped = run_estimate(tmp_path, commute_text + "epsilon_cap: 2\n", [reports])
-    over = [entry["spent"][1]["users"] for entry in run.json("ledger.json")]
-    assert [entry["users_over_cap"] for entry in capped.json("ledger.json")] == over
-    assert f"{sum(over):,} user-windows spent more than the study's epsilon_cap of 2" in capped.out
-
-
 def test_the_table_compares_every_estimate_with_the_truth(run: Any, people: Path) -> None:
     lines = run.out.splitlines()
     header = re.split(r"\s{2,}", lines[0].strip())
@@ -173,26 +164,6 @@ def test_estimates_are_near_the_truth(run: Any, people: Path) -> None:
         assert abs(line["mean"] - inside.mean()) < 4 * line["standard_error"]
 
 
-def test_workers_and_driver_estimate_the_same(
-    run: Any, commute_text: str, reports: Path, tmp_path: Path, run_estimate: Any
-) -> None:
-    worker = run_estimate(tmp_path, commute_text, [reports], "--estimate-on", "worker")
-    assert worker.estimates == run.estimates
-    assert worker.snapshots == run.snapshots
-    assert not list(worker.path.glob(".*")), "nothing half done is left"
-
-
-def test_only_reports_between_from_and_to_are_used(
-    run: Any, commute_text: str, reports: Path, sent: list[Any], tmp_path: Path, run_estimate: Any
-) -> None:
-    span = ("--from", "2026-11-20T11:00:00Z", "--to", str(START + 2 * HOUR))
-    some = run_estimate(tmp_path, commute_text, [reports], *span)
-    inside = sum(int(((s.times - START) // HOUR == 1).sum()) for s in sent)
-    total = run.accounting["in"]
-    assert some.accounting == run.accounting | {"used": inside, "out_of_range": total - inside}
-    assert some.estimates == [e for e in run.estimates if e["window_start"] == WINDOWS[1][0]]
-
-
 def test_without_windows_there_is_one_estimate_of_everything(
     commute_text: str, reports: Path, tmp_path: Path, run_estimate: Any
 ) -> None:
@@ -204,46 +175,3 @@ def test_without_windows_there_is_one_estimate_of_everything(
     assert found.estimates[0]["users"] == PEOPLE
     assert [path.name for path in (found.path / "statistics").iterdir()] == ["commute-minutes-all.avro"]
     assert found.json("ledger.json")[0]["window_start"] is None
-
-
-@pytest.mark.parametrize("twice", [False, True])
-def test_with_sliding_windows_the_accounting_counts_reports_not_their_windows(
-    twice: bool, small_text: str, tmp_path: Path, run_estimate: Any, write_lines: Any
-) -> None:
-    given = {"attribute": "x", "service": "a", "payload": 0.5}
-    times = [START, START + 90 * 60_000] if twice else [START]
-    records = [{**given, "user_id": f"u{i}", "event_time": time} for i in range(10) for time in times]
-    study = small_text + "windows: {size: 2h, period: 1h}\n"
-    found = run_estimate(tmp_path, study, [write_lines(tmp_path / "r.jsonl", records)])
-    # A report is in two windows, and where a user came twice one of the three windows has both.
-    assert [s.statistic.reports for s in found.snapshots] == ([10, 10, 10] if twice else [10, 10])
-    # A report counts as used where it stands in one of its windows, and each of these does.
-    assert (found.accounting["in"], found.accounting["used"]) == (len(records), len(records))
-    assert found.accounting["duplicates"] == 0
-
-
-@pytest.mark.parametrize("duplicates", ["drop", "keep"])
-def test_a_period_equal_to_the_size_is_no_sliding(
-    duplicates: str, small_text: str, tmp_path: Path, run_estimate: Any, write_lines: Any
-) -> None:
-    given = {"attribute": "x", "service": "a", "payload": 0.5, "event_time": START}
-    reports = write_lines(tmp_path / "r.jsonl", [{**given, "user_id": f"u{i}"} for i in range(10)])
-    study = f"{small_text.replace('ule', 'em')}duplicates: {duplicates}\n"
-    found = [
-        run_estimate(tmp_path / name, study + f"windows: {{size: 1h{period}}}\n", [reports])
-        for name, period in {"tumbling": "", "equal": ", period: 1h"}.items()
-    ]
-    assert found[0].accounting == found[1].accounting
-    assert all("report-windows" not in run.out for run in found)
-
-
-@pytest.mark.parametrize("data", [b"", b"\n\n"])
-def test_a_file_without_a_report_is_no_mistake(
-    data: bytes, commute_text: str, tmp_path: Path, run_estimate: Any
-) -> None:
-    (tmp_path / "empty.jsonl").write_bytes(data)
-    found = run_estimate(tmp_path, commute_text, [tmp_path / "empty.jsonl"])
-    assert found.code == 0
-    assert found.estimates == []
-    assert found.accounting["in"] == 0
-    assert "0 reports in = 0 used" in found.out

@@ -17,7 +17,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from ldpbeam.domains import Categories, Numeric
-from ldpbeam.pipelines.drafts.data import proposal, rounded_outward
+from ldpbeam.pipelines.commands.init_data import proposal, rounded_outward
 from ldpbeam.schemas.study.yaml_file import read_study
 
 DATA = "price,cut,when,Total cost\n" + "".join(
@@ -49,8 +49,9 @@ def test_a_file_and_a_column_make_a_study(init: Callable[..., Any], command: Any
     assert command("explain", "--study", "study.yaml").code == 0
 
 
-def test_what_it_prints_next_can_be_run(init: Callable[..., Any], command: Any) -> None:
-    ran = init("stones.csv", "--attribute", "Total cost", "--windows", "1h", "--yes", "--json")
+@pytest.mark.parametrize("groups", [[], ["--groups", "cut"]])
+def test_what_it_prints_next_can_be_run(groups: list[str], init: Callable[..., Any], command: Any) -> None:
+    ran = init("stones.csv", "--attribute", "Total cost", "--windows", "1h", *groups, "--yes", "--json")
     found = json.loads(ran.out)
     commands = [shlex.split(line) for line in found["next"]]
     assert [words[1] for words in commands] == ["explain", "plan", "perturb", "estimate"]
@@ -60,6 +61,21 @@ def test_what_it_prints_next_can_be_run(init: Callable[..., Any], command: Any) 
     assert [
         line for line in command("explain", "--study", "study.yaml").out.splitlines() if "Total_cost" in line
     ]
+
+
+def test_a_field_makes_groups_and_publish_stands_as_a_comment(
+    init: Callable[..., Any], tmp_path: Path
+) -> None:
+    assert init("--attribute", "x", "--range", "0", "1", "--groups", "a: b", "--yes").code == 0
+    study = read_study(tmp_path / "study.yaml")
+    assert study.groups is not None and study.groups.field == "a: b"
+    text = (tmp_path / "study.yaml").read_text()
+    (tmp_path / "study.yaml").write_text(text.replace("# publish:", "publish:"))
+    assert read_study(tmp_path / "study.yaml").publish.at_least == 50
+    assert init("--attribute", "x", "--range", "0", "1", "--yes", "-o", "none.yaml").code == 0
+    assert read_study(tmp_path / "none.yaml").groups is None
+    (tmp_path / "none.yaml").write_text((tmp_path / "none.yaml").read_text().replace("# groups:", "groups:"))
+    assert read_study(tmp_path / "none.yaml").groups is not None
 
 
 def test_texts_are_categories_and_what_yaml_reads_otherwise_is_quoted(
@@ -131,6 +147,18 @@ def test_a_study_is_never_overwritten(init: Callable[..., Any], tmp_path: Path) 
         (["--attribute", "x", "--range", "0", "1", "--categories", "a", "b"], "give one of them"),
         (["--attribute", "x", "--range", "0", "1", "--epsilon", "0", "--yes"], "--epsilon 0: above 0"),
         (["--attribute", "x", "--range", "0", "1", "--windows", "1", "--yes"], "--windows 1: write a whole"),
+        (
+            ["--attribute", "x", "--range", "0", "1", "--groups", "user_id"],
+            "--groups user_id: this is a column",
+        ),
+        (
+            ["--attribute", "x", "--range", "0", "1", "--groups", "x"],
+            "--groups x: this column is perturbed, so reports cannot name groups of it",
+        ),
+        (
+            ["stones.csv", "--attribute", "price", "--groups", "Cut", "--yes"],
+            "--groups Cut: the file has no such column; did you mean 'cut'?",
+        ),
         (["--attribute", "x", "--range", "0", "1", "--services", "a=grr", "--yes"], "is for categories"),
         (["--attribute", "x", "--categories", "a", "a", "--yes"], "nothing is written"),
         (["--attribute", "x", "--range", "0", "1", "--name", "a b", "--yes"], "names have letters"),

@@ -14,7 +14,7 @@ import pytest
 from apache_beam.io.filesystem import BeamIOError
 
 from ldpbeam.pipelines.errors import machine_problem
-from ldpbeam.pipelines.estimates import stages as estimate
+from ldpbeam.pipelines.estimates import run_estimates
 from ldpbeam.pipelines.graphs import engines
 from ldpbeam.runners import direct
 from ldpbeam.transforms.outputs import snapshots
@@ -62,7 +62,7 @@ def test_what_the_machine_refuses_is_one_line(
     if place == "worker":
         monkeypatch.setattr(snapshots, "write_snapshots", failing(error))
     else:
-        monkeypatch.setattr(estimate, "compute_all", failing(error))
+        monkeypatch.setattr(run_estimates, "compute_all", failing(error))
     found = command(*given)
     assert found.code == 2
     assert found.err.startswith(f"ldpbeam: {said}")

@@ -13,7 +13,8 @@ import pytest
 
 from ldpbeam import merge, statistics
 from ldpbeam.estimators.joint_likelihood import marginal
-from ldpbeam.pipelines.estimates.rollup import read_all
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.estimates.rollup import read_all, rolled_up
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 
@@ -37,30 +38,39 @@ START = 1_795_132_800_000  # 2026-11-20T00:00:00Z
 HOUR = 3_600_000
 
 
-@pytest.fixture
+COARSE = TEXT.replace("domain:", "joint_buckets: 4\n    domain:")
+
+
+@pytest.fixture(scope="module")
 def ran(
-    tmp_path: Path, run_estimate: Callable[..., Any], simulate: Any, write_reports: Any
-) -> Callable[[str], Any]:
-    """Runs a study over two hours of reports of the same 400 people."""
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    run_estimate: Callable[..., Any],
+    simulate: Any,
+    write_reports: Any,
+) -> Any:
+    """A run over two hours of reports of the same 400 people."""
+    folder = tmp_path_factory.mktemp("nine")
+    values = np.random.default_rng(1).beta(2, 5, 400)
+    sent = simulate(parse_study(request.param), "x", values, seed=1, start=START, spread=2 * HOUR)
+    found = run_estimate(folder, request.param, write_reports(folder / "reports", sent))
+    assert found.code == 0, found.err
+    return found
 
-    def run(text: str) -> Any:
-        values = np.random.default_rng(1).beta(2, 5, 400)
-        sent = simulate(parse_study(text), "x", values, seed=1, start=START, spread=2 * HOUR)
-        found = run_estimate(tmp_path, text, write_reports(tmp_path / "reports", sent))
-        assert found.code == 0, found.err
-        return found
 
-    return run
+by_default = pytest.mark.parametrize("ran", [TEXT], indirect=True, ids=["by default"])
+coarse = pytest.mark.parametrize("ran", [COARSE], indirect=True, ids=["coarse"])
 
 
 def snapshots(folder: Path) -> list[Snapshot]:
     return [snapshot for _, snapshot in read_all([f"{folder}/statistics/*"])]
 
 
+@by_default
 def test_a_run_keeps_a_row_for_each_user_that_its_owner_alone_may_read(
-    ran: Callable[[str], Any], tmp_path: Path, command: Callable[..., Any]
+    ran: Any, tmp_path: Path, command: Callable[..., Any]
 ) -> None:
-    folder = Path(ran(TEXT).path)
+    folder = Path(ran.path)
     attribute = parse_study(TEXT).attribute("x")
     hours = snapshots(folder)
     assert len(hours) == 2
@@ -72,7 +82,9 @@ def test_a_run_keeps_a_row_for_each_user_that_its_owner_alone_may_read(
             assert np.count_nonzero(digits[:, index]) == hour.statistic.histograms[index].sum()
     files = list((folder / "statistics").iterdir())
     day = tmp_path / "day"
-    rolled = command(*("rollup", "--study", tmp_path / "study.yaml", "--output", day, "--statistics", *files))
+    rolled = command(
+        *("rollup", "--study", folder.parent / "study.yaml", "--output", day, "--statistics", *files)
+    )
     assert rolled.code == 0, rolled.err
     (whole,) = snapshots(day)
     assert whole.statistic == merge(hour.statistic for hour in hours)
@@ -80,8 +92,9 @@ def test_a_run_keeps_a_row_for_each_user_that_its_owner_alone_may_read(
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
 
-def test_estimates_say_what_each_service_keeps_and_have_no_warning(ran: Callable[[str], Any]) -> None:
-    estimates = ran(TEXT).estimates
+@by_default
+def test_estimates_say_what_each_service_keeps_and_have_no_warning(ran: Any) -> None:
+    estimates = ran.estimates
     assert len(estimates) == 4
     for estimate in estimates:
         kept = estimate["details"]["information_kept"]
@@ -91,31 +104,24 @@ def test_estimates_say_what_each_service_keeps_and_have_no_warning(ran: Callable
         assert estimate["converged"]
 
 
+@coarse
 def test_a_given_resolution_that_keeps_little_is_said_before_and_after(
-    ran: Callable[[str], Any], command: Callable[..., Any], tmp_path: Path
+    ran: Any, command: Callable[..., Any]
 ) -> None:
-    text = TEXT.replace("domain:", "joint_buckets: 4\n    domain:")
-    for estimate in ran(text).estimates:
+    for estimate in ran.estimates:
         warned = [warning for warning in estimate["warnings"] if "raise joint_buckets (now 4)" in warning]
         noisy = [s for s in estimate["services"] if s not in ("s2", "s5", "s8")]
         assert len(warned) == len(noisy)
-    said = command("explain", "--study", tmp_path / "study.yaml").out
+    said = command("explain", "--study", Path(ran.path).parent / "study.yaml").out
     assert re.search(r"That can be too little: \d\d% of s0's, .* information. Raise joint_buckets", said)
 
 
-def test_a_snapshot_of_another_resolution_is_refused_with_what_would_read_it(
-    ran: Callable[[str], Any], command: Callable[..., Any], tmp_path: Path
-) -> None:
-    """Version 0.1.0 took joint_buckets: 4 for nine services."""
-    given = TEXT.replace("domain:", "joint_buckets: 4\n    domain:")
-    files = list((Path(ran(given).path) / "statistics").iterdir())
-    for text, code in ((TEXT, 2), (given, 0)):
-        study = tmp_path / f"{code}.yaml"
-        study.write_text(text)
-        arguments = ("--study", study, "--output", tmp_path / f"out{code}", "--statistics", *files)
-        rolled = command("rollup", *arguments)
-        assert rolled.code == code
-        assert ("give the attribute 'x' joint_buckets: 4 to read it" in rolled.err) == (code == 2)
+@coarse
+def test_a_snapshot_of_another_resolution_is_refused(ran: Any) -> None:
+    given = read_all([f"{ran.path}/statistics/*"])
+    assert rolled_up(parse_study(COARSE), given).merged == 2
+    with pytest.raises(UserError, match="are not those of the study"):
+        rolled_up(parse_study(TEXT), given)
 
 
 def test_more_rows_than_are_held_end_a_run_with_one_sentence(

@@ -97,8 +97,53 @@ def test_what_is_overwritten_belongs_to_the_next(first: Sharing, second: Sharing
 
 def test_a_run_alone_is_complete_when_its_block_ends(tmp_path: Path) -> None:
     mark = tmp_path / "run.json"
+    with owned(Output(STUDY, str(tmp_path), "a"), NOBODY):
+        assert json.loads(mark.read_text())["complete"] is False
+    assert json.loads(mark.read_text())["complete"] is True
     with pytest.raises(ZeroDivisionError), owned(Output(STUDY, str(tmp_path), "a"), NOBODY, inputs=["in/*"]):
         raise ZeroDivisionError
     assert json.loads(mark.read_text())["complete"] is False
     take(Output(STUDY, str(tmp_path), "a"), NOBODY)
     assert json.loads(mark.read_text())["complete"] is True
+
+
+@pytest.mark.parametrize("name", ["november [2]", "a*b", "what?"])
+def test_a_folders_name_may_look_like_a_pattern(name: str, tmp_path: Path) -> None:
+    own = Output(STUDY, str(tmp_path / name), "a")
+    take(own, NOBODY)
+    (tmp_path / name / "estimates.jsonl").write_text("{}\n")
+    take(own, NOBODY)
+    assert {path.name for path in (tmp_path / name).iterdir()} - {".lock"} == {"run.json", "study.json"}
+    assert owner(own, NOBODY) == "a"
+
+
+@pytest.mark.parametrize("sharing", [NOBODY, SCHEDULED_RUNS])
+@pytest.mark.parametrize(
+    ("name", "text"), [("thesis.tex", "years of work"), ("run.json", "{"), ("run.json", "[]")]
+)
+def test_a_folder_with_files_of_no_run_is_nobodys_unless_asked(
+    name: str, text: str, sharing: Sharing, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    own = Output(STUDY, str(tmp_path), "a")
+    with pytest.raises(UserError, match="the folder is not empty, and not written by ldpbeam estimate"):
+        owner(own, sharing)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, text)]
+    take(own, sharing, overwrite=True)
+    assert owner(own, sharing) == "a"
+    assert name == "run.json" or (tmp_path / name).read_text() == text
+
+
+@pytest.mark.parametrize("first", [NOBODY, SCHEDULED_RUNS])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_who_replaces_what_is_there_waits_for_whoever_writes(
+    first: Sharing, overwrite: bool, tmp_path: Path
+) -> None:
+    # A roll-up, a run of files and an overwriting scheduled run keep all others out.
+    one, other = Output(STUDY, str(tmp_path), "a"), Output(OTHER, str(tmp_path), "b")
+    take(one, first)
+    with owned(one, first):
+        for sharing in (NOBODY, SCHEDULED_RUNS) if overwrite else (NOBODY,):
+            with pytest.raises(UserError, match="another run is writing there now"):
+                take(other, sharing, overwrite)
+    assert owner(one, first) == "a"

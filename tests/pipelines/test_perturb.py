@@ -244,7 +244,7 @@ class Farthest:
 def test_laplaces_far_reports_of_one_value_are_those_of_any_other(
     simulate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ldpbeam.pipelines.clients.perturb.uniforms_for", lambda *_: Farthest())
+    monkeypatch.setattr("ldpbeam.pipelines.simulated.perturb.uniforms_for", lambda *_: Farthest())
     text = COLOURS.replace('{categories: [red, green, blue, "0"]}', "{numeric: [0, 1]}")
     study = parse_study(text.replace("grr", "laplace").replace("{estimator: em}", "{estimator: ivw}"))
     ends = []

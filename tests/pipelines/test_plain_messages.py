@@ -123,7 +123,7 @@ def test_a_study_that_is_no_file_or_no_text(command: Callable[..., Any], tmp_pat
     (tmp_path / "bytes.yaml").write_bytes(b"study: \xff\xfe")
     ran = command("explain", "--study", tmp_path / "bytes.yaml")
     assert ran.code == 2
-    assert "it is no text in UTF-8, as a study is" in ran.err
+    assert "a study is text in UTF-8, and this file is not" in ran.err
 
 
 def test_a_missing_key_is_made_with_a_command(command: Callable[..., Any], tmp_path: Path) -> None:

@@ -8,9 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from ldpbeam.pipelines.trials.planned import _enough
+from ldpbeam.domains import KeyValuePairs, KeyValues, Numeric
+from ldpbeam.pipelines.simulated.planned import _enough
+from ldpbeam.populations import KEYS, drawn, names_for
 
 STUDY = """\
 study: plan
@@ -67,14 +70,45 @@ def test_a_simulated_mean_is_as_far_off_as_the_formula_says(plan: Callable[..., 
 def test_every_kind_of_attribute_is_simulated_or_named(plan: Callable[..., Any]) -> None:
     ran = plan("--users", 300, "--simulate", "--trials", 2)
     assert (ran.code, ran.err) == (0, "")
-    for attribute, quantity, population in [
-        ("minutes", "W1", "even"), ("app", "shares", "long_tail"), ("apps", "key means", "gaussian"),
-    ]:  # fmt: skip
-        assert any(
-            line.split()[0] == attribute and quantity in line and population in line
-            for line in ran.out.splitlines()
-        )
+    for attribute, quantity in [("minutes", "W1"), ("app", "shares"), ("apps", "key means")]:
+        assert any(line.split()[0] == attribute and quantity in line for line in ran.out.splitlines())
     assert "'pulse' is not simulated: vectors are not simulated." in ran.out
+    assert "the greatest error of all that --simulate knows" in ran.out
+
+
+def test_a_simulated_error_is_the_greatest_of_all_populations(plan: Callable[..., Any]) -> None:
+    asked = "--users", 300, "--attribute", "minutes", "--trials", 2, "--error", 4, "--json"
+    every = {
+        (line["estimate"], line["quantity"]): line
+        for line in json.loads(plan(*asked, "--simulate").out)
+        if line["population"] != "any"
+    }
+    names = names_for(Numeric(0.0, 1.0))
+    each = [
+        line for line in json.loads(plan(*asked, "--simulate", *names).out) if line["population"] != "any"
+    ]
+    assert len(each) == len(names) * len(every)
+    for (estimate, quantity), line in every.items():
+        own = {
+            one["population"]: one
+            for one in each
+            if (one["estimate"], one["quantity"]) == (estimate, quantity)
+        }
+        assert line["error"] == own[line["population"]]["error"] == max(one["error"] for one in own.values())
+        assert line["least_error"] == min(one["error"] for one in own.values())
+        if line["users_for_error"] is not None:
+            assert line["users_for_error"] >= max(one["users_for_error"] or 0 for one in own.values())
+
+
+def test_people_have_half_as_many_keys_as_the_padding_or_fewer() -> None:
+    domain = KeyValues(tuple(map(str, range(50))), Numeric(0.0, 1.0))
+    for name in names_for(domain):
+        frequencies = KEYS[name](50)[0]
+        pairs = drawn(name, domain, 2_000, np.random.default_rng(1), most_keys=2.0)
+        assert isinstance(pairs, KeyValuePairs)
+        # A person's number of keys has a variance of at most its mean.
+        assert frequencies.sum() > 3.0
+        assert len(pairs.keys) / 2_000 == pytest.approx(2.0, abs=4.0 * math.sqrt(2.0 / 2_000))
 
 
 def test_keys_without_simulation_are_named(plan: Callable[..., Any]) -> None:

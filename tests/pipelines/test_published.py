@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 import warnings
 from collections import Counter
 from dataclasses import replace
@@ -18,12 +20,12 @@ from apache_beam.testing.util import assert_that, equal_to
 import ldpbeam as ldp
 from ldpbeam.pipelines.estimates import solve_windows
 from ldpbeam.pipelines.estimates.published import Size, chosen, smallest, warnings_of
-from ldpbeam.pipelines.estimates.solve_windows import Solve, Solved, SolveWindow
-from ldpbeam.pipelines.estimates.write_panes import WritePaneEstimates, WritePaneStatistics
+from ldpbeam.pipelines.estimates.solve_windows import Solve, SolveWindow
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.runners import direct
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Answers, tally
+from ldpbeam.transforms.outputs.panes import Solved, WritePaneEstimates, WritePaneStatistics
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.sources.arrivals import opened_windows
 from ldpbeam.transforms.sources.feeds import FeedBatch
@@ -92,7 +94,7 @@ def test_users_are_counted_and_not_reports_where_they_are_known() -> None:
 def test_a_study_without_windows_and_groups_estimates_one_report() -> None:
     study = study_of(windows=None)
     assert study.publish.at_least == 1
-    assert [solved.answer.reports for solved in estimated(study, {"user_id": "u"})[0]] == [1]
+    assert [solved.reports for solved in estimated(study, {"user_id": "u"})[0]] == [1]
     assert study_of(windows=None, groups={"field": "g"}).publish.at_least == 2
     assert estimated(study_of(windows=None, publish={"at_least": 2}), {"user_id": "u"})[0] == []
 
@@ -116,7 +118,7 @@ def test_of_too_many_windows_the_largest_are_estimated_and_of_equal_ones_the_lat
         for n in range(users)
     ]
     found, counts = estimated(study, *records)
-    assert [solved.answer.reports for solved in found] == [4, 3]
+    assert [solved.reports for solved in found] == [4, 3]
     assert (counts["windows_beyond"], counts["not_estimated"], counts["reports_not_estimated"]) == (2, 2, 4)
     assert counts["used"] == counts["in"] == 11
     said = list(warnings_of(study, counts))
@@ -162,6 +164,16 @@ def test_a_stream_that_was_asked_to_stop_solves_for_seconds_and_then_counts(
     assert "7 windows without estimates" in said
 
 
+def test_the_seconds_of_a_stop_begin_with_the_request_and_not_with_the_first_pane(tmp_path: Path) -> None:
+    function = SolveWindow(STUDY, (str(tmp_path), "run"))
+    function.setup()
+    ask_to_stop(str(tmp_path), "run")
+    asked = time.time() - solve_windows.STOPPING_SECONDS - 1
+    os.utime(tmp_path / "runs" / "run" / "stop.json", (asked, asked))
+    given = list(function.process(("x", [replace(snapshot(9), pane_timing="early")]), {}))
+    assert [len(one.estimates) for one in given if isinstance(one, Solved)] == [0]
+
+
 def _split(times: list[int], study: ldp.Study = STUDY) -> tuple[list[Any], Counter[str]]:
     """(keys, counts) of reports at some times that come to a stream now."""
     columns = {
@@ -203,7 +215,7 @@ def _groups(_: pytest.MonkeyPatch) -> None:
     study = study_of(groups={"field": "g", "at_most": 3})
     single = [{"user_id": f"u{n}", "g": f"g{n}"} for n in range(50)]
     found, counts = estimated(study, *single)
-    assert [(solved.other_groups, solved.answer.reports) for solved in found] == [(47, 47)]
+    assert [(solved.other_groups, solved.reports) for solved in found] == [(47, 47)]
     assert (counts["not_estimated"], counts["reports_not_estimated"]) == (3, 3)
 
 
@@ -242,9 +254,9 @@ def _files(output: Output) -> None:
     function.setup()
     for users, files in ((1, 1), (2, 1 + 4)):
         pane = "x", [snapshot(users, hour=users)]
-        for written in WritePaneStatistics(output, frozenset()).process(pane):
+        for written in WritePaneStatistics(STUDY, output.output, output.run, frozenset()).process(pane):
             (solved,) = [one for one in function.process(written, {}) if isinstance(one, Solved)]
-            list(WritePaneEstimates(output).process(solved))
+            list(WritePaneEstimates(STUDY, output.output, output.run).process(solved))
         names = [path for path in Path(output.output).rglob("*.run.*") if path.is_file()]
         assert len(names) == files, names
 

@@ -13,28 +13,17 @@ import pytest
 from support.output_folders import HOUR, START
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.results.read import read_results
-from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.pipelines.estimates.read import read_results
+from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.study.yaml_file import read_study
 
 KEPT = Path(__file__).parents[1] / "data" / "0.1.0" / "out"
 
 
-def as_lines(estimate: EstimateRecord, line: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a record that its line has, as JSON has them."""
-    text = json.dumps(estimate, default=vars)
-    found: dict[str, Any] = json.loads(text)
-    return {name: _without_none(found[name]) if name == "intervals" else found[name] for name in line}
-
-
-def _without_none(intervals: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in intervals.items() if value is not None}
-
-
 def test_a_batch_run_is_read(folders: dict[str, Path]) -> None:
     found = read_results(str(folders["batch"]))
     lines = [json.loads(line) for line in (folders["batch"] / "estimates.jsonl").read_text().splitlines()]
-    assert [as_lines(own, line) for own, line in zip(found.estimates, lines, strict=True)] == lines
+    assert [json_fields(record) for record in found.estimates] == lines
     assert {own.attribute for own in found.estimates} == {
         *("minutes", "transport", "rating", "pulse.rest", "pulse.run")
     }

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ldpbeam.pipelines.commands import show
-from ldpbeam.pipelines.results.dead_letters import dead_letters_of
-from ldpbeam.pipelines.results.read import read_results
+from ldpbeam.pipelines.estimates.dead_letters import dead_letters_of
+from ldpbeam.pipelines.estimates.read import read_results
 
 KINDS = ("batch", "scheduled", "rollup", "stream")
 
@@ -49,6 +49,7 @@ def test_people_see_the_table_the_accounting_and_what_to_look_at(
     stream = command("show", folders["stream"]).out
     assert "2 windows had not closed: the estimates are early ones" in stream
     assert "1 window may lack reports (complete: false)" in stream
+    assert "tests say that the reports are not what the study claims (fit/ of a run)" in stream
 
 
 def test_the_table_fits_a_terminal(

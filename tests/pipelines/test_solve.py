@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,6 @@ from ldpbeam import tally
 from ldpbeam.estimators import Estimate
 from ldpbeam.pipelines.estimates import solve as stage
 from ldpbeam.pipelines.estimates.solve import Solver, solve
-from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers
@@ -68,10 +67,6 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Snapshot, Any]]:
     return found
 
 
-def written(estimates: Iterable[SolvedEstimate]) -> list[dict[str, Any]]:
-    return [estimate_fields(STUDY, solved) for solved in estimates]
-
-
 def told(starts: Mapping[str, Estimate] | None) -> int | None:
     """The reports of what a pane begins from, by which its origin is known."""
     return None if starts is None else starts["fixed"].reports
@@ -115,17 +110,17 @@ def test_panes_that_are_not_early_are_those_of_a_batch_run_to_the_last_bit(timin
     solver.solve(pane(snapshot(500, SECOND), "early"))
     solver.solve(pane(own, "early"))
     found = solver.solve(pane(own, timing))
-    assert written(found) == written(solve(STUDY, pane(own, timing)))
+    assert found == solve(STUDY, pane(own, timing))
     assert [solved.name for solved in found] == ["fixed", "short", "mean"]
 
 
 def test_where_an_early_pane_begins_does_not_change_its_answer() -> None:
     own, solver = pane(snapshot(400), "early"), Solver(STUDY)
-    cold = {record["name"]: record for record in written(solve(STUDY, own))}
+    cold = {record.name: record for record in solve(STUDY, own)}
     solver.solve(own)
-    warm = {record["name"]: record for record in written(solver.solve(own))}
-    assert warm["fixed"]["n_iterations"] <= cold["fixed"]["n_iterations"]
-    np.testing.assert_allclose(warm["fixed"]["distribution"], cold["fixed"]["distribution"], atol=1e-6)
+    warm = {record.name: record for record in solver.solve(own)}
+    assert warm["fixed"].n_iterations <= cold["fixed"].n_iterations
+    np.testing.assert_allclose(warm["fixed"].distribution, cold["fixed"].distribution, atol=1e-6)
     # Where stopping early is part of the estimator, another start would be another answer.
     assert warm["short"] == cold["short"]
     assert warm["mean"] == cold["mean"]

@@ -17,7 +17,7 @@ from ldpbeam.transforms.sources.folder import FolderFeed
 
 #: Seconds after which somebody who waits at the FIFO is let go, so that the test fails instead of hanging.
 PATIENCE = 20.0
-REFUSED = "it is a FIFO, not a file: write what comes from it to a file, and name that"
+REFUSED = "it is a FIFO, not a file: write its output to a file, and name that file"
 REPORT = {"user_id": "u", "attribute": "x", "service": "a", "payload": 0.5}
 
 

@@ -13,10 +13,10 @@ import pytest
 
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
-from ldpbeam.pipelines.terminal import shown
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.sources.folder import FolderFeed
+from ldpbeam.untrusted import shown
 
 CLEAR = "\x1b[2J"
 RECORD = {"attribute": "x", "service": "a", "event_time": 1_800_000_000_000, "payload": 0.5}

@@ -31,6 +31,7 @@ from ldpbeam.pipelines.commands import estimate as estimate_command
 from ldpbeam.pipelines.commands import stream as stream_command
 from ldpbeam.pipelines.main import main
 from ldpbeam.pipelines.options.catalogue import COMMANDS
+from ldpbeam.pipelines.runs import feed
 
 ROOT = Path(__file__).parents[2]
 RUNNERS = ROOT / "runners"
@@ -55,13 +56,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[argparse.Namespace, lis
     """What commands would run: their options, and Beam's."""
     found: list[tuple[argparse.Namespace, list[str]]] = []
 
-    def run(options: argparse.Namespace, beam_arguments: list[str], _: Path) -> int:
+    def request_of(options: argparse.Namespace, beam_arguments: list[str]) -> None:
         PipelineOptions(beam_arguments).get_all_options()
         found.append((options, beam_arguments))
-        return 0
 
     for command in (estimate_command, stream_command):
-        monkeypatch.setattr(command, "run", run)
+        monkeypatch.setattr(command, "request_of", request_of)
+        monkeypatch.setattr(command, "run", lambda request, staged: 0)
     return found
 
 
@@ -123,7 +124,8 @@ def test_the_hourly_command_is_of_the_hour_that_ended(asked: Any, tmp_path: Path
 #: Options of the stream that the template does not have.
 LEFT_OUT = {
     "topic": "refused there", "input": "refused there", "stop_when_idle": "refused there",
-    "max_disorder": "refused there", "user_id_key_file": "would be in the job's description",
+    "max_disorder": "refused there", "column": "given several times",
+    "user_id_key_file": "would be in the job's description",
     "keep_bad_records": "for those who may see records", "runner": "the launcher's",
     "project": "the launcher's", "region": "the launcher's", "temp_location": "the launcher's",
     "prism_location": "Prism's", "flink_master": "Flink's", "parallelism": "Flink's", "workers": "Flink's",
@@ -193,7 +195,7 @@ def test_a_parameters_examples_are_accepted(name: str, asked: Any) -> None:
         found = str(getattr(options, name, beam_arguments))
         assert found in (example, str([f"--{name}={example}"]))
         if name in ("subscription", "publish_to"):
-            assert stream_command._PLACE.fullmatch(example)
+            assert feed._PLACE.fullmatch(example)
     # A comma would begin the next parameter.
     for wrong in ("", "two words", "a,b", f"{example},more", f" {example}"):
         assert not re.search(regex, wrong), wrong

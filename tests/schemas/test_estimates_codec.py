@@ -1,4 +1,4 @@
-"""Estimates as lines of JSON and as Avro: the same values in both."""
+"""Estimates as lines of JSON, and read from them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,8 @@ from ldpbeam.domains import KeyValues
 from ldpbeam.estimators import estimate as solve
 from ldpbeam.intervals import Intervals
 from ldpbeam.mechanisms import PrivKV
-from ldpbeam.schemas.outputs.estimates import (
-    SolvedEstimate,
-    estimate_fields,
-    solved_estimate,
-    write_json_lines,
-)
+from ldpbeam.schemas.outputs.estimates import estimate_record, json_fields, write_json_lines
+from ldpbeam.schemas.outputs.records import EstimateRecord, read_record
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study, StudyAttribute, Summary
 from ldpbeam.times import milliseconds as milliseconds_of
@@ -44,8 +40,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 WINDOW = (1_767_225_600_000, 1_767_229_200_500)
 
 
-def study_of(attribute: Attribute, *quantiles: float) -> Study:
-    described = StudyAttribute({}, {}, Summary(quantiles))
+def study_of(attribute: Attribute, *quantiles: float, **summary: Any) -> Study:
+    described = StudyAttribute({}, {}, Summary(quantiles, **summary))
     return Study("study", {attribute.name: described}, {attribute.name: attribute}, "")
 
 
@@ -122,22 +118,21 @@ def snapshot(attribute: Attribute, window: tuple[int, int] | None = None, **more
     return Snapshot("x", window, **{"group": None, "other_groups": 0, **more}, statistic=empty(attribute))
 
 
-SOLVED = [
-    (
-        study_of(NUMBERS, 0.25, 0.5),
-        SolvedEstimate.of(snapshot(NUMBERS, WINDOW, group="north"), "all", DISTRIBUTION),
+ESTIMATES = [
+    estimate_record(
+        study_of(NUMBERS, 0.25, 0.5, ranges=((2.0, 5.0),)),
+        snapshot(NUMBERS, WINDOW, group="north"),
+        "all",
+        DISTRIBUTION,
     ),
-    (
-        study_of(NUMBERS, 0.5),
-        SolvedEstimate.of(snapshot(NUMBERS, other_groups=3, pane_index=2), "mean", MEAN),
-    ),
-    (study_of(COLOURS, 0.5), SolvedEstimate.of(snapshot(COLOURS, pane_timing="late"), "colour", FREQUENCIES)),
-    (study_of(KEYS), SolvedEstimate.of(replace(snapshot(KEYS), complete=False), "keys", KEY_MEANS)),
+    estimate_record(study_of(NUMBERS, 0.5), snapshot(NUMBERS, other_groups=3, pane_index=2), "mean", MEAN),
+    estimate_record(study_of(COLOURS, 0.5), snapshot(COLOURS, pane_timing="late"), "colour", FREQUENCIES),
+    estimate_record(study_of(KEYS), snapshot(KEYS, complete=False), "keys", KEY_MEANS),
 ]
-RECORDS = [estimate_fields(study, solved) for study, solved in SOLVED]
+RECORDS = [json_fields(record) for record in ESTIMATES]
 
 
-def lines_of(records: list[dict[str, Any]]) -> list[bytes]:
+def lines_of(records: list[EstimateRecord]) -> list[bytes]:
     stream = io.BytesIO()
     write_json_lines(stream, records)
     return stream.getvalue().splitlines(keepends=True)
@@ -188,6 +183,7 @@ def test_a_distribution_of_numbers_comes_with_its_edges_quantiles_and_moments() 
         "bucket_edges": [0.0, 2.0, 4.0, 6.0, 8.0],
         "distribution": [0.5, 0.25, 0.25, 0.0],
         "quantiles": {"0.25": 1.0, "0.5": 2.0},
+        "ranges": [{"low": 2.0, "high": 5.0, "share": 0.375}],
         "mean": 2.5,
         "variance": 1.5,
         "warnings": ["raise max_iterations", "few reports"],
@@ -204,6 +200,27 @@ def test_a_distribution_of_numbers_comes_with_its_edges_quantiles_and_moments() 
             "flags": {"distribution": "smooth"},
         },
     }
+
+
+def test_ranges_are_shares_of_parts_of_buckets_and_end_with_the_domain() -> None:
+    study = study_of(NUMBERS, ranges=((0.0, 8.0), (-1.0, 2.0), (1.0, 5.0), (5.5, 99.0)))
+    answer = replace(DISTRIBUTION, intervals=None)
+    ranges = estimate_record(study, snapshot(NUMBERS), "all", answer).ranges
+    # Buckets are 2 wide, with shares 1/2, 1/4, 1/4 and 0.
+    assert [own.share for own in ranges] == pytest.approx([1.0, 0.5, 0.25 + 0.25 + 0.125, 0.0625])
+    assert estimate_record(study, snapshot(NUMBERS), "mean", MEAN).ranges is None
+
+
+def test_top_lists_the_most_frequent_and_ties_keep_their_order() -> None:
+    for attribute, answer, expected in (
+        (COLOURS, replace(FREQUENCIES, distribution=np.array([0.25, 0.5, 0.25])), ["green", "red"]),
+        (KEYS, replace(KEY_MEANS, frequencies=np.array([0.1, 0.75])), ["b", "a"]),
+    ):
+        top = estimate_record(study_of(attribute, top=2), snapshot(attribute), "all", answer).top
+        assert [own.name for own in top] == expected
+        shares = answer.frequencies if attribute is KEYS else answer.distribution
+        assert [own.frequency for own in top] == sorted(shares, reverse=True)[:2]
+    assert "top" not in RECORDS[2]
 
 
 def test_a_mean_comes_with_its_error_and_without_a_distribution() -> None:
@@ -239,29 +256,13 @@ def test_keys_come_with_their_frequencies_and_means() -> None:
 
 
 def test_the_run_is_named_last_where_it_is_given() -> None:
-    for (study, solved), record in zip(SOLVED, RECORDS, strict=True):
-        named = estimate_fields(study, solved, "run-1")
-        assert list(named.items()) == [*record.items(), ("run", "run-1")]
+    for record, line in zip(ESTIMATES, RECORDS, strict=True):
+        named = json_fields(replace(record, run="run-1"))
+        assert list(named.items()) == [*line.items(), ("run", "run-1")]
 
 
-def test_what_a_worker_wrote_is_the_estimate_that_it_made() -> None:
-    for (study, solved), line in zip(SOLVED, lines_of(RECORDS), strict=True):
-        read = solved_estimate(json.loads(line))
-        # Arrays have no equality of their own; of the log-likelihoods the last one is written.
-        for name in ("distribution", "frequencies", "key_means"):
-            np.testing.assert_array_equal(getattr(read.answer, name), getattr(solved.answer, name))
-        assert read.answer.log_likelihoods.tolist() == solved.answer.log_likelihoods[-1:].tolist()
-        arrays: dict[str, Any] = dict.fromkeys(
-            ("distribution", "frequencies", "key_means", "log_likelihoods", "intervals")
-        )
-        assert replace(read, answer=replace(read.answer, **arrays)) == replace(
-            solved, answer=replace(solved.answer, **arrays)
-        )
-        assert estimate_fields(study, read) == json.loads(line)
-        given = solved.answer.intervals
-        for name in ("ranges", "distribution", "frequencies", "key_means") if given is not None else ():
-            assert read.answer.intervals is not None
-            np.testing.assert_array_equal(getattr(read.answer.intervals, name), getattr(given, name))
+def test_a_line_is_read_as_the_estimate_that_was_written() -> None:
+    assert [read_record(EstimateRecord, line) for line in lines_of(ESTIMATES)] == ESTIMATES
 
 
 def test_the_estimates_that_estimators_give_are_written() -> None:
@@ -277,26 +278,32 @@ def test_the_estimates_that_estimators_give_are_written() -> None:
         kept = Snapshot("x", WINDOW, None, 0, statistic)
         for name in names:
             answer = solve(name, attribute, statistic)
-            solved = SolvedEstimate.of(kept, name, answer)
-            written.append(estimate_fields(study_of(attribute, 0.1, 0.9), solved, "run-1"))
-    lines = [json.loads(line) for line in lines_of(written)]
-    assert lines == written
+            written.append(estimate_record(study_of(attribute, 0.1, 0.9), kept, name, answer))
+    assert [read_record(EstimateRecord, line) for line in lines_of(written)] == written
 
 
 def test_each_line_is_one_json_object_and_the_same_records_give_the_same_bytes() -> None:
-    lines = lines_of(RECORDS)
-    assert len(lines) == len(RECORDS)
+    lines = lines_of(ESTIMATES)
+    assert [json.loads(line) for line in lines] == RECORDS
     assert all(line.startswith(b"{") and line.endswith(b"}\n") for line in lines)
-    assert lines_of(RECORDS) == lines
+    assert lines_of(ESTIMATES) == lines
     assert lines_of([]) == []
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_json_never_has_a_number_that_json_does_not_have(number: float) -> None:
-    with pytest.raises(ValueError, match="Out of range float values"):
-        lines_of([{**RECORDS[1], "mean": number}])
+def test_no_estimate_has_a_number_that_json_does_not_have(number: float) -> None:
+    for answer in (replace(MEAN, mean=number), replace(MEAN, distribution=np.array([number] * 4))):
+        with pytest.raises(ValueError, match="finite number"):
+            estimate_record(study_of(NUMBERS), snapshot(NUMBERS), "mean", answer)
 
 
 def test_names_beyond_ascii_survive() -> None:
-    record = {**RECORDS[1], "group": "Zürich 😀"}
+    record = replace(ESTIMATES[1], group="Zürich 😀")
     assert json.loads(lines_of([record])[0])["group"] == "Zürich 😀"
+
+
+def test_an_estimate_holds_a_number_in_eight_bytes() -> None:
+    shares = ESTIMATES[0].distribution
+    assert memoryview(shares).nbytes == 8 * len(shares)
+    # A copy with another field does not copy the numbers.
+    assert replace(ESTIMATES[0], run="run-1").distribution is shares

@@ -6,7 +6,6 @@ What the files hold stands beside them as plain JSON, which fastavro wrote (``te
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -99,15 +98,6 @@ def test_snapshots_are_read(version: Path) -> None:
     snapshots = snapshots_in(*sorted((version / "out" / "statistics").iterdir()))
     assert list(map(plain, snapshots)) == told(version)
     assert {snapshot.run for snapshot in snapshots} == {listed(version / "out" / "run.json")["run"]}
-    assert all(snapshot.hashed for snapshot in snapshots)
-
-
-def test_snapshots_without_hashes_are_read(version: Path) -> None:
-    snapshots = snapshots_in(version / "without_hashes.avro")
-    first = told(version)[: len(snapshots)]
-    assert snapshots
-    assert list(map(plain, snapshots)) == first
-    assert not any(snapshot.hashed for snapshot in snapshots)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -163,25 +153,6 @@ def test_statistics_are_estimated_again(version: Path, tmp_path: Path, command: 
     assert means
     # Versions weight services differently; a mean of other reports would be further off.
     assert all(abs(now - then) < error for now, then, error in means)
-
-
-def test_statistics_without_hashes_are_estimated_with_a_warning(
-    version: Path, tmp_path: Path, command: Any
-) -> None:
-    given = shutil.copy(version / "without_hashes.avro", tmp_path / "given.avro")
-    ran = command(
-        *("rollup", "--study", version / "study.yaml", "--output", tmp_path / "out", "--statistics", given)
-    )
-    assert ran.code == 0, ran.err
-    assert "without hashes" in ran.err
-    expected = [
-        entry
-        for entry in told(version, "minutes")
-        if entry["window_start"] == told(version)[0]["window_start"]
-    ]
-    assert sorted(line["reports"] for line in lines(tmp_path / "out" / "estimates.jsonl")) == sorted(
-        2 * [entry["reports"] for entry in expected]
-    )
 
 
 def test_dead_letters_are_read_with_todays_schema(version: Path) -> None:

@@ -15,7 +15,6 @@ from jsonschema import Draft202012Validator
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms import registered_mechanisms
 from ldpbeam.mechanisms.options import options_of
-from ldpbeam.pipelines.trials.papers import PAPERS
 from ldpbeam.schemas.study.json_schema import study_schema
 from ldpbeam.schemas.study.yaml_file import StudyError, _Loader, parse_study
 
@@ -46,9 +45,8 @@ def loaded(text: str) -> Any:
 
 
 def studies() -> dict[str, str]:
-    """Every good study of the examples, documents, tests and papers' experiments, by where it is."""
+    """Every good study of the examples, documents and tests, by where it is."""
     found = {str(path.relative_to(ROOT)): path.read_text() for path in ROOT.glob("examples/*/*.yaml")}
-    found |= {name: paper.study for name, paper in PAPERS.items()}
     for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
         for number, block in enumerate(re.findall(r"```yaml\n(.*?)```", path.read_text(), re.DOTALL)):
             if block.startswith("study:"):

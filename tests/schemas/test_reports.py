@@ -37,7 +37,7 @@ def column(name: str, array: pa.Array | list[Any]) -> list[Any]:
 
 def mixed(name: str, values: list[Any]) -> list[Any]:
     """A column of records that were decoded one by one."""
-    found = columns_of([{"other": 1, name: value} for value in values], [name])
+    found = columns_of([{"other": 1, name: value} for value in values], {name: name})
     return column(name, found[name]) if found else [None] * len(values)
 
 

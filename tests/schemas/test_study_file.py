@@ -250,7 +250,7 @@ def test_what_is_not_yaml_is_one_message_with_its_line(
 
 @pytest.mark.parametrize(
     "second_line",
-    ["since: 2026-02-30T10:00:00Z", "x: !!python/name:os.system", "x: !!int one", "[1, 2]: 3", "x: &a [*a]"],
+    ["since: 2026-02-30T10:00:00Z", "x: !!python/name:os.system", "x: !!int one", "[1, 2]: 3"],
 )
 def test_yaml_that_makes_no_values_is_one_message_with_its_line(commute_text: str, second_line: str) -> None:
     message = problem(commute_text.replace("study: commute", f"study: commute\n{second_line}"))
@@ -302,30 +302,6 @@ def test_the_file_is_read_as_its_text_is(tmp_path: Path, commute_text: str) -> N
     path.write_text(commute_text.replace("1h", "1"))
     with pytest.raises(StudyError, match=r"study\.yaml:14: size of windows: "):
         read_study(str(path))
-
-
-def test_aliases_that_stand_for_millions_of_values_are_refused_at_once() -> None:
-    lines = ["study: s", "a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 8)]
-    with pytest.raises(StudyError, match="with its aliases written out it has more than 200,000 values"):
-        parse_study("\n".join(lines))
-
-
-@pytest.mark.parametrize("text", ["[" * 3000, "a: " + "[" * 3000 + "]" * 3000, "{a: " * 3000])
-def test_what_is_nested_too_deeply_is_refused_with_its_line(text: str) -> None:
-    with pytest.raises(StudyError, match="study:2: this is not YAML: nested more than 50 levels deep"):
-        parse_study("study: s\nb: " + text if not text.startswith("a") else "study: s\n" + text)
-
-
-def test_a_study_file_is_not_megabytes_long() -> None:
-    with pytest.raises(StudyError, match="a study has 4,194,304 at most"):
-        parse_study("study: s\n" + "# \n" * 2_000_000)
-
-
-@pytest.mark.parametrize("line", ['a: "\\ud800"', '"\\ud800": 1'])
-def test_text_with_half_a_character_is_refused_with_its_line(line: str) -> None:
-    with pytest.raises(StudyError, match=r"^study:2: '\\ud800' is not what its tag says$"):
-        parse_study(f"study: s\n{line}\n")
 
 
 @pytest.mark.parametrize("line", ["!!float m: 1", "a: !!bool 3", "a: !!timestamp x", "? !!int x\n: 1"])

@@ -46,9 +46,9 @@ def test_every_page_is_in_the_navigation_once_and_every_entry_is_a_page(navigati
     assert sorted(navigation) == sorted(pages | OTHERS)
 
 
-def test_decisions_are_in_the_order_of_their_numbers(navigation: list[str]) -> None:
+def test_decisions_are_in_the_order_of_their_numbers_and_none_is_missing(navigation: list[str]) -> None:
     numbers = [int(n) for page in navigation for n in re.findall(r"^docs/decisions/(\d+)-", page)]
-    assert numbers == sorted(set(numbers))
+    assert numbers == list(range(1, len(numbers) + 1))
 
 
 def test_every_public_name_is_in_the_reference_and_every_name_of_it_exists() -> None:

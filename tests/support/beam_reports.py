@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import ldpbeam as ldp
-from ldpbeam.schemas.outputs.estimates import solved_estimate
+from ldpbeam.schemas.outputs.records import EstimateRecord, record_of
 
 KEPT = Path(__file__).parents[1] / "data" / "0.1.0"
 #: A study of numbers, categories and keys with values, in windows and groups.
@@ -21,14 +21,14 @@ def records_in(paths: Sequence[Path] = FILES) -> list[dict[str, Any]]:
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 
-def rows_of(study: ldp.Study, estimates: Sequence[dict[str, Any]]) -> list[ldp.beam.EstimateRow]:
+def rows_of(estimates: Sequence[dict[str, Any]]) -> list[ldp.beam.EstimateRow]:
     """The rows of estimates that a command wrote, as the lines of ``estimates.jsonl`` have them."""
-    return ldp.beam.rows.estimate_rows(study, [solved_estimate(record) for record in estimates])
+    return ldp.beam.rows.estimate_rows([record_of(EstimateRecord, record) for record in estimates])
 
 
-def shares_of(study: ldp.Study, estimates: Sequence[dict[str, Any]]) -> list[ldp.beam.ShareRow]:
+def shares_of(estimates: Sequence[dict[str, Any]]) -> list[ldp.beam.ShareRow]:
     """The rows of the shares of estimates that a command wrote."""
-    return ldp.beam.rows.share_rows(study, [solved_estimate(record) for record in estimates])
+    return ldp.beam.rows.share_rows([record_of(EstimateRecord, record) for record in estimates])
 
 
 def counts_of(accounting: dict[str, Any]) -> dict[str, int]:

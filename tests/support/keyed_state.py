@@ -27,6 +27,8 @@ from apache_beam.utils.timestamp import Timestamp
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import WATERMARK
+from ldpbeam.transforms.sources.journal import Stop
+from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.panes import _Window
 from ldpbeam.transforms.windows.unbounded import FoldStream
@@ -148,6 +150,20 @@ def main_and_counts(given: Iterable[Any]) -> tuple[list[Any], Counter[str]]:
     return main, counts
 
 
+class SeenStop(Stop):
+    """A stop at a watermark, epoch milliseconds, that timers see sooner or later; at once by default."""
+
+    def __init__(self, watermark: int, order: random.Random | None = None) -> None:
+        super().__init__("out", "run")
+        self.watermark, self.order = timestamp(watermark), order
+        self.seen = order is None
+
+    def is_before(self, timer: Timestamp) -> bool:
+        """Whether it was seen, and the timer lies after it."""
+        self.seen = self.seen or (self.order is not None and self.order.random() < 0.2)
+        return self.seen and timer > self.watermark
+
+
 class StreamByHand:
     """The stream's stages of time, as ``stream`` of the scenarios wires them, in this thread.
 
@@ -155,14 +171,15 @@ class StreamByHand:
         study: the study.
         partitions: of users.
         order: in which keys and stages take turns, where an engine may choose.
+        stop: the stop at its end; None if the stream ends by itself.
     """
 
-    def __init__(self, study: Study, partitions: int, order: random.Random) -> None:
+    def __init__(self, study: Study, partitions: int, order: random.Random, stop: Stop | None = None) -> None:
         assert study.windows is not None
         self.order = order
-        stages = FoldStream(study, partitions)
+        stages = FoldStream(study, partitions, stop)
         self.split, self.join = stages.cut.function, stages.function
-        self.pane = _Window(study)
+        self.pane = _Window(study, stop)
         self.joins: dict[PieceKey, Key] = {}
         self.windows: dict[WindowKey, Key] = {}
         self.streamed = Streamed([], Counter())

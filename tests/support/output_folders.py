@@ -12,15 +12,18 @@ import pyarrow.parquet as pq
 
 import ldpbeam as ldp
 from ldpbeam import tally
+from ldpbeam.fit.spending import Spending
+from ldpbeam.pipelines.estimates.pane_fit import PaneFit
 from ldpbeam.pipelines.estimates.solve_windows import SolveWindow
-from ldpbeam.pipelines.estimates.write_panes import WritePaneEstimates, WritePaneStatistics
 from ldpbeam.pipelines.graphs.stream import StreamJob
+from ldpbeam.pipelines.runs.output import FIT_FOLDER
 from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers
 from ldpbeam.transforms.outputs.accounting import write_accounting
+from ldpbeam.transforms.outputs.panes import WritePaneEstimates, WritePaneStatistics
 from ldpbeam.transforms.sources.folder import FolderFeed
 from ldpbeam.transforms.sources.journal import OpenWindow
 
@@ -133,7 +136,9 @@ def stream_folder(folder: Path) -> Path:
             study=study, output=str(folder), run=run, feed=feed, disorder=0, partitions=1, incomplete=left
         )
         with owned_by_stream(job):
-            statistics, solver = WritePaneStatistics(job, left), SolveWindow(study)
+            statistics, solver = WritePaneStatistics(study, job.output, job.run, left), SolveWindow(study)
+            spending = Spending(START, START, 0, HOUR, 1)
+            fit = PaneFit(study, job.of_run(FIT_FOLDER), spending)
             solver.setup()
             for place, timing in written:
                 reports = attribute.versions[0].mechanism.perturb(rng.uniform(0, 10, 50), rng)
@@ -141,7 +146,8 @@ def stream_folder(folder: Path) -> Path:
                 pane = replace(Snapshot("x", windows[place], None, 0, statistic), pane_timing=timing)
                 (written_pane,) = statistics.process(("x", [pane]))
                 (solved,) = solver.process(written_pane)
-                list(WritePaneEstimates(job).process(solved))
+                list(WritePaneEstimates(study, job.output, job.run).process(solved))
+                fit.process(written_pane)
             counts = [("in", 101), ("used", 100), ("dead_letters", 1)]
             write_accounting(
                 job.of_run("accounting.json"), [*counts, ("dead_letters_by_reason/no_user_id", 1)]

@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpbeam.domains import Categories, Domain, KeyValuePairs, KeyValues, Vector
-from ldpbeam.pipelines.clients.people import People
-from ldpbeam.pipelines.clients.perturb import simulate
-from ldpbeam.pipelines.clients.report_files import SentReports
+from ldpbeam.pipelines.simulated.people import People
+from ldpbeam.pipelines.simulated.perturb import simulate
+from ldpbeam.pipelines.simulated.report_files import SentReports
 from ldpbeam.schemas.reports.columns import decoded
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.study.yaml_file import parse_study

@@ -21,7 +21,7 @@ from apache_beam.utils.timestamp import Timestamp
 from ldpbeam.attributes import Attribute
 from ldpbeam.pipelines.estimates.solve import solve
 from ldpbeam.runners import direct
-from ldpbeam.schemas.outputs.estimates import estimate_fields
+from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Statistic, merge, tally
 from ldpbeam.study import Study
@@ -32,10 +32,10 @@ from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import WATERMARK, attribute_name
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
+from ldpbeam.transforms.windows.group_statistics import GroupStatistics
 from ldpbeam.transforms.windows.groups import snapshots
 from ldpbeam.transforms.windows.keys import GroupKey, WindowKey
 from ldpbeam.transforms.windows.panes import Panes
-from ldpbeam.transforms.windows.statistics import Statistics
 from ldpbeam.transforms.windows.unbounded import FoldStream
 from support.pane_reports import times_of
 from support.pane_scripts import SECOND, Scenario, Step
@@ -178,7 +178,7 @@ def in_windows(study: Study, script: Iterable[Step]) -> dict[tuple[str, Any], li
                 by_key[part.attribute, part.group].append(statistic)
         for attribute in {attribute for attribute, _ in by_key}:
             groups = {GroupKey(*key): merge(own) for key, own in by_key.items() if key[0] == attribute}
-            found[attribute, bounds] = snapshots(study, WindowKey(attribute, bounds), Statistics(groups))
+            found[attribute, bounds] = snapshots(study, WindowKey(attribute, bounds), GroupStatistics(groups))
     return found
 
 
@@ -214,8 +214,8 @@ def check_order(streamed: Streamed) -> None:
 def last_estimates(study: Study, streamed: Streamed) -> list[str]:
     """What is estimated of the last panes, as it is written."""
     panes = [panes[-1] for panes in streamed.by_window.values()]
-    found = [solved for pane in panes for snapshot in pane for solved in solve(study, snapshot)]
-    return sorted(json.dumps(without_pane(estimate_fields(study, solved))) for solved in found)
+    found = [record for pane in panes for snapshot in pane for record in solve(study, snapshot)]
+    return sorted(json.dumps(without_pane(json_fields(record))) for record in found)
 
 
 def without_pane(record: Mapping[str, Any]) -> dict[str, Any]:

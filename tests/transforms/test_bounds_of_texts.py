@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
 from collections.abc import Callable
@@ -15,16 +17,25 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 import ldpbeam as ldp
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
+from ldpbeam.pipelines.runs.stream_watch import _panes_shown
+from ldpbeam.schemas.files.avro_headers import write_header
 from ldpbeam.schemas.files.json_lines import MOST_LINE_BYTES
-from ldpbeam.schemas.messages.decode import JSON, Message, decode_messages
-from ldpbeam.schemas.reports.columns import LONGEST_NAME, MOST_NAMES, NEEDED
+from ldpbeam.schemas.messages.decode import AVRO, JSON, Message, decode_messages
+from ldpbeam.schemas.reports.columns import MECHANISM_KEY, NEEDED
+from ldpbeam.schemas.reports.near import LONGEST_NAME, MOST_NAMES
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import MOST_GROUPS
 from ldpbeam.transforms.reports import validation
+from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure, as_batch
 from ldpbeam.transforms.reports.reasons import REASONS
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.sources.files import match, sniff_all, split
-from ldpbeam.transforms.sources.read import read_range
+from ldpbeam.transforms.sources.message_batches import batch_of
+from ldpbeam.transforms.sources.read import MOST_LETTER_BYTES, MOST_LETTERS, _ReadRange, read_range
+from ldpbeam.transforms.sources.shared_feed import FEEDS
+from ldpbeam.untrusted import MOST_TOLD, shown
 
 TEXT = """
 study: bounds
@@ -49,12 +60,22 @@ GOOD: dict[str, Any] = {
 }
 FIELDS = {"group field": "city", "version field": "build"}
 SECURITY = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
-SECTION = SECURITY.partition("## What a client can fill")[2].partition("\n## ")[0]
-ROWS = [
-    [cell.strip().strip("`") for cell in line.strip("|").split("|")]
-    for line in SECTION.splitlines()
-    if line.startswith("|") and "---" not in line
-][1:]
+
+
+def section(title: str) -> str:
+    """The text of a section of the page."""
+    return SECURITY.partition(f"## {title}\n")[2].partition("\n## ")[0]
+
+
+def rows_of(text: str) -> list[list[str]]:
+    """The cells of a section's table, without its head."""
+    lines = [line for line in text.splitlines() if line.startswith("|") and "---" not in line]
+    return [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in lines[1:]]
+
+
+SECTION = section("What a client can fill")
+ROWS = rows_of(SECTION)
+SENTENCES = section("Texts in sentences")
 
 
 def beyond(field: str, bound: str) -> list[Any]:
@@ -138,3 +159,88 @@ def test_beam_transforms_have_the_same_bounds() -> None:
     with beam.Pipeline(runner="DirectRunner") as pipeline:
         found = pipeline | beam.Create(records) | ldp.beam.Estimate(TEXT)
         assert_that(found.dead_letters | beam.Map(lambda row: row.reason), equal_to(reasons))
+
+
+LONG = "\x1b[2J\n\u202e" * 10_000
+
+
+def detail_of(*messages: Message) -> str:
+    """The detail of the dead letter of messages that do not decode."""
+    (letter,) = batch_of("feed", wanted_columns(STUDY, None, None), messages).letters
+    found: str = as_batch([letter], Disclosure()).column("detail")[0].as_py()
+    return found
+
+
+def dead_letters_of(path: Path) -> list[pa.RecordBatch]:
+    """The batches of dead letters that reading a file gives."""
+    good, _ = sniff_all(match([str(path)]))
+    read = _ReadRange(wanted_columns(STUDY, None, None), Disclosure())
+    outputs = [own for part in split(good[0]) for own in read.process(part)]
+    return [own.value for own in outputs if getattr(own, "tag", None) == DEAD]
+
+
+def of_content_type(_: Path) -> str:
+    return detail_of(Message("1", b"{}", LONG))
+
+
+def avro_file() -> bytes:
+    """An Avro file whose codec is a text of its writer."""
+    stream = io.BytesIO()
+    schema = {"type": "record", "name": "R", "fields": [{"name": "payload", "type": "double"}]}
+    write_header(stream, schema, {}, bytes(16), LONG)
+    return stream.getvalue() + b"\x02\x10" + bytes(8 + 16)
+
+
+def of_message_codec(_: Path) -> str:
+    return detail_of(Message("1", avro_file(), AVRO[0]))
+
+
+def of_file_codec(tmp_path: Path) -> str:
+    (tmp_path / "in.avro").write_bytes(avro_file())
+    (letter,) = dead_letters_of(tmp_path / "in.avro")
+    found: str = letter.column("detail")[0].as_py()
+    return found
+
+
+def of_stamp(tmp_path: Path) -> str:
+    path, stamp = tmp_path / "in.parquet", {MECHANISM_KEY: LONG, "ldpbeam.attribute": "x"}
+    pq.write_table(pa.Table.from_pylist([GOOD]).replace_schema_metadata(stamp), path)
+    good, _ = find_input([str(path)], "stop")
+    with pytest.raises(UserError) as found:
+        check_stamps(good, STUDY, None, None)
+    return str(found.value).partition("\nName the study")[0].removeprefix(f"{path}: ")
+
+
+def of_log(_: Path) -> str:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), _panes_shown():
+        FEEDS.warning("the server says %s", LONG)
+    return said.getvalue().removesuffix("\n")
+
+
+TEXTS: dict[str, Callable[[Path], str]] = {
+    "content type of a message": of_content_type,
+    "codec of an Avro message": of_message_codec,
+    "codec of an Avro file": of_file_codec,
+    "stamp": of_stamp,
+    "log line of a stream": of_log,
+}
+
+
+def test_every_row_of_sentences_is_tried() -> None:
+    assert [row[:2] for row in rows_of(SENTENCES)] == [[name, f"{MOST_TOLD:,} characters"] for name in TEXTS]
+    assert f"{MOST_LETTERS:,} or their lines\nhave {MOST_LETTER_BYTES // 2**20} MB" in SENTENCES
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_what_a_client_wrote_is_cut_and_escaped_in_sentences(name: str, tmp_path: Path) -> None:
+    text = TEXTS[name](tmp_path)
+    assert len(text) <= MOST_TOLD
+    assert r"\x1b" in text
+    assert text == shown(text)
+
+
+def test_lines_that_do_not_decode_are_not_held_until_they_are_many(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text(json.dumps(GOOD) + "\n" + f"{{{'x' * 2**20}}}\n" * 20)
+    assert [letters.num_rows for letters in dead_letters_of(path)] == [8, 8, 4]

@@ -15,10 +15,14 @@ from hypothesis import strategies as st
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, Statistic, difference, empty, merge, tally
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure, as_batch
+from ldpbeam.transforms.reports.validate import ValidateReports
+from ldpbeam.transforms.reports.validation import wanted_columns
+from ldpbeam.transforms.sources.read import ReadReports
 from ldpbeam.transforms.windows import keys
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
+from ldpbeam.transforms.windows.group_statistics import GroupStatistics
 from ldpbeam.transforms.windows.keys import GroupKey
-from ldpbeam.transforms.windows.statistics import Statistics
 
 STUDY = parse_study(
     """
@@ -59,13 +63,14 @@ KEYS = st.tuples(st.sampled_from(["x", "v.north"]), st.none() | st.text(max_size
 @settings(derandomize=True, deadline=None)
 @given(st.dictionaries(KEYS, STATISTIC, max_size=5))
 def test_statistics_come_back_with_their_keys(by_key: dict[tuple[str, str | None], Statistic]) -> None:
-    given_ = Statistics({GroupKey(*key): own for key, own in by_key.items()})
-    coder = beam.coders.registry.get_coder(Statistics)
+    given_ = GroupStatistics({GroupKey(*key): own for key, own in by_key.items()})
+    coder = beam.coders.registry.get_coder(GroupStatistics)
     assert isinstance(coder, StatisticsCoder)
     back = coder.decode(coder.encode(given_))
     assert back == given_
     assert list(back) == list(given_)
-    assert (type(back), {type(key) for key in back}) in [(Statistics, {GroupKey}), (Statistics, set())]
+    assert type(back) is GroupStatistics
+    assert {type(key) for key in back} <= {GroupKey}
 
 
 def test_losses_beyond_64_bits_come_back_as_they_were() -> None:
@@ -73,18 +78,23 @@ def test_losses_beyond_64_bits_come_back_as_they_were() -> None:
     lost = difference(empty(X), many)
     assert min(own.squares[1] for own in lost.moments.values()) < -(2**64)
     coder = StatisticsCoder()
-    (back,) = coder.decode(coder.encode(Statistics({GroupKey("x", None): lost}))).values()
+    (back,) = coder.decode(coder.encode(GroupStatistics({GroupKey("x", None): lost}))).values()
     assert back == lost
     assert merge([back, many]) == empty(X)
 
 
 def test_equal_statistics_may_have_unequal_bytes_and_the_coder_says_so() -> None:
     keys = [GroupKey("x", None), GroupKey("x", "")]
-    one, other = (Statistics({key: empty(X) for key in order}) for order in (keys, keys[::-1]))
+    one, other = (GroupStatistics({key: empty(X) for key in order}) for order in (keys, keys[::-1]))
     coder = StatisticsCoder()
     assert one == other
     assert coder.encode(one) != coder.encode(other)
     assert not coder.is_deterministic()
+
+
+def test_groups_of_one_report_take_few_bytes() -> None:
+    groups = {GroupKey("x", f"group {place}"): statistic(1, place) for place in range(200)}
+    assert len(StatisticsCoder().encode(GroupStatistics(groups))) < 200 * 200
 
 
 BOUNDS = st.none() | st.tuples(st.integers(-(2**53), 2**53), st.integers(-(2**53), 2**53))
@@ -113,7 +123,7 @@ def test_a_key_comes_back_as_it_was_and_no_other_has_its_bytes(
 
 @pytest.mark.parametrize("kind", [keys.PieceKey, keys.GroupKey, keys.WindowKey, keys.WindowGroupKey])
 def test_a_pair_with_a_key_is_encoded_with_the_keys_coder(kind: Any) -> None:
-    pair = beam.coders.registry.get_coder(typehints.Tuple[kind, Statistics])
+    pair = beam.coders.registry.get_coder(typehints.Tuple[kind, GroupStatistics])
     assert pair.key_coder() == KeyCoder(kind)
     assert isinstance(pair.value_coder(), StatisticsCoder)
 
@@ -133,3 +143,42 @@ def test_batches_of_any_columns_come_back_as_they_were(columns: dict[str, pa.Arr
     batch = pa.RecordBatch.from_pydict(columns).replace_schema_metadata({"of": "somebody else"})
     back = BatchCoder().decode(BatchCoder().encode(batch))
     assert back.equals(batch, check_metadata=True)
+
+
+LETTERS = as_batch(
+    [
+        DeadLetter(
+            "/a/long/path/of/a/file", n, None, "unknown_service", "there are: pm, sr", 1, n.to_bytes(4)
+        )
+        for n in range(1000)
+    ],
+    Disclosure(),
+)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        LETTERS,
+        LETTERS.slice(10, 7),
+        LETTERS.slice(5, 0),
+        LETTERS.set_column(6, "sha256", pa.array(["0A" * 32] * 1000)),
+        LETTERS.set_column(6, "sha256", pa.array(["0a", None] * 500)),
+    ],
+    ids=["all", "a part", "none", "other digits", "no hashes"],
+)
+def test_dead_letters_come_back_as_they_were(batch: pa.RecordBatch) -> None:
+    assert BatchCoder().decode(BatchCoder().encode(batch)).equals(batch, check_metadata=True)
+
+
+def test_an_encoded_dead_letter_has_few_bytes() -> None:
+    """A hash, four numbers, and the places of its texts: a client that sends a million fills little."""
+    assert len(BatchCoder().encode(LETTERS)) < 80 * LETTERS.num_rows
+
+
+def test_dead_letters_have_the_coder_of_batches() -> None:
+    pipeline = beam.Pipeline()
+    read = pipeline | ReadReports([], [], wanted_columns(STUDY, None, None), Disclosure())
+    validated = read.decoded | ValidateReports(STUDY)
+    for letters in (read[DEAD], validated[DEAD], (read[DEAD], validated[DEAD]) | beam.Flatten()):
+        assert isinstance(beam.coders.registry.get_coder(letters.element_type), BatchCoder)

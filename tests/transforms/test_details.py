@@ -41,7 +41,7 @@ def letters(*changes: dict[str, Any], disclosure: Disclosure | None = None) -> l
     records = [{**GOOD, **change} for change in changes]
     wanted, found = wanted_columns(STUDY, None, None), []
     for chosen in by_payload(records):
-        columns = columns_of([records[index] for index in chosen], wanted.names)
+        columns = columns_of([records[index] for index in chosen], wanted.fields)
         batch = decoded(columns, wanted, {}, pa.array([0] * len(chosen)), pa.array(chosen))
         found += Validation(STUDY).validate(batch).letters
     return as_batch(found, disclosure or Disclosure()).to_pylist()

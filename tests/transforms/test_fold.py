@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from apache_beam.transforms.userstate import get_dofn_specs, is_stateful_dofn
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.keyed_state import END, Key, main_and_counts
+from support.keyed_state import END, Key, SeenStop, main_and_counts
 from support.pane_reports import (
     NOT_TO_JOIN,
     Report,
@@ -21,20 +20,18 @@ from support.pane_reports import (
     people_report,
     study_of,
     study_text,
-    times_of,
 )
-from support.pane_runs import in_batch
 
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.statistics import empty, merge
+from ldpbeam.statistics import empty
 from ldpbeam.study import Study
 from ldpbeam.transforms.windows import groups
 from ldpbeam.transforms.windows.cut import together, within_size
 from ldpbeam.transforms.windows.fold import Fold, Folded
+from ldpbeam.transforms.windows.group_statistics import GroupStatistics, added_up
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.panes import _Window
 from ldpbeam.transforms.windows.split import Split
-from ldpbeam.transforms.windows.statistics import Statistics, added_up
 from ldpbeam.transforms.windows.unbounded import FoldStream, FoldWindow
 from ldpbeam.windows import EVERYTHING, REMEMBERED_WINDOWS, Span
 
@@ -95,35 +92,6 @@ def test_how_reports_are_cut_and_ordered_does_not_matter(
     assert whole.in_window == sum(own.reports for own in whole.statistics.values()) >= whole.used
 
 
-@pytest.mark.parametrize("name", [*KINDS, "versions of a service"])
-def test_the_windows_of_a_batch_run_are_those_folded_one_by_one(name: str) -> None:
-    study = study_of(name)
-    batches = people_report(study)
-    batches.append(batches[0])  # one service's reports come twice
-    expected = in_batch(study, batches)
-    assert study.windows is not None
-    by_window: dict[tuple[int, int], list[pa.RecordBatch]] = {}
-    for batch in batches:
-        times = np.array(times_of(batch))
-        for bounds in {own for time in times.tolist() for own in study.windows.windows_of(time)}:
-            inside = (times >= bounds[0]) & (times < bounds[1])
-            by_window.setdefault(bounds, []).append(batch.filter(pa.array(inside)))
-    folded = {bounds: fold_window(study, own, bounds) for bounds, own in by_window.items()}
-    used, duplicates, used_in_windows = (
-        sum(counts) for counts in zip(*(f[1:] for f in folded.values()), strict=True)
-    )
-    counts = Counter(used=used, duplicates=duplicates)
-    if study.windows.slides:
-        counts["used_in_windows"] = used_in_windows
-    assert +counts == expected.counts
-    totals = {
-        (key[0], bounds): merge([own for other, own in f.statistics.items() if other[0] == key[0]])
-        for bounds, f in folded.items()
-        for key in f.statistics
-    }
-    assert totals == {key: merge([s.statistic for s in own]) for key, own in expected.last.items()}
-
-
 STARTS = st.integers(-4, 8).map(lambda place: 4000 * place)
 SLIDING_SPANS = st.just(EVERYTHING) | st.tuples(STARTS, st.integers(0, 6)).map(
     lambda own: Span(own[0], own[0] + 10_000 + 4000 * own[1])
@@ -178,9 +146,9 @@ def test_runs_of_windows_are_folded_as_each_window_by_itself(
     assert sum(own.used + own.duplicates for own in expected.values()) == len(counted)
 
 
-def folded(study: Study, *reports: Report) -> Statistics:
+def folded(study: Study, *reports: Report) -> GroupStatistics:
     """The statistics of some reports of the window."""
-    return fold_window(study, batches_of(*reports)).statistics if reports else Statistics()
+    return fold_window(study, batches_of(*reports)).statistics if reports else GroupStatistics()
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -188,7 +156,7 @@ def folded(study: Study, *reports: Report) -> Statistics:
 @given(st.lists(SOME | st.just([]), min_size=2, max_size=4))
 def test_gains_add_up_to_what_is_there(name: str, states: list[list[Report]]) -> None:
     study = study_of(name)
-    before = Statistics()
+    before = GroupStatistics()
     gained = []
     for reports in states:
         after = folded(study, *reports)
@@ -225,6 +193,7 @@ class Driven:
         more: lines of the study.
         bounds: the window.
         partitions: how many there are; this is one.
+        stop: the stop at its end, if any.
     """
 
     def __init__(
@@ -233,12 +202,13 @@ class Driven:
         more: str = "",
         bounds: tuple[int, int] = WINDOW,
         partitions: int = 1,
+        stop: SeenStop | None = None,
     ) -> None:
         self.study = parse_study(study_text(windows=windows, more=more))
         self.window = bounds
         key = PieceKey("x", 0, (bounds[0], bounds[0]))
-        self.key = Key(FoldStream(self.study, partitions).function, key)
-        self.total: Statistics = Statistics()
+        self.key = Key(FoldStream(self.study, partitions, stop).function, key)
+        self.total: GroupStatistics = GroupStatistics()
 
     def come(self, *reports: Report) -> tuple[int, dict[str, int]]:
         """Reports come together: by how many its statistics grew, and the counts."""
@@ -336,7 +306,7 @@ def test_what_comes_when_no_report_is_waited_for_is_late(lateness: int) -> None:
 def test_reports_go_when_none_is_waited_for_and_the_mark_when_none_can_be_on_its_way() -> None:
     key = Driven()
     key.come(ANN, BOB)
-    assert key.key.kept == {"reports", "progress", "due"}
+    assert key.key.kept == {"reports", "due"}
     key.advance(10_000)
     assert key.key.kept == {"reports", "emitted", "progress", "due"}
     key.advance(30_001)
@@ -360,6 +330,21 @@ def test_a_stream_that_ends_says_what_it_has_and_keeps_nothing() -> None:
     key.come(ANN, BOB)
     assert key.advance(END) == (2, {"used": 2})
     assert not key.key.kept
+
+
+def test_a_stop_says_what_waits_and_writes_no_state() -> None:
+    key = Driven(stop=SeenStop(9_999))
+    key.come(ANN, BOB)
+    assert key.advance(END) == (2, {"used": 2})
+    assert key.key.kept == {"reports"}
+
+
+def test_a_stop_says_what_no_early_pane_had() -> None:
+    key = Driven("size: 10s, early_reports: 2", stop=SeenStop(9_999))
+    assert key.come(ANN, BOB) == (2, {"used": 2})
+    key.come(CHO)
+    assert key.advance(END) == (1, {"used": 1})
+    assert key.total == folded(key.study, ANN, BOB, CHO)
 
 
 SLIDING = "size: 10s, period: 4s, allowed_lateness: 20s"

@@ -23,8 +23,8 @@ from ldpbeam.transforms.reports.batches import attribute_name, tagged, version_i
 from ldpbeam.transforms.windows import groups as stage
 from ldpbeam.transforms.windows.bounded import Aggregate
 from ldpbeam.transforms.windows.combine import SIDE_BY_SIDE, CombineGroups
+from ldpbeam.transforms.windows.group_statistics import Accumulator, GroupStatistics
 from ldpbeam.transforms.windows.keys import GroupKey, WindowKey
-from ldpbeam.transforms.windows.statistics import Accumulator, Statistics
 
 TEXT = """
 study: aggregate
@@ -61,7 +61,7 @@ def people(users: int, seed: int, group: str | None = None, attribute: str = "x"
 KEY = GroupKey("x", None)
 
 
-def tallied(users: UserReports) -> Statistics:
+def tallied(users: UserReports) -> GroupStatistics:
     """What one batch of users comes to."""
     return stage.tallied(STUDY, STUDY.attribute(users.attribute), [users])
 
@@ -81,10 +81,18 @@ def together(batches: list[UserReports]) -> Statistic:
 
 
 @settings(max_examples=60, derandomize=True, deadline=None)
-@given(st.lists(st.integers(1, 30), min_size=1, max_size=40), st.integers(0, 2**32))
-def test_any_tree_of_merges_is_one_tally(sizes: list[int], seed: int) -> None:
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 30), st.sampled_from([None, None, "", "north"])), min_size=1, max_size=40
+    ),
+    st.integers(0, 2**32),
+)
+def test_any_tree_of_merges_is_one_tally_of_each_group(
+    sizes: list[tuple[int, str | None]], seed: int
+) -> None:
     # Up to 40 batches, so that accumulators are also merged on the way (16 side by side).
-    batches = [people(users, seed + place) for place, users in enumerate(sizes)]
+    batches = [people(users, seed + place, group) for place, (users, group) in enumerate(sizes)]
+    by_group = {group: [batch for batch in batches if batch.group == group] for _, group in sizes}
     rng = random.Random(seed)
     combine = CombineGroups()
     coder = combine.get_accumulator_coder()
@@ -99,7 +107,8 @@ def test_any_tree_of_merges_is_one_tally(sizes: list[int], seed: int) -> None:
         width = rng.randint(1, len(leaves))
         sent = [coder.decode(coder.encode(leaf)) if rng.random() < 0.5 else leaf for leaf in leaves[:width]]
         leaves = [combine.merge_accumulators(sent), *leaves[width:]]
-    assert combine.extract_output(leaves[0]) == {KEY: together(batches)}
+    expected = {GroupKey("x", group): together(own) for group, own in by_group.items()}
+    assert combine.extract_output(leaves[0]) == expected
 
 
 def test_no_batch_is_lost_where_more_come_than_are_kept_side_by_side() -> None:
@@ -126,7 +135,7 @@ def test_an_accumulator_crosses_the_wire_merged_and_nothing_is_nothing() -> None
     # Squares of Laplace reports at epsilon 0.1 outgrow 64 bits: sums cross as whole numbers.
     many = merge([back] * 2000)
     assert max(moments.squares[1] for moments in many.moments.values()) > 2**64
-    assert coder.decode(coder.encode([Statistics({KEY: many})])) == [{KEY: many}]
+    assert coder.decode(coder.encode([GroupStatistics({KEY: many})])) == [{KEY: many}]
 
 
 def test_equal_statistics_have_equal_bytes() -> None:
@@ -140,7 +149,9 @@ def test_statistics_of_different_channels_refuse_to_merge() -> None:
     other = parse_study(TEXT.replace("epsilon: 0.1", "epsilon: 0.2")).attribute("x")
     combine = CombineGroups()
     with pytest.raises(ValueError, match="different channels"):
-        combine.merge_accumulators([[Statistics({KEY: empty(X)})], [Statistics({KEY: empty(other)})]])
+        combine.merge_accumulators(
+            [[GroupStatistics({KEY: empty(X)})], [GroupStatistics({KEY: empty(other)})]]
+        )
 
 
 @settings(max_examples=150, derandomize=True)
@@ -220,7 +231,7 @@ def test_the_groups_with_most_reports_stand_alone_and_the_rest_are_counted(
 ) -> None:
     groups = [(GroupKey("x", group), statistic(reports)) for group, reports in sizes.items()]
     random.Random(seed).shuffle(groups)
-    found = stage.capped(WindowKey("x", (0, 1)), Statistics(groups), limit)
+    found = stage.capped(WindowKey("x", (0, 1)), GroupStatistics(groups), limit)
     # Ties by name, no name first.
     ranked = sorted(sizes, key=lambda g: (-sizes[g], g is not None, g or ""))
     own, rest = ranked[:limit], ranked[limit:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -12,7 +13,15 @@ from typing import IO
 import pytest
 
 from ldpbeam.transforms.sources import journal as stage
-from ldpbeam.transforms.sources.journal import Journal, OpenWindow, named_windows, stopped_at
+from ldpbeam.transforms.sources.journal import (
+    Journal,
+    OpenWindow,
+    Stop,
+    ask_to_stop,
+    named_windows,
+    stopped_at,
+)
+from ldpbeam.transforms.sources.watermark import timestamp
 
 HOUR = 3_600_000
 #: Before every event time: nothing had arrived when the run was asked to stop.
@@ -181,3 +190,28 @@ def test_an_output_folder_may_be_called_like_a_pattern(name: str, tmp_path: Path
     journal(tmp_path / "out1", run="run-1").name([window(2)], None)
     assert named_windows(str(tmp_path / name), "run-1") == {window(1)}
     assert stopped_at(str(tmp_path / name), "run-1") == HOUR
+
+
+@pytest.mark.parametrize("watermark", [HOUR, None])
+def test_a_timer_that_only_the_stop_fires_lies_after_the_watermark_of_the_stop(
+    watermark: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ldpbeam.transforms.sources.journal.LOOKING_SECONDS", 0.0)
+    stop = Stop(str(tmp_path), "run-1")
+    ask_to_stop(str(tmp_path), "run-1")
+    assert not stop.is_before(timestamp(9 * HOUR)), "the reader has not stopped yet"
+    journal(tmp_path).stop(watermark)
+    assert stop.is_before(timestamp(HOUR + 1))
+    assert stop.is_before(timestamp(HOUR)) == (watermark is None)
+
+
+def test_files_are_looked_for_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    stop = Stop(str(tmp_path), "run-1")
+    assert not stop.is_before(timestamp(HOUR))
+    ask_to_stop(str(tmp_path), "run-1")
+    journal(tmp_path).stop(0)
+    assert not stop.is_before(timestamp(HOUR))
+    now += 1.0
+    assert stop.is_before(timestamp(HOUR))

@@ -18,12 +18,11 @@ import ldpbeam as ldp
 from ldpbeam.beam.elements import _Decode
 from ldpbeam.library.tally import Tally, tally_of
 from ldpbeam.pipelines.estimates.solve import solve
-from ldpbeam.pipelines.estimates.write_panes import estimate_id
 from ldpbeam.schemas.messages.decode import ARROW, LINES, Message, decode_messages
-from ldpbeam.schemas.outputs.estimates import estimate_fields
 from ldpbeam.schemas.reports.columns import DELIVERY, decoded
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 from ldpbeam.transforms.outputs.names import estimates_name, snapshot_name
+from ldpbeam.transforms.outputs.panes import estimate_id
 from ldpbeam.transforms.reports.batches import WATERMARK
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import Disclosure
@@ -32,8 +31,8 @@ from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.windows import coders
 from ldpbeam.transforms.windows.cut import Pieces, each_window
 from ldpbeam.transforms.windows.fold import Fold
+from ldpbeam.transforms.windows.group_statistics import GroupStatistics
 from ldpbeam.transforms.windows.keys import GroupKey, WindowGroupKey
-from ldpbeam.transforms.windows.statistics import Statistics
 
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 STUDY = ldp.Study.from_dict(
@@ -61,7 +60,7 @@ def batches_of(records: Sequence[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
     for rows in by_payload(records):
         chosen = [records[row] for row in rows.tolist()]
         nowhere = pa.nulls(len(chosen), pa.int64())
-        yield decoded(columns_of(chosen, COLUMNS.names), COLUMNS, {}, nowhere, nowhere)
+        yield decoded(columns_of(chosen, COLUMNS.fields), COLUMNS, {}, nowhere, nowhere)
 
 
 def streamed(messages: Sequence[Message], partitions: int = 8) -> Counter[str]:
@@ -129,7 +128,7 @@ def _groups() -> None:
     keys = [WindowGroupKey("x", None, name) for name in ("", "None", "\0", None)]
     encoded = [coders.KeyCoder(WindowGroupKey).encode(key) for key in keys]
     assert len(set(encoded)) == len(keys)
-    statistics = Statistics({GroupKey("x", name): snapshots[0].statistic for name in ("None", None)})
+    statistics = GroupStatistics({GroupKey("x", name): snapshots[0].statistic for name in ("None", None)})
     assert coders.StatisticsCoder().decode(coders.StatisticsCoder().encode(statistics)) == statistics
 
 
@@ -138,7 +137,7 @@ def _published() -> None:
     (solved,) = solve(STUDY, snapshot)
     groups = [("rest", 0), ("/rest", 0), ("rest/0", 0), ("0", 0), ("", 0), (None, 0), (None, 3)]
     own = [replace(solved, group=group, other_groups=others) for group, others in groups]
-    assert len({estimate_id(estimate_fields(STUDY, one, "run")) for one in own}) == len(groups)
+    assert len({estimate_id(record) for record in own}) == len(groups)
 
 
 def _files() -> None:
@@ -167,7 +166,7 @@ def _metadata() -> None:
     assert batch.schema.metadata == {b"attribute": b"x", b"service": b"a"}
     # A batch that looks decoded, sent to a Beam pipeline.
     looks = decoded(
-        columns_of([report("u")], COLUMNS.names), COLUMNS, {}, pa.array([1]), pa.array([2])
+        columns_of([report("u")], COLUMNS.fields), COLUMNS, {}, pa.array([1]), pa.array([2])
     ).append_column(DELIVERY, pa.array([b"1/0"]))
     looks = looks.replace_schema_metadata({**looks.schema.metadata, **ours})
     decode = _Decode(COLUMNS, "event_time")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.keyed_state import END, Key, StreamByHand
+from support.keyed_state import END, Key, SeenStop, StreamByHand
 from support.pane_reports import STUDIES, Report, batches_of, people_report, study_of, study_text
 from support.pane_runs import Streamed, check_order, in_windows
 from support.pane_scripts import Step, in_time, reports_in
@@ -17,60 +17,34 @@ from support.pane_scripts import Step, in_time, reports_in
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
-from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.fold import Fold
+from ldpbeam.transforms.windows.group_statistics import GroupStatistics
 from ldpbeam.transforms.windows.groups import gains
 from ldpbeam.transforms.windows.keys import WindowKey
 from ldpbeam.transforms.windows.panes import _Window
-from ldpbeam.transforms.windows.statistics import Statistics
 from ldpbeam.windows import REMEMBERED_WINDOWS
 
 WINDOW = (0, 10_000)
 
 
-def statistics(study: Study, *reports: Report) -> Statistics:
+def statistics(study: Study, *reports: Report) -> GroupStatistics:
     """The statistics of some users, each of whom reports here alone."""
     if not reports:
-        return Statistics()
+        return GroupStatistics()
     return Fold(study).fold_window(study.attribute("x"), batches_of(*reports), WINDOW).statistics
-
-
-GROUPED = study_of("groups, two at most")
-PARTS = st.lists(
-    st.lists(st.tuples(st.integers(0, 1), st.sampled_from([None, "", "north", "south"])), max_size=4),
-    max_size=12,
-)
-
-
-@settings(max_examples=80, derandomize=True, deadline=None)
-@given(PARTS, st.randoms(use_true_random=False))
-def test_groups_are_combined_in_any_tree(
-    parts: list[list[tuple[int, str | None]]], order: random.Random
-) -> None:
-    reports = [
-        [Report(f"u{place}-{n}", n, version, group=group) for n, (version, group) in enumerate(part)]
-        for place, part in enumerate(parts)
-    ]
-    combine = CombineGroups()
-    leaves = [combine.create_accumulator() for _ in range(order.randint(1, 4))]
-    for part in order.sample(reports, len(reports)):
-        place = order.randrange(len(leaves))
-        leaves[place] = combine.add_input(leaves[place], statistics(GROUPED, *part))
-    while len(leaves) > 1:
-        order.shuffle(leaves)
-        width = order.randint(2, len(leaves))
-        leaves = [combine.merge_accumulators(leaves[:width]), *leaves[width:]]
-    assert combine.extract_output(leaves[0]) == statistics(
-        GROUPED, *(one for part in reports for one in part)
-    )
 
 
 class Driven:
     """A window, driven by hand; the last part of :class:`StreamByHand`."""
 
-    def __init__(self, windows: str = "size: 10s, allowed_lateness: 20s", more: str = "") -> None:
+    def __init__(
+        self,
+        windows: str = "size: 10s, allowed_lateness: 20s",
+        more: str = "",
+        stop: SeenStop | None = None,
+    ) -> None:
         self.study = parse_study(study_text(windows=windows, more=more))
-        self.key = Key(_Window(self.study), WindowKey("x", WINDOW))
+        self.key = Key(_Window(self.study, stop), WindowKey("x", WINDOW))
 
     def gain(self, *reports: Report) -> list[list[Snapshot]]:
         """The panes that fire when these reports' statistics come."""
@@ -216,6 +190,22 @@ def test_a_window_is_kept_until_no_report_can_be_on_its_way() -> None:
     assert not window.key.kept
 
 
+def test_a_stop_fires_one_pane_of_an_open_window_and_writes_no_state() -> None:
+    window = Driven(stop=SeenStop(9_999))
+    assert window.gain(ANN) == window.gain(BOB) == []
+    assert told(window.advance(END)) == [(0, "on_time", 2)]
+    assert window.key.kept == {"statistics"}
+
+
+def test_a_stop_fires_no_pane_of_a_closed_window_that_did_not_change() -> None:
+    window = Driven(stop=SeenStop(10_001))
+    window.gain(ANN)
+    assert told(window.advance(10_001)) == [(0, "on_time", 1)]
+    assert window.gain(BOB) == []
+    assert told(window.advance(10_001)) == [(1, "late", 2)], "the source had passed the window's end"
+    assert window.advance(END) == []
+
+
 ROWS = 48
 #: How far the watermark moves on, often to where a window closes, and which of some reports come then: any of
 #: them, any number of times.
@@ -257,12 +247,13 @@ def check_last_panes(found: Streamed, expected: dict[tuple[str, object], list[Sn
 
 
 @pytest.mark.parametrize("name", STUDIES)
-@settings(max_examples=12, derandomize=True, deadline=None)
+@settings(max_examples=16, derandomize=True, deadline=None)
 @given(
     SCHEDULES,
     st.sampled_from(["0s", "7s", "20s"]),
     st.sampled_from(["", ", early_reports: 3"]),
     st.integers(1, 3),
+    st.booleans(),
     st.randoms(use_true_random=False),
 )
 def test_any_schedule_ends_with_what_came_in_time(
@@ -271,12 +262,14 @@ def test_any_schedule_ends_with_what_came_in_time(
     lateness: str,
     early: str,
     partitions: int,
+    stops: bool,
     order: random.Random,
 ) -> None:
     text = STUDIES[name].replace("allowed_lateness: 20s", f"allowed_lateness: {lateness}{early}")
     study = parse_study(text)
     script = script_of(reports_of_few(name), schedule)
-    stream = StreamByHand(study, partitions, order)
+    stop = SeenStop(script[-1].watermark, order) if stops else None
+    stream = StreamByHand(study, partitions, order, stop)
     found = stream.run(script)
     check_last_panes(found, in_windows(study, script))
     check_order(found)
@@ -286,7 +279,9 @@ def test_any_schedule_ends_with_what_came_in_time(
     if study.windows and study.windows.slides:
         standing = sum(own.statistic.reports for pane in found.last.values() for own in pane)
         assert found.counts["used_in_windows"] == standing
-    assert not any(key.kept for key in (*stream.joins.values(), *stream.windows.values()))
+    kept = {name for key in (*stream.joins.values(), *stream.windows.values()) for name in key.kept}
+    assert "due" not in kept
+    assert stops or not kept
 
 
 @settings(max_examples=40, derandomize=True, deadline=None)

@@ -32,7 +32,7 @@ from ldpbeam.transforms.sources.pubsub import PubSubFeed  # noqa: E402
 
 TOPIC, SUBSCRIPTION = "projects/ldp-test/topics/reports", "projects/ldp-test/subscriptions/estimates"
 FEED = PubSubFeed(SUBSCRIPTION, Columns(), "out/runs/run", lease_seconds=0)
-PATIENCE = 300.0  # seconds until something that should come is given up; never reached when all is well
+PATIENCE = 240.0  # seconds until something that should come is given up; never reached when all is well
 SETTLED = 0.3  # seconds in which what must not happen would have happened
 RECORD = {"attribute": "x", "service": "a", "event_time": 5, "payload": 0.5}
 

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -125,6 +126,12 @@ def test_a_file_is_what_its_first_bytes_say_not_its_name(kind: str, tmp_path: Pa
     data, path = FORMATS[kind](), tmp_path / "reports.txt"
     path.write_bytes(data)
     assert sniffed(path, len(data)) == files.ReportFile(str(path), len(data), kind.replace("fixed", "avro"))
+
+
+@pytest.mark.parametrize("data", [b"PAR1" + bytes(100), b"Obj\x01" + bytes(100)], ids=["parquet", "avro"])
+def test_what_a_copy_that_was_cut_short_leaves_is_no_file_of_reports(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(data)
+    assert isinstance(files.sniff(str(tmp_path / "x"), len(data)), files.BadFile)
 
 
 @pytest.mark.parametrize("data", [b"", b"\n \n", b'  {"user_id": "u"}\n'])
@@ -261,6 +268,21 @@ def test_a_corrupt_block_is_one_dead_letter_however_the_file_is_split(
     }
 
 
+def test_a_corrupt_row_group_is_one_dead_letter_and_the_others_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "reports"
+    table = pa.Table.from_pylist(RECORDS)
+    pq.write_table(table, path, row_group_size=70, use_dictionary=False, compression="gzip")
+    data = bytearray(path.read_bytes())
+    start = pq.ParquetFile(path).metadata.row_group(1).column(0).data_page_offset
+    data[start + 40 : start + 80] = bytes(40)
+    path.write_bytes(data)
+    got = read([path])
+    (letter,) = got["dead"]
+    assert (letter["reason"], letter["position"], letter["reports"]) == ("corrupt_block", 1, 70)
+    assert "it does not decode" in letter["detail"]
+    assert len(got["rows"]) == len(RECORDS) - 70
+
+
 @pytest.mark.parametrize("kind", ["avro", "jsonl"])
 def test_a_file_that_is_cut_while_it_is_read_is_damaged(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -345,6 +367,89 @@ def test_what_is_appended_does_not_make_it_another_file(tmp_path: Path) -> None:
         stream.write(lines())
     (whole,) = files.split(found)
     assert sum(item.num_rows for item in read_range(whole, Columns())) == len(RECORDS)
+
+
+def read_after(path: Path, change: Callable[[], object] = lambda: None) -> tuple[int, list[DeadLetter]]:
+    """The reports and the dead letters of a file that changed after it was found."""
+    found = files.sniff(str(path), path.stat().st_size)
+    assert isinstance(found, files.ReportFile), found
+    ranges = list(files.split(found))
+    change()
+    items = [item for part in ranges for item in read_range(part, Columns())]
+    letters = [item for item in items if isinstance(item, DeadLetter)]
+    return sum(item.num_rows for item in items if isinstance(item, pa.RecordBatch)), letters
+
+
+def flushed_gzip() -> bytes:
+    """Cut where a line ends, so that what is there is whole: only the missing end of the stream tells."""
+    packer = zlib.compressobj(wbits=31)
+    return packer.compress(lines()) + packer.flush(zlib.Z_SYNC_FLUSH)
+
+
+FIXED = fixed_bytes()
+BLOCK_ENDS = [at + 16 for at in range(len(FIXED)) if FIXED[at : at + 16] == FIXED[-16:]]
+
+
+@pytest.mark.parametrize(
+    ("data", "reports", "detail"),
+    [
+        (lines()[:-30], 299, "the file ends inside a line: it was cut short, or is still being written"),
+        (gzip.compress(lines())[:-200], 0, "it ends too early"),
+        (flushed_gzip(), 0, "it ends too early"),
+        (FIXED[: BLOCK_ENDS[2] + 7], 140, "the file ends inside a block"),
+    ],
+    ids=["line", "gzip", "gzip where a line ends", "block"],
+)
+def test_a_file_that_was_cut_short_is_damaged(data: bytes, reports: int, detail: str, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(data)
+    read, (letter,) = read_after(tmp_path / "x")
+    assert (read, detail in letter.detail) == (reports, True), letter.detail
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    # Nothing in a file tells that lines or blocks are missing at its end: its size when it was found does.
+    [
+        ("jsonl", 0),
+        ("jsonl", 1),
+        ("jsonl", len(lines()[: lines().index(b"user 150")]) - len(b'{"user_id": "')),
+        ("fixed", BLOCK_ENDS[2] + 7),
+        ("fixed", BLOCK_ENDS[2]),
+    ],
+)
+def test_a_file_that_shrinks_after_it_was_found_is_damaged(kind: str, size: int, tmp_path: Path) -> None:
+    path, data = tmp_path / "x", FORMATS[kind]()
+    path.write_bytes(data)
+    _, letters = read_after(path, lambda: os.truncate(path, size))
+    assert letters[-1].detail.startswith(f"it has {size:,} bytes, and had {len(data):,} when it was found")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_file_that_is_deleted_after_it_was_found_is_damaged(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(FORMATS[kind]())
+    read, (letter, *_) = read_after(path, path.unlink)
+    assert (read, letter.reason) == (0, "bad_file")
+    assert "No such file or directory" in letter.detail
+
+
+def test_blocks_that_are_appended_are_left_to_the_next_run(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(FIXED)
+
+    def grow() -> None:
+        with path.open("ab") as stream:
+            stream.write(FIXED[BLOCK_ENDS[-2] :])
+
+    assert read_after(path, grow) == (len(RECORDS), [])
+
+
+def test_avro_of_something_else_is_a_dead_letter(tmp_path: Path) -> None:
+    stream = io.BytesIO()
+    fastavro.writer(stream, {"type": "array", "items": "long"}, [[1, 2], [3]])
+    (tmp_path / "x").write_bytes(stream.getvalue())
+    read, (letter,) = read_after(tmp_path / "x")
+    assert (read, letter.reason, letter.reports) == (0, "corrupt_block", 2)
 
 
 def test_of_gzip_that_fails_its_checksum_no_line_is_handed_on(

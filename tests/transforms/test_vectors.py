@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-import pytest
-from apache_beam.testing import test_pipeline
-from apache_beam.testing.util import assert_that
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.tallied import tallied as tallied_of
 
 from ldpbeam import Answers, merge, tally
 from ldpbeam.domains import Vector
-from ldpbeam.runners import direct
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Statistic
 from ldpbeam.transforms.joining.coordinates import by_coordinate
 from ldpbeam.transforms.joining.join import UserReports, join, without_join
-from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.batches import tagged
-from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
 from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.groups import tallied
 
@@ -230,20 +223,6 @@ def test_a_second_report_on_another_coordinate_is_a_duplicate() -> None:
         joined = join(V, batches_of(order, 1))
         assert (joined.used, joined.duplicates) == (1, 1)
         assert parts_of(joined.users) == {("v.east", None): Counter({((2, 0.5),): 1})}
-    # At one time a draw, by all of the payload: the coordinate is part of it, and so is what it reports.
-    for changed in ({"coordinate": 2}, {"value": 1.0}):
-        stood: Counter[bool] = Counter()
-        for number in range(32):
-            one = first._replace(user=b"user %d" % number)
-            both = [one, one._replace(**changed)]
-            chosen = drawn(both)
-            stood[chosen == one] += 1
-            for order in (both, both[::-1]):
-                joined = join(V, batches_of(order, 1))
-                assert (joined.used, joined.duplicates) == (1, 1)
-                expected = {(f"v.{NAMES[chosen.coordinate]}", None): Counter({((2, chosen.value),): 1})}
-                assert parts_of(joined.users) == expected
-        assert stood[True] >= 6 and stood[False] >= 6
     # Another version of the service is the service; another service is not.
     other = first._replace(version=0, coordinate=0, value=0.25)
     joined = join(V, batches_of([first, other, other._replace(version=1, time=1)], 2))
@@ -252,51 +231,6 @@ def test_a_second_report_on_another_coordinate_is_a_duplicate() -> None:
         ("v.east", None): Counter({((2, 0.5),): 1}),
         ("v.north", None): Counter({((0, 0.25),): 1}),
     }
-
-
-def test_which_report_stands_does_not_depend_on_what_others_sent() -> None:
-    # Two versions of a service at one time: a draw.
-    stood: Counter[int] = Counter()
-    for number in range(32):
-        user = b"user %d" % number
-        own = [Report(user, 0, 0, None, 1, 0.5, None), Report(user, 1, 0, None, 0, 2.0, None)]
-        others = [Report(b"u2", 0, time, None, 2, value, None) for time, value in ((0, 0.0), (1, 0.25))]
-        more = [Report(b"u3", 1, time, None, 2, value, None) for time, value in ((0, 0.0), (1, 0.25))]
-        # The same as a tied one, but later or with an id; and what another service was sent.
-        later = [one._replace(time=1) for one in own] + [own[0]._replace(report_id=b"r")]
-        taxi = [own[0]._replace(version=2, coordinate=2)]
-        chosen = drawn(own)
-        stood[chosen.version] += 1
-        east, north = ("v.east", None), ("v.north", None)
-        for beside in ([], others, more, others + more, later, taxi, later + others + taxi):
-            for order in (own + beside, beside + own, beside + own[::-1]):
-                users = parts_of(join(V, batches_of(order)).users)
-                assert users.get(east) == (Counter({((0, 0.5),): 1}) if chosen.version == 0 else None)
-                assert users.get(north) == (Counter({((1, 2.0),): 1}) if chosen.version == 1 else None)
-    assert min(stood[0], stood[1]) >= 6
-
-
-def test_each_coordinate_and_report_stands_as_often_as_it_was_sent() -> None:
-    # Five reports a user at one time: one coordinate thrice, and another twice with different values.
-    five = [(0, 0.5), (0, 0.5), (0, 1.0), (2, 0.5), (2, -3.0)]
-    many = 5_000
-    some = [Report(b"user %d" % i, 2, 0, None, *one, None) for i in range(many) for one in five]
-    (users,) = join(V, batches_of(some, len(some))).users
-    stood = Counter(users.answers[0].payloads.tolist())
-    assert stood.keys() == set(five)
-    assert stood.total() == many
-    for one, times in Counter(five).items():
-        share = times / len(five)
-        assert abs(stood[one] / many - share) < 4 * np.sqrt(share * (1 - share) / many), one
-
-
-def test_the_same_report_id_on_another_coordinate_is_a_repeat() -> None:
-    one = Report(b"u1", 2, 1, b"r", 1, 0.5, None)
-    other = Report(b"u1", 2, 0, b"r", 2, 1.0, None)
-    for order in ([one, other], [other, one]):
-        kept, repeats = without_duplicate_ids(V, batches_of(order, 1))
-        assert repeats == 1
-        assert [batch.column("payload").to_pylist() for batch in kept] == [[other.payload]]
 
 
 def test_answers_of_several_services_on_one_coordinate_are_joined_and_on_two_are_not() -> None:
@@ -365,33 +299,6 @@ def test_coordinates_are_attributes_of_their_own() -> None:
         ]
 
 
-def test_the_stream_gives_a_snapshot_a_coordinate_and_group() -> None:
-    rng = np.random.default_rng(1)
-    some = [
-        Report(
-            f"u{rng.integers(60)}".encode(), version := int(rng.integers(3)), int(rng.integers(9)), None,
-            int(rng.integers(3)), PAYLOADS[version][rng.integers(4)], ["here", "there"][rng.integers(2)],
-        )
-        for _ in range(200)
-    ]  # fmt: skip
-    assert len({(r.user, SERVICE[r.version], r.rank) for r in some}) < len(some), "some are tied"
-    expected = {
-        place: statistic_of(place[0], users) for place, users in by_dictionary(standing(some)).items()
-    }
-    assert len(expected) == 6
-
-    def check(found: list[tuple[str, list[Any]]]) -> None:
-        assert sorted(name for name, _ in found) == sorted(STUDY.estimated)
-        statistics = {(name, s.group): s.statistic for name, snapshots in found for s in snapshots}
-        assert all(s.attribute == name for name, snapshots in found for s in snapshots)
-        assert statistics == expected
-
-    for partitions, order in ((4, some), (1, some[::-1])):
-        with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
-            users, _ = pipeline | beam.Create(batches_of(order, 16)) | FoldBatch(STUDY, partitions)
-            assert_that(users | Aggregate(STUDY), check)
-
-
 ONE = """
 study: one
 attributes:
@@ -403,66 +310,35 @@ attributes:
     estimates:
       mean: {estimator: ivw}
       shape: {estimator: ems}
-epsilon_cap: 0.5
 """
 
 
-def test_a_run_has_an_estimate_a_coordinate_a_closed_accounting_and_one_ledger(
-    tmp_path: Path,
-    run_estimate: Callable[..., Any],
-    write_lines: Callable[..., Path],
-    simulate: Callable[..., Any],
-) -> None:
-    study = parse_study(ONE)
-    rng, users = np.random.default_rng(2), 400
-    names = [f"u{i}" for i in range(users)]
-    (sent,) = simulate(study, "v", 10 * rng.random((users, 4)), seed=3, users=names)
-    base = {"attribute": "v", "service": "a"}
-    lines = [
-        {**base, "user_id": name, "event_time": 1000 + i, "payload": payload.tobytes().hex()}
-        for i, (name, payload) in enumerate(zip(names, sent.payloads, strict=True))
-    ]
-    drawn = sent.payloads["coordinate"].copy()
+def test_reports_of_no_coordinate_are_dead_letters_and_a_users_second_is_a_duplicate() -> None:
+    rng, users = np.random.default_rng(3), np.array([f"u{place}" for place in range(400)])
+    (version,) = parse_study(ONE).attribute("v").versions
+    sent = version.mechanism.perturb(rng.random((400, 4)), rng)
     # 30 users report once more, later, on the next coordinate; five sent no report at all.
-    other = sent.payloads[:30].copy()
+    other, unknown, outside = sent[:30].copy(), sent[:1].copy(), sent[:1].copy()
     other["coordinate"] = (other["coordinate"] + 1) % 4
-    lines += [
-        {**line, "event_time": 9000, "payload": o.tobytes().hex()}
-        for line, o in zip(lines, other, strict=False)
-    ]
-    unknown = other[:1].copy()
     unknown["coordinate"] = 4
-    outside = other[:1].copy()
     outside["report"] = 4.09
-    bad = [unknown[0].tobytes().hex(), outside[0].tobytes().hex(), "00" * 11, 0.5, None]
-    lines += [{**base, "user_id": f"bad{i}", "event_time": 1, "payload": p} for i, p in enumerate(bad)]
-    ran = run_estimate(
-        tmp_path / "a", ONE, [write_lines(tmp_path / "in.jsonl", lines)], "--max-bad-fraction", "1"
-    )
-    assert ran.code == 0, ran.err
-    found = ran.accounting
-    assert (found["in"], found["used"], found["duplicates"], found["dead_letters"]) == (435, 400, 30, 5)
-    assert found["dead_letters_by_reason"] == {
+    bad = [unknown[0].tobytes(), outside[0].tobytes(), bytes(11), None]
+    tables: list[dict[str, Any]] = [
+        {"user_id": users, "payload": [payload.tobytes() for payload in sent], "event_time": [1000] * 400},
+        {"user_id": users[:30], "payload": [own.tobytes() for own in other], "event_time": [9000] * 30},
+        {"user_id": [f"bad{place}" for place in range(4)], "payload": bad},
+        {"user_id": ["bad4"], "payload": [0.5]},
+    ]
+    found = tallied_of(ONE, tables)
+    assert found.accounting["dead_letters_by_reason"] == {
         "payload_outside_mechanism": 2,
         "payload_wrong_length": 1,
         "payload_not_bytes": 1,
         "no_payload": 1,
     }
-    assert [(e["attribute"], e["name"]) for e in ran.estimates] == [
-        (f"v.{i}", name) for i in range(4) for name in ("mean", "shape")
-    ]
-    for estimate in ran.estimates:
-        own = int((drawn == int(estimate["attribute"][2:])).sum())
-        assert estimate["reports"] == estimate["users"] == own
-    snapshots = {snapshot.attribute: snapshot.statistic for snapshot in ran.snapshots}
-    assert len(snapshots) == len(ran.snapshots) == 4
-    for i in range(4):
-        own = sent.payloads[drawn == i]
+    assert (found.accounting["used"], found.accounting["duplicates"]) == (400, 30)
+    for place, snapshot in enumerate(found.snapshots):
+        own = sent[sent["coordinate"] == place]
         answers = [Answers(0, np.arange(len(own)), own["report"])]
-        assert snapshots[f"v.{i}"] == tally(study.attribute(f"v.{i}"), len(own), answers)
-        mean = next(e for e in ran.estimates if (e["attribute"], e["name"]) == (f"v.{i}", "mean"))
-        assert mean["mean"] == pytest.approx(5 + 5 * own["report"].mean(), abs=1e-6)
-    (entry,) = ran.json("ledger.json")
-    assert entry["attribute"] == "v"
-    assert entry["spent"] == [{"epsilon": 1.0, "users": 400}]
-    assert entry["users_over_cap"] == 400
+        attribute = parse_study(ONE).attribute(f"v.{place}")
+        assert (snapshot.attribute, snapshot.statistic) == (f"v.{place}", tally(attribute, len(own), answers))

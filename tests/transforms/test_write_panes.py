@@ -16,10 +16,16 @@ import pytest
 
 from ldpbeam import tally
 from ldpbeam.estimators import Estimate
-from ldpbeam.pipelines.estimates import write_panes
 from ldpbeam.pipelines.estimates.solve import solve, sort_key
 from ldpbeam.pipelines.estimates.solve_windows import SolveWindow
-from ldpbeam.pipelines.estimates.write_panes import (
+from ldpbeam.schemas.outputs.estimates import estimate_record, json_fields
+from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.statistics import Answers
+from ldpbeam.study import Study
+from ldpbeam.transforms.outputs import panes
+from ldpbeam.transforms.outputs.panes import (
     PANES,
     Publish,
     WritePaneEstimates,
@@ -27,12 +33,6 @@ from ldpbeam.pipelines.estimates.write_panes import (
     estimate_id,
     pane_line,
 )
-from ldpbeam.pipelines.runs.output import Output
-from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields
-from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
-from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.statistics import Answers
-from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import COUNTS, NOT_BEGUN
 from ldpbeam.transforms.sources.journal import Journal, OpenWindow
 
@@ -80,27 +80,21 @@ class Writing:
 
     def __init__(self, output: Path, study: Study, run: str, incomplete: Sequence[OpenWindow]) -> None:
         self.output, self.study, self.run = output, study, run
-        self.place = Output(study, str(output), run)
-        self.statistics = WritePaneStatistics(self.place, frozenset(incomplete))
-        self.estimates = WritePaneEstimates(self.place)
+        self.statistics = WritePaneStatistics(study, str(output), run, frozenset(incomplete))
+        self.estimates = WritePaneEstimates(study, str(output), run)
         self.solver = SolveWindow(study)
         self.solver.setup()
 
     def write(self, snapshots: Sequence[Snapshot], **pane: Any) -> list[dict[str, Any]]:
         """What is handed on of a pane."""
         own = [replace(snapshot, **pane) for snapshot in snapshots]
-        return [self.as_written(solved) for solved in self.process((own[0].attribute, own))]
+        return [json_fields(record) for record in self.process((own[0].attribute, own))]
 
-    def process(self, element: tuple[str, list[Snapshot]]) -> Iterator[SolvedEstimate]:
+    def process(self, element: tuple[str, list[Snapshot]]) -> Iterator[EstimateRecord]:
         """What the three stages, one after the other, hand on of a pane."""
         for judged in self.statistics.process(element):
             for solved in self.solver.process(judged):
                 yield from self.estimates.process(solved)
-
-    def as_written(self, solved: SolvedEstimate) -> dict[str, Any]:
-        """The fields that a line of a file has."""
-        fields: dict[str, Any] = json.loads(json.dumps(estimate_fields(self.study, solved, self.run)))
-        return fields
 
     def stop(self, second: float | None, reader: int = 0) -> None:
         """The run is asked to stop, with its watermark at that second."""
@@ -147,7 +141,7 @@ def test_all_files_are_there_before_an_estimate_is_handed_on(writing: Write) -> 
     own = writing()
     given = own.process(("x", PANE))
     assert own.names == set()
-    first = own.as_written(next(iter(given)))
+    first = json_fields(next(iter(given)))
     assert own.names == files_of(NAME)
     assert own.records(f"{NAME}.jsonl")[0] == first
     assert own.snapshots(f"{NAME}.avro") == PANE
@@ -156,10 +150,10 @@ def test_all_files_are_there_before_an_estimate_is_handed_on(writing: Write) -> 
 def test_the_records_are_those_of_a_batch_run_with_the_runs_name(writing: Write) -> None:
     own = writing(GROUPED)
     given = own.write(list(reversed(GROUPS)))
-    expected = [solved for snapshot in GROUPS for solved in solve(GROUPED, snapshot)]
-    expected.sort(key=lambda solved: sort_key(GROUPED, solved))
+    expected = [record for snapshot in GROUPS for record in solve(GROUPED, snapshot)]
+    expected.sort(key=lambda record: sort_key(GROUPED, record))
     assert len(given) == 2 * 3
-    assert given == [own.as_written(solved) for solved in expected]
+    assert given == [json_fields(replace(record, run="run-1")) for record in expected]
     assert {record["run"] for record in given} == {"run-1"}
     assert own.records(f"{NAME}.jsonl") == given
 
@@ -251,7 +245,7 @@ def test_windows_that_had_not_closed_when_the_run_was_stopped_are_early_and_inco
 def test_a_window_that_had_not_begun_when_the_run_ended_is_counted_and_not_published(
     writing: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_panes.time, "time", lambda: 5.0)
+    monkeypatch.setattr(panes.time, "time", lambda: 5.0)
     own = writing()
     tomorrow = replace(PANE[0], window=SECOND_WINDOW)
     # While the run goes on, only early panes come of such a window.
@@ -261,7 +255,7 @@ def test_a_window_that_had_not_begun_when_the_run_ended_is_counted_and_not_publi
     assert (counted.tag, counted.value) == (COUNTS, (NOT_BEGUN, tomorrow.statistic.reports))
     assert own.names == set()
     # One that has begun, however little of it is over, is published.
-    monkeypatch.setattr(write_panes.time, "time", lambda: 9.0)
+    monkeypatch.setattr(panes.time, "time", lambda: 9.0)
     Journal(str(own.output), own.run, 1, 0).end(10 * SECOND)
     assert len(own.write([tomorrow])) == 2
 
@@ -280,20 +274,25 @@ def test_of_several_readers_the_one_that_was_least_far_says_what_has_closed(writ
 
 @pytest.mark.parametrize("others", [["north"], ["rest"]])
 def test_every_estimate_is_published_by_an_id_of_its_own(others: list[str]) -> None:
-    windows = [("a", "b"), ("b", "c"), ("a", "c")]
+    ten, eleven, twelve = (f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12))
+    windows = [(ten, eleven), (eleven, twelve), (ten, twelve)]
     groups = [(None, 0), (None, 2), ("", 0), ("0", 0), *((group, 0) for group in others)]
     records = [
-        {
-            "study": study,
-            "run": run,
-            "attribute": attribute,
-            "name": name,
-            "window_start": start,
-            "window_end": end,
-            "group": group,
-            "other_groups": other_groups,
-            "pane_index": pane,
-        }
+        EstimateRecord(
+            study=study,
+            run=run,
+            attribute=attribute,
+            name=name,
+            window_start=start,
+            window_end=end,
+            group=group,
+            other_groups=other_groups,
+            pane_index=pane,
+            estimator="ems",
+            reports=1,
+            converged=True,
+            n_iterations=0,
+        )
         for study, run, attribute, name, (start, end), (group, other_groups), pane in itertools.product(
             ["s", "t"], ["run-1", "run-2"], ["x", "x.up"], ["mean", "all"], windows, groups, [0, 1, 10]
         )
@@ -302,7 +301,7 @@ def test_every_estimate_is_published_by_an_id_of_its_own(others: list[str]) -> N
 
 
 def test_an_id_says_what_an_estimate_is_of(writing: Write) -> None:
-    given = writing(GROUPED).write(GROUPS, pane_index=3)
+    given = writing(GROUPED).process(("x", [replace(own, pane_index=3) for own in GROUPS]))
     window = "1970-01-01T00:00:00Z/1970-01-01T00:00:10Z"
     assert [estimate_id(record) for record in given] == [
         f"panes/run-1/x/{name}/{window}/{group}/3"
@@ -331,7 +330,7 @@ def test_estimates_are_published_with_their_ids_and_a_bundle_waits_for_them(
     broker = Broker()
     monkeypatch.setattr(pubsub, "PublisherClient", lambda: broker)
     own = writing()
-    publish = Publish(own.place, "projects/p/topics/estimates")
+    publish = Publish("projects/p/topics/estimates")
     publish.setup()
     estimates = list(own.process(("x", PANE)))
     texts = (own.output / "estimates" / f"{NAME}.jsonl").read_text().splitlines()
@@ -342,7 +341,7 @@ def test_estimates_are_published_with_their_ids_and_a_bundle_waits_for_them(
         ("projects/p/topics/estimates", text) for text in texts
     ]
     assert [attributes for _, _, attributes in broker.told] == [
-        {"content-type": "application/json", "id": estimate_id(json.loads(text))} for text in texts
+        {"content-type": "application/json", "id": estimate_id(record)} for record in estimates
     ]
     first, *rest = broker.answers
     first.set_exception(OSError("the topic is gone"))
@@ -360,9 +359,9 @@ def test_estimates_are_published_with_their_ids_and_a_bundle_waits_for_them(
     assert broker.told[len(texts) :] == broker.told[: len(texts)]
 
 
-def told(name: str, mean: float | None, group: str | None = None) -> SolvedEstimate:
-    return SolvedEstimate.of(
-        replace(PANE[0], group=group), name, Estimate("em", ("maps",), 40, 40, mean=mean)
+def told(name: str, mean: float | None, group: str | None = None) -> EstimateRecord:
+    return estimate_record(
+        PLAIN, replace(PANE[0], group=group), name, Estimate("em", ("maps",), 40, 40, mean=mean)
     )
 
 
@@ -383,6 +382,8 @@ def test_a_pane_is_told_in_a_line() -> None:
     assert pane_line(PANE, []) == f"{span} on time: {counted}"
     large = replace(PANE[0].statistic, reports=1_234_567, users=None)
     assert line(replace(PANE[0], statistic=large)) == f"{span} on time: 1,234,567 reports{means}"
+    single = replace(PANE[0].statistic, reports=1, users=1)
+    assert line(replace(PANE[0], statistic=single)) == f"{span} on time: 1 report of 1 user{means}"
 
 
 def test_the_line_of_a_pane_adds_up_its_groups_and_leaves_their_means_out() -> None:

@@ -31,10 +31,14 @@ def by_coordinate(attribute: Attribute, users: UserReports) -> Iterator[UserRepo
     for index in np.unique(np.concatenate(sampled)):
         answers, rows = [], []
         for answer, coordinates in zip(users.answers, sampled, strict=True):
-            own = np.flatnonzero(coordinates == index)
-            if len(own):
-                answers.append(Answers(answer.version, answer.rows[own], answer.payloads["report"][own]))
-                rows.append(answer.rows[own])
+            of_coordinate = np.flatnonzero(coordinates == index)
+            if len(of_coordinate):
+                answers.append(
+                    Answers(
+                        answer.version, answer.rows[of_coordinate], answer.payloads["report"][of_coordinate]
+                    )
+                )
+                rows.append(answer.rows[of_coordinate])
         numbers, inverse = np.unique(np.concatenate(rows), return_inverse=True)
         places = np.split(inverse, np.cumsum([len(part) for part in rows])[:-1])
         yield UserReports(

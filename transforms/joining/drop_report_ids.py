@@ -32,17 +32,16 @@ class DropDuplicateIds(beam.PTransform):
         self.study = study
         self.partitions = partitions
 
-    def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+    def expand(
+        self, reports: beam.PCollection[pa.RecordBatch]
+    ) -> tuple[beam.PCollection[pa.RecordBatch], beam.PCollection[tuple[str, int]]]:
         """Part reports with and without an id, and bring equal ids together to keep one of each."""
-        # plain, identified : RecordBatch of one channel
         parted = reports | "ByReportId" >> beam.FlatMap(_by_having_an_id).with_outputs(
             _IDENTIFIED, main="plain"
         ).with_output_types(pa.RecordBatch)
-        # pieces : (PieceKey, RecordBatch)
         pieces, _ = parted[_IDENTIFIED] | "SplitByReportId" >> Cut(
             Split(None, self.partitions, together, column="report_id")
         )
-        # first : RecordBatch of one channel
         first = (
             pieces
             | "GroupReportIds" >> beam.GroupByKey()

@@ -95,12 +95,12 @@ def _rows_of_codes(
     codes: NDArray[np.int64], chosen: NDArray[np.bool_]
 ) -> Iterator[tuple[int, NDArray[np.int64]]]:
     rows = np.flatnonzero(chosen)
-    own = codes[rows]
-    if len(own) and (own == own[0]).all():
-        yield int(own[0]), rows
+    codes_of_rows = codes[rows]
+    if len(codes_of_rows) and (codes_of_rows == codes_of_rows[0]).all():
+        yield int(codes_of_rows[0]), rows
         return
-    order = np.argsort(own, kind="stable")
-    bounds = np.flatnonzero(np.diff(own[order])) + 1
+    order = np.argsort(codes_of_rows, kind="stable")
+    bounds = np.flatnonzero(np.diff(codes_of_rows[order])) + 1
     for part in np.split(rows[order], bounds):
         yield int(codes[part[0]]), part
 
@@ -116,9 +116,9 @@ def _user_reports(
     answers = []
     for version in sorted(reports.payloads):
         of_version = reports.versions[rows] == version
-        own = rows[of_version]
-        if len(own):
-            payloads = reports.payloads[version][reports.places[own]]
+        rows_of_version = rows[of_version]
+        if len(rows_of_version):
+            payloads = reports.payloads[version][reports.places[rows_of_version]]
             answers.append(Answers(version, numbers[of_version], payloads))
     return UserReports(attribute.name, group, int(numbers.max(initial=-1)) + 1, tuple(answers))
 

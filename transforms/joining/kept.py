@@ -186,8 +186,8 @@ def _payload_numbers(reports: Reports, rows: NDArray[np.int64]) -> NDArray[np.ui
     """A hash of the bytes of each payload, shape (rows,)."""
     numbers = np.zeros(len(rows), dtype=np.uint64)
     for version, payloads in reports.payloads.items():
-        own = np.flatnonzero(reports.versions[rows] == version)
-        values = np.ascontiguousarray(payloads[reports.places[rows[own]]])
-        if len(own):
-            numbers[own] = mixed(binary_of_width(values.view(np.uint8).reshape(len(own), -1)))
+        of_version = np.flatnonzero(reports.versions[rows] == version)
+        values = np.ascontiguousarray(payloads[reports.places[rows[of_version]]])
+        if len(of_version):
+            numbers[of_version] = mixed(binary_of_width(values.view(np.uint8).reshape(len(of_version), -1)))
     return numbers

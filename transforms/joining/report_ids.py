@@ -47,7 +47,7 @@ def without_duplicate_ids(
     if not identified:
         return plain, 0
     reports = gathered(attribute, identified)
-    codes = [codes_of(own)[0] for own in (reports.users, reports.report_ids, reports.deliveries)]
+    codes = [codes_of(column)[0] for column in (reports.users, reports.report_ids, reports.deliveries)]
     chosen = kept(reports, per_service(attribute, reports, functools.reduce(pairs_of, codes)))
     ends = np.cumsum([batch.num_rows for batch in identified])[:-1]
     first = [

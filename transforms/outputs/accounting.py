@@ -38,7 +38,7 @@ class WriteAccounting(beam.PTransform):
         super().__init__()
         self.path = path
 
-    def expand(self, counts: beam.PCollection) -> beam.PCollection:
+    def expand(self, counts: beam.PCollection[tuple[str, int]]) -> beam.PCollection[None]:
         """Add up each count, bring all together under one key, and write them."""
         return (
             counts
@@ -62,7 +62,7 @@ class WriteRunningAccounting(beam.PTransform):
         super().__init__()
         self.path = path
 
-    def expand(self, counts: beam.PCollection) -> beam.PCollection:
+    def expand(self, counts: beam.PCollection[tuple[str, int]]) -> beam.PCollection[None]:
         """Add up the counts of each bundle, then those of all bundles in one state."""
         return (
             counts

@@ -27,7 +27,7 @@ from ldpbeam.transforms.storage import make_folder, replacing
 
 #: A batch run gathers dead letters into at most this many files.
 DEAD_LETTER_SHARDS = 4
-#: A stream writes a file when dead letters have waited so many seconds of event time, or are so many.
+#: A stream writes a file when dead letters have waited this many seconds of event time, or are this many.
 LETTERS_SECONDS, MOST_LETTERS = 60, 10_000
 
 
@@ -71,7 +71,7 @@ class WriteDeadLetters(beam.PTransform):
         super().__init__()
         self.folder = folder
 
-    def expand(self, letters: beam.PCollection) -> beam.PCollection:
+    def expand(self, letters: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[None]:
         """Gather the batches of a shard, and write one file per shard."""
         return (
             letters
@@ -103,7 +103,7 @@ class WriteStreamDeadLetters(beam.PTransform):
         super().__init__()
         self.folder = folder
 
-    def expand(self, letters: beam.PCollection) -> beam.PCollection:
+    def expand(self, letters: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[None]:
         """Gather all batches under one key, and write a file when it is due."""
         return (
             letters

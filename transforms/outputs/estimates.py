@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields, write_json_lines
-from ldpbeam.schemas.outputs.tables import SCHEMAS, records_of, write_table
+from ldpbeam.schemas.outputs.estimates import write_json_lines
+from ldpbeam.schemas.outputs.records import EstimateRecord, read_record
+from ldpbeam.schemas.outputs.tables import SCHEMAS, write_table
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.names import ESTIMATES, TABLES, estimates_name
-from ldpbeam.transforms.storage import make_folder, replacing
+from ldpbeam.transforms.storage import make_folder, open_raw, replacing
 from ldpbeam.windows import Bounds
+
+
+def read_estimates(path: str) -> Iterator[EstimateRecord]:
+    """The estimates in a file of JSON lines.
+
+    Raises:
+        ValueError: if a line is no estimate; it names the line and the field.
+    """
+    with open_raw(path) as stream:
+        for place, line in enumerate(stream.read().splitlines(), 1):
+            try:
+                yield read_record(EstimateRecord, line)
+            except ValueError as error:
+                raise ValueError(f"line {place}: {error}") from None
 
 
 def write_window_estimates(
@@ -20,7 +35,7 @@ def write_window_estimates(
     run: str,
     attribute: str,
     window: Bounds | None,
-    estimates: Sequence[SolvedEstimate],
+    estimates: Sequence[EstimateRecord],
     *,
     named_by_run: bool = False,
 ) -> None:
@@ -29,7 +44,7 @@ def write_window_estimates(
     Args:
         study: the study.
         output: the output folder; the folders of the files are created if they do not exist.
-        run: the name of the run, which every line carries.
+        run: the name of the run.
         attribute: the attribute, or the coordinate of a vector.
         window: the window.
         estimates: the estimates, in the order of the lines.
@@ -39,30 +54,25 @@ def write_window_estimates(
     table = f"{name.removesuffix('.jsonl')}.parquet"
     make_folder(FileSystems.join(output, ESTIMATES))
     with replacing(FileSystems.join(output, ESTIMATES, name)) as stream:
-        write_json_lines(stream, (estimate_fields(study, solved, run) for solved in estimates))
+        write_json_lines(stream, estimates)
     for kind in SCHEMAS:
         make_folder(FileSystems.join(output, TABLES, kind))
     paths = {kind: FileSystems.join(output, TABLES, kind, table) for kind in SCHEMAS}
-    _write_tables(paths, study, run, estimates)
+    _write_tables(paths, estimates)
 
 
-def write_run_tables(study: Study, output: str, run: str, estimates: Sequence[SolvedEstimate]) -> None:
+def write_run_tables(output: str, estimates: Sequence[EstimateRecord]) -> None:
     """Write the tables of all estimates of a run.
 
     Args:
-        study: the study.
         output: the output folder, which exists.
-        run: the name of the run, which every row carries.
         estimates: the estimates, in the order of the rows.
     """
     paths = {kind: FileSystems.join(output, f"{kind}.parquet") for kind in SCHEMAS}
-    _write_tables(paths, study, run, estimates)
+    _write_tables(paths, estimates)
 
 
-def _write_tables(
-    paths: Mapping[str, str], study: Study, run: str, estimates: Sequence[SolvedEstimate]
-) -> None:
-    # Records are made again for each table: those of all estimates would take many times their memory.
+def _write_tables(paths: Mapping[str, str], estimates: Sequence[EstimateRecord]) -> None:
     for kind, path in paths.items():
         with replacing(path) as stream:
-            write_table(stream, SCHEMAS[kind], records_of(study, estimates, run))
+            write_table(stream, SCHEMAS[kind], estimates)

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from ldpbeam.times import milliseconds
 from ldpbeam.windows import Bounds
 
+#: The folder of files of statistics.
+STATISTICS = "statistics"
 #: The folder of files of estimates, one per attribute and window, and the name of a file of all of them.
 ESTIMATES = "estimates"
 #: The folder of tables, one per attribute and window, each kind in a folder of its own.
@@ -36,8 +38,8 @@ def span_name(start: int, stop: int) -> str:
 
 def window_in(name: str) -> Bounds | None:
     """The window at the end of a file's name, in epoch milliseconds; None if there is none."""
-    found = re.search(r"-(\d{8}T\d{6}(?:\.\d{3})?Z)-(\d{8}T\d{6}(?:\.\d{3})?Z)\.[a-z]+$", name)
-    return (milliseconds(found[1]), milliseconds(found[2])) if found else None
+    times = re.search(r"-(\d{8}T\d{6}(?:\.\d{3})?Z)-(\d{8}T\d{6}(?:\.\d{3})?Z)\.[a-z]+$", name)
+    return (milliseconds(times[1]), milliseconds(times[2])) if times else None
 
 
 def _compact(time: int) -> str:

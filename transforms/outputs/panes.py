@@ -5,28 +5,41 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.estimates.solve_windows import Solved
-from ldpbeam.pipelines.runs.output import STATISTICS, Output
-from ldpbeam.pipelines.terminal import shown
-from ldpbeam.schemas.outputs.estimates import SolvedEstimate, estimate_fields
+from ldpbeam.schemas.outputs.estimates import json_fields
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.study import attribute_of
+from ldpbeam.statistics import counted
+from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.estimates import write_window_estimates
+from ldpbeam.transforms.outputs.names import STATISTICS
 from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.reports.counts import NOT_BEGUN
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.sources.journal import OpenWindow, ended_at, stopped_at
 from ldpbeam.transforms.windows.panes import EARLY
+from ldpbeam.untrusted import shown
 
 #: The logger that gets one line per pane; a command prints it, an engine's worker logs it.
 PANES = logging.getLogger("ldpbeam.panes")
+
+
+@dataclass(frozen=True)
+class Solved:
+    """The snapshots of an attribute in one window, or in one pane of it, and their estimates in order.
+
+    Windows and groups that are not to be estimated have snapshots and no estimates.
+    """
+
+    snapshots: list[Snapshot]
+    estimates: list[EstimateRecord]
 
 
 class WritePaneStatistics(beam.DoFn):
@@ -37,12 +50,14 @@ class WritePaneStatistics(beam.DoFn):
     published: its reports have false times. At the end of the run they are counted.
 
     Args:
-        output: the study, the output folder and the run.
+        study: the study.
+        output: the output folder.
+        run: the name of the run.
         incomplete: windows that earlier runs left open; reports acknowledged in them may be lost.
     """
 
-    def __init__(self, output: Output, incomplete: frozenset[OpenWindow]) -> None:
-        self.output = output
+    def __init__(self, study: Study, output: str, run: str, incomplete: frozenset[OpenWindow]) -> None:
+        self.study, self.output, self.run = study, output, run
         self.incomplete = incomplete
 
     def process(self, element: tuple[str, list[Snapshot]]) -> Iterator[Any]:
@@ -50,15 +65,15 @@ class WritePaneStatistics(beam.DoFn):
         attribute, snapshots = element
         window = snapshots[0].window
         assert window is not None
-        ended = ended_at(self.output.output, self.output.run) if window[0] > time.time() * 1000 else None
+        ended = ended_at(self.output, self.run) if window[0] > time.time() * 1000 else None
         if ended is not None and window[0] > ended:
             yield count(NOT_BEGUN, sum(snapshot.statistic.reports for snapshot in snapshots))
             return
         if snapshots[0].pane_timing == EARLY and window[0] > time.time() * 1000:
             return
         snapshots = self._judged(attribute, snapshots)
-        study, run = self.output.study, self.output.run
-        write_window(study, self.output.path(STATISTICS), run, snapshots, named_by_run=True)
+        folder = FileSystems.join(self.output, STATISTICS)
+        write_window(self.study, folder, self.run, snapshots, named_by_run=True)
         yield attribute, snapshots
 
     def _judged(self, attribute: str, snapshots: Sequence[Snapshot]) -> list[Snapshot]:
@@ -68,7 +83,7 @@ class WritePaneStatistics(beam.DoFn):
         complete = OpenWindow(attribute_of(attribute), *window) not in self.incomplete
         timing = snapshots[0].pane_timing
         if timing != EARLY:
-            stopped = stopped_at(self.output.output, self.output.run)
+            stopped = stopped_at(self.output, self.run)
             if stopped is not None and window[1] > stopped:
                 timing = EARLY
         complete = complete and timing != EARLY
@@ -79,56 +94,61 @@ class WritePaneEstimates(beam.DoFn):
     """Write the estimates of a pane, log its line, and emit the estimates.
 
     Args:
-        output: the study, the output folder and the run.
+        study: the study.
+        output: the output folder.
+        run: the name of the run.
     """
 
-    def __init__(self, output: Output) -> None:
-        self.output = output
+    def __init__(self, study: Study, output: str, run: str) -> None:
+        self.study, self.output, self.run = study, output, run
 
-    def process(self, pane: Solved) -> Iterator[SolvedEstimate]:
+    def process(self, pane: Solved) -> Iterator[EstimateRecord]:
         """Write the files of a pane's estimates."""
-        study, run, output = self.output.study, self.output.run, self.output.output
+        study, output, run = self.study, self.output, self.run
         first = pane.snapshots[0]
+        records = [replace(record, run=run) for record in pane.estimates]
         # The files of an earlier pane are replaced, though the window has no estimate now.
-        if pane.estimates or first.pane_index:
+        if records or first.pane_index:
             write_window_estimates(
-                study, output, run, first.attribute, first.window, pane.estimates, named_by_run=True
+                study, output, run, first.attribute, first.window, records, named_by_run=True
             )
-        unsolved = "" if pane.estimates else ", not estimated"
-        PANES.info(pane_line(pane.snapshots, pane.estimates) + unsolved)
-        yield from pane.estimates
+        unsolved = "" if records else ", not estimated"
+        PANES.info(pane_line(pane.snapshots, records) + unsolved)
+        yield from records
 
 
-def pane_line(snapshots: Sequence[Snapshot], estimates: Sequence[SolvedEstimate]) -> str:
+def pane_line(snapshots: Sequence[Snapshot], estimates: Sequence[EstimateRecord]) -> str:
     """One line about a pane: window, timing, reports, users and means."""
     first = snapshots[0]
     assert first.window is not None
     start, end = map(rfc3339, first.window)
     reports = sum(snapshot.statistic.reports for snapshot in snapshots)
     users = [snapshot.statistic.users for snapshot in snapshots if snapshot.statistic.users is not None]
-    counted = f"{reports:,} reports" + (f" of {sum(users):,} users" if users else "")
+    of_users = f" of {counted(sum(users), 'user')}" if users else ""
     pane = first.pane_timing.replace("_", " ") + (f" {first.pane_index}" if first.pane_index else "")
     means = [
-        f"{solved.name} {solved.answer.mean:.6g}"
-        for solved in estimates
-        if solved.group is None and solved.answer.mean is not None
+        f"{record.name} {record.mean:.6g}"
+        for record in estimates
+        if record.group is None and record.mean is not None
     ]
     of_means = f": {', '.join(means)}" if means else ""
     mark = " (incomplete)" if first.pane_timing != EARLY and not first.complete else ""
-    return shown(f"{first.attribute} {start} to {end} {pane}{mark}: {counted}{of_means}")
+    return shown(
+        f"{first.attribute} {start} to {end} {pane}{mark}: {counted(reports, 'report')}{of_users}{of_means}"
+    )
 
 
-def estimate_id(record: Mapping[str, Any]) -> str:
+def estimate_id(record: EstimateRecord) -> str:
     """The id of a published estimate: study, run, attribute, name, window, group and pane.
 
     The same id always comes with the same bytes, so a consumer can drop duplicates by id.
     """
     # The prefixes keep ids distinct, whatever the name of a group is.
-    group = "" if record["group"] is None else f"/group/{record['group']}"
-    rest = "/rest" if record["other_groups"] else ""
+    group = "" if record.group is None else f"/group/{record.group}"
+    rest = "/rest" if record.other_groups else ""
     return (
-        f"{record['study']}/{record['run']}/{record['attribute']}/{record['name']}/{record['window_start']}/"
-        f"{record['window_end']}{group}{rest}/{record['pane_index']}"
+        f"{record.study}/{record.run}/{record.attribute}/{record.name}/{record.window_start}/"
+        f"{record.window_end}{group}{rest}/{record.pane_index}"
     )
 
 
@@ -136,12 +156,10 @@ class Publish(beam.DoFn):
     """Publish estimates as JSON to a Pub/Sub topic, each with its id in the message attribute ``id``.
 
     Args:
-        output: the study and the run of the estimates.
         topic: its full name, as ``projects/P/topics/T``.
     """
 
-    def __init__(self, output: Output, topic: str) -> None:
-        self.output = output
+    def __init__(self, topic: str) -> None:
         self.topic = topic
         self._publisher: Any
         self._sent: list[Any]
@@ -156,11 +174,11 @@ class Publish(beam.DoFn):
         """Start with no messages in flight."""
         self._sent = []
 
-    def process(self, solved: SolvedEstimate) -> None:
+    def process(self, record: EstimateRecord) -> None:
         """Begin to publish an estimate."""
-        record = estimate_fields(self.output.study, solved, self.output.run)
         attributes = {"content-type": "application/json", "id": estimate_id(record)}
-        self._sent.append(self._publisher.publish(self.topic, json.dumps(record).encode(), **attributes))
+        message = json.dumps(json_fields(record)).encode()
+        self._sent.append(self._publisher.publish(self.topic, message, **attributes))
 
     def finish_bundle(self) -> None:
         """Wait until the server has every estimate; after a failure the engine retries the bundle."""

@@ -50,9 +50,8 @@ class WriteSnapshots(beam.PTransform):
         super().__init__()
         self.function = _WriteSnapshots(study, folder, run)
 
-    def expand(self, snapshots: beam.PCollection) -> beam.PCollection:
+    def expand(self, snapshots: beam.PCollection[tuple[str, list[Snapshot]]]) -> beam.PCollection[str]:
         """Write one file for each element."""
-        # str, the path of a file
         return snapshots | "WriteFiles" >> beam.ParDo(self.function)
 
 

@@ -50,9 +50,9 @@ def accounting(counts: Iterable[tuple[str, int]]) -> dict[str, object]:
         total[name] += reports
     reasons = {k.removeprefix(REASON): n for k, n in sorted(total.items()) if k.startswith(REASON)}
     names = (IN, USED, DUPLICATES, LATE, OUT_OF_RANGE, DEAD_LETTERS)
-    found: dict[str, object] = {name: total[name] for name in names}
-    found["damaged_files"] = sum(name.startswith(DAMAGED) for name in total)
+    sums: dict[str, object] = {name: total[name] for name in names}
+    sums["damaged_files"] = sum(name.startswith(DAMAGED) for name in total)
     for name in OCCASIONAL:
         if total[name]:
-            found[name] = total[name]
-    return {**found, "dead_letters_by_reason": reasons}
+            sums[name] = total[name]
+    return {**sums, "dead_letters_by_reason": reasons}

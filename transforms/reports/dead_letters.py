@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ldpbeam.schemas.reports.columns import as_json_values
 from ldpbeam.transforms.reports.counts import DEAD_LETTERS, REASON
+from ldpbeam.untrusted import told
 
 #: The tag of every stage's dead letters.
 DEAD = "dead_letters"
@@ -91,8 +92,11 @@ class Disclosure:
         return [hmac.digest(derived, record, "sha256").hex() for record in records]
 
     def details(self, details: Sequence[str]) -> list[str]:
-        """The details as they are, or empty texts if user ids are hidden."""
-        return list(details) if self.user_id_key is None else [""] * len(details)
+        """The details, escaped and cut, or empty texts if user ids are hidden."""
+        if self.user_id_key is not None:
+            return [""] * len(details)
+        safe = {detail: told(detail) for detail in set(details)}
+        return [safe[detail] for detail in details]
 
 
 #: Plain hashes, which anybody can recompute from a record, and no records.
@@ -130,7 +134,7 @@ def as_batch(letters: Sequence[DeadLetter], disclosure: Disclosure) -> pa.Record
     columns["sha256"] = disclosure.hashes(columns["record"])
     columns["detail"] = disclosure.details(columns["detail"])
     columns["record"] = [
-        (own.record if own.whole is None else own.whole) if disclosure.records else None for own in letters
+        (one.record if one.whole is None else one.whole) if disclosure.records else None for one in letters
     ]
     arrays = [pa.array(columns[field.name], type=field.type) for field in SCHEMA]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

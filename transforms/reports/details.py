@@ -18,9 +18,9 @@ from ldpbeam.schemas.reports.columns import NEAR, NEEDED
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.reasons import DETAILS, REASONS
 
-#: So many names of the study are listed.
+#: This many names of the study are listed.
 MOST_LISTED = 8
-#: Of a batch, so many different names are compared with those of the study, and only names as short as this.
+#: This many different names of a batch are compared with the study's names, and only names as short as this.
 MOST_COMPARED, LONGEST_COMPARED = 64, 64
 #: The field that is missing, by the reason.
 _FIELDS = {f"no_{name}": name for name in NEEDED}
@@ -39,16 +39,16 @@ def details(
     """
     names = [_values(batch, column, bad) for column in ("attribute", "service", NEAR)]
     unknown = _Unknown(study)
-    found = []
+    sentences = []
     for code, attribute, service, near in zip(codes.tolist(), *names, strict=True):
         reason = REASONS[code]
         if near and reason in _FIELDS:
-            found.append(_missing(_FIELDS[reason], json.loads(near)))
+            sentences.append(_missing(_FIELDS[reason], json.loads(near)))
         elif reason in ("unknown_attribute", "unknown_service"):
-            found.append(unknown.sentence(reason, attribute, service))
+            sentences.append(unknown.sentence(reason, attribute, service))
         else:
-            found.append(DETAILS.get(reason, ""))
-    return found
+            sentences.append(DETAILS.get(reason, ""))
+    return sentences
 
 
 def _values(batch: pa.RecordBatch, column: str, rows: NDArray[np.int64]) -> list[Any]:
@@ -60,8 +60,11 @@ def _values(batch: pa.RecordBatch, column: str, rows: NDArray[np.int64]) -> list
     return [constant and constant.decode()] * len(rows)
 
 
-def _missing(name: str, near: dict[str, str]) -> str:
-    return f"the record has {near[name]!r}; did you mean {name!r}?" if name in near else ""
+def _missing(name: str, near: dict[str, tuple[str, str]]) -> str:
+    if name not in near:
+        return ""
+    field, missing = near[name]
+    return f"the record has {field!r}; did you mean {missing!r}?"
 
 
 class _Unknown:

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 from apache_beam.metrics import Metrics
 
+from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
 from ldpbeam.transforms.reports.counts import COUNTS, DAMAGED, IN
 from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure, as_batch, counts_of
 
 #: Reports read so far by workers in this process. Some engines report no counters until they end, and then
 #: progress lines have no other source.
 read_here = 0
+
+
+def parted(function: beam.DoFn, main: str) -> beam.PTransform:
+    """The ParDo of a DoFn that yields batches (``main``), dead letters (``DEAD``) and counts (``COUNTS``).
+
+    Without these types, Beam would pickle each dead letter at every shuffle.
+    """
+    typed = beam.ParDo(function).with_output_types(pa.RecordBatch, **{DEAD: pa.RecordBatch, COUNTS: Any})
+    return typed.with_outputs(DEAD, COUNTS, main=main)
 
 
 def count(name: str, reports: int) -> beam.pvalue.TaggedOutput:

@@ -9,10 +9,9 @@ import apache_beam as beam
 import pyarrow as pa
 
 from ldpbeam.study import Study
-from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
-from ldpbeam.transforms.reports.counts import COUNTS, OUT_OF_RANGE
-from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
-from ldpbeam.transforms.reports.emitted import count, emit
+from ldpbeam.transforms.reports.counts import OUT_OF_RANGE
+from ldpbeam.transforms.reports.dead_letters import PLAIN, Disclosure
+from ldpbeam.transforms.reports.emitted import count, emit, parted
 from ldpbeam.transforms.reports.validation import Validation
 from ldpbeam.windows import EVERYTHING, Span
 
@@ -36,12 +35,9 @@ class ValidateReports(beam.PTransform):
         super().__init__()
         self.function = _Validate(study, span, disclosure)
 
-    def expand(self, decoded: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, decoded: beam.PCollection[pa.RecordBatch]) -> beam.pvalue.DoOutputsTuple:
         """Validate every decoded batch by itself."""
-        # reports : RecordBatch of one channel
-        return decoded | "Validate" >> beam.ParDo(self.function).with_outputs(
-            DEAD, COUNTS, main="reports"
-        ).with_output_types(pa.RecordBatch)
+        return decoded | "Validate" >> parted(self.function, "reports")
 
 
 class _Validate(beam.DoFn):

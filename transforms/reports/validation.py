@@ -6,7 +6,8 @@ Pure functions over batches; :mod:`ldpbeam.transforms.reports.validate` is the B
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.schemas.reports import event_times, stamps
+from ldpbeam.schemas.reports import event_times, fields, stamps
 from ldpbeam.schemas.reports.columns import (
     DELIVERY,
     NEAR,
@@ -42,7 +43,12 @@ _RowsBy = dict[str | None, NDArray[np.bool_]]
 
 
 def wanted_columns(
-    study: Study, attribute: str | None, service: str | None, *, whole: bool = False
+    study: Study,
+    attribute: str | None,
+    service: str | None,
+    *,
+    whole: bool = False,
+    renamed: Mapping[str, str] | None = None,
 ) -> Columns:
     """The columns that a study needs.
 
@@ -51,33 +57,47 @@ def wanted_columns(
         attribute: the attribute of reports that do not name one.
         service: the service of reports that do not name one.
         whole: whether dead letters will hold whole records.
+        renamed: the field of the input that has a column, by the column's name, where they differ.
+
+    Raises:
+        ValueError: if ``renamed`` cannot be.
     """
-    fields = [study.groups.field] if study.groups else []
+    extras = [study.groups.field] if study.groups else []
     for model in study.attributes.values():
-        fields += [own.version_field for own in model.services.values() if own.version_field]
-    return Columns(attribute, service, tuple(dict.fromkeys(fields)), _needs_time(study), whole)
+        extras += [
+            service_model.version_field
+            for service_model in model.services.values()
+            if service_model.version_field
+        ]
+    columns = Columns(attribute, service, tuple(dict.fromkeys(extras)), _needs_time(study), whole)
+    return replace(columns, renamed=fields.check(renamed or {}, columns.names))
 
 
 def _needs_time(study: Study) -> bool:
-    services = (own for model in study.attributes.values() for own in model.services.values())
-    return bool(study.windows) or any(own.by_time for own in services)
+    services = (service for model in study.attributes.values() for service in model.services.values())
+    return bool(study.windows) or any(service.by_time for service in services)
 
 
 def columns_or_only(
-    study: Study, attribute: str | None, service: str | None, *, whole: bool = False
+    study: Study,
+    attribute: str | None,
+    service: str | None,
+    *,
+    whole: bool = False,
+    renamed: Mapping[str, str] | None = None,
 ) -> Columns:
     """The columns that a study needs; a name that is not given is the study's, if it has only one.
 
     Raises:
-        ValueError: if the study has no such attribute or service.
+        ValueError: if the study has no such attribute or service, or ``renamed`` cannot be.
     """
-    services = sorted({name for own in study.attributes.values() for name in own.services})
-    return wanted_columns(
-        study,
-        _or_only("attribute", attribute, list(study.attributes)),
-        _or_only("service", service, services),
-        whole=whole,
-    )
+    services = sorted({name for described in study.attributes.values() for name in described.services})
+    attribute = _or_only("attribute", attribute, list(study.attributes))
+    service = _or_only("service", service, services)
+    try:
+        return wanted_columns(study, attribute, service, whole=whole, renamed=renamed)
+    except ValueError as error:
+        raise ValueError(f"columns: {error}") from None
 
 
 def _or_only(what: str, given: str | None, known: Sequence[str]) -> str | None:
@@ -119,7 +139,7 @@ class Validation:
 
     def validate(self, batch: pa.RecordBatch) -> Validated:
         """Sort the reports of a decoded batch into batches of one channel, and dead letters."""
-        found: list[pa.RecordBatch] = []
+        batches: list[pa.RecordBatch] = []
         by_attribute = _rows_by(batch, "attribute", list(self.study.attributes))
         by_service = _rows_by(batch, "service", self.services)
         reasons = self._common_reasons(batch, by_attribute, by_service)
@@ -149,9 +169,9 @@ class Validation:
                     if kept.any():
                         reports = self._reports(batch, rows[kept], payloads[kept])
                         watermark = (batch.schema.metadata or {}).get(WATERMARK)
-                        found.append(tagged(reports, name, index, watermark))
+                        batches.append(tagged(reports, name, index, watermark))
                 reasons[unclaimed] = CODE["unknown_version"]
-        return Validated(found, _dead_letters(self.study, batch, reasons), out_of_range)
+        return Validated(batches, _dead_letters(self.study, batch, reasons), out_of_range)
 
     def _common_reasons(
         self, batch: pa.RecordBatch, by_attribute: _RowsBy, by_service: _RowsBy
@@ -284,17 +304,17 @@ def _by_version(
     for index in indexes:
         version = model.versions[attribute.versions[index].version]
         if model.version_field:
-            own = _is_in(batch, model.version_field, version.values)
+            recognised = _is_in(batch, model.version_field, version.values)
         else:
-            own = ~version.span.outside(batch.column("event_time").to_numpy(zero_copy_only=False))
-        yield index, np.flatnonzero(chosen & own)
+            recognised = ~version.span.outside(batch.column("event_time").to_numpy(zero_copy_only=False))
+        yield index, np.flatnonzero(chosen & recognised)
 
 
 def _is_in(batch: pa.RecordBatch, field: str, names: Sequence[str]) -> NDArray[np.bool_]:
     if field not in batch.schema.names:
         return np.zeros(batch.num_rows, dtype=np.bool_)
-    found = pc.is_in(batch.column(field), value_set=pa.array(names))
-    result: NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
+    known = pc.is_in(batch.column(field), value_set=pa.array(names))
+    result: NDArray[np.bool_] = known.to_numpy(zero_copy_only=False)
     return result
 
 

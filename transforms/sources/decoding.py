@@ -31,12 +31,12 @@ def left_on_record(folder: str) -> dict[str, bool]:
     Raises:
         ValueError: if a record is damaged.
     """
-    found: dict[str, bool] = {}
+    recorded: dict[str, bool] = {}
     for entry in FileSystems.match([FileSystems.join(folder, _NAME.format("*"))])[0].metadata_list:
         ids = read_json(entry.path)["messages"]
         for message in ids:
-            found[message] = found.get(message, False) or len(ids) == 1
-    return found
+            recorded[message] = recorded.get(message, False) or len(ids) == 1
+    return recorded
 
 
 class Record:
@@ -50,8 +50,10 @@ class Record:
     def __init__(self, folder: str, earlier: Mapping[str, bool]) -> None:
         self._folder = folder
         # A reader that is made again in the same run, after a crash, takes over the records left by the last.
-        own = left_on_record(literal(folder))
-        self.suspects = {key: own.get(key, False) or earlier.get(key, False) for key in {*own, *earlier}}
+        recorded = left_on_record(literal(folder))
+        self.suspects = {
+            key: recorded.get(key, False) or earlier.get(key, False) for key in {*recorded, *earlier}
+        }
         self._path = FileSystems.join(folder, _NAME.format(uuid.uuid4().hex))
 
     @contextmanager

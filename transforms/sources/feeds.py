@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 
-#: A batch ends when it has so many decoded bytes; compressed input may decode to a thousand times its size.
+#: A batch ends when it has this many decoded bytes: compressed input may decode to a thousand times its size.
 DECODED_BYTES = 128 * 2**20
 
 

@@ -26,7 +26,7 @@ _NEVER_EMPTY = (".avro", ".parquet", ".gz")
 RANGE_BYTES = 16 * 2**20
 
 
-#: Of a file that may grow, so many bytes at its start and before its end are compared.
+#: This many bytes at the start and at the end of a file that may grow are compared with those read before.
 ENDS_BYTES = 4096
 
 
@@ -111,13 +111,13 @@ def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
         results = FileSystems.match(list(map(pattern_of, patterns)))
     except (BeamIOError, ValueError) as error:
         raise FileNotFoundError(f"--input: {lacking(patterns) or error}") from None
-    found: dict[str, tuple[str, int]] = {}
+    sizes: dict[str, tuple[str, int]] = {}
     for pattern, result in zip(patterns, results, strict=True):
         if not result.metadata_list:
             raise FileNotFoundError(f"--input {pattern}: no file has this name")
         for entry in result.metadata_list:
-            found.setdefault(absolute(entry.path), (entry.path, entry.size_in_bytes))
-    return sorted(found.values())
+            sizes.setdefault(absolute(entry.path), (entry.path, entry.size_in_bytes))
+    return sorted(sizes.values())
 
 
 #: What reads a kind of path, and the extra that brings it.

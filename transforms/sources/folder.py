@@ -62,17 +62,17 @@ class FolderFeed(Feed):
 
 def done_before(output: str, runs: str) -> tuple[str, ...]:
     """The parts of files that earlier runs into an output folder acknowledged, sorted."""
-    found: set[str] = set()
+    paths: set[str] = set()
     pattern = FileSystems.join(literal(output), runs, "*", DONE)
     for entry in FileSystems.match([pattern])[0].metadata_list:
-        found.update(_read(entry.path))
+        paths.update(_read(entry.path))
     # Sorted because an engine identifies a source by the bytes of its pickle.
-    return tuple(sorted(found))
+    return tuple(sorted(paths))
 
 
 def _read(path: str) -> list[str]:
-    found: list[str] = read_json(path)
-    return found
+    names: list[str] = read_json(path)
+    return names
 
 
 class _Watched(OpenFeed):
@@ -131,15 +131,15 @@ class _Watched(OpenFeed):
             results = FileSystems.match(list(map(pattern_of, self.feed.patterns)))
         except BeamIOError as error:
             raise OSError(str(error)) from None
-        found: dict[str, Any] = {
+        entries: dict[str, Any] = {
             absolute(entry.path): entry
             for result in results
             for entry in result.metadata_list
             if not FileSystems.split(entry.path)[1].startswith(".")
         }
-        for path in sorted(found.keys() - self._known):
+        for path in sorted(entries.keys() - self._known):
             self._known.add(path)
-            entry = found[path]
+            entry = entries[path]
             for part in split_or_keep(sniff(path, entry.size_in_bytes)):
                 self._waiting.append((part, entry.last_updated_in_seconds or time.time()))
 

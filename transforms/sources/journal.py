@@ -8,18 +8,24 @@ before such a window has its on-time pane, the next run knows that the window is
 from __future__ import annotations
 
 import json
+import math
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.utils.timestamp import Timestamp
 
+from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing, write_bytes
 
 #: The folder in the output folder that holds one folder per run.
 RUNS = "runs"
 #: The file in a run's folder that asks the run to stop.
 STOP = "stop.json"
+#: Seconds between two looks whether a run has been asked to stop.
+LOOKING_SECONDS = 1.0
 
 
 class OpenWindow(NamedTuple):
@@ -49,8 +55,8 @@ class Journal:
         self._stopped_at: int | None = None
         self._ended_at: int | None = None
         # A reader that is made again in the same run continues its journal.
-        found = _entry(self.path) if FileSystems.exists(self.path) else {"windows": []}
-        self._windows = {OpenWindow(*window) for window in found["windows"]}
+        entry = _entry(self.path) if FileSystems.exists(self.path) else {"windows": []}
+        self._windows = {OpenWindow(*window) for window in entry["windows"]}
 
     def name(self, windows: Iterable[OpenWindow], watermark: int | None) -> None:
         """Add open windows to the journal; they are in the file when this returns.
@@ -99,20 +105,53 @@ def ask_to_stop(output: str, run: str) -> None:
 
 def asked_to_stop(output: str, run: str) -> bool:
     """Whether the readers of a run were asked to stop."""
-    found: bool = FileSystems.exists(FileSystems.join(output, RUNS, run, STOP))
-    return found
+    asked: bool = FileSystems.exists(FileSystems.join(output, RUNS, run, STOP))
+    return asked
+
+
+def asked_at(output: str, run: str) -> float | None:
+    """When the readers of a run were asked to stop, in epoch seconds; None if they were not."""
+    path = FileSystems.join(output, RUNS, run, STOP)
+    return float(FileSystems.last_updated(path)) if FileSystems.exists(path) else None
 
 
 def stopped_at(output: str, run: str) -> int | None:
     """The watermark at which a run was asked to stop, the earliest of its readers; None if it was not."""
-    found = [entry["stopped_at"] for entry in _entries(FileSystems.join(output, RUNS, run))]
-    return min((time for time in found if time is not None), default=None)
+    times = [entry["stopped_at"] for entry in _entries(FileSystems.join(output, RUNS, run))]
+    return min((time for time in times if time is not None), default=None)
+
+
+class Stop:
+    """The stop of a run with one reader, as the timers of its windows see it.
+
+    Args:
+        output: the run's output folder.
+        run: the name of the run.
+    """
+
+    def __init__(self, output: str, run: str) -> None:
+        self.output = output
+        self.run = run
+        self._looked = -math.inf
+        self._watermark: Timestamp | None = None
+
+    def is_before(self, timer: Timestamp) -> bool:
+        """Whether the run has stopped, and a timer lies after the watermark that it had reached.
+
+        Only the end of the source fires such a timer, so no report is on its way then. The answer may be no
+        for a second after the stop, since files are looked for once a second.
+        """
+        if self._watermark is None and time.monotonic() - self._looked >= LOOKING_SECONDS:
+            self._looked = time.monotonic()
+            stopped = stopped_at(self.output, self.run) if asked_to_stop(self.output, self.run) else None
+            self._watermark = None if stopped is None else timestamp(stopped)
+        return self._watermark is not None and timer > self._watermark
 
 
 def ended_at(output: str, run: str) -> int | None:
     """The clock when the last reader of a run finished, in epoch milliseconds; None while none has."""
-    found = [entry.get("ended_at") for entry in _entries(FileSystems.join(output, RUNS, run))]
-    return max((time for time in found if time is not None), default=None)
+    times = [entry.get("ended_at") for entry in _entries(FileSystems.join(output, RUNS, run))]
+    return max((time for time in times if time is not None), default=None)
 
 
 def named_windows(output: str, run: str) -> set[OpenWindow]:
@@ -131,5 +170,5 @@ def _entries(folder: str) -> Iterator[dict[str, Any]]:
 
 
 def _entry(path: str) -> dict[str, Any]:
-    found: dict[str, Any] = read_json(path)
-    return found
+    entry: dict[str, Any] = read_json(path)
+    return entry

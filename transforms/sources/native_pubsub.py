@@ -13,8 +13,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.schemas.messages.decode import Message
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.reports.counts import COUNTS
-from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
+from ldpbeam.transforms.reports.dead_letters import Disclosure
+from ldpbeam.transforms.reports.emitted import parted
 from ldpbeam.transforms.sources.feeds import Feed
 from ldpbeam.transforms.sources.message_batches import batch_of
 from ldpbeam.transforms.sources.pubsub import BATCH_BYTES, BATCH_MESSAGES, CONTENT_TYPE, PubSubFeed
@@ -43,11 +43,8 @@ class ReadNative(beam.PTransform):
         return (
             pipeline
             | "Pull" >> ReadFromPubSub(subscription=self.feed.subscription, with_attributes=True)
-            # PubsubMessage
             | "Decode" >> beam.ParDo(_Decode(self.feed.name, self.feed.columns))
-            # Taken, without a watermark
-            | "Unpack" >> beam.ParDo(Unpack(self.disclosure)).with_outputs(DEAD, COUNTS, main="decoded")
-            # decoded : RecordBatch
+            | "Unpack" >> parted(Unpack(self.disclosure), "decoded")
         )
 
 

@@ -27,7 +27,7 @@ from ldpbeam.transforms.sources.watermark import Pulls
 FEEDS = logging.getLogger("ldpbeam.feeds")
 #: The attribute of a message that names the format of its data.
 CONTENT_TYPE = "content-type"
-#: A batch takes no more messages when it has so many messages or bytes.
+#: A batch takes no more messages when it has this many messages or bytes.
 BATCH_MESSAGES, BATCH_BYTES = 2_000, 16 * 2**20
 #: The most messages and bytes that are pulled and not acknowledged; others wait at the server.
 MOST_MESSAGES, MOST_BYTES = 20_000, 256 * 2**20
@@ -35,7 +35,7 @@ MOST_MESSAGES, MOST_BYTES = 20_000, 256 * 2**20
 PULLED_AT_ONCE, PULL_SECONDS = 1_000, 5.0
 #: Seconds between two pulls that do not wait, of servers that leave a pull that waits without an answer.
 ASKING_SECONDS = 0.5
-#: A pull that took so many times PULL_SECONDS was not ended by its own deadline: this process stood still.
+#: A pull that took this many times PULL_SECONDS was not ended by its own deadline: this process stood still.
 STOOD_STILL = 1.5
 #: Seconds between two extensions of deadlines, and the deadline set; a subscription's is 10 seconds or more.
 EXTENDING_SECONDS, DEADLINE_SECONDS = 3.0, 60

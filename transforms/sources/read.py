@@ -14,9 +14,9 @@ from ldpbeam.schemas.files import json_lines, parquet
 from ldpbeam.schemas.files.avro_blocks import Block, read_blocks
 from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.reports.counts import COUNTS, IN
-from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure
-from ldpbeam.transforms.reports.emitted import count, damaged_file, emit
+from ldpbeam.transforms.reports.counts import IN
+from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure
+from ldpbeam.transforms.reports.emitted import count, damaged_file, emit, parted
 from ldpbeam.transforms.sources.files import BadFile, FileRange, ReportFile, check_unchanged, split
 from ldpbeam.transforms.storage import open_raw
 
@@ -25,8 +25,8 @@ CORRUPT_BLOCK = "corrupt_block"
 NOT_JSON = "not_json"
 #: The reasons of dead letters that mean damage, where the number of lost reports is not known.
 DAMAGE = frozenset({BAD_FILE, CORRUPT_BLOCK})
-#: Dead letters of a file are emitted in batches of at most this many.
-MOST_LETTERS = 1_000
+#: Dead letters of a file are emitted when there are this many, or have this many bytes: a line may have 8 MB.
+MOST_LETTERS, MOST_LETTER_BYTES = 1_000, 8 * 2**20
 _CUT_LINE = "the file ends inside a line: it was cut short, or is still being written"
 
 
@@ -65,15 +65,9 @@ class ReadReports(beam.PTransform):
         return (
             pipeline
             | "Files" >> beam.Create(entries, reshuffle=False)
-            # ReportFile or BadFile
             | "SplitFiles" >> beam.FlatMap(split_or_keep)
-            # FileRange or BadFile
             | "SpreadRanges" >> beam.Reshuffle()
-            | "ReadRanges"
-            >> beam.ParDo(_ReadRange(self.columns, self.disclosure)).with_outputs(
-                DEAD, COUNTS, main="decoded"
-            )
-            # decoded : RecordBatch
+            | "ReadRanges" >> parted(_ReadRange(self.columns, self.disclosure), "decoded")
         )
 
 
@@ -96,12 +90,14 @@ class _ReadRange(beam.DoFn):
     def process(self, element: FileRange | BadFile) -> Iterable[Any]:
         path = element.path
         letters: list[DeadLetter] = []
+        size = 0
         for item in read_range(element, self.columns):
             if isinstance(item, DeadLetter):
                 letters.append(item)
-                if len(letters) == MOST_LETTERS:
+                size += len(item.record) + len(item.detail)
+                if len(letters) == MOST_LETTERS or size >= MOST_LETTER_BYTES:
                     yield from self._emit(path, letters)
-                    letters = []
+                    letters, size = [], 0
             elif item.num_rows:
                 yield count(IN, item.num_rows)
                 metadata = {**(item.schema.metadata or {}), b"file": path.encode()}

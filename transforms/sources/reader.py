@@ -18,16 +18,13 @@ from typing import NamedTuple
 from apache_beam.io.unbounded_source import CheckpointMark, UnboundedReader
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
-from ldpbeam.transforms.sources import place as places
+from ldpbeam.transforms.sources import shared_feed
 from ldpbeam.transforms.sources.arrivals import event_times, opened_windows
 from ldpbeam.transforms.sources.feeds import FeedBatch
-from ldpbeam.transforms.sources.journal import asked_to_stop
-from ldpbeam.transforms.sources.place import Pending, Place
+from ldpbeam.transforms.sources.journal import LOOKING_SECONDS, asked_to_stop
 from ldpbeam.transforms.sources.reading import Reading
+from ldpbeam.transforms.sources.shared_feed import Pending, SharedFeed
 from ldpbeam.transforms.sources.watermark import FINISHED, timestamp
-
-#: Seconds between two checks whether the run has been asked to stop.
-LOOKING_SECONDS = 1.0
 
 
 class Taken(NamedTuple):
@@ -39,8 +36,8 @@ class Taken(NamedTuple):
 
 #: The readers of this process that are not forgotten, by a name that a mark carries.
 _readers: dict[str, Reader] = {}
-#: The places of this process, by run and number.
-_places: dict[tuple[str, int], Place] = {}
+#: The feeds of this process, by run and number.
+_feeds: dict[tuple[str, int], SharedFeed] = {}
 
 
 class Mark(CheckpointMark):
@@ -88,25 +85,25 @@ def reader_in(reading: Reading, number: int) -> Reader:
     bundle to another copy. Otherwise the earlier reader would keep the messages it pulled for ever.
     """
     key = (reading.run, number)
-    if key not in _places:
-        _places[key] = Place(reading, number)
-    place = _places[key]
-    before = _readers.get(place.current) if place.current is not None else None
+    if key not in _feeds:
+        _feeds[key] = SharedFeed(reading, number)
+    shared = _feeds[key]
+    before = _readers.get(shared.current) if shared.current is not None else None
     if before is not None:
         before.ended = True
         before.forget()
-    return Reader(reading, place)
+    return Reader(reading, shared)
 
 
 class Reader(UnboundedReader):
     """One reader of a run, as Beam drives it."""
 
-    def __init__(self, reading: Reading, place: Place) -> None:
+    def __init__(self, reading: Reading, shared: SharedFeed) -> None:
         self.reading = reading
-        self.place = place
+        self.shared = shared
         self.name = uuid.uuid4().hex
         #: Whether it takes no more batches: it was replaced, or has finished.
-        self.ended = place.finished
+        self.ended = shared.finished
         #: The last watermark that this reader reported.
         self.reported: int | None = None
         self.published: int | None = None
@@ -114,13 +111,13 @@ class Reader(UnboundedReader):
         self._looked = -LOOKING_SECONDS
         self._taken: Taken | None = None
         self._oldest: int | None = None
-        place.current = self.name
+        shared.current = self.name
         _readers[self.name] = self
 
     @property
     def pending(self) -> list[Pending]:
         """The batches that this reader took and that are not acknowledged."""
-        return self.place.pending_of(self.name)
+        return self.shared.pending_of(self.name)
 
     def start(self) -> bool:
         """Take the first batch, as :meth:`advance`."""
@@ -134,24 +131,24 @@ class Reader(UnboundedReader):
         """
         if self.ended:
             return False
-        if self.place.retry():
-            _forget_ended(self.place)
+        if self.shared.retry():
+            _forget_ended(self.shared)
         if self._asked_to_stop():
-            self.place.journal.stop(self._watermark())
+            self.shared.journal.stop(self._watermark())
             self._finish()
             return False
-        batch = self.place.feed.take()
+        batch = self.shared.feed.take()
         if batch is None:
-            self.place.look()
+            self.shared.look()
             if self._is_idle():
                 self._finish()
             return False
         self._number += 1
         times = event_times(batch)
         self._oldest = int(times.min()) if len(times) else None
-        windows = set(opened_windows(batch, self.reading.attributes, self.reading.windows, places.now()))
+        windows = set(opened_windows(batch, self.reading.attributes, self.reading.windows, shared_feed.now()))
         pending = Pending(self.name, self._number, self._oldest, windows, tuple(batch.receipts))
-        self.place.take(pending, times, batch.oldest, batch.published)
+        self.shared.take(pending, times, batch.oldest, batch.published)
         self.published = batch.published
         self._taken = Taken(batch, self._watermark())
         return True
@@ -166,11 +163,11 @@ class Reader(UnboundedReader):
         if self._oldest is not None:
             return timestamp(self._oldest)
         reached = self._watermark()
-        return timestamp(places.now() if reached is None else reached)
+        return timestamp(shared_feed.now() if reached is None else reached)
 
     def get_watermark(self) -> Timestamp:
         """The watermark: the end of time for a finished reader, or :data:`FINISHED` if readers stay."""
-        if self.reading.stays and self.place.finished:
+        if self.reading.stays and self.shared.finished:
             return FINISHED
         if self.ended:
             return MAX_TIMESTAMP
@@ -187,8 +184,8 @@ class Reader(UnboundedReader):
         Raises:
             Exception: if acknowledging fails; Beam logs it, and it is tried again.
         """
-        self.place.commit(self.name, number)
-        _forget_ended(self.place)
+        self.shared.commit(self.name, number)
+        _forget_ended(self.shared)
 
     def close(self) -> None:
         """Take no more, and close the feed."""
@@ -196,10 +193,10 @@ class Reader(UnboundedReader):
             return
         self.ended = True
         self._taken = None
-        self.place.feed.close()
+        self.shared.feed.close()
         self.forget()
-        if not (self.place.finished and self.reading.stays):
-            _places.pop(self.place.key, None)
+        if not (self.shared.finished and self.reading.stays):
+            _feeds.pop(self.shared.key, None)
 
     def forget(self) -> None:
         """Delete this process's reference to the reader if it has ended and all it took is acknowledged."""
@@ -207,7 +204,7 @@ class Reader(UnboundedReader):
             _readers.pop(self.name, None)
 
     def _watermark(self) -> int | None:
-        self.reported = self.place.watermark()
+        self.reported = self.shared.watermark()
         return self.reported
 
     def _asked_to_stop(self) -> bool:
@@ -219,16 +216,16 @@ class Reader(UnboundedReader):
     def _is_idle(self) -> bool:
         """Whether nothing has arrived for ``stop_when_idle`` and all that was taken is acknowledged."""
         idle = self.reading.stop_when_idle
-        return idle is not None and self.place.idle >= idle
+        return idle is not None and self.shared.idle >= idle
 
     def _finish(self) -> None:
-        self.place.journal.end(self.place.clock)
-        self.place.finished = True
+        self.shared.journal.end(self.shared.clock)
+        self.shared.finished = True
         self.close()
 
 
-def _forget_ended(place: Place) -> None:
-    """Forget the ended readers of a place for which all they took is acknowledged."""
+def _forget_ended(shared: SharedFeed) -> None:
+    """Forget the ended readers of a feed for which all they took is acknowledged."""
     for reader in list(_readers.values()):
-        if reader.place is place:
+        if reader.shared is shared:
             reader.forget()

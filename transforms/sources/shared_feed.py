@@ -1,4 +1,4 @@
-"""What the readers of one place share: feed, journal, watermark, and the batches not yet acknowledged.
+"""A feed that readers share, with its journal, its watermark, and the batches that are not acknowledged.
 
 An engine keeps several copies of the reading stage, and each copy makes readers of its own. Readers that
 follow each other in the same place of a run read one feed, which the place opens once.
@@ -50,8 +50,8 @@ class Pending(NamedTuple):
     receipts: tuple[str, ...]
 
 
-class Place:
-    """One of the places where a run reads.
+class SharedFeed:
+    """The feed of one of the places where a run reads, with its journal and watermark.
 
     It is used by several threads: the engine commits marks on threads other than the one that reads.
 

@@ -19,9 +19,9 @@ from apache_beam.io.unbounded_source import (
 )
 
 from ldpbeam.transforms.reports.batches import WATERMARK
-from ldpbeam.transforms.reports.counts import COUNTS, IN
-from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
-from ldpbeam.transforms.reports.emitted import count, damaged_file, emit
+from ldpbeam.transforms.reports.counts import IN
+from ldpbeam.transforms.reports.dead_letters import Disclosure
+from ldpbeam.transforms.reports.emitted import count, damaged_file, emit, parted
 from ldpbeam.transforms.sources.reader import Taken, reader_in
 from ldpbeam.transforms.sources.reading import Reading
 
@@ -51,9 +51,7 @@ class ReadStream(beam.PTransform):
             >> ReadFromUnboundedSource(
                 Source(self.reading), poll_interval=POLL_SECONDS, max_read_time_seconds=BUNDLE_SECONDS
             )
-            # Taken
-            | "Unpack" >> beam.ParDo(Unpack(self.disclosure)).with_outputs(DEAD, COUNTS, main="decoded")
-            # decoded : RecordBatch
+            | "Unpack" >> parted(Unpack(self.disclosure), "decoded")
         )
 
 

@@ -30,11 +30,11 @@ from numpy.typing import NDArray
 FINISHED = GlobalWindow().max_timestamp() - Duration(60)
 #: The time of timers that fire when a stream has finished.
 LAST = FINISHED - Duration(60)
-#: The delay is that of the last so many reports, of which a batch gives so many at most.
+#: The delay is measured over the last reports, this many of them; one batch adds at most the second number.
 REPORTS, REPORTS_OF_A_BATCH = 10_000, 500
-#: One in so many of these reports may have a false event time, and does not move the watermark.
+#: One of this many reports may have a false event time and still not move the watermark.
 LIARS = 20
-#: While messages keep arriving, the frontier is the oldest publish time in so many batches: servers deliver
+#: While messages keep arriving, the frontier is the oldest publish time in this many batches: servers deliver
 #: roughly in order.
 BATCHES = 10
 
@@ -67,7 +67,7 @@ class Pulls:
         self._begun = elapsed
 
     def answer(self, messages: int) -> None:
-        """The server answered with so many messages."""
+        """The server answered with this many messages."""
         if messages:
             self.empty = None
         elif not self.doubtful:

@@ -16,10 +16,10 @@ from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.cut import together, within_size
 from ldpbeam.transforms.windows.fold import Fold
 from ldpbeam.transforms.windows.fold_each import FoldEach, outputs
+from ldpbeam.transforms.windows.group_statistics import GroupStatistics, added_up
 from ldpbeam.transforms.windows.groups import snapshots
 from ldpbeam.transforms.windows.keys import PieceKey, WindowGroupKey, WindowKey
 from ldpbeam.transforms.windows.split import Cut, Split
-from ldpbeam.transforms.windows.statistics import Statistics, added_up
 from ldpbeam.windows import EVERYTHING, Span
 
 
@@ -37,22 +37,20 @@ class FoldBatch(beam.PTransform):
         self.fold = Fold(study, span)
         self.partitions = partitions
 
-    def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+    def expand(
+        self, reports: beam.PCollection[pa.RecordBatch]
+    ) -> tuple[beam.PCollection[tuple[WindowKey, GroupStatistics]], beam.PCollection[tuple[str, int]]]:
         """Cut by window and partition, bring the pieces of a key together, and fold them."""
         fold, windows, span = self.fold, self.fold.study.windows, self.fold.span
         if not fold.compares:
-            # pieces : (PieceKey, RecordBatch)
             pieces, _ = reports | "CutByStep" >> Cut(Split(windows, 1, together, span=span))
             folding = beam.ParDo(FoldEach(fold))
         else:
             cut = Cut(Split(windows, self.partitions, within_size, span=span))
-            # pieces : (PieceKey, RecordBatch)
             pieces, _ = reports | "CutByWindowAndUser" >> cut
-            # pieces : (PieceKey, Iterable[RecordBatch])
             pieces = pieces | "GroupPartitions" >> beam.GroupByKey()
             folding = beam.ParDo(_FoldPartition(fold))
-        typed = folding.with_output_types(tuple[WindowKey, Statistics])
-        # statistics : (WindowKey, Statistics)
+        typed = folding.with_output_types(tuple[WindowKey, GroupStatistics])
         folded = pieces | "JoinUsers" >> typed.with_outputs(COUNTS, main="statistics")
         return folded.statistics, folded[COUNTS]
 
@@ -83,31 +81,32 @@ class Aggregate(beam.PTransform):
         super().__init__()
         self.study = study
 
-    def expand(self, statistics: beam.PCollection) -> beam.PCollection:
+    def expand(
+        self, statistics: beam.PCollection[tuple[WindowKey, GroupStatistics]]
+    ) -> beam.PCollection[tuple[str, list[Snapshot]]]:
         """Add up by group, bring the groups of a window together, and cap them."""
         return (
             statistics
-            | "KeyByGroup" >> beam.FlatMap(_by_group).with_output_types(tuple[WindowGroupKey, Statistics])
+            | "KeyByGroup"
+            >> beam.FlatMap(_by_group).with_output_types(tuple[WindowGroupKey, GroupStatistics])
             | "Combine" >> beam.CombinePerKey(CombineGroups())
-            # (WindowGroupKey, Statistics)
-            | "KeyByWindow" >> beam.Map(_by_window).with_output_types(tuple[WindowKey, Statistics])
+            | "KeyByWindow" >> beam.Map(_by_window).with_output_types(tuple[WindowKey, GroupStatistics])
             | "GroupsOfWindow" >> beam.GroupByKey()
-            # (WindowKey, Iterable[Statistics])
             | "CapGroups" >> beam.Map(_pane, self.study).with_output_types(tuple[str, list[Snapshot]])
         )
 
 
-def _by_group(element: tuple[WindowKey, Statistics]) -> Iterable[tuple[WindowGroupKey, Statistics]]:
+def _by_group(element: tuple[WindowKey, GroupStatistics]) -> Iterable[tuple[WindowGroupKey, GroupStatistics]]:
     key, statistics = element
     for group, statistic in statistics.items():
-        yield WindowGroupKey(*key, group.group), Statistics({group: statistic})
+        yield WindowGroupKey(*key, group.group), GroupStatistics({group: statistic})
 
 
-def _by_window(element: tuple[WindowGroupKey, Statistics]) -> tuple[WindowKey, Statistics]:
+def _by_window(element: tuple[WindowGroupKey, GroupStatistics]) -> tuple[WindowKey, GroupStatistics]:
     key, statistics = element
     return WindowKey(key.attribute, key.window), statistics
 
 
-def _pane(element: tuple[WindowKey, Iterable[Statistics]], study: Study) -> tuple[str, list[Snapshot]]:
+def _pane(element: tuple[WindowKey, Iterable[GroupStatistics]], study: Study) -> tuple[str, list[Snapshot]]:
     key, groups = element
     return key.attribute, snapshots(study, key, added_up(list(groups)))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import apache_beam as beam
 
 from ldpbeam.transforms.windows.coders import AccumulatorCoder
-from ldpbeam.transforms.windows.statistics import Accumulator, Statistics, added_up
+from ldpbeam.transforms.windows.group_statistics import Accumulator, GroupStatistics, added_up
 
 #: An accumulator holds fewer partial statistics than this; they are merged together.
 SIDE_BY_SIDE = 16
@@ -24,7 +24,7 @@ class CombineGroups(beam.CombineFn):
         """An accumulator without partial statistics."""
         return []
 
-    def add_input(self, accumulator: Accumulator, statistics: Statistics) -> Accumulator:
+    def add_input(self, accumulator: Accumulator, statistics: GroupStatistics) -> Accumulator:
         """Append the statistics, and merge when there are :data:`SIDE_BY_SIDE`."""
         accumulator.append(statistics)
         return self.compact(accumulator) if len(accumulator) >= SIDE_BY_SIDE else accumulator
@@ -42,7 +42,7 @@ class CombineGroups(beam.CombineFn):
         """Merge the accumulator, so that it holds at most one statistic per group."""
         return [added_up(accumulator)] if accumulator else []
 
-    def extract_output(self, accumulator: Accumulator) -> Statistics:
+    def extract_output(self, accumulator: Accumulator) -> GroupStatistics:
         """The statistics of all groups; a group that lost all its reports has a statistic of 0 reports."""
         return added_up(accumulator)
 

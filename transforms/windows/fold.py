@@ -20,9 +20,9 @@ from ldpbeam.transforms.joining.join import join, without_join
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.counts import DUPLICATES, IN_WINDOWS, USED
 from ldpbeam.transforms.windows.cut import windows_in
+from ldpbeam.transforms.windows.group_statistics import GroupStatistics
 from ldpbeam.transforms.windows.groups import tallied
 from ldpbeam.transforms.windows.keys import PieceKey
-from ldpbeam.transforms.windows.statistics import Statistics
 from ldpbeam.windows import EVERYTHING, Bounds, Span, Windows, counted_until
 
 
@@ -38,7 +38,7 @@ class Folded(NamedTuple):
         in_window: how many reports are kept, whichever window counts them.
     """
 
-    statistics: Statistics
+    statistics: GroupStatistics
     used: int
     duplicates: int
     in_window: int

@@ -11,8 +11,8 @@ from ldpbeam.study import Groups, Study
 from ldpbeam.transforms.joining.coordinates import by_coordinate
 from ldpbeam.transforms.joining.join import UserReports
 from ldpbeam.transforms.joining.many_groups import groups_merged
+from ldpbeam.transforms.windows.group_statistics import GroupStatistics, added_up
 from ldpbeam.transforms.windows.keys import GroupKey, WindowKey
-from ldpbeam.transforms.windows.statistics import Statistics, added_up
 from ldpbeam.windows import Bounds
 
 
@@ -25,11 +25,11 @@ def explain(groups: Groups) -> str:
     )
 
 
-def tallied(study: Study, attribute: Attribute, rows: Iterable[UserReports]) -> Statistics:
+def tallied(study: Study, attribute: Attribute, rows: Iterable[UserReports]) -> GroupStatistics:
     """Count rows of users into statistics by attribute and group; a vector's by coordinate."""
     parts = [part for users in rows for part in by_coordinate(attribute, users)]
     return added_up(
-        [Statistics({GroupKey(part.attribute, part.group): _tally(study, part)}) for part in parts]
+        [GroupStatistics({GroupKey(part.attribute, part.group): _tally(study, part)}) for part in parts]
     )
 
 
@@ -37,32 +37,35 @@ def _tally(study: Study, users: UserReports) -> Statistic:
     return tally(study.attribute(users.attribute), users.users, users.answers, checked=True)
 
 
-def gains(study: Study, after: Statistics, before: Statistics) -> Statistics:
+def gains(study: Study, after: GroupStatistics, before: GroupStatistics) -> GroupStatistics:
     """``after`` minus ``before`` by attribute and group; groups that did not change are left out."""
-    found = Statistics()
+    gained = GroupStatistics()
     for key in {**before, **after}:
         nothing = empty(study.attribute(key.attribute))
-        gain = difference(after.get(key, nothing), before.get(key, nothing))
+        # Nothing is subtracted the first time, when there may be thousands of groups.
+        gain = difference(after.get(key, nothing), before[key]) if key in before else after[key]
         if gain != nothing:
-            found[key] = gain
-    return found
+            gained[key] = gain
+    return gained
 
 
-def by_window(statistics: Statistics, window: Bounds | None) -> Iterator[tuple[WindowKey, Statistics]]:
+def by_window(
+    statistics: GroupStatistics, window: Bounds | None
+) -> Iterator[tuple[WindowKey, GroupStatistics]]:
     """(key of an attribute's window, its statistics); each coordinate of a vector is an attribute here."""
-    by_attribute: dict[str, Statistics] = {}
+    by_attribute: dict[str, GroupStatistics] = {}
     for key, statistic in statistics.items():
-        by_attribute.setdefault(key.attribute, Statistics())[key] = statistic
-    for attribute, own in by_attribute.items():
-        yield WindowKey(attribute, window), own
+        by_attribute.setdefault(key.attribute, GroupStatistics())[key] = statistic
+    for attribute, statistics_of in by_attribute.items():
+        yield WindowKey(attribute, window), statistics_of
 
 
-def snapshots(study: Study, key: WindowKey, statistics: Statistics) -> list[Snapshot]:
+def snapshots(study: Study, key: WindowKey, statistics: GroupStatistics) -> list[Snapshot]:
     """The snapshots of a window: of the study's ``groups.at_most`` largest groups, and of the rest merged."""
     return capped(key, statistics, study.groups.at_most if study.groups else 1)
 
 
-def capped(key: WindowKey, statistics: Statistics, limit: int) -> list[Snapshot]:
+def capped(key: WindowKey, statistics: GroupStatistics, limit: int) -> list[Snapshot]:
     """One snapshot for each of the ``limit`` groups with the most reports, by name, and one for all others.
 
     Reports without a group form the group None, which counts towards the limit. Groups that a fold merged are
@@ -76,9 +79,9 @@ def capped(key: WindowKey, statistics: Statistics, limit: int) -> list[Snapshot]
     groups = [(group, own) for (_, group), own in statistics.items() if not groups_merged(group)]
     ranked = sorted(groups, key=lambda entry: (-entry[1].reports, entry[0] is not None, entry[0] or ""))
     largest = sorted(ranked[:limit], key=lambda entry: (entry[0] is not None, entry[0] or ""))
-    found = [Snapshot(*key, group, 0, statistic) for group, statistic in largest]
+    kept = [Snapshot(*key, group, 0, statistic) for group, statistic in largest]
     rest = [statistic for _, statistic in (*ranked[limit:], *merged)]
     if rest:
         others = len(ranked[limit:]) + sum(count for count, _ in merged)
-        found.append(Snapshot(*key, None, others, merge(rest)))
-    return found
+        kept.append(Snapshot(*key, None, others, merge(rest)))
+    return kept

@@ -7,6 +7,7 @@ a window equals a batch run over the same reports, bit for bit.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import (
-    CombiningValueStateSpec,
+    BagStateSpec,
     ReadModifyWriteStateSpec,
     RuntimeTimer,
     TimerSpec,
@@ -24,28 +25,33 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
+from ldpbeam.transforms.sources.journal import Stop
 from ldpbeam.transforms.sources.watermark import timestamp
-from ldpbeam.transforms.windows.coders import AccumulatorCoder
+from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.combine import CombineGroups
+from ldpbeam.transforms.windows.group_statistics import GroupStatistics
 from ldpbeam.transforms.windows.groups import snapshots
 from ldpbeam.transforms.windows.keys import WindowKey
-from ldpbeam.transforms.windows.statistics import Statistics
 
 EARLY, ON_TIME, LATE = "early", "on_time", "late"
+#: Of this many gains of a window, one on average merges those that its state keeps.
+SIDE_BY_SIDE = 4
 
 
 class Panes(beam.PTransform):
     """Add up (:class:`WindowKey`, gains) and emit (attribute, snapshots of one pane)."""
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: Study, stop: Stop | None = None) -> None:
         super().__init__()
         self.study = study
+        self.stop = stop
 
-    def expand(self, gains: beam.PCollection) -> beam.PCollection:
+    def expand(
+        self, gains: beam.PCollection[tuple[WindowKey, GroupStatistics]]
+    ) -> beam.PCollection[tuple[str, list[Snapshot]]]:
         """Keep the statistics of each window in state, and fire its panes."""
-        # panes : (attribute, list[Snapshot])
-        return gains | "FirePanes" >> beam.ParDo(_Window(self.study)).with_input_types(
-            tuple[WindowKey, Statistics]
+        return gains | "FirePanes" >> beam.ParDo(_Window(self.study, self.stop)).with_input_types(
+            tuple[WindowKey, GroupStatistics]
         ).with_output_types(tuple[str, list[Snapshot]])
 
 
@@ -56,16 +62,13 @@ class _Fired(NamedTuple):
         panes: how many panes have fired.
         closed: 1 once the pane on time has fired.
         reports: how many reports the last pane had.
-        changed: 1 if gains arrived since the last pane.
+        changed: 1 if gains arrived since the last pane, which is not early.
     """
 
     panes: int = 0
     closed: int = 0
     reports: int = 0
     changed: int = 0
-
-
-_FIRED_CODER = beam.coders.TupleCoder([beam.coders.VarIntCoder()] * len(_Fired._fields))
 
 
 class _Window(beam.DoFn):
@@ -75,21 +78,27 @@ class _Window(beam.DoFn):
     The timer fires a millisecond later, so all these gains have arrived. The same timer serves late changes
     and the deletion of the state: if several timers are due, as when the watermark leaps, engines may fire
     the later ones first.
+
+    A state is read and written by requests to the engine, one after the other, and a stop fires the timers of
+    all open windows. So what only the stop fires writes no state. Gains are kept side by side, for Beam's
+    combining state writes at each read, and reads and writes at every other gain.
     """
 
-    STATISTICS = CombiningValueStateSpec("statistics", AccumulatorCoder(), CombineGroups())
-    FIRED = ReadModifyWriteStateSpec("fired", _FIRED_CODER)
+    STATISTICS = BagStateSpec("statistics", StatisticsCoder())
+    FIRED = ReadModifyWriteStateSpec("fired", KeyCoder(_Fired))
     DUE = TimerSpec("due", TimeDomain.WATERMARK)
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: Study, stop: Stop | None = None) -> None:
         assert study.windows is not None
         self.study = study
+        self.stop = stop
+        self.combine = CombineGroups()
         self.early = study.windows.early_reports
         self.remembered = study.windows.allowed_lateness + study.windows.remembered + 1
 
     def process(
         self,
-        element: tuple[WindowKey, Statistics],
+        element: tuple[WindowKey, GroupStatistics],
         statistics: Any = beam.DoFn.StateParam(STATISTICS),
         fired: Any = beam.DoFn.StateParam(FIRED),
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
@@ -98,13 +107,17 @@ class _Window(beam.DoFn):
         key, gained = element
         statistics.add(gained)
         due.set(_after(key, 1))
-        before = _Fired(*(fired.read() or ()))
-        fired.write(before._replace(changed=1))
-        if self.early is None or before.closed:
+        if self._is_stopped(_after(key, 1)):
             return
-        now = statistics.read()
-        if sum(own.reports for own in now.values()) >= before.reports + self.early:
-            yield from self._pane(key, now, EARLY, fired)
+        before = fired.read() or _Fired()
+        if before.closed and not before.changed:
+            fired.write(before._replace(changed=1))
+        if self.early is not None and not before.closed:
+            now = self._merged(statistics)
+            if sum(statistic.reports for statistic in now.values()) >= before.reports + self.early:
+                yield from self._pane(key, now, EARLY, before, fired)
+        elif random.random() < 1 / SIDE_BY_SIDE:
+            self._merged(statistics)
 
     @on_timer(DUE)
     def on_due(
@@ -116,26 +129,48 @@ class _Window(beam.DoFn):
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
     ) -> Iterable[tuple[str, list[Snapshot]]]:
         """Fire the pane on time, or a late pane after a change; at last delete the state."""
+        if self._is_stopped(time):
+            first = self.early is None and time == _after(key, 1)
+            before = _Fired() if first else fired.read() or _Fired()
+            if before.changed or not before.closed:
+                yield from self._pane(key, self._together(statistics), ON_TIME, before)
+            return
         forgotten = _after(key, self.remembered)
         if time >= forgotten:
             statistics.clear()
             fired.clear()
             return
-        before = _Fired(*(fired.read() or ()))
+        before = fired.read() or _Fired()
         # A timer that is set again while it fires may fire twice.
         if before.changed or not before.closed:
-            yield from self._pane(key, statistics.read(), LATE if before.closed else ON_TIME, fired)
+            timing = LATE if before.closed else ON_TIME
+            yield from self._pane(key, self._merged(statistics), timing, before, fired)
         due.set(forgotten)
 
+    def _is_stopped(self, timer: Timestamp) -> bool:
+        return self.stop is not None and self.stop.is_before(timer)
+
+    def _together(self, statistics: Any) -> GroupStatistics:
+        gained = ([encoded] for encoded in statistics.read())
+        return self.combine.extract_output(self.combine.merge_accumulators(gained))
+
+    def _merged(self, statistics: Any) -> GroupStatistics:
+        now = self._together(statistics)
+        statistics.clear()
+        statistics.add(now)
+        return now
+
     def _pane(
-        self, key: WindowKey, statistics: Statistics, timing: str, fired: Any
+        self, key: WindowKey, statistics: GroupStatistics, timing: str, before: _Fired, fired: Any = None
     ) -> Iterator[tuple[str, list[Snapshot]]]:
-        left = Statistics({group: own for group, own in statistics.items() if own.reports})
+        left = GroupStatistics(
+            {group: statistic for group, statistic in statistics.items() if statistic.reports}
+        )
         if not left:
             return
-        before = _Fired(*(fired.read() or ()))
-        reports = sum(own.reports for own in left.values())
-        fired.write(_Fired(before.panes + 1, int(timing != EARLY), reports))
+        if fired is not None:
+            reports = sum(statistic.reports for statistic in left.values())
+            fired.write(_Fired(before.panes + 1, int(timing != EARLY), reports))
         pane = [
             replace(snapshot, pane_index=before.panes, pane_timing=timing)
             for snapshot in snapshots(self.study, key, left)

@@ -27,9 +27,10 @@ class LeaveOutside(beam.PTransform):
         super().__init__()
         self.span = span
 
-    def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+    def expand(
+        self, reports: beam.PCollection[pa.RecordBatch]
+    ) -> tuple[beam.PCollection[pa.RecordBatch], beam.PCollection[tuple[str, int]]]:
         """Filter every batch by itself."""
-        # inside : RecordBatch of one channel
         sorted_out = reports | "LeaveOutside" >> beam.ParDo(_LeaveOutside(self.span)).with_outputs(
             COUNTS, main="inside"
         ).with_output_types(pa.RecordBatch)

@@ -36,9 +36,10 @@ class Cut(beam.PTransform):
         super().__init__()
         self.function = function
 
-    def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+    def expand(
+        self, reports: beam.PCollection[pa.RecordBatch]
+    ) -> tuple[beam.PCollection[tuple[PieceKey, pa.RecordBatch]], beam.PCollection[tuple[str, int]]]:
         """Cut the batches of each bundle; give the pieces, and counts."""
-        # pieces : (PieceKey, RecordBatch)
         split = reports | "Split" >> beam.ParDo(self.function).with_output_types(
             tuple[PieceKey, pa.RecordBatch]
         ).with_outputs(COUNTS, main="pieces")

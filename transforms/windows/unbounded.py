@@ -26,15 +26,16 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.counts import COUNTS, LATE, LATE_IN_WINDOWS
 from ldpbeam.transforms.reports.emitted import count
+from ldpbeam.transforms.sources.journal import Stop
 from ldpbeam.transforms.sources.watermark import timestamp
-from ldpbeam.transforms.windows.coders import StatisticsCoder
+from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.cut import each_window, together
 from ldpbeam.transforms.windows.fold import Fold, Folded, counted
 from ldpbeam.transforms.windows.fold_each import FoldEach, outputs
+from ldpbeam.transforms.windows.group_statistics import GroupStatistics
 from ldpbeam.transforms.windows.groups import gains
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.split import Cut, Split
-from ldpbeam.transforms.windows.statistics import Statistics
 from ldpbeam.windows import Bounds
 
 
@@ -46,7 +47,7 @@ class FoldStream(beam.PTransform):
     Gives (:class:`WindowKey`, gains of its groups), and counts.
     """
 
-    def __init__(self, study: Study, partitions: int) -> None:
+    def __init__(self, study: Study, partitions: int, stop: Stop | None = None) -> None:
         super().__init__()
         fold = Fold(study, report_ids=study.duplicates == "drop")
         self.cut = Cut(
@@ -54,17 +55,17 @@ class FoldStream(beam.PTransform):
             if fold.compares
             else Split(study.windows, 1, together, clock=True)
         )
-        self.function = FoldWindow(fold, partitions) if fold.compares else FoldEach(fold)
+        self.function = FoldWindow(fold, partitions, stop) if fold.compares else FoldEach(fold)
 
-    def expand(self, reports: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+    def expand(
+        self, reports: beam.PCollection[pa.RecordBatch]
+    ) -> tuple[beam.PCollection[tuple[WindowKey, GroupStatistics]], beam.PCollection[tuple[str, int]]]:
         """Cut by window and partition, keep the pieces in state, and fold them when the timer fires."""
-        # pieces : (PieceKey, RecordBatch)
         pieces, late = reports | "CutByWindow" >> self.cut
         typed = beam.ParDo(self.function).with_input_types(tuple[PieceKey, pa.RecordBatch])
-        # gains : (WindowKey, Statistics)
-        folded = pieces | "JoinWindows" >> typed.with_output_types(tuple[WindowKey, Statistics]).with_outputs(
-            COUNTS, main="gains"
-        )
+        folded = pieces | "JoinWindows" >> typed.with_output_types(
+            tuple[WindowKey, GroupStatistics]
+        ).with_outputs(COUNTS, main="gains")
         return folded.gains, (late, folded[COUNTS]) | "FoldCounts" >> beam.Flatten()
 
 
@@ -72,7 +73,7 @@ class _Progress(NamedTuple):
     """What the state of a partition and window has emitted so far.
 
     Attributes:
-        waiting: how many reports arrived since it last emitted.
+        waiting: how many reports arrived since it last emitted; without early panes, 1 or more if any did.
         used: ``used`` of the last :class:`Folded` that was emitted.
         duplicates: ``duplicates`` of the same.
         in_window: ``in_window`` of the same.
@@ -86,9 +87,6 @@ class _Progress(NamedTuple):
     closed: int = 0
 
 
-_PROGRESS_CODER = beam.coders.TupleCoder([beam.coders.VarIntCoder()] * len(_Progress._fields))
-
-
 class FoldWindow(beam.DoFn):
     """The state of one partition of users of one attribute in one window.
 
@@ -96,19 +94,25 @@ class FoldWindow(beam.DoFn):
     folded bundle by bundle. After the allowed lateness the reports are deleted. There is only one timer, set
     again each time: if several timers are due, as when the watermark leaps, engines may fire the later ones
     first.
+
+    A timer that only the stop of the run fires emits what waits, and writes no state: the state ends with the
+    run, and the requests to the engine would take most of the time that a stop has.
     """
 
     REPORTS = BagStateSpec("reports", BatchCoder())
     EMITTED = ReadModifyWriteStateSpec("emitted", StatisticsCoder())
-    PROGRESS = ReadModifyWriteStateSpec("progress", _PROGRESS_CODER)
+    PROGRESS = ReadModifyWriteStateSpec("progress", KeyCoder(_Progress))
     DUE = TimerSpec("due", TimeDomain.WATERMARK)
 
-    def __init__(self, fold: Fold, partitions: int) -> None:
+    def __init__(self, fold: Fold, partitions: int, stop: Stop | None = None) -> None:
         assert fold.study.windows is not None
         self.fold = fold
+        self.stop = stop
         self.windows = fold.study.windows
         early = self.windows.early_reports
         self.early = None if early is None else -(-early // partitions)
+        # Before anything is emitted, the number that waits is written only where early panes need it.
+        self.first = _Progress(waiting=int(self.early is None))
 
     def process(
         self,
@@ -121,16 +125,17 @@ class FoldWindow(beam.DoFn):
         """Keep a batch in state and set the timer; if the window is closed, count its reports as late."""
         key, batch = element
         window = self._window(key)
-        before = _Progress(*(progress.read() or ()))
+        before = self._before(progress)
         if before.closed:
             yield from self._late(batch, window)
             return
         reports.add(batch)
         due.set(timestamp(window[1]))
         now = before._replace(waiting=before.waiting + batch.num_rows)
-        progress.write(now)
+        if self.early is not None or not before.waiting:
+            progress.write(now)
         if self.early is not None and now.waiting >= self.early:
-            yield from self._emit(key, reports, emitted, progress)
+            yield from self._emit(key, now, reports, emitted, progress)
 
     @on_timer(DUE)
     def on_due(
@@ -143,12 +148,18 @@ class FoldWindow(beam.DoFn):
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
     ) -> Iterable[Any]:
         """Emit at the window's end and later; at its expiry delete the reports, later the ``closed`` mark."""
-        last = self._window(key)[1] + self.windows.allowed_lateness
+        end = self._window(key)[1]
+        if self.stop is not None and self.stop.is_before(time):
+            nothing = self.early is None and time == timestamp(end)
+            before = self.first if nothing else self._before(progress)
+            yield from self._emit(key, before, reports, emitted)
+            return
+        last = end + self.windows.allowed_lateness
         expired, forgotten = timestamp(last + 1), timestamp(last + self.windows.remembered)
         if time >= forgotten:
             progress.clear()
             return
-        yield from self._emit(key, reports, emitted, progress)
+        yield from self._emit(key, self._before(progress), reports, emitted, progress)
         if time < expired:
             due.set(expired)
             return
@@ -157,29 +168,38 @@ class FoldWindow(beam.DoFn):
         progress.write(_Progress(closed=1))
         due.set(forgotten)
 
+    def _before(self, progress: Any) -> _Progress:
+        return progress.read() or self.first
+
     def _window(self, key: PieceKey) -> Bounds:
         """The window of a key; its run has only one."""
         assert key.run is not None
         return key.run[0], key.run[0] + self.windows.size
 
-    def _emit(self, key: PieceKey, reports: Any, emitted: Any, progress: Any) -> Iterator[Any]:
-        """Fold the reports, and emit the gains and counts since the last time; nothing if no report came."""
-        before = _Progress(*(progress.read() or ()))
+    def _emit(
+        self, key: PieceKey, before: _Progress, reports: Any, emitted: Any, progress: Any = None
+    ) -> Iterator[Any]:
+        """Fold the reports, and emit the gains and counts since the last time; nothing if no report came.
+
+        Without ``progress`` no state is written.
+        """
         if not before.waiting:
             return
+        statistics = (before.in_window and emitted.read()) or GroupStatistics()
         for window, folded in self.fold.fold(key, list(reports.read())):
             yield from outputs(
                 self.fold.study,
                 window,
                 Folded(
-                    gains(self.fold.study, folded.statistics, emitted.read() or Statistics()),
+                    gains(self.fold.study, folded.statistics, statistics),
                     folded.used - before.used,
                     folded.duplicates - before.duplicates,
                     folded.in_window - before.in_window,
                 ),
             )
-            emitted.write(folded.statistics)
-            progress.write(_Progress(0, folded.used, folded.duplicates, folded.in_window))
+            if progress is not None:
+                emitted.write(folded.statistics)
+                progress.write(_Progress(0, folded.used, folded.duplicates, folded.in_window))
 
     def _late(self, batch: pa.RecordBatch, window: Bounds) -> Iterator[Any]:
         if self.windows.slides:

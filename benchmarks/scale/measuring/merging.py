@@ -12,8 +12,8 @@ from benchmarks.scale.setting import partition_reports, study_of
 from ldpbeam.schemas.outputs.snapshots import decode_statistic, encode_statistic
 from ldpbeam.transforms.windows.coders import AccumulatorCoder
 from ldpbeam.transforms.windows.combine import CombineGroups
+from ldpbeam.transforms.windows.group_statistics import GroupStatistics
 from ldpbeam.transforms.windows.keys import GroupKey
-from ldpbeam.transforms.windows.statistics import Statistics
 
 
 def measure(folder: Path) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def measure(folder: Path) -> dict[str, Any]:
     study, merged, users = study_of(2), 400, partition_reports(32) // 2
     data = encode_statistic(statistic_of(study, users))
     combine, coder = CombineGroups(), AccumulatorCoder()
-    gained = Statistics({GroupKey("minutes", None): decode_statistic(data)})
+    gained = GroupStatistics({GroupKey("minutes", None): decode_statistic(data)})
     held = coder.encode([gained])
 
     def merge_all() -> None:

@@ -13,8 +13,8 @@ import pyarrow as pa
 from benchmarks.scale.measuring.meter import line, outputs, spent
 from benchmarks.scale.measuring.reports import sent
 from benchmarks.scale.setting import CHECKED_PARTITIONS, filled, study_of
-from ldpbeam.pipelines.clients.report_files import write_reports
 from ldpbeam.pipelines.graphs import batch
+from ldpbeam.pipelines.simulated.report_files import write_reports
 from ldpbeam.schemas.encodings.avro_rows import BATCH_REPORTS
 from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
@@ -28,8 +28,9 @@ def measure(folder: Path) -> dict[str, Any]:
     """Files to slices; dead letters; and whole runs."""
     from rich.console import Console
 
-    from ldpbeam.pipelines.estimates import stages as estimate
     from ldpbeam.pipelines.graphs import engines
+    from ldpbeam.pipelines.graphs import run as graph
+    from ldpbeam.pipelines.runs import inputs
     from ldpbeam.runners import direct
 
     study, users, few = study_of(2), 1_000_000, 10_000
@@ -57,14 +58,14 @@ def measure(folder: Path) -> dict[str, Any]:
         return slices, spent(lambda: outputs(step, good)) / reports
 
     def whole(name: str, partitions: int | None = None) -> float:
-        files, _ = estimate.find_input([f"{folder}/{name}/*.avro"], "stop")
+        files, _ = inputs.find_input([f"{folder}/{name}/*.avro"], "stop")
         found = []
         for _ in range(3):
             with tempfile.TemporaryDirectory() as output:
                 job = batch.BatchJob(study, output, "scale", files, partitions=partitions)
                 engine = engines.Engine(direct.runner(), (), here=True)
-                pipeline = estimate.assemble(job, engine, [])
-                run = lambda: estimate.run_pipeline(pipeline, Console(quiet=True), True)  # noqa: B023, E731
+                pipeline = graph.assemble(job, engine, [])
+                run = lambda: graph.run_pipeline(pipeline, Console(quiet=True), True)  # noqa: B023, E731
                 found.append(spent(run, runs=1))
         return min(found)
 

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.scale.setting import DAY, KEY_WIDTH
-from ldpbeam.pipelines.clients.people import People
-from ldpbeam.pipelines.clients.perturb import simulate
-from ldpbeam.pipelines.clients.report_files import SentReports
+from ldpbeam.pipelines.simulated.people import People
+from ldpbeam.pipelines.simulated.perturb import simulate
+from ldpbeam.pipelines.simulated.report_files import SentReports
 from ldpbeam.statistics import Answers, Statistic, tally
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.join import join

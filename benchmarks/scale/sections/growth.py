@@ -36,5 +36,6 @@ No key, window or accumulator belongs to a single user. Users are hashed to part
 study determines. Statistics add up, so after the join nothing depends on the number of users. Report ids \
 are stored as long as reports: in a stream, until the window has expired. In a stream, sliding windows store \
 a report as many times as they overlap; in batch, twice at most. A field with very many groups makes one \
-statistic per partition and group, before the cap ([decision 4](decisions/4-groups.md)).
+statistic for each of at most 5,000 groups of a partition, or twice the cap if that is more ([decision \
+38](decisions/38-very-many-groups.md)).
 """

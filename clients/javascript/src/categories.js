@@ -76,10 +76,15 @@ export const olh = {
       words: `a whole number of seeds (0 for the default), or "any"`,
     },
     hashed: oneOf("index", "index", "text"),
+    hashes: {
+      fallback: 0,
+      fits: (value) => Number.isInteger(value) && (value === 0 || (value >= 2 && value <= 2 ** 22)),
+      words: `a whole number of hash values from 2 to ${2 ** 22} (0 for the default)`,
+    },
   },
-  make(epsilon, { seeds, hashed }, size) {
+  make(epsilon, { seeds, hashed, hashes: asked }, size) {
     const E = Math.exp(epsilon);
-    const hashes = Math.round(E) + 1;
+    const hashes = asked || Math.round(E) + 1;
     const p = E / (E + hashes - 1);
     const family = seedsOf(seeds, size, hashes);
     return (k, draws) => {

@@ -2,16 +2,31 @@
 
 import { hexadecimal } from "./bytes.js";
 
+/** The most bytes of a text. */
+const LONGEST = 256;
 /** 1990 and 2200: event times outside are a mistake. */
 const [EARLIEST, LATEST] = [Date.UTC(1990, 0, 1), Date.UTC(2200, 0, 1)];
 const ZONED = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/;
 
+function bytesOf(text) {
+  return new TextEncoder().encode(text).length;
+}
+
 function userId(id) {
-  const length = typeof id === "string" ? new TextEncoder().encode(id).length : 0;
-  if (length < 1 || length > 256) {
-    throw new TypeError(`user_id must be text of 1 to 256 bytes, found ${JSON.stringify(id)}`);
+  const length = typeof id === "string" ? bytesOf(id) : 0;
+  if (length < 1 || length > LONGEST) {
+    throw new TypeError(`user_id must be text of 1 to ${LONGEST} bytes, found ${JSON.stringify(id)}`);
   }
   return id;
+}
+
+function checkText(name, text) {
+  if (typeof text !== "string") {
+    throw new TypeError(`${name} must be text, found ${JSON.stringify(text)}`);
+  }
+  if (bytesOf(text) > LONGEST) {
+    throw new TypeError(`${name} must be text of at most ${LONGEST} bytes, found ${bytesOf(text)} bytes`);
+  }
 }
 
 function eventTime(time) {
@@ -44,14 +59,13 @@ function payloadOf(payload) {
  * @param {string} record.user_id 1 to 256 bytes
  * @param {number | Uint8Array} record.payload what `report` returned
  * @param {Date | number | string} [record.event_time] where the study has windows or versions by time
- * @param {string} [record.attribute] likewise `service`, `report_id`, and the study's group and version fields
+ * @param {string} [record.attribute] at most 256 bytes; likewise `service`, `report_id`, and the study's group
+ *   and version fields
  * @throws {TypeError} for a field that ldpbeam would refuse.
  */
 export function line({ user_id, payload, event_time, ...others }) {
   for (const [name, text] of Object.entries(others)) {
-    if (text !== undefined && typeof text !== "string") {
-      throw new TypeError(`${name} must be text, found ${JSON.stringify(text)}`);
-    }
+    if (text !== undefined) checkText(name, text);
   }
   const time = event_time === undefined ? {} : { event_time: eventTime(event_time) };
   return JSON.stringify({ user_id: userId(user_id), ...others, ...time, payload: payloadOf(payload) });

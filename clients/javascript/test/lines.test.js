@@ -29,6 +29,12 @@ test("event times are dates, milliseconds or text with a zone", () => {
   }
 });
 
+test("texts have up to 256 bytes", () => {
+  const longest = "\u00e9".repeat(128);
+  const record = { user_id: longest, report_id: longest, region: longest, payload: 1 };
+  assert.deepEqual(JSON.parse(line(record)), record);
+});
+
 const WRONG = [
   [{ user_id: "" }, /user_id must be text of 1 to 256 bytes/],
   [{ user_id: 7 }, /user_id must be text of 1 to 256 bytes, found 7/],
@@ -39,6 +45,8 @@ const WRONG = [
   [{ payload: NaN }, /payload must be what report returned, found null/],
   [{ payload: "cc02" }, /payload must be what report returned, found "cc02"/],
   [{ attribute: 3 }, /attribute must be text, found 3/],
+  [{ report_id: "i".repeat(257) }, /report_id must be text of at most 256 bytes, found 257 bytes/],
+  [{ region: "\u00e9".repeat(129) }, /region must be text of at most 256 bytes, found 258 bytes/],
 ];
 
 for (const [change, message] of WRONG) {

@@ -9,13 +9,14 @@ possible.
 from __future__ import annotations
 
 import dataclasses
+from typing import cast
 
 import numpy as np
 
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.auto.share_likelihood import Likelihood, Part, Supports
 from ldpbeam.estimators.question import Question
-from ldpbeam.mechanisms import LocalHashing
+from ldpbeam.mechanisms import CategoricalMechanism
 
 #: The most entries of a channel's matrix (64 MB), and the most of them times categories (a second of work).
 MOST_ENTRIES, MOST_WORK = 2**23, 2**33
@@ -31,9 +32,9 @@ def with_all_counts(question: Question, likelihood: Likelihood, shares: Floats) 
     """
     parts = list(likelihood.parts)
     for place, index in enumerate(question.versions):
-        mechanism = question.attribute.versions[index].mechanism
+        mechanism = cast(CategoricalMechanism, question.attribute.versions[index].mechanism)
         part = parts[place]
-        if isinstance(mechanism, LocalHashing) and isinstance(part, Supports) and _is_small(mechanism):
+        if mechanism.seed_family and isinstance(part, Supports) and _is_small(mechanism):
             counts = question.statistic.histograms[index].astype(np.float64)
             parts[place] = _scored(part, mechanism.channel(mechanism.size, 0).dense(), counts, shares)
     if all(own is before for own, before in zip(parts, likelihood.parts, strict=True)):
@@ -41,9 +42,7 @@ def with_all_counts(question: Question, likelihood: Likelihood, shares: Floats) 
     return dataclasses.replace(likelihood, parts=tuple(parts))
 
 
-def _is_small(mechanism: LocalHashing) -> bool:
-    if mechanism.seeds == "any":
-        return False
+def _is_small(mechanism: CategoricalMechanism) -> bool:
     entries = mechanism.cells(0) * mechanism.size
     return entries <= MOST_ENTRIES and entries * mechanism.size <= MOST_WORK
 

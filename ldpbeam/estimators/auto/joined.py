@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ldpbeam.density.likelihoods import Exact, Quadratic
 from ldpbeam.domains import Floats, Integers
-from ldpbeam.estimators.auto.likelihood import Exact, Quadratic, blocks_of
+from ldpbeam.estimators.auto.counted import blocks_of
 from ldpbeam.estimators.curvature import SAMPLE
 from ldpbeam.estimators.joint_fixed_point import fit_users
 from ldpbeam.estimators.joint_likelihood import JointLikelihood, JointProducts
@@ -63,13 +64,18 @@ class JoinedLikelihood:
     Attributes:
         log_scale: what is to be added to log-likelihoods.
         sizes: the number of value buckets of each block, shape (blocks,).
+        total: as of how many users with fresh noise the reports are.
+        people: the least number of different people.
     """
 
     def __init__(self, question: Question) -> None:
         found = JointLikelihood(question)
         starts, self.sizes = blocks_of(question.attribute.value_buckets, MOST_BLOCKS)
         self._products = Blocked(found.products, starts, self.sizes)
-        self._counts = found.counts.astype(np.float64)
+        # Noise of services is independent: what they say together is correlated no more than at the worst.
+        factor = max(question.noise_factor(index) for index in question.versions)
+        self._counts = found.counts / factor
+        self.total, self.people = float(self._counts.sum()), float(found.counts.sum()) / question.repeats
         self.log_scale = found.log_scale
 
     @property

@@ -13,21 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betainc
 
-from ldpbeam.domains import Floats, Integers
+from ldpbeam.domains import Floats
 from ldpbeam.estimators.auto.share_likelihood import Supports
 from ldpbeam.estimators.auto.share_prior import ANYWHERE, most_likely_prior
 from ldpbeam.estimators.estimate import Estimate
-from ldpbeam.estimators.key_values.key_value import answer_keys, key_value, mechanism_of
+from ldpbeam.estimators.key_values.key_value import answer_keys, key_value, mechanism_of, sums_of
 from ldpbeam.estimators.key_values.pckv import pckv_em
 from ldpbeam.estimators.key_values.privkv import check_privkvm, privkvm
 from ldpbeam.estimators.question import Question
-from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism
-from ldpbeam.mechanisms.key_values.pckv import PCKVGRR
-from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM
-from ldpbeam.mechanisms.key_values.pckv_slots import MINUS, PCKVUE, PLUS
-from ldpbeam.mechanisms.key_values.privkv import PrivKV, PrivKVM
+from ldpbeam.mechanisms.key_values.mechanism import KeySums
+from ldpbeam.mechanisms.key_values.pckv import PaddedKeyValueMechanism
 
-#: The means and the sizes (as of so many seen keys) of the beta distributions that frequencies may have.
+#: The means and the sizes (as of this many seen keys) of the beta distributions that frequencies may have.
 BETA_MEANS, BETA_SIZES = (0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7), (0.5, 2.0, 8.0, 30.0)
 #: The points of a frequency.
 POINTS = 401
@@ -53,20 +50,16 @@ class KeyReports:
 def auto_keys(question: Question) -> Estimate:
     """The frequencies and the means of keys.
 
-    Rounds of PrivKVM are estimated by :func:`~ldpbeam.estimators.key_values.privkv.privkvm`, because later
-    rounds depend on the means of earlier ones; mechanisms of other packages by their own estimates.
+    Rounds are estimated by :func:`~ldpbeam.estimators.key_values.privkv.privkvm`, because later ones depend
+    on the means of earlier ones.
     """
     mechanisms = [mechanism_of(question, index) for index in question.versions]
-    if any(isinstance(mechanism, PrivKVM) for mechanism in mechanisms):
-        return _by(question, rounds=True)
-    if not all(isinstance(mechanism, PrivKV | PCKVGRR | PCKVUE | PCKVPM) for mechanism in mechanisms):
-        return _by(question, rounds=False)
-    parts = [
-        key_reports(mechanism, question.statistic.histograms[index], question.reports_of(index))
-        for mechanism, index in zip(mechanisms, question.versions, strict=True)
-    ]
+    if any(mechanism.round for mechanism in mechanisms):
+        return _by_rounds(question)
+    parts = [key_reports(told) for told in sums_of(question)]
     frequencies, steps = frequencies_of(parts)
-    values = [mechanism.padding for mechanism in mechanisms if isinstance(mechanism, PCKVPM)]
+    padded = [mechanism for mechanism in mechanisms if isinstance(mechanism, PaddedKeyValueMechanism)]
+    values = [mechanism.padding for mechanism in padded if mechanism.piecewise is not None]
     if len(values) == len(mechanisms) and len(set(values)) == 1:
         # The shape of a key's piecewise reports tells more of its mean than their sum does.
         found = pckv_em(question)
@@ -81,49 +74,26 @@ def auto_keys(question: Question) -> Estimate:
     )
 
 
-def _by(question: Question, rounds: bool) -> Estimate:
-    """The estimate of PrivKVM's rounds, or each mechanism's own one."""
-    if rounds:
-        try:
-            check_privkvm(question.attribute, question.services)
-        except ValueError:
-            rounds = False
-    found = privkvm(question) if rounds else key_value(question)
+def _by_rounds(question: Question) -> Estimate:
+    """The estimate of all rounds; each mechanism's own one if some are missing."""
+    try:
+        check_privkvm(question.attribute, question.services)
+    except ValueError:
+        found = key_value(question)
+    else:
+        found = privkvm(question)
     return dataclasses.replace(found, estimator="auto", details={"chosen": found.estimator, **found.details})
 
 
-def key_reports(mechanism: KeyValueMechanism, histogram: Integers, reports: int) -> KeyReports:
-    """What a histogram of reports of PrivKV, PCKV-GRR, PCKV-UE or PCKV-PM tells of each key."""
-    counts = histogram.astype(np.float64)
-    if isinstance(mechanism, PrivKV):
-        counts = counts.reshape(mechanism.size, 3)
-        p1, p2 = mechanism.probabilities
-        known = counts.sum(axis=1)
-        present = counts[:, PLUS] + counts[:, MINUS]
-        # Nobody was asked about a key without reports: it tells nothing.
-        told = np.maximum(known, 1.0)
-        gain = p1 * (2.0 * p2 - 1.0)
-        sums = (counts[:, PLUS] - counts[:, MINUS]) / (told * gain)
-        variances = np.where(known > 0.0, np.maximum(present, 1.0) / (told * gain) ** 2, np.inf)
-        return KeyReports(Supports(present, known, p1, 1.0 - p1), sums, variances)
-    if isinstance(mechanism, PCKVPM):
-        counts = counts.reshape(mechanism.size, -1)[:, 1:]
-        points = mechanism.piecewise.representatives(counts.shape[1])
-        (a, b), gain = mechanism.constants, 1.0
-        present, first, second = counts.sum(axis=1), counts @ points, counts @ points**2
-        least = mechanism.piecewise.bound**2 / 3.0
-    else:
-        assert isinstance(mechanism, PCKVGRR | PCKVUE)
-        (a, b, p), least = mechanism.constants, 1.0
-        gain = 2.0 * p - 1.0
-        if isinstance(mechanism, PCKVUE):
-            _, plus, minus = counts.reshape(mechanism.size, 3).T
-        else:
-            minus, plus = counts.reshape(-1, 2)[: mechanism.size].T
-        present, first, second = plus + minus, plus - minus, plus + minus
-    scale = mechanism.padding / (reports * a * gain)
-    supports = Supports(present, float(reports), b + (a - b) / mechanism.padding, b)
-    return KeyReports(supports, scale * first, scale**2 * np.maximum(second, least))
+def key_reports(told: KeySums) -> KeyReports:
+    """Unbiased numbers of each key from what a histogram tells of it."""
+    # Nobody was asked about a key without reports: it tells nothing.
+    scale = told.padding / (np.maximum(told.asked, 1.0) * told.own * told.gain)
+    squares = np.maximum(told.squares, told.square_by_chance)
+    supports = Supports(
+        told.present, told.asked, told.other + (told.own - told.other) / told.padding, told.other
+    )
+    return KeyReports(supports, scale * told.sums, np.where(told.asked > 0.0, scale**2 * squares, np.inf))
 
 
 def frequencies_of(parts: list[KeyReports]) -> tuple[Floats, int]:

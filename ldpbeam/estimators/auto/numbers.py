@@ -1,7 +1,7 @@
 """``auto`` for numbers: the average of smooth distributions, weighted by how well each explains the reports.
 
 A distribution's log density, or its density, has one of some sixty priors
-(:mod:`~ldpbeam.estimators.auto.smoothness`). For each, the most likely distribution is found, and the prior's
+(:mod:`~ldpbeam.density.priors`). For each, the most likely distribution is found, and the prior's
 marginal likelihood (Laplace's method). The answer is their average by marginal likelihood: nothing is tuned
 to the reports by hand, nothing is random.
 """
@@ -14,12 +14,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ldpbeam.channels import stacked
+from ldpbeam.density.averaging import Fit, average
+from ldpbeam.density.curves import Scale
+from ldpbeam.density.families import numbers
+from ldpbeam.density.likelihoods import Likelihood
+from ldpbeam.density.priors import Prior
 from ldpbeam.domains import Floats
-from ldpbeam.estimators.auto.averaging import Weighed, average, weigh
-from ldpbeam.estimators.auto.curves import Scale
+from ldpbeam.estimators.auto.counted import of_channel
 from ldpbeam.estimators.auto.joined import JoinedLikelihood, is_joined
-from ldpbeam.estimators.auto.likelihood import Likelihood, of_channel
-from ldpbeam.estimators.auto.smoothness import Smoothness
 from ldpbeam.estimators.em import ems
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
@@ -42,17 +44,42 @@ class Fitted:
 
     Attributes:
         likelihood: the likelihood by block of value buckets; to second order for many kinds of users.
-        weighed: the priors.
+        fits: the priors.
+        total: the number of reports, or of users of a joint histogram. Those of several windows, by clients
+            that remember their noise, count as the fewer ones with fresh noise that say as much.
+        people: the least number of different people.
         log_scale: what is to be added to log-likelihoods.
     """
 
     likelihood: Likelihood
-    weighed: tuple[Weighed, ...]
+    fits: tuple[Fit, ...]
+    total: float
+    people: float
     log_scale: float = 0.0
 
 
 def fit(question: Question) -> Fitted | None:
-    """The priors with their modes; None if the channel's matrix would be too large."""
+    """The priors with their modes; None if the channel's matrix would be too large.
+
+    The last one is kept, because an estimate and its intervals need the same.
+    """
+    global _last
+    last = _last
+    if last is None or not (
+        last[0].attribute is question.attribute
+        and last[0].statistic is question.statistic
+        and last[0].services == question.services
+        and last[0].windows == question.windows
+    ):
+        _last = last = (question, _fit(question))
+    return last[1]
+
+
+#: The last question, and its fit.
+_last: tuple[Question, Fitted | None] | None = None
+
+
+def _fit(question: Question) -> Fitted | None:
     if is_joined(question):
         return _fit_joined(question)
     attribute = question.attribute
@@ -61,24 +88,28 @@ def fit(question: Question) -> Fitted | None:
         attribute.versions[index].mechanism.histogram_channel(finer, attribute.buckets)
         for index in question.versions
     ]
-    counts = np.concatenate([question.statistic.histograms[index] for index in question.versions])
-    likelihood = of_channel(stacked(channels), counts)
-    return None if likelihood is None else Fitted(likelihood, weigh(likelihood))
+    told = [question.statistic.histograms[i] / question.noise_factor(i) for i in question.versions]
+    likelihood = of_channel(stacked(channels), np.concatenate(told))
+    if likelihood is None:
+        return None
+    total = float(sum(own.sum() for own in told))
+    people = total if question.users is None else question.users / question.repeats
+    return Fitted(likelihood, numbers(likelihood), total, people)
 
 
 def _fit_joined(question: Question) -> Fitted:
     joined = JoinedLikelihood(question)
     exact = joined.exact
     if exact is not None:
-        return Fitted(exact, weigh(exact), joined.log_scale)
+        return Fitted(exact, numbers(exact), joined.total, joined.people, joined.log_scale)
     centre = joined.first_centre()
     for _ in range(MOST_EXPANSIONS):
         likelihood = joined.near(centre)
-        weighed = weigh(likelihood)
-        moved, centre = float(np.abs(np.cumsum(average(weighed) - centre)).mean()), average(weighed)
+        fits = numbers(likelihood)
+        moved, centre = float(np.abs(np.cumsum(average(fits) - centre)).mean()), average(fits)
         if moved < NEAR_ENOUGH:
             break
-    return Fitted(likelihood, weighed, joined.log_scale)
+    return Fitted(likelihood, fits, joined.total, joined.people, joined.log_scale)
 
 
 def by_bucket(shares: Floats, likelihood: Likelihood, buckets: int) -> Floats:
@@ -88,20 +119,33 @@ def by_bucket(shares: Floats, likelihood: Likelihood, buckets: int) -> Floats:
     return np.asarray(found.reshape(*shares.shape[:-1], buckets, -1).sum(axis=-1))
 
 
-def label(prior: Smoothness) -> str:
+def kind(prior: Prior) -> str:
+    """What a prior assumes to be smooth, in words."""
+    if not prior.ends:
+        return f"{SHAPES[prior.order]} {SCALED[prior.scale]}"
+    inner = prior.support != (0.0, 1.0)
+    return (
+        "log density that begins or ends inside of the range"
+        if inner
+        else "log density with powers at its ends"
+    )
+
+
+def label(prior: Prior) -> str:
     """The name of a prior."""
-    return f"{SCALED[prior.scale]}, order {prior.order}, deviation {prior.deviation:.3g}"
+    where = ", ends {:.3g} and {:.3g}".format(*prior.support) if prior.ends else ""
+    return f"{SCALED[prior.scale]}, order {prior.order}, deviation {prior.deviation:.3g}{where}"
 
 
-def sentence(weighed: Sequence[Weighed]) -> str:
+def sentence(fits: Sequence[Fit]) -> str:
     """What was chosen and why, in words."""
-    kept = [own for own in weighed if own.weight >= 0.01]
-    by_shape = dict.fromkeys(((order, scale) for scale in SCALED for order in SHAPES), 0.0)
-    for own in weighed:
-        by_shape[own.smoothness.order, own.smoothness.scale] += own.weight
+    kept = [own for own in fits if own.weight >= 0.01]
+    by_kind: dict[str, float] = {}
+    for own in fits:
+        by_kind[kind(own.prior)] = by_kind.get(kind(own.prior), 0.0) + own.weight
     parts = ", ".join(
-        f"{share:.0%} {SHAPES[order]} {SCALED[scale]}"
-        for (order, scale), share in sorted(by_shape.items(), key=lambda item: -item[1])
+        f"{share:.0%} {name}"
+        for name, share in sorted(by_kind.items(), key=lambda item: -item[1])
         if share >= 0.01
     )
     return (
@@ -117,12 +161,12 @@ def auto_numbers(question: Question) -> Estimate:
         found = ems(question, accelerated=True)
         chosen = "ems to its fixed point, because the reports are of too many kinds for a matrix"
         return replace(found, estimator="auto", details={"chosen": chosen, **found.details})
-    shares = average(fitted.weighed)
+    shares = average(fitted.fits)
     distribution = by_bucket(shares, fitted.likelihood, question.attribute.value_buckets)
     log_likelihood = float(fitted.likelihood.values(shares[:, None])[0]) + fitted.log_scale
     details: dict[str, object] = {
-        "chosen": sentence(fitted.weighed),
-        "weights": {label(own.smoothness): own.weight for own in fitted.weighed if own.weight >= 0.01},
+        "chosen": sentence(fitted.fits),
+        "weights": {label(own.prior): own.weight for own in fitted.fits if own.weight >= 0.01},
     }
     warnings: tuple[str, ...] = ()
     if is_joined(question):
@@ -135,8 +179,8 @@ def auto_numbers(question: Question) -> Estimate:
     return question.answer_distribution(
         "auto",
         distribution,
-        converged=all(own.mode.converged for own in fitted.weighed if own.weight >= 0.01),
-        n_iterations=sum(own.mode.steps for own in fitted.weighed),
+        converged=all(own.mode.converged for own in fitted.fits if own.weight >= 0.01),
+        n_iterations=sum(own.mode.steps for own in fitted.fits),
         log_likelihoods=np.array([log_likelihood]),
         warnings=warnings,
         details=details,

@@ -16,13 +16,7 @@ import numpy as np
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.frequencies import unbiased_shares
 from ldpbeam.estimators.question import Question
-from ldpbeam.mechanisms import (
-    FrequencyMechanism,
-    HadamardRandomisedResponse,
-    LocalHashing,
-    RandomisedResponse,
-    UnaryEncoding,
-)
+from ldpbeam.mechanisms import CategoricalMechanism
 
 #: Unbiased shares of more categories are grouped: those of a group differ by less than this many standard
 #: deviations.
@@ -198,23 +192,11 @@ def _grouped(part: Part, members: Integers) -> Part:
 
 def _part(question: Question, index: int) -> Part:
     """The likelihood of one service's or version's reports."""
-    mechanism = cast(FrequencyMechanism, question.attribute.versions[index].mechanism)
+    mechanism = cast(CategoricalMechanism, question.attribute.versions[index].mechanism)
     reports = question.reports_of(index)
     shares = mechanism.unbiased_frequencies(question.statistic.histograms[index], reports)
-    chances = _chances(mechanism)
-    if chances is None:
+    if mechanism.support_probabilities is None:
         return Normal(shares, mechanism.frequency_variance / reports)
-    own, other = chances
+    own, other = mechanism.support_probabilities
     told = reports * other * (1.0 - other) / ((own - other) ** 2 * mechanism.frequency_variance)
     return Supports(np.clip(told * (other + (own - other) * shares), 0.0, told), told, own, other)
-
-
-def _chances(mechanism: FrequencyMechanism) -> tuple[float, float] | None:
-    """(p, q): the probabilities of a support of the person's category and of another; None if not known."""
-    if isinstance(mechanism, RandomisedResponse | UnaryEncoding):
-        return mechanism.probabilities
-    if isinstance(mechanism, LocalHashing):
-        return mechanism.probabilities[0], 1.0 / mechanism.hashes
-    if isinstance(mechanism, HadamardRandomisedResponse):
-        return mechanism.keep, 0.5
-    return None

@@ -1,8 +1,9 @@
 """The distribution of the shares themselves, learned from all categories: empirical Bayes.
 
 The shares of the categories are taken as draws from one unknown distribution with mean 1/categories. It
-starts as an average over families, weighted by how likely they make the reports: gamma distributions, from
-long tails to nearly equal shares, and distributions of which most of the mass is at one small share or zero.
+starts as an average over families, weighted by how likely they make the reports, and shares that sum to one:
+gamma distributions, from long tails to nearly equal shares; distributions of which most of the mass is at one
+small share or zero; and a few large shares among equal ones, whose common share is what the large ones leave.
 EM then moves it to the distribution that is most likely (Kiefer and Wolfowitz, Ann. Math. Stat. 1956), as if
 ``STRENGTH`` further categories had been seen distributed as in the families' average. Few categories, or
 reports that say little, cannot move it far.
@@ -11,6 +12,7 @@ reports that say little, cannot move it far.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,18 +26,23 @@ SHAPES = (0.05, 0.1, 0.2, 0.35, 0.6, 1.0, 2.0, 4.0)
 #: The places of the mass at one share, as a part of 1/categories, and the mass elsewhere (exponential), which
 #: may also be that of one category.
 PLACES, ELSEWHERE = (0.0, 0.2, 0.4, 0.6, 0.8), (0.01, 0.03, 0.1, 0.2, 0.4)
+#: The search for a common share starts at these, as a part of 1/categories. It ends when it moves by
+#: less than the next, or after so many steps. The shares beside a common one differ from it by the last part.
+STARTS, MOVED, MOST_MOVES, NEXT = (0.3, 0.95), 1e-7, 30, 1e-3
+#: The least variance of the sum of all shares, given the reports.
+LEAST_VARIANCE = 1e-6
 #: The mass that is spread over all shares, so that reports can refute every family.
 ANYWHERE = 1e-6
 #: As many categories count for the families' average.
 STRENGTH = 16.0
-#: EM stops when a step gains less than this of the log-likelihood, or after so many steps.
+#: EM stops when a step gains less than this of the log-likelihood, or after this many steps.
 TOLERANCE, MOST_STEPS = 1e-3, 300
-#: The tilt that makes means sum to one is found to this error of the sum, in at most so many steps.
+#: The tilt that makes means sum to one is found to this error of the sum, in at most this many steps.
 TILTED, MOST_TILTS = 1e-9, 40
 #: A sum that is farther from its mean, in standard deviations, is the fault of the prior distribution.
 FARTHEST = 6.0
 #: Shares have a grid of this many geometric steps, and points of their own where unbiased shares are, at
-#: distances of at least this many standard deviations, at most so many.
+#: distances of at least this many standard deviations, at most this many.
 LOW_POINTS, APART, MOST_POINTS = 64, 0.3, 300
 #: Points of the curve that measures distances in standard deviations.
 CURVE = 1025
@@ -136,15 +143,20 @@ def posterior(likelihood: Likelihood) -> Posterior:
     """The posterior distributions of all shares; together they tell their prior distribution."""
     size = likelihood.categories
     atoms = grid(likelihood)
+    common = common_shares(likelihood, atoms)
+    atoms = np.unique([*atoms, *(share * part for share in common for part in (1.0 - NEXT, 1.0, 1.0 + NEXT))])
     # The first cell is zero itself.
     edges = np.concatenate(([0.0, 0.0], (atoms[2:] + atoms[1:-1]) / 2.0, [atoms[-1]]))
     table = likelihood.table(atoms)
     top = table.max(axis=1, keepdims=True)
     table = np.exp(table - top)
     sizes = likelihood.sizes
-    families, chances = families_on(atoms, size)
-    tiny = np.finfo(np.float64).tiny
-    told = sizes @ np.log(np.maximum(table @ families.T, tiny))
+    families, chances = families_on(atoms, size, common)
+    likely = np.maximum(table @ families.T, np.finfo(np.float64).tiny)
+    means = table @ (families * atoms).T / likely
+    variances = table @ (families * atoms**2).T / likely - means**2
+    missing = 1.0 - sizes @ means
+    told = sizes @ np.log(likely) - 0.5 * missing**2 / np.maximum(sizes @ variances, LEAST_VARIANCE)
     weights = chances * np.exp(told - told.max())
     log_evidence = float(told.max() + math.log(weights.sum()) + sizes @ top[:, 0])
     start = (weights / weights.sum()) @ families
@@ -152,6 +164,46 @@ def posterior(likelihood: Likelihood) -> Posterior:
     found, steps = most_likely_prior(table, sizes, start)
     joint = table * found
     return Posterior(edges, atoms, joint / joint.sum(axis=1, keepdims=True), log_evidence, steps)
+
+
+def common_shares(likelihood: Likelihood, atoms: Floats) -> list[float]:
+    """The share that most categories have, if a few have more, such that posterior means sum to one.
+
+    As a prior distribution, a category has more with probability 1/categories, by an exponential distribution
+    (:func:`families_on`). Reports may allow several common shares: all are equal, or one is much larger.
+
+    Args:
+        likelihood: of the reports.
+        atoms: the shares that a category may have, ascending, shape (atoms,).
+    """
+    size, sizes = likelihood.categories, likelihood.sizes
+    table = likelihood.table(atoms)
+    top = table.max(axis=1, keepdims=True)
+    table, tiny = np.exp(table - top), np.finfo(np.float64).tiny
+    found = [1.0 / size]
+    for start in STARTS:
+        share = start / size
+        for _ in range(MOST_MOVES):
+            more = table * _above(atoms, share, 1.0 / size, size)
+            as_common = np.exp(likelihood.table(np.array([share])) - top)[:, 0] * (1.0 - 1.0 / size)
+            likely = np.maximum(more.sum(axis=1) + as_common, tiny)
+            left = 1.0 - float(sizes @ (more @ atoms / likely))
+            wanted = min(max(left / max(float(sizes @ (as_common / likely)), tiny), 0.0), 1.0 / size)
+            moved, share = abs(wanted - share), 0.5 * (wanted + share)
+            if moved < MOVED / size:
+                break
+        if all(abs(share - other) > NEXT / size for other in found):
+            found.append(share)
+    return found
+
+
+def _above(atoms: Floats, point: float, mass: float, size: int) -> Floats:
+    """A mass that is exponential above a point, such that the rest at the point makes the mean 1/size."""
+    ends = np.concatenate(([0.0], (atoms[1:] + atoms[:-1]) / 2.0, [np.inf]))
+    mean = min((1.0 / size - (1.0 - mass) * point) / mass, 1.0)
+    scale = max(mean - point, np.finfo(np.float64).tiny)
+    spread: Floats = mass * np.diff(-np.exp(-np.maximum(ends - point, 0.0) / scale))
+    return spread
 
 
 def most_likely_prior(table: Floats, sizes: Floats, start: Floats) -> tuple[Floats, int]:
@@ -194,10 +246,16 @@ def grid(likelihood: Likelihood) -> Floats:
     return np.unique(np.concatenate((special, low, seen[kept])))
 
 
-def families_on(atoms: Floats, size: int) -> tuple[Floats, Floats]:
+def families_on(atoms: Floats, size: int, common: Sequence[float]) -> tuple[Floats, Floats]:
     """(the families' probabilities of each atom, shape (families, atoms), and the chance of each family).
 
-    All have the mean 1/size. Gamma distributions have half of the chance, those with mass at a share half.
+    All have the mean 1/size. Families with a common share have half of the chance; gamma distributions, and
+    those with mass at a share, a quarter each.
+
+    Args:
+        atoms: the shares that a category may have, ascending, shape (atoms,).
+        size: the number of categories.
+        common: the shares that most categories may have in common, each one of ``atoms``.
     """
     ends = np.concatenate(([0.0], (atoms[1:] + atoms[:-1]) / 2.0, [np.inf]))
     gammas = [np.diff(gammainc(shape, shape * size * ends)) for shape in SHAPES]
@@ -206,10 +264,17 @@ def families_on(atoms: Floats, size: int) -> tuple[Floats, Floats]:
         point = place / size
         for mass in sorted({*ELSEWHERE, 1.0 / size}):
             mean = (1.0 / size - (1.0 - mass) * point) / mass
-            if mass > max(ELSEWHERE) or mean > 1.0 + 1e-9:
-                continue
-            spread = mass * np.diff(-np.exp(-np.maximum(ends - point, 0.0) / (mean - point)))
-            spread[int(np.abs(atoms - point).argmin())] += 1.0 - mass
-            pointed.append(spread)
-    chances = [0.5 / len(gammas)] * len(gammas) + [0.5 / max(len(pointed), 1)] * len(pointed)
-    return np.array(gammas + pointed), np.array(chances) / sum(chances)
+            if mass <= max(ELSEWHERE) and mean <= 1.0 + 1e-9:
+                pointed.append(_with_point(atoms, point, mass, size))
+    # Where all shares are equal, no category has more.
+    shared = [_with_point(atoms, share, 1.0 / size if share < 1.0 / size else 0.0, size) for share in common]
+    kinds = (len(gammas), 0.25), (len(pointed), 0.25), (len(shared), 0.5)
+    chances = np.concatenate([np.full(number, chance / max(number, 1)) for number, chance in kinds])
+    return np.array(gammas + pointed + shared), chances / chances.sum()
+
+
+def _with_point(atoms: Floats, point: float, mass: float, size: int) -> Floats:
+    """A prior distribution with a mass above a point and the rest at the point, shape (atoms,)."""
+    spread = _above(atoms, point, mass, size) if mass else np.zeros(len(atoms))
+    spread[int(np.abs(atoms - point).argmin())] += 1.0 - mass
+    return spread

@@ -19,7 +19,7 @@ from ldpbeam.estimators.auto.share_prior import Posterior, posterior
 from ldpbeam.estimators.em import em
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
-from ldpbeam.mechanisms import FrequencyMechanism
+from ldpbeam.mechanisms import CategoricalMechanism
 
 #: A model with less weight than this is not named.
 LEAST_NAMED = 0.01
@@ -84,7 +84,7 @@ def auto_shares(question: Question) -> Estimate:
     If a mechanism gives no unbiased shares, this is :func:`~ldpbeam.estimators.em.em`.
     """
     mechanisms = [question.attribute.versions[index].mechanism for index in question.versions]
-    if not all(isinstance(mechanism, FrequencyMechanism) for mechanism in mechanisms):
+    if not all(isinstance(mechanism, CategoricalMechanism) for mechanism in mechanisms):
         found = em(question)
         return dataclasses.replace(found, estimator="auto", details={"chosen": "em", **found.details})
     belief = share_belief(question)

@@ -11,11 +11,10 @@ from typing import Any, cast
 import numpy as np
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Floats, Integers, KeyValues
+from ldpbeam.domains import Floats, KeyValues
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
-from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism
-from ldpbeam.mechanisms.key_values.privkv import PrivKV
+from ldpbeam.mechanisms.key_values.mechanism import KeySums, KeyValueMechanism
 
 
 def mechanism_of(question: Question, index: int) -> KeyValueMechanism:
@@ -29,15 +28,19 @@ def answer_keys(question: Question, name: str, frequencies: Floats, means: Float
     return question.answer(name, frequencies=frequencies, key_means=domain.values.from_unit(means), **parts)
 
 
-def key_counts(question: Question) -> Integers:
-    """PrivKV's counts of absent, +1 and -1, shape (channels, keys, 3)."""
-    histograms = [question.statistic.histograms[index] for index in question.versions]
-    return np.stack(histograms).reshape(len(histograms), -1, 3)
+def sums_of(question: Question) -> list[KeySums]:
+    """What the reports of each channel in use tell of each key."""
+    return [
+        mechanism_of(question, index).key_sums(
+            question.statistic.histograms[index], question.reports_of(index)
+        )
+        for index in question.versions
+    ]
 
 
-def unreported(counts: Integers) -> tuple[str, ...]:
-    """A warning if some keys have no report, given PrivKV's counts, shape (channels, keys, 3)."""
-    none = int((counts.sum(axis=(0, 2)) == 0).sum())
+def unreported(question: Question) -> tuple[str, ...]:
+    """A warning if there are keys that no report could have named."""
+    none = int((np.sum([told.asked for told in sums_of(question)], axis=0) == 0.0).sum())
     return (f"{none} keys have no report at all: nothing is known of them",) if none else ()
 
 
@@ -64,9 +67,7 @@ def key_value(question: Question) -> Estimate:
     Several services, or versions of one, are weighted by their precisions, separately for each key.
     """
     frequencies, means = own_estimates(question, question.versions)
-    privkv = all(isinstance(mechanism_of(question, index), PrivKV) for index in question.versions)
-    warnings = unreported(key_counts(question)) if privkv else ()
-    return answer_keys(question, "key_value", frequencies, means, warnings=warnings)
+    return answer_keys(question, "key_value", frequencies, means, warnings=unreported(question))
 
 
 def check_key_value(attribute: Attribute, services: Sequence[str]) -> None:

@@ -14,17 +14,17 @@ import numpy as np
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.channels import DenseChannel, StackedChannel
-from ldpbeam.domains import bucket_midpoints
+from ldpbeam.domains import Floats, bucket_midpoints
 from ldpbeam.estimators.em import convergence_warnings, fit_channel
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.key_values.key_value import answer_keys, check_key_value, mechanism_of
 from ldpbeam.estimators.mixture_reduction.merging import reduce_mixture
-from ldpbeam.estimators.mixture_reduction.neighbours import Windows, bootstrap
-from ldpbeam.estimators.options import AboveZero, Iterations, Share
+from ldpbeam.estimators.mixture_reduction.neighbours import NeighbourChoice, bootstrap
 from ldpbeam.estimators.question import Question
+from ldpbeam.mechanisms import NumericMechanism
 from ldpbeam.mechanisms.key_values.pckv import PaddedKeyValueMechanism
-from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM
 from ldpbeam.mechanisms.key_values.pckv_slots import SlotChannel
+from ldpbeam.options import AboveZero, Iterations, Share
 
 
 def pckv_em(
@@ -49,8 +49,8 @@ def pckv_em(
         max_iterations: stop after this many iterations, with a warning.
     """
     attribute, versions = question.attribute, question.versions
-    mechanism = mechanism_of(question, versions[0])
-    if isinstance(mechanism, PCKVPM):
+    mechanism = cast(PaddedKeyValueMechanism, mechanism_of(question, versions[0]))
+    if mechanism.piecewise is not None:
         return _by_steps(question, tolerance, max_iterations)
     fit = fit_channel(
         attribute.stacked_channel(versions),
@@ -83,13 +83,13 @@ def pckv_em(
 def _by_steps(question: Question, tolerance: float, max_iterations: int) -> Estimate:
     """EM for PCKV-PM: of the key step, and then of each key's values."""
     attribute = question.attribute
-    mechanisms = [cast(PCKVPM, mechanism_of(question, index)) for index in question.versions]
+    mechanisms = [cast(PaddedKeyValueMechanism, mechanism_of(question, index)) for index in question.versions]
     size = mechanisms[0].size
     histograms = [question.statistic.histograms[index].reshape(size, -1) for index in question.versions]
     # The key step: each slot is absent or present, as if a key had one value.
     slots = []
     for mechanism in mechanisms:
-        a, b = mechanism.constants
+        a, b, _ = mechanism.constants
         slots.append(SlotChannel(size, np.array([[1.0 - a], [a]]), np.array([1.0 - b, b])))
     present = [np.column_stack((counts[:, 0], counts[:, 1:].sum(axis=1))) for counts in histograms]
     limits: dict[str, Any] = {"smoothing": False, "tolerance": tolerance, "max_iterations": max_iterations}
@@ -103,7 +103,7 @@ def _by_steps(question: Question, tolerance: float, max_iterations: int) -> Esti
     drawn = fit.weights[:-1]
     frequencies, _ = mechanisms[0].key_values_of(fit.weights)
     buckets = attribute.value_buckets
-    values = [mechanism.piecewise.channel(buckets, attribute.buckets).dense() for mechanism in mechanisms]
+    values = [_value_channel(mechanism, attribute) for mechanism in mechanisms]
     means, iterations, unfinished = np.full(size, 0.5), len(fit.log_likelihoods), 0
     for key in range(size):
         counts = np.concatenate([histogram[key, 1:] for histogram in histograms])
@@ -139,6 +139,12 @@ def _by_steps(question: Question, tolerance: float, max_iterations: int) -> Esti
     )
 
 
+def _value_channel(mechanism: PaddedKeyValueMechanism, attribute: Attribute) -> Floats:
+    """P(bucket of a piecewise report | value bucket)."""
+    piecewise = cast(NumericMechanism, mechanism.piecewise)
+    return piecewise.channel(attribute.value_buckets, attribute.buckets).dense()
+
+
 def pckv_mr(
     question: Question,
     *,
@@ -163,12 +169,12 @@ def pckv_mr(
         max_iterations: the most iterations of each stage.
     """
     attribute, (index,) = question.attribute, question.versions
-    mechanism = cast(PCKVPM, mechanism_of(question, index))
+    mechanism = cast(PaddedKeyValueMechanism, mechanism_of(question, index))
     histogram = question.statistic.histograms[index]
     frequencies, means = mechanism.key_values(histogram, question.reports)
     real = mechanism.real_share(frequencies / mechanism.padding)
     buckets = attribute.value_buckets
-    values = mechanism.piecewise.channel(buckets, attribute.buckets).dense()
+    values = _value_channel(mechanism, attribute)
     components, iterations, converged = [], 0, True
     for key, counts in enumerate(histogram.reshape(mechanism.size, -1)[:, 1:]):
         present = int(counts.sum())
@@ -178,7 +184,9 @@ def pckv_mr(
         reduction = reduce_mixture(
             channel,
             counts,
-            Windows(functools.partial(bootstrap, [channel], [present], tolerance=tolerance), deviations),
+            NeighbourChoice(
+                functools.partial(bootstrap, [channel], [present], tolerance=tolerance), deviations
+            ),
             reports=present,
             least=math.ceil(keep * buckets),
             smoothing=False,
@@ -226,16 +234,17 @@ def check_pckv_em(attribute: Attribute, services: Sequence[str]) -> None:
 
 
 def check_pckv_mr(attribute: Attribute, services: Sequence[str]) -> None:
-    """Check that there is one channel, of PCKV-PM.
+    """Check that there is one channel, of PCKV with piecewise values.
 
     Raises:
         ValueError: if not.
     """
     check_key_value(attribute, services)
     versions = [attribute.versions[index] for index in attribute.versions_of(services)]
-    if len(versions) != 1 or not isinstance(versions[0].mechanism, PCKVPM):
-        found = ", ".join(f"{version.label} ({version.mechanism.name})" for version in versions)
+    mechanism = versions[0].mechanism
+    if len(versions) != 1 or not isinstance(mechanism, PaddedKeyValueMechanism) or not mechanism.piecewise:
+        labels = ", ".join(f"{version.label} ({version.mechanism.name})" for version in versions)
         raise ValueError(
-            f"mixture reduction is for one service with pckv_pm and one epsilon, found {found}; name one "
+            f"mixture reduction is for one service with pckv_pm and one epsilon, found {labels}; name one "
             "service, or use pckv_em or key_value"
         )

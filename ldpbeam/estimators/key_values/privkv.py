@@ -14,15 +14,14 @@ from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.key_values.key_value import (
     answer_keys,
     check_key_value,
-    key_counts,
     mechanism_of,
     own_estimates,
     unreported,
 )
-from ldpbeam.estimators.options import AboveZero, Iterations
 from ldpbeam.estimators.question import Progress, Question
 from ldpbeam.mechanisms.key_values.mechanism import shares_of
-from ldpbeam.mechanisms.key_values.privkv import ABSENT, MINUS, PLUS, PrivKV, PrivKVM
+from ldpbeam.mechanisms.key_values.privkv import ABSENT, MINUS, PLUS, PrivKV
+from ldpbeam.options import AboveZero, Iterations
 
 
 @dataclass(frozen=True)
@@ -149,6 +148,12 @@ def _edge_roots(c: float, q1: float, n0: Floats, same: Floats, opposite: Floats)
     )
 
 
+def _counts(question: Question) -> Integers:
+    """The counts of absent, +1 and -1, shape (channels, keys, 3)."""
+    histograms = [question.statistic.histograms[index] for index in question.versions]
+    return np.stack(histograms).reshape(len(histograms), -1, 3)
+
+
 def privkv_em(
     question: Question, *, precision: AboveZero = 1e-4, max_iterations: Iterations = 10_000
 ) -> Estimate:
@@ -163,16 +168,16 @@ def privkv_em(
             for which the paper gives no number; 1e-4 comes nearest to its Table 4.
         max_iterations: stop after this many iterations, with a warning.
     """
-    counts = key_counts(question)
-    blocks = [cast(PrivKV, mechanism_of(question, index)).block for index in question.versions]
+    counts = _counts(question)
+    mechanisms = [cast(PrivKV, mechanism_of(question, index)) for index in question.versions]
     fit = fit_keys(
         np.concatenate(counts, axis=1).astype(np.float64),
-        np.vstack(blocks),
+        np.vstack([mechanism.block for mechanism in mechanisms]),
         precision=precision,
         max_iterations=max_iterations,
         progress=question.progress,
     )
-    warnings = unreported(counts)
+    warnings = unreported(question)
     if not fit.converged.all():
         warnings += (
             f"{int((~fit.converged).sum())} keys have not converged after {max_iterations} iterations: "
@@ -181,7 +186,7 @@ def privkv_em(
     return answer_keys(
         question,
         "privkv_em",
-        *mechanism_of(question, question.versions[0]).key_values_of(fit.theta.ravel()),
+        *mechanisms[0].key_values_of(fit.theta.ravel()),
         converged=bool(fit.converged.all()),
         n_iterations=int(fit.iterations.max()),
         log_likelihoods=fit.log_likelihoods,
@@ -193,10 +198,9 @@ def privkv_em(
 def privkv_mle(question: Question) -> Estimate:
     """PrivKV's exact maximum likelihood in closed form; it needs that a missing key's sign is a fair coin."""
     (index,) = question.versions
-    counts = key_counts(question)
     mechanism = cast(PrivKV, mechanism_of(question, index))
-    frequencies, means = privkv_maximum_likelihood(counts[0], mechanism)
-    return answer_keys(question, "privkv_mle", frequencies, means, warnings=unreported(counts))
+    frequencies, means = privkv_maximum_likelihood(_counts(question)[0], mechanism)
+    return answer_keys(question, "privkv_mle", frequencies, means, warnings=unreported(question))
 
 
 def privkvm(question: Question) -> Estimate:
@@ -204,14 +208,14 @@ def privkvm(question: Question) -> Estimate:
 
     The frequencies are weighted by the precisions of the rounds.
     """
-    rounds = {index: cast(PrivKVM, mechanism_of(question, index)).round for index in question.versions}
+    rounds = {index: mechanism_of(question, index).round for index in question.versions}
     last = [index for index, number in rounds.items() if number == max(rounds.values())]
     return answer_keys(
         question,
         "privkvm",
         own_estimates(question, question.versions)[0],
         own_estimates(question, last)[1],
-        warnings=unreported(key_counts(question)),
+        warnings=unreported(question),
         details={"means_of_round": max(rounds.values())},
     )
 
@@ -246,36 +250,29 @@ def check_privkv_mle(attribute: Attribute, services: Sequence[str]) -> None:
             "privkv_em or key_value"
         )
     mechanism = versions[0].mechanism
-    if isinstance(mechanism, PrivKVM) and mechanism.round > 1:
+    if mechanism.round > 1:
         raise ValueError(
-            f"in round {mechanism.round} of privkvm a missing key's sign is no fair coin; use privkvm, "
-            "or privkv_em"
+            f"in round {mechanism.round} of {mechanism.name} a missing key's sign is not a fair coin; use "
+            "privkvm, or privkv_em"
         )
 
 
 def check_privkvm(attribute: Attribute, services: Sequence[str]) -> None:
-    """Check that every mechanism is a round of PrivKVM, and that the rounds are 1, 2, ..., one per service.
+    """Check that every mechanism is a round, and that the rounds are 1, 2, ..., one per service.
 
     Raises:
         ValueError: if not.
     """
-    check_privkv_em(attribute, services)
+    check_key_value(attribute, services)
     for index in attribute.versions_of(services):
         version = attribute.versions[index]
-        if not isinstance(version.mechanism, PrivKVM):
+        if not version.mechanism.round:
             raise ValueError(
                 f"service {version.label} ({version.mechanism.name}) is no round of privkvm; use privkv_mle, "
-                "or key_value"
+                "pckv_em, or key_value"
             )
     # All rounds of the attribute count, even if only some of its services are used.
-    by_service = [
-        {
-            m.round
-            for i in attribute.versions_of([service])
-            if isinstance(m := attribute.versions[i].mechanism, PrivKVM)
-        }
-        for service in attribute.services
-    ]
-    rounds = sorted(number for own in by_service for number in own)
-    if any(len(own) > 1 for own in by_service) or rounds != list(range(1, len(rounds) + 1)):
+    pairs = {(own.service, own.mechanism.round) for own in attribute.versions if own.mechanism.round}
+    rounds = sorted(number for _, number in pairs)
+    if len({service for service, _ in pairs}) < len(pairs) or rounds != list(range(1, len(rounds) + 1)):
         raise ValueError(f"the services' rounds are {rounds}; each from 1 on is a service of its own")

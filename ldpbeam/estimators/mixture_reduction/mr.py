@@ -20,9 +20,9 @@ from ldpbeam.estimators.mixture_reduction.merging import (
     reduce_mixture,
     smallest,
 )
-from ldpbeam.estimators.mixture_reduction.neighbours import Windows, bootstrap
-from ldpbeam.estimators.options import AboveZero, Iterations, Share
+from ldpbeam.estimators.mixture_reduction.neighbours import NeighbourChoice, bootstrap
 from ldpbeam.estimators.question import Question
+from ldpbeam.options import AboveZero, Iterations, Share
 
 #: Measured: the error of "halving" is 8% to 29% above EM's in 16 of 18 settings (Zipf frequencies, 64 and 200
 #: categories); that of "pool" is below EM's.
@@ -99,7 +99,7 @@ def mr(
         channels = [attribute.channel(index) for index in versions]
         counted = [int(histogram.sum()) for histogram in histograms]
         limit = tolerance
-        choose = Windows(lambda weights: bootstrap(channels, counted, weights, limit), deviations)
+        choose = NeighbourChoice(lambda weights: bootstrap(channels, counted, weights, limit), deviations)
     else:
         shares, variance = unbiased_shares(question)
         threshold = deviations * math.sqrt(variance)

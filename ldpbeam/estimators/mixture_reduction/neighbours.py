@@ -20,7 +20,7 @@ DRAWS, DRAWN_BUCKETS = 32, 64
 DRAWN_ITERATIONS = 2_000
 
 
-class Windows:
+class NeighbourChoice:
     """Algorithm 3: a choice of neighbours of a numeric range, in windows of half the buckets, a quarter, etc.
 
     Among the windows of one width whose components are all single buckets, the one with the least weight is

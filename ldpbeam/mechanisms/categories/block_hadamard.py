@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.categories.hadamard import hadamard_signs, walsh_hadamard
-from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
+from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
+from ldpbeam.mechanisms.mechanism import Uniforms
 from ldpbeam.mechanisms.numbers.grid import fitting_excess, remainder, whole_draws
 from ldpbeam.mechanisms.registry import register
 
@@ -155,6 +156,19 @@ class BlockHadamardResponse(CategoricalMechanism):
         """
         scale = self._constant / (reports * math.expm1(self.epsilon))
         return scale * walsh_hadamard(histogram, self.order)[self.columns]
+
+    def share_variances(self, shares: Floats, histogram: Integers) -> Floats:
+        """(E + 2B - 1)^2 P(S) / (E - 1)^2 - f, where P(S) is the share of reports in the category's block.
+
+        Reports of other blocks say nothing of the category, so the others say (E + 2B - 1)/(E - 1) or minus
+        that. P(S) is (2 + (E - 1) S)/(E + 2B - 1) on average, where S, the share of people in the block, is
+        from f to 1.
+        """
+        of_blocks = histogram.reshape(self.blocks, self.order).sum(axis=1) / histogram.sum()
+        growth = math.expm1(self.epsilon)
+        people = (self._constant * of_blocks[self.columns // self.order] - 2.0) / growth
+        squares: Floats = self._constant * (2.0 + growth * np.clip(people, shares, 1.0)) / growth**2
+        return squares - shares
 
     @property
     def _constant(self) -> float:

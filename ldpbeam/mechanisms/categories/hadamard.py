@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
-from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
+from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
+from ldpbeam.mechanisms.mechanism import Uniforms
 from ldpbeam.mechanisms.registry import register
 
 
@@ -26,8 +27,8 @@ def walsh_hadamard(vector: ArrayLike, order: int | None = None) -> Floats:
 
     Args:
         vector: shape (n,), where n is a power of two or a multiple of ``order``.
-        order: a power of two; the vector's blocks of so many entries are multiplied one by one by the matrix
-            of this order. By default there is one block.
+        order: a power of two. The matrix of this order multiplies each block of this many entries of the
+            vector. By default there is one block.
     """
     result = np.array(vector, dtype=np.float64)
     half = 1
@@ -143,6 +144,18 @@ class HadamardRandomisedResponse(CategoricalMechanism):
     def frequency_variance(self) -> float:
         """((E + 1) / (E - 1))^2 (1 - 1/K) - 1/K^2, because row 0 adds no noise."""
         return (1.0 - 1.0 / self.order) / math.tanh(self.epsilon / 2.0) ** 2 - 1.0 / self.order**2
+
+    @property
+    def support_probabilities(self) -> tuple[float, float]:
+        """A report supports the categories whose entry in its row has its sign."""
+        return self.keep, 0.5
+
+    def share_variances(self, shares: Floats, histogram: Integers) -> Floats:
+        """The variance of a rare category, less (1 - 2/K) f.
+
+        A report of row 0 says 1/K of every category; one of another row says 1/K plus or minus (E+1)/(E-1).
+        """
+        return self.frequency_variance - (1.0 - 2.0 / self.order) * shares
 
     @property
     def title(self) -> str:

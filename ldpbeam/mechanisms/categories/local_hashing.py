@@ -14,15 +14,16 @@ from scipy.sparse.linalg import LinearOperator, cg
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.categories.hashing_channel import HashingChannel, HashTable
+from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
 from ldpbeam.mechanisms.categories.unary_encoding import BitsChannel
 from ldpbeam.mechanisms.categories.xxh32 import reduced, xxh32, xxh32_of_text
-from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
+from ldpbeam.mechanisms.mechanism import Uniforms
 from ldpbeam.mechanisms.registry import register
 
 #: The most seeds of a family, and the most cells (seeds times hash values).
 MOST_SEEDS, MOST_CELLS = 2**16, 2**22
 #: The default family has at least this many seeds, and ``ENOUGH`` times size / (g - 1) or more. The family's
-#: collisions then add at most 1/31 to the variance (``frequency_variance``), if the limits allow so many.
+#: collisions then add at most 1/31 to the variance (``frequency_variance``), if the limits allow this many.
 DEFAULT_SEEDS = 1024
 ENOUGH = 32
 #: The most entries of a family's table of hashes (of one, two or four bytes each).
@@ -50,10 +51,12 @@ class LocalHashing(CategoricalMechanism):
             more, or "any" if the limits do not allow enough seeds.
         hashed: what of the category is hashed: "index", its index as four little-endian bytes, or "text", its
             index in decimal digits, as the clients of pure-LDP, multi-freq-ldpy and LDP-EM-MR do.
+        hashes: the number of hash values g, from 2 to 2^22. 0 means round(E) + 1, which has the least
+            variance.
 
     Raises:
         ValueError: if the family is larger than 2^16 seeds, 2^22 cells, or 2^27 hashes, or too small to tell
-            the categories apart.
+            the categories apart, or if there are too few or too many hash values.
     """
 
     name = "olh"
@@ -61,9 +64,16 @@ class LocalHashing(CategoricalMechanism):
 
     seeds: int | Literal["any"] = 0
     hashed: Literal["index", "text"] = "index"
+    hashes: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.hashes, int) or isinstance(self.hashes, bool):
+            raise ValueError(f"hashes must be a whole number, found {self.hashes!r}")
+        if self.hashes == 0:
+            object.__setattr__(self, "hashes", self._best_hashes)
+        elif not 2 <= self.hashes <= MOST_CELLS:
+            raise ValueError(f"hashes must be from 2 to {MOST_CELLS}, found {self.hashes}")
         most = min(MOST_SEEDS, MOST_CELLS // self.hashes, MOST_HASHES // self.size)
         if self.seeds == 0 and not isinstance(self.seeds, bool):
             # The family is part of the channel, so its size must be known before reports are counted.
@@ -85,11 +95,13 @@ class LocalHashing(CategoricalMechanism):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The name and every parameter; what is hashed only if it is the text."""
+        """The name and every parameter; what is hashed, and to how many values, only if it is a choice."""
         found = super().parameters
+        # Statistics that were written before there was a choice keep their fingerprints.
         if self.hashed == "index":
-            # Statistics that were written before there was a choice keep their fingerprints.
             del found["hashed"]
+        if self.hashes == self._best_hashes:
+            del found["hashes"]
         return found
 
     @property
@@ -102,9 +114,9 @@ class LocalHashing(CategoricalMechanism):
         """Eight bytes: the seed and the hash."""
         return np.dtype([("seed", "<u4"), ("hash", "<u4")])
 
-    @functools.cached_property
-    def hashes(self) -> int:
-        """The number of hash values, g = round(E) + 1."""
+    @property
+    def _best_hashes(self) -> int:
+        """The number of hash values with the least variance."""
         return round(math.exp(self.epsilon)) + 1
 
     @property
@@ -113,6 +125,16 @@ class LocalHashing(CategoricalMechanism):
         growth = math.exp(self.epsilon)
         other = 1.0 / (growth + self.hashes - 1.0)
         return growth * other, other
+
+    @property
+    def support_probabilities(self) -> tuple[float, float]:
+        """A report supports the categories with its hash: another category with probability 1/g."""
+        return self.probabilities[0], 1.0 / self.hashes
+
+    @property
+    def seed_family(self) -> int:
+        """The size of the family, whose seeds are drawn uniformly; 0 if clients draw any 32-bit seed."""
+        return 0 if self.seeds == "any" else int(self.seeds)
 
     def hash(self, values: NDArray[Any], seeds: NDArray[Any]) -> NDArray[np.uint32]:
         """The hashes of category indexes under seeds; the arguments are broadcast."""
@@ -190,7 +212,7 @@ class LocalHashing(CategoricalMechanism):
         """
         if self.seeds != "any":
             return self.channel(value_buckets, resolution)
-        return BitsChannel(self.size, self.probabilities[0], 1.0 / self.hashes)
+        return BitsChannel(self.size, *self.support_probabilities)
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
         """The frequencies whose expected supports are the observed ones, shape (size,).
@@ -199,10 +221,9 @@ class LocalHashing(CategoricalMechanism):
         supports, whose matrix has the family's collisions, by conjugate gradients to a relative residual of
         1e-10.
         """
+        own, other = self.support_probabilities
         if self.seeds == "any":
-            by_chance = 1.0 / self.hashes
-            shares = histogram[1::2] / reports
-            frequencies: Floats = (shares - by_chance) / (self.probabilities[0] - by_chance)
+            frequencies: Floats = (histogram[1::2] / reports - other) / (own - other)
             return frequencies
         # With (1, 0) for (p, q) times the number of seeds, products count supports.
         counting = HashingChannel(self.table, float(self.seeds), 0.0)
@@ -213,10 +234,17 @@ class LocalHashing(CategoricalMechanism):
             matvec=lambda f: counting.rmatvec(channel.matvec(np.ravel(f))),
             dtype=float,
         )
-        start = (supports - 1.0 / self.hashes) / (self.probabilities[0] - 1.0 / self.hashes)
+        start = (supports - other) / (own - other)
         found, _ = cg(expected, supports, x0=start, rtol=1e-10, maxiter=20 * self.size)
         solution: Floats = found
         return solution
+
+    def shares_of_reports(self) -> Floats:
+        """The unbiased shares of each seed and hash, from the normal equations for all of them at once."""
+        supports = HashingChannel(self.table, float(self.seeds), 0.0).dense()
+        expected = supports.T @ self.channel(self.size, 0).dense()
+        found: Floats = np.linalg.solve(expected, supports.T).T.astype(np.float64)
+        return found
 
     @property
     def frequency_variance(self) -> float:
@@ -225,8 +253,8 @@ class LocalHashing(CategoricalMechanism):
         A family of S seeds has S (g - 1) independent counts for ``size`` unknowns, which adds the factor
         1 / (1 - size / (S (g - 1))).
         """
-        by_chance = 1.0 / self.hashes
-        variance = by_chance * (1.0 - by_chance) / (self.probabilities[0] - by_chance) ** 2
+        own, other = self.support_probabilities
+        variance = other * (1.0 - other) / (own - other) ** 2
         if self.seeds == "any":
             return variance
         return variance / (1.0 - self.size / (int(self.seeds) * (self.hashes - 1.0)))

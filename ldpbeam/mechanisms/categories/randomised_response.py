@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Channel, DiagonalChannel
 from ldpbeam.domains import Floats, Integers
-from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
+from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
+from ldpbeam.mechanisms.mechanism import Uniforms
 from ldpbeam.mechanisms.registry import register
 
 
@@ -33,16 +34,21 @@ class RandomisedResponse(CategoricalMechanism):
         return np.dtype(np.uint32)
 
     @property
-    def probabilities(self) -> tuple[float, float]:
+    def support_probabilities(self) -> tuple[float, float]:
         """(p, q): the probabilities of the category itself, and of each other one."""
         growth = math.exp(self.epsilon)
         other = 1.0 / (growth + self.size - 1.0)
         return growth * other, other
 
+    @property
+    def name_channel(self) -> DiagonalChannel:
+        """P(report | category): p on the diagonal, q elsewhere."""
+        return DiagonalChannel(self.size, *self.support_probabilities)
+
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per category index, shape (n,)."""
         index = np.asarray(values, dtype=np.int64)
-        keep = uniforms.random(index.size) < self.probabilities[0]
+        keep = uniforms.random(index.size) < self.support_probabilities[0]
         draw = np.floor(uniforms.random(index.size) * (self.size - 1)).astype(np.int64)
         other = draw + (draw >= index)
         return np.where(keep, index, other).astype(np.uint32)
@@ -63,12 +69,12 @@ class RandomisedResponse(CategoricalMechanism):
         return payloads.astype(np.int64)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
-        """P(report | category): p on the diagonal, q elsewhere."""
-        return DiagonalChannel(self.size, *self.probabilities)
+        """The ``name_channel``."""
+        return self.name_channel
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
         """(C/n - q) / (p - q) for the count C of each category, shape (size,)."""
-        keep, other = self.probabilities
+        keep, other = self.support_probabilities
         frequencies: Floats = (histogram / reports - other) / (keep - other)
         return frequencies
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldpbeam.channels import Channel, DenseChannel, DiagonalChannel
+from ldpbeam.channels import Channel, DenseChannel, DiagonalChannel, Slots
 from ldpbeam.domains import Floats, Integers
-from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
+from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
+from ldpbeam.mechanisms.mechanism import Uniforms
 from ldpbeam.mechanisms.registry import register
 
 #: The most categories for which whole bit vectors are cells, which joins need.
@@ -32,6 +33,9 @@ class BitsChannel(Channel):
         super().__init__(2 * size, size)
         self.own = own
         self.other = other
+        self.slots = Slots(
+            size, np.array([[1.0 - own], [own]]), np.array([1.0 - other, other]), dummies=False
+        )
 
     def _matvec(self, x: Floats) -> Floats:
         weights = np.ravel(x)
@@ -67,7 +71,7 @@ class UnaryEncoding(CategoricalMechanism):
 
     @property
     @abstractmethod
-    def probabilities(self) -> tuple[float, float]:
+    def support_probabilities(self) -> tuple[float, float]:
         """(p, q): the probabilities that the category's own bit is set, and that another bit is set."""
 
     @property
@@ -78,7 +82,7 @@ class UnaryEncoding(CategoricalMechanism):
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per category index, shape (n,)."""
         index = np.asarray(values, dtype=np.int64)
-        own, other = self.probabilities
+        own, other = self.support_probabilities
         packed = np.zeros((index.size, self.payload_dtype.itemsize), dtype=np.uint8)
         step = max(1, BLOCK_BITS // self.size)
         for start in range(0, index.size, step):
@@ -124,7 +128,7 @@ class UnaryEncoding(CategoricalMechanism):
         Raises:
             ValueError: if there are more than 16 categories.
         """
-        own, other = self.probabilities
+        own, other = self.support_probabilities
         bits = np.arange(self.cells(resolution))[:, None] >> np.arange(self.size) & 1
         rest = np.where(bits, other, 1.0 - other)
         others = rest.prod(axis=1)[:, None] / rest
@@ -146,24 +150,29 @@ class UnaryEncoding(CategoricalMechanism):
 
     def histogram_channel(self, value_buckets: int, resolution: int) -> Channel:
         """P(bit, unset or set | category) for one uniformly drawn bit."""
-        return BitsChannel(self.size, *self.probabilities)
+        return BitsChannel(self.size, *self.support_probabilities)
 
-    def set_bits(self, histogram: Integers) -> tuple[Integers, DiagonalChannel]:
-        """The counts of set bits, shape (size,), and P(bit | category) for a random set bit."""
-        own, other = self.probabilities
+    @property
+    def name_channel(self) -> DiagonalChannel:
+        """P(bit | category) for a random set bit."""
+        own, other = self.support_probabilities
         total = own + (self.size - 1) * other
-        return histogram[1::2], DiagonalChannel(self.size, own / total, other / total)
+        return DiagonalChannel(self.size, own / total, other / total)
+
+    def named(self, histogram: Integers) -> Integers:
+        """The counts of set bits, shape (size,)."""
+        return histogram[1::2]
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
         """(C/n - q) / (p - q) for the count C of each set bit, shape (size,)."""
-        own, other = self.probabilities
+        own, other = self.support_probabilities
         frequencies: Floats = (histogram[1::2] / reports - other) / (own - other)
         return frequencies
 
     @property
     def frequency_variance(self) -> float:
         """The value q (1 - q) / (p - q)^2."""
-        own, other = self.probabilities
+        own, other = self.support_probabilities
         return other * (1.0 - other) / (own - other) ** 2
 
     def output(self) -> str:
@@ -181,7 +190,7 @@ class OptimisedUnaryEncoding(UnaryEncoding):
     summary = "OUE: a bit a category; OLH's accuracy, longer reports, less computing"
 
     @property
-    def probabilities(self) -> tuple[float, float]:
+    def support_probabilities(self) -> tuple[float, float]:
         """(1/2, 1/(E+1))."""
         return 0.5, 1.0 / (math.exp(self.epsilon) + 1.0)
 
@@ -195,7 +204,7 @@ class SymmetricUnaryEncoding(UnaryEncoding):
     summary = "SUE: a bit a category, as in basic RAPPOR; OUE is more accurate"
 
     @property
-    def probabilities(self) -> tuple[float, float]:
+    def support_probabilities(self) -> tuple[float, float]:
         """(s/(s+1), 1/(s+1))."""
         half = math.exp(self.epsilon / 2.0)
         return half / (half + 1.0), 1.0 / (half + 1.0)

@@ -14,6 +14,37 @@ from ldpbeam.mechanisms.mechanism import Mechanism, Uniforms
 
 
 @dataclasses.dataclass(frozen=True)
+class KeySums:
+    """What a histogram tells of each key; arrays have the shape (size,).
+
+    A person with a key draws it with probability 1/``padding``, and reports about what was drawn.
+
+    Attributes:
+        asked: the number of reports that could have named the key.
+        present: the number of those that name it.
+        sums: the sum of the values on [-1, 1] that these report.
+        squares: the sum of the squares of these values.
+        own: the probability that a report names the key that was drawn.
+        other: the probability that it names another key.
+        gain: the mean of the value that is reported with the drawn key if its value is 1.
+        square_by_chance: the mean square of the value that is reported with another key.
+        padding: one, or the number of pairs of which a person draws one.
+        sampled: whether the people who could have named a key are a random part of all people.
+    """
+
+    asked: Floats
+    present: Floats
+    sums: Floats
+    squares: Floats
+    own: float
+    other: float
+    gain: float
+    square_by_chance: float = 1.0
+    padding: int = 1
+    sampled: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
 class KeyValueMechanism(Mechanism):
     """A mechanism for the keys 0 .. size - 1, each with a value x in [0, 1]; papers' values are v = 2x - 1.
 
@@ -45,13 +76,26 @@ class KeyValueMechanism(Mechanism):
         """One report per person, also without a pair, shape (people,) and dtype ``payload_dtype``."""
 
     @abstractmethod
+    def key_sums(self, histogram: Integers, reports: int) -> KeySums:
+        """What a histogram of ``reports`` reports, at any resolution, tells of each key."""
+
     def key_values(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
         """(frequencies, means on [0, 1]) as the mechanism's paper estimates them, both of shape (size,).
+
+        By default they are unbiased numbers from :meth:`key_sums`, clipped to [1/n, 1] and to [0, 1]: the
+        frequency ell (N/n - b)/(a - b) and the mean on [-1, 1] ell S/(n f a g), for N of n reports that name
+        a key, of which the values sum to S.
 
         Args:
             histogram: the histogram of ``reports`` reports, at any resolution.
             reports: the number of reports, above zero.
         """
+        told = self.key_sums(histogram, reports)
+        asked = np.maximum(told.asked, 1.0)
+        shares = (told.present / asked - told.other) / (told.own - told.other)
+        frequencies = np.clip(told.padding * shares, 1.0 / asked, 1.0)
+        means = told.padding * told.sums / (asked * told.own * told.gain * frequencies)
+        return frequencies, np.clip((1.0 + means) / 2.0, 0.0, 1.0)
 
     @abstractmethod
     def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
@@ -61,10 +105,6 @@ class KeyValueMechanism(Mechanism):
         the variance of its mean. They weight services against each other, so only their ratios matter. They
         are 0 for a key without reports.
         """
-
-    @abstractmethod
-    def key_values_of(self, weights: Floats) -> tuple[Floats, Floats]:
-        """(frequencies, means on [0, 1]) that a distribution over the channel's columns implies."""
 
 
 def shares_of(parts: Floats, wholes: Floats) -> Floats:

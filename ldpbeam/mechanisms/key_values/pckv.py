@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Annotated, Any
+from abc import abstractmethod
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers, KeyValuePairs
-from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism, shares_of
-from ldpbeam.mechanisms.mechanism import Uniforms
-from ldpbeam.mechanisms.options import Range
+from ldpbeam.mechanisms.key_values.mechanism import KeySums, KeyValueMechanism, shares_of
+from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms
 from ldpbeam.mechanisms.registry import register
+from ldpbeam.options import Range
 
 #: The longest padding; with a longer one almost no report would be of a real pair.
 MOST_PADDING = 10_000
@@ -38,7 +39,39 @@ class PaddedKeyValueMechanism(KeyValueMechanism):
         padding: the padded number of pairs, 1 to 10,000.
     """
 
+    #: The mean square of the value that is reported with a key that was not drawn, and one over its root.
+    _by_chance: ClassVar[tuple[float, float]] = 1.0, 1.0
+
     padding: Annotated[int, Range(least=1, most=MOST_PADDING)] = 1
+
+    @property
+    @abstractmethod
+    def constants(self) -> tuple[float, float, float]:
+        """(a, b, p): the probabilities of naming the drawn key, and another one, and of keeping the sign."""
+
+    @property
+    def piecewise(self) -> NumericMechanism | None:
+        """What perturbs the value of the drawn key; None if the value is rounded to a sign.
+
+        The histogram then has a row for each key: its reports without the key, and those of each bucket.
+        """
+        return None
+
+    def real_share(self, drawn: ArrayLike) -> Floats:
+        """The share of a key's reports that are piecewise reports of real values: a g/(a g + b (1 - g)).
+
+        The others are uniform draws.
+
+        Args:
+            drawn: the share g of the people who drew the key, in [0, 1], of any shape.
+        """
+        (a, b, _), share = self.constants, np.asarray(drawn, dtype=np.float64)
+        real: Floats = a * share / (a * share + b * (1.0 - share))
+        return real
+
+    @abstractmethod
+    def _named(self, histogram: Integers) -> tuple[Integers, Floats]:
+        """(the counts of each value reported with each key, the values on [-1, 1])."""
 
     def _sampled(self, values: KeyValuePairs, uniforms: Uniforms) -> tuple[Integers, Floats]:
         """(keys, values) of the drawn pairs, shape (people,) each; a dummy has key d and value 1/2."""
@@ -48,31 +81,52 @@ class PaddedKeyValueMechanism(KeyValueMechanism):
         rows = np.where(real, values.starts[:-1] + draw, len(values.keys))
         return np.append(values.keys, self.size)[rows], np.append(values.values, 0.5)[rows]
 
-    def _corrected(
-        self, plus: Integers, minus: Integers, reports: int, constants: tuple[float, float, float]
-    ) -> tuple[Floats, Floats]:
-        """(frequencies, means on [0, 1]) from the counts of +1 and -1 of each key (Gu et al., section 5.2).
+    def key_sums(self, histogram: Integers, reports: int) -> KeySums:
+        """The counts of each key and the sums of its values."""
+        counts, values = self._named(histogram)
+        counts = counts.astype(np.float64)
+        a, b, p = self.constants
+        return KeySums(
+            asked=np.full(self.size, float(reports)),
+            present=counts.sum(axis=1),
+            sums=counts @ values,
+            squares=counts @ values**2,
+            own=a,
+            other=b,
+            gain=2.0 * p - 1.0,
+            square_by_chance=self._by_chance[0],
+            padding=self.padding,
+        )
+
+    def key_values(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
+        """The paper's estimates, from the counts of +1 and -1 of each key (Gu et al., section 5.2).
+
+        Of piecewise values, of which the paper does not say it, these are the unbiased numbers, clipped.
 
         With ``constants`` (a, b, p) and ell = ``padding``, f = ell ((n1 + n2)/n - b)/(a - b), clipped to
         [1/n, 1]. The counts of both signs before perturbation are [n1*, n2*] = A^-1 [n1 - nb/2, n2 - nb/2],
         clipped to [0, nf/ell]. The mean on [-1, 1] is ell (n1* - n2*)/(nf).
         """
-        a, b, p = constants
-        drawn = (plus + minus - reports * b) / (a - b)
+        if self.piecewise is not None:
+            return super().key_values(histogram, reports)
+        told = self.key_sums(histogram, reports)
+        a, b, p = self.constants
+        drawn = (told.present - reports * b) / (a - b)
         frequencies = np.clip(self.padding * drawn / reports, 1.0 / reports, 1.0)
-        excess = (plus - minus) / (a * (2.0 * p - 1.0))
+        excess = told.sums / (a * (2.0 * p - 1.0))
         most = frequencies * (reports / self.padding)
         up = np.clip((drawn + excess) / 2.0, 0.0, most)
         down = np.clip((drawn - excess) / 2.0, 0.0, most)
         return frequencies, np.asarray((1.0 + (up - down) / most) / 2.0)
 
-    def _precisions(self, reports: int, a: float, b: float, gain: float) -> tuple[Floats, Floats]:
+    def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
         """The weights n (a - b)^2/(b (1 - b)) and n (a gain)^2/b, both over ell^2, the same for every key.
 
-        ``gain`` is the mean of a report of v = 1 divided by the root mean square of another slot's report.
+        The gain is 2p - 1 over the root mean square of the value of another key.
         """
+        a, b, p = self.constants
         scale = reports / self.padding**2
-        drawn, meant = (a - b) ** 2 / (b * (1.0 - b)), (a * gain) ** 2 / b
+        drawn, meant = (a - b) ** 2 / (b * (1.0 - b)), (a * (2.0 * p - 1.0) * self._by_chance[1]) ** 2 / b
         return np.full(self.size, scale * drawn), np.full(self.size, scale * meant)
 
     def key_values_of(self, weights: Floats) -> tuple[Floats, Floats]:
@@ -152,15 +206,9 @@ class PCKVGRR(PaddedKeyValueMechanism):
         """P(report | column): columns are (key, +1) and (key, -1) for every key, and last any dummy."""
         return DrawnKeyChannel(self.size, self.padding, *self.constants)
 
-    def key_values(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
-        """The paper's estimates (section 5.2), from the reports of real keys."""
-        counts = histogram.reshape(-1, 2)[: self.size]
-        return self._corrected(counts[:, 1], counts[:, 0], reports, self.constants)
-
-    def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
-        """The weights for signs, whose gain is 2p - 1, shape (size,) each."""
-        a, b, p = self.constants
-        return self._precisions(reports, a, b, 2.0 * p - 1.0)
+    def _named(self, histogram: Integers) -> tuple[Integers, Floats]:
+        """The counts of -1 and +1 of real keys."""
+        return histogram.reshape(-1, 2)[: self.size], np.array([-1.0, 1.0])
 
     def output(self) -> str:
         """The encoding of key and sign, in words."""

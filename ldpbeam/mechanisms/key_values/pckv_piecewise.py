@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ldpbeam.domains import Floats, Integers, bucket_midpoints
 from ldpbeam.mechanisms.key_values.pckv_slots import ABSENT, SlotsKeyValueMechanism
@@ -61,9 +61,9 @@ class PCKVPM(SlotsKeyValueMechanism):
     summary = "PCKV-PM: every key present or not, and a piecewise value"
 
     @property
-    def constants(self) -> tuple[float, float]:
-        """(a, b): the probabilities that the drawn key's slot is present, and that another slot is."""
-        return 0.5, 1.0 / (math.exp(self.epsilon / 2.0) + 1.0)
+    def constants(self) -> tuple[float, float, float]:
+        """(a, b, 1): the probabilities that the drawn key's slot, or another, is present."""
+        return 0.5, 1.0 / (math.exp(self.epsilon / 2.0) + 1.0), 1.0
 
     @functools.cached_property
     def piecewise(self) -> Piecewise:
@@ -125,7 +125,7 @@ class PCKVPM(SlotsKeyValueMechanism):
 
         Their shapes are (``resolution + 1``, ``value_buckets``) and (``resolution + 1``,).
         """
-        a, b = self.constants
+        a, b, _ = self.constants
         matrix = self.piecewise.channel(value_buckets, resolution).dense()
         own = np.vstack((np.full(value_buckets, 1.0 - a), a * matrix))
         return own, np.concatenate(([1.0 - b], np.full(resolution, b / resolution)))
@@ -134,37 +134,15 @@ class PCKVPM(SlotsKeyValueMechanism):
         """The midpoints of the value buckets, shape (values,)."""
         return bucket_midpoints(values)
 
-    def key_values(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
-        """The frequency of PCKV-UE, f = ell (N/n - b)/(a - b) for N of n reports, clipped to [1/n, 1].
-
-        The mean on [-1, 1] is ell S/(n f a), clipped, where S is the sum of the key's reports, each replaced
-        by the midpoint of its bucket; other slots' values are zero on average. The paper gives no such
-        formula. It is PCKV's mean with PM's unbiased reports instead of signs.
-        """
+    def _named(self, histogram: Integers) -> tuple[Integers, Floats]:
+        """The counts of each bucket of a piecewise report, and the midpoints of the buckets."""
         counts = histogram.reshape(self.size, -1)[:, 1:]
-        a, b = self.constants
-        shares = (counts.sum(axis=1) / reports - b) / (a - b)
-        frequencies = np.clip(self.padding * shares, 1.0 / reports, 1.0)
-        sums = counts @ self.piecewise.representatives(counts.shape[1])
-        means = self.padding * sums / (reports * a * frequencies)
-        return frequencies, np.clip((1.0 + means) / 2.0, 0.0, 1.0)
+        return counts, self.piecewise.representatives(counts.shape[1])
 
-    def real_share(self, drawn: ArrayLike) -> Floats:
-        """The share of a key's reports that are piecewise reports of real values: a g/(a g + b (1 - g)).
-
-        The others are uniform draws.
-
-        Args:
-            drawn: the share g of the people who drew the key, in [0, 1], of any shape.
-        """
-        (a, b), share = self.constants, np.asarray(drawn, dtype=np.float64)
-        real: Floats = a * share / (a * share + b * (1.0 - share))
-        return real
-
-    def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
-        """The weights for piecewise values; other slots are uniform on [-C, C], with mean square C^2/3."""
-        a, b = self.constants
-        return self._precisions(reports, a, b, math.sqrt(3.0) / self.piecewise.bound)
+    @property
+    def _by_chance(self) -> tuple[float, float]:  # type: ignore[override]
+        """Other slots are uniform on [-C, C]."""
+        return self.piecewise.bound**2 / 3.0, math.sqrt(3.0) / self.piecewise.bound
 
     def output(self) -> str:
         """The layout of bits and floats, in words."""

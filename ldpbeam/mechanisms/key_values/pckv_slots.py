@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.channels import Channel, DenseChannel
+from ldpbeam.channels import Channel, DenseChannel, Slots
 from ldpbeam.domains import Floats, Integers, KeyValuePairs
 from ldpbeam.mechanisms.key_values.pckv import PaddedKeyValueMechanism
 from ldpbeam.mechanisms.mechanism import Uniforms
@@ -41,6 +41,7 @@ class SlotChannel(Channel):
         self.size = size
         self.own = own
         self.other = other
+        self.slots = Slots(size, own, other, dummies=True)
 
     def _matvec(self, x: Floats) -> Floats:
         weights = np.ravel(x)
@@ -239,15 +240,9 @@ class PCKVUE(SlotsKeyValueMechanism):
         own = np.array([[1.0 - a, 1.0 - a], [a * p, a * (1.0 - p)], [a * (1.0 - p), a * p]])
         return own, np.array([1.0 - b, b / 2.0, b / 2.0])
 
-    def key_values(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
-        """The paper's estimates (section 5.2), from the counts of +1 and -1."""
-        counts = histogram.reshape(self.size, 3)
-        return self._corrected(counts[:, PLUS], counts[:, MINUS], reports, self.constants)
-
-    def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
-        """The weights for signs, whose gain is 2p - 1, shape (size,) each."""
-        a, b, p = self.constants
-        return self._precisions(reports, a, b, 2.0 * p - 1.0)
+    def _named(self, histogram: Integers) -> tuple[Integers, Floats]:
+        """The counts of +1 and -1."""
+        return histogram.reshape(self.size, 3)[:, PLUS:], np.array([1.0, -1.0])
 
     def output(self) -> str:
         """The layout of the two rows of bits, in words."""

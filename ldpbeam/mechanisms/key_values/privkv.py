@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers, KeyValuePairs
-from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism, shares_of
+from ldpbeam.mechanisms.key_values.mechanism import KeySums, KeyValueMechanism, shares_of
 from ldpbeam.mechanisms.mechanism import Uniforms
-from ldpbeam.mechanisms.options import Range
 from ldpbeam.mechanisms.registry import register
+from ldpbeam.options import Range
 
 #: The outcomes of a report's key; a report is three times the key plus the outcome.
 ABSENT, PLUS, MINUS = 0, 1, 2
@@ -127,6 +127,15 @@ class PrivKV(KeyValueMechanism):
         """The ``block`` for each key; the columns are four states per key."""
         return KeyBlocksChannel(self.size, self.block)
 
+    def key_sums(self, histogram: Integers, reports: int) -> KeySums:
+        """The counts of each key's reports; the people who were asked for it are a random part of all."""
+        counts = histogram.reshape(self.size, 3).astype(np.float64)
+        p1, p2 = self.probabilities
+        present = counts[:, PLUS] + counts[:, MINUS]
+        sums = counts[:, PLUS] - counts[:, MINUS]
+        asked = counts.sum(axis=1)
+        return KeySums(asked, present, sums, present, p1, 1.0 - p1, 2.0 * p2 - 1.0, sampled=True)
+
     def key_values(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
         """Unbiased f = (r - q1)/(p1 - q1) for the share r of present in a key's reports, and the mean.
 
@@ -135,14 +144,11 @@ class PrivKV(KeyValueMechanism):
         middle: it estimates f p1 m / (f p1 + (1 - f) q1) on [-1, 1]. A key without a report has frequency 0
         and the middle as mean.
         """
-        counts = histogram.reshape(self.size, 3)
+        told = self.key_sums(histogram, reports)
         p1, p2 = self.probabilities
-        present = counts[:, PLUS] + counts[:, MINUS]
-        known = counts.sum(axis=1)
-        shares = np.divide(present, known, out=np.full(self.size, 1.0 - p1), where=known > 0)
-        frequencies = (shares - (1.0 - p1)) / (2.0 * p1 - 1.0)
-        plus = (counts[:, PLUS] - (1.0 - p2) * present) / (2.0 * p2 - 1.0)
-        return frequencies, shares_of(plus, present.astype(np.float64))
+        shares = np.divide(told.present, told.asked, out=np.full(self.size, 1.0 - p1), where=told.asked > 0.0)
+        plus = ((told.present + told.sums) / 2.0 - (1.0 - p2) * told.present) / (2.0 * p2 - 1.0)
+        return (shares - (1.0 - p1)) / (2.0 * p1 - 1.0), shares_of(plus, told.present)
 
     def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
         """The weights of frequency and mean: n (2 p1 - 1)^2/(p1 q1) and N ((2 p2 - 1) p1/q1)^2 for each key.
@@ -151,11 +157,10 @@ class PrivKV(KeyValueMechanism):
         of the N reports are from people without the key. The second weight prevents that a service with a
         small budget pulls the mean to the middle.
         """
-        counts = histogram.reshape(self.size, 3)
+        told = self.key_sums(histogram, reports)
         p1, p2 = self.probabilities
-        known = counts.sum(axis=1) * (2.0 * p1 - 1.0) ** 2 / (p1 * (1.0 - p1))
-        present = (counts[:, PLUS] + counts[:, MINUS]).astype(np.float64)
-        return known.astype(np.float64), present * ((2.0 * p2 - 1.0) * p1 / (1.0 - p1)) ** 2
+        known = told.asked * (2.0 * p1 - 1.0) ** 2 / (p1 * (1.0 - p1))
+        return known, told.present * ((2.0 * p2 - 1.0) * p1 / (1.0 - p1)) ** 2
 
     def key_values_of(self, weights: Floats) -> tuple[Floats, Floats]:
         """The share of the present states among a key's states, and the share of +1 in these (equation 2).
@@ -204,12 +209,8 @@ class PrivKVM(PrivKV):
             )
         return super().perturb(values, uniforms)
 
-    def perturb_with(self, values: KeyValuePairs, means: Floats, uniforms: Uniforms) -> NDArray[Any]:
-        """One report per person in a round after the first, shape (people,).
-
-        Args:
-            values: the people's pairs.
-            means: the last round's mean of each key, scaled to [0, 1], shape (size,).
-            uniforms: the source of randomness.
-        """
+    def perturb_with(self, values: KeyValuePairs, means: Floats | None, uniforms: Uniforms) -> NDArray[Any]:
+        """One report per person, shape (people,); a missing key's value has the last round's mean."""
+        if means is None or self.round == 1:
+            return self.perturb(values, uniforms)
         return self._reports(values, np.clip(means, 0.0, 1.0), uniforms)

@@ -14,8 +14,8 @@ from ldpbeam.channels import BinnedChannel, Channel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.mechanism import UnbiasedMechanism, Uniforms
 from ldpbeam.mechanisms.numbers.square_wave import SquareWave
-from ldpbeam.mechanisms.options import Range
 from ldpbeam.mechanisms.registry import register
+from ldpbeam.options import Range
 
 
 class DiscreteBandChannel(Channel):
@@ -74,6 +74,7 @@ class DiscreteSquareWave(UnbiasedMechanism):
 
     name = "discrete_square_wave"
     summary = "discrete SW: a bin near the value's is likelier; short reports"
+    stops_early = True
     bins: Annotated[int, Range(least=2, most=2**20)] = 64
 
     @property

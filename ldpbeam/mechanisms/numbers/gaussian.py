@@ -23,8 +23,8 @@ from ldpbeam.mechanisms.numbers.grid import (
     spread,
     whole_draws,
 )
-from ldpbeam.mechanisms.options import Range
 from ldpbeam.mechanisms.registry import register
+from ldpbeam.options import Range
 
 #: The sensitivity: a person's value can change by the width of [-1, 1].
 SENSITIVITY = 2.0
@@ -159,7 +159,7 @@ class Gaussian(NumericMechanism):
 
     @property
     def report_range(self) -> tuple[float, float]:
-        """A range of the real line outside of which no correct client's report lies."""
+        """The range that holds every report of a correct client."""
         farthest = 1.0 + FARTHEST * self.sigma
         return -farthest, farthest
 

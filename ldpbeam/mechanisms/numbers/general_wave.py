@@ -15,8 +15,8 @@ from ldpbeam.domains import Floats
 from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms
 from ldpbeam.mechanisms.numbers.grid import STEPS, Wave, places, wave, whole_draws
 from ldpbeam.mechanisms.numbers.square_wave import SquareWave
-from ldpbeam.mechanisms.options import Range
 from ldpbeam.mechanisms.registry import register
+from ldpbeam.options import Range
 
 #: The narrowest half width that doubles resolve, and the widest whose reports have useful information.
 NARROWEST, WIDEST = 1e-9, 10.0
@@ -43,6 +43,7 @@ class GeneralWave(NumericMechanism):
 
     name = "general_wave"
     summary = "GW: a trapezoid or triangle around the value; SW's relatives, for comparison"
+    stops_early = True
 
     top: Annotated[float, Range(least=0, most=1)] = 0.8
     half_width: Annotated[float, Range(least=NARROWEST, most=WIDEST)] | None = None

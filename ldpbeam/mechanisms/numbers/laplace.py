@@ -79,7 +79,7 @@ class Laplace(NumericMechanism):
 
     @property
     def report_range(self) -> tuple[float, float]:
-        """A range of the real line outside of which no correct client's report lies."""
+        """The range that holds every report of a correct client."""
         farthest = 1.0 + FARTHEST * self.scale
         return -farthest, farthest
 

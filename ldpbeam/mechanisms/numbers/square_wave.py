@@ -27,6 +27,7 @@ class SquareWave(NumericMechanism):
 
     name = "square_wave"
     summary = "SW: numbers near the value are likelier; best for distributions"
+    stops_early = True
 
     @functools.cached_property
     def half_width(self) -> float:

@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from ldpbeam.channels import BinnedChannel, Channel
 from ldpbeam.domains import Categories, Domain, Floats, Integers, Numeric
 from ldpbeam.mechanisms.categories.choice import AUTO
-from ldpbeam.mechanisms.mechanism import CategoricalMechanism, FrequencyMechanism, Mechanism, Uniforms
-from ldpbeam.mechanisms.options import Range
+from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
+from ldpbeam.mechanisms.mechanism import FrequencyMechanism, Mechanism, Uniforms
 from ldpbeam.mechanisms.registry import build_mechanism, register
+from ldpbeam.options import Range
 
 #: The most bins; more are a mistake, because every bin needs at least one value bucket.
 MOST_BINS = 2**16
@@ -169,6 +170,11 @@ class Binned(BinMechanism):
     def frequency_variance(self) -> float:
         """The oracle's variance of a rare bin's share, times the number of reports."""
         return self.reporter.frequency_variance
+
+    @property
+    def seed_family(self) -> int:
+        """That of the oracle."""
+        return self.reporter.seed_family
 
     @property
     def hashes_per_report(self) -> int:

@@ -81,6 +81,7 @@ class Haar(BinMechanism):
     name = "haar"
     summary = "HaarHRR: the sign of one Haar coefficient; range queries, short reports"
     bins_option = "leaves"
+    of_levels = True
 
     leaves: int = 256
 

@@ -16,11 +16,12 @@ from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.categories.choice import AUTO
 from ldpbeam.mechanisms.categories.hadamard import HadamardRandomisedResponse
 from ldpbeam.mechanisms.categories.local_hashing import LocalHashing
+from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
 from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse
-from ldpbeam.mechanisms.mechanism import CategoricalMechanism, Uniforms
-from ldpbeam.mechanisms.options import Range
+from ldpbeam.mechanisms.mechanism import Uniforms
 from ldpbeam.mechanisms.ranges.binned import MOST_BINS, BinMechanism, oracle_over
 from ldpbeam.mechanisms.registry import register
+from ldpbeam.options import Range
 
 #: The oracles whose reports fit the payload of every level.
 _Oracle = Literal["auto", "grr", "olh", "hadamard"]
@@ -88,12 +89,11 @@ def node_variance(oracle: CategoricalMechanism) -> float:
     (``hadamard``) has the variance of a signed entry, ((E+1)/(E-1))^2.
     """
     if isinstance(oracle, RandomisedResponse):
-        keep, other = oracle.probabilities
+        keep, other = oracle.support_probabilities
         return 1.0 / (oracle.size * (keep - other) ** 2)
     if isinstance(oracle, LocalHashing):
-        by_chance = 1.0 / oracle.hashes
-        own = (1.0 - 2.0 * by_chance) / (oracle.size * (oracle.probabilities[0] - by_chance))
-        return oracle.frequency_variance + own
+        own, other = oracle.support_probabilities
+        return oracle.frequency_variance + (1.0 - 2.0 * other) / (oracle.size * (own - other))
     assert isinstance(oracle, HadamardRandomisedResponse)
     return 1.0 / math.tanh(oracle.epsilon / 2.0) ** 2
 
@@ -117,6 +117,7 @@ class Hierarchy(BinMechanism):
     name = "hierarchy"
     summary = "HH: a node of a tree of ranges; range queries, and HH-ADMM's reports"
     bins_option = "leaves"
+    of_levels = True
 
     branching: Annotated[int, Range(least=2, most=MOST_BINS)] = 4
     leaves: int = 256

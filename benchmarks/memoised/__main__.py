@@ -1,0 +1,42 @@
+"""Clients that remember their noise, beside released code, and a day of hours without the join of users.
+
+    python -m benchmarks.memoised [--runs 400] [--minutes 30] [--write docs/memoised.md]
+
+Rows of the day are kept in build/memoised.jsonl, and a second call goes on where one stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.memoised import day, released
+from benchmarks.pages import show
+
+
+def page(runs: int, minutes: float) -> Iterator[str]:
+    """The page, line by line."""
+    yield "# Clients that remember their noise, measured"
+    yield ""
+    yield "Written by `python -m benchmarks.memoised --write docs/memoised.md`."
+    yield "[Over time](over_time.md) explains the words."
+    yield ""
+    yield from released.section()
+    yield ""
+    yield from day.section(runs, minutes)
+
+
+def main() -> None:
+    """Print the page, and write it where asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=400, help="runs per cell")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after about so long")
+    parser.add_argument("--write", type=Path, help="where the page is written")
+    given = parser.parse_args()
+    show(page(given.runs, given.minutes), given.write)
+
+
+if __name__ == "__main__":
+    main()

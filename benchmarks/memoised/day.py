@@ -1,0 +1,310 @@
+"""A day of 24 hours, rolled up without bringing the reports of a user together: how often intervals hold.
+
+Reports are drawn from the constants of the two steps, those of all users with equal inputs together.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from ldpbeam.attributes import Attribute, ServiceVersion
+from ldpbeam.domains import Categories, Domain, Floats, Integers, Numeric
+from ldpbeam.estimators import Estimate
+from ldpbeam.intervals import WantedIntervals
+from ldpbeam.intervals.computing import StatisticIntervals
+from ldpbeam.mechanisms import LocalHashing, NumericMechanism, build_mechanism
+from ldpbeam.memoised import Lifetime, SupportChain
+from ldpbeam.memoised.chains import uniform_part
+from ldpbeam.statistics import Moments, Statistic
+
+HOURS, CATEGORIES, BUCKETS = 24, 40, 64
+BUDGETS = ((2.0, 1.0), (4.0, 1.2))
+PEOPLE = (2_000, 50_000)
+MECHANISMS = ("grr", "oue", "olh", "square_wave")
+#: (which clients remember, what people's values and reports are).
+FLEETS = (
+    ("all", "one value"),
+    ("half", "one value"),
+    ("none", "one value"),
+    ("all", "another value from noon on"),
+    ("all", "another value with 2% an hour"),
+    ("all", "one value, 1 to 24 reports"),
+)
+LEAST = 0.94
+#: Runs of a cell before the next cell has its turn, so that a page of fewer runs has all of them.
+ROUND = 10
+RESULTS = Path("build/memoised.jsonl")
+WANTED = WantedIntervals(quantiles=(0.25, 0.5, 0.75))
+
+
+class Cell(NamedTuple):
+    """One setting of the day."""
+
+    mechanism: str
+    budgets: tuple[float, float]
+    people: int
+    remember: str
+    values: str
+
+    @property
+    def name(self) -> str:
+        """The name in the file of results."""
+        return f"{self.mechanism} {self.budgets} {self.people} {self.remember} {self.values}"
+
+    @property
+    def lifetime(self) -> Lifetime:
+        """What the study says of the clients."""
+        named = build_mechanism(self.mechanism, self.domain, self.budgets[1])
+        return Lifetime(
+            named, self.budgets[0], memo_buckets=0 if self.mechanism in MECHANISMS[:3] else BUCKETS
+        )
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of values."""
+        if self.mechanism == "square_wave":
+            return Numeric(0.0, 1.0)
+        return Categories(tuple(map(str, range(CATEGORIES))))
+
+
+def cells() -> Iterator[Cell]:
+    """All cells, those of few people first."""
+    for people, (remember, values), budgets, mechanism in itertools.product(
+        PEOPLE, FLEETS, BUDGETS, MECHANISMS
+    ):
+        yield Cell(mechanism, budgets, people, remember, values)
+
+
+class Inputs(NamedTuple):
+    """The inputs of permanent steps: who has them, which values they are, and in how many hours.
+
+    Fresh noise is an input for each hour.
+    """
+
+    owners: Integers
+    values: Integers
+    hours: Integers
+
+
+def inputs_of(cell: Cell, rng: Generator) -> Inputs:
+    """The inputs of all people of a day."""
+    n, size = cell.people, CATEGORIES if cell.mechanism != "square_wave" else BUCKETS
+
+    def draw(many: int) -> Integers:
+        if cell.mechanism == "square_wave":
+            return np.minimum(rng.beta(2.0, 5.0, many) * BUCKETS, BUCKETS - 1).astype(np.int64)
+        weights = 1.0 / np.arange(1.0, CATEGORIES + 1.0)
+        return rng.choice(CATEGORIES, many, p=weights / weights.sum())
+
+    remember = {"all": n, "half": n // 2, "none": 0}[cell.remember]
+    everyone, values, hours = np.arange(n), draw(n), np.full(n, HOURS)
+    if cell.values.startswith("another value from noon"):
+        keys = np.concatenate((everyone, everyone)) * size + np.concatenate((values, draw(n)))
+        keys, halves = np.unique(keys, return_counts=True)
+        everyone, values, hours = keys // size, keys % size, halves * (HOURS // 2)
+    elif cell.values.startswith("another value with"):
+        by_hour = np.repeat(values[:, None], HOURS, axis=1)
+        for hour in range(1, HOURS):
+            changed = np.flatnonzero(rng.random(n) < 0.02)
+            by_hour[changed, hour:] = draw(len(changed))[:, None]
+        keys, hours = np.unique((everyone[:, None] * size + by_hour).ravel(), return_counts=True)
+        everyone, values = keys // size, keys % size
+    elif cell.values.endswith("reports"):
+        hours = rng.integers(1, HOURS + 1, n)
+    lasting, fresh = everyone < remember, np.repeat(everyone >= remember, hours)
+    return Inputs(
+        np.concatenate((everyone[lasting], np.repeat(everyone, hours)[fresh])),
+        np.concatenate((values[lasting], np.repeat(values, hours)[fresh])),
+        np.concatenate((hours[lasting], np.ones(int(fresh.sum()), dtype=np.int64))),
+    )
+
+
+def statistic_of(cell: Cell, attribute: Attribute, inputs: Inputs, rng: Generator) -> Statistic:
+    """The statistic of a day's reports."""
+    lifetime = attribute.versions[0].lifetime
+    assert lifetime is not None
+    if cell.mechanism == "square_wave":
+        histogram = _of_wave(lifetime, inputs, rng)
+    elif cell.mechanism == "olh":
+        histogram = _of_hashes(cell, lifetime, inputs, rng)
+    else:
+        histogram = _of_categories(cell, lifetime, inputs, rng)
+    reports = int(inputs.hours.sum())
+    sums, squares = 0, 0
+    mechanism = attribute.versions[0].mechanism
+    if isinstance(mechanism, NumericMechanism):
+        steps = mechanism.fixed_point(mechanism.representatives(BUCKETS))
+        sums, squares = (int((histogram * steps**power).sum()) for power in (1, 2))
+    moments = {1: Moments(reports, (sums,), (squares,))}
+    nothing = np.zeros(0, dtype=np.int64)
+    return Statistic(attribute.fingerprint, reports, reports, (histogram,), moments, nothing, nothing)
+
+
+def _grouped(inputs: Inputs, size: int) -> Integers:
+    """How many inputs have each value and number of hours, shape (hours + 1, size)."""
+    found = np.bincount(inputs.hours * size + inputs.values, minlength=(HOURS + 1) * size)
+    return found.reshape(HOURS + 1, size)
+
+
+def _of_categories(cell: Cell, lifetime: Lifetime, inputs: Inputs, rng: Generator) -> Integers:
+    chain = lifetime.chain
+    assert isinstance(chain, SupportChain)
+    (p1, q1), (p2, q2) = chain.permanent, chain.instant
+    grouped = _grouped(inputs, CATEGORIES)
+    if cell.mechanism == "grr":
+        first = np.full((CATEGORIES, CATEGORIES), q1) + (p1 - q1) * np.eye(CATEGORIES)
+        second = np.full((CATEGORIES, CATEGORIES), q2) + (p2 - q2) * np.eye(CATEGORIES)
+        answers = rng.multinomial(grouped, first).sum(axis=1) * np.arange(HOURS + 1)[:, None]
+        return np.asarray(rng.multinomial(answers.sum(axis=0), second).sum(axis=0), dtype=np.int64)
+    everyone = grouped.sum(axis=1, keepdims=True)
+    set_bits = rng.binomial(grouped, p1) + rng.binomial(everyone - grouped, q1)
+    hours = np.arange(HOURS + 1)[:, None]
+    supports = rng.binomial(set_bits * hours, p2) + rng.binomial((everyone - set_bits) * hours, q2)
+    supports = supports.sum(axis=0)
+    return np.column_stack((int(inputs.hours.sum()) - supports, supports)).ravel()
+
+
+def _of_hashes(cell: Cell, lifetime: Lifetime, inputs: Inputs, rng: Generator) -> Integers:
+    chain, mechanism = lifetime.chain, lifetime.window
+    assert isinstance(chain, SupportChain) and isinstance(mechanism, LocalHashing)
+    g, family = mechanism.hashes, mechanism.seed_family
+    seeds = rng.integers(0, family, cell.people)[inputs.owners]
+    if cell.remember != "all":
+        # A client with fresh noise draws a seed in each hour.
+        fresh = inputs.owners >= {"half": cell.people // 2, "none": 0}[cell.remember]
+        seeds = np.where(fresh, rng.integers(0, family, len(seeds)), seeds)
+        owners = np.where(fresh, cell.people + np.arange(len(seeds)), inputs.owners)
+    else:
+        owners = inputs.owners
+    hashed = mechanism.hash(inputs.values, seeds).astype(np.int64)
+    # Values with one hash share the permanent answer.
+    keys, first, which = np.unique(owners * g + hashed, return_index=True, return_inverse=True)
+    kept = rng.random(len(keys)) < chain.permanent[0]
+    answer = np.where(kept, hashed[first], (hashed[first] + rng.integers(1, g, len(keys))) % g)[which]
+    histogram = np.zeros(family * g, dtype=np.int64)
+    left, chance = inputs.hours.copy(), 1.0
+    for shift, own in enumerate([chain.instant[0]] + [chain.instant[1]] * (g - 1)):
+        sent = left if shift == g - 1 else rng.binomial(left, min(1.0, own / chance))
+        np.add.at(histogram, seeds * g + (answer + shift) % g, sent)
+        left, chance = left - sent, chance - own
+    return histogram
+
+
+def _of_wave(lifetime: Lifetime, inputs: Inputs, rng: Generator) -> Integers:
+    b, (life, epsilon) = lifetime.half_width, (lifetime.epsilon, lifetime.named.epsilon)
+    edges = np.linspace(-b, 1.0 + b, BUCKETS + 1)
+    middles = (np.arange(BUCKETS) + 0.5) / BUCKETS
+    inside = np.diff(np.clip(edges[:, None], middles - b, middles + b), axis=0)
+    outside = 1.0 / (2.0 * b * math.exp(life) + 1.0)
+    first = outside * ((1.0 + 2.0 * b) / BUCKETS + math.expm1(life) * inside)
+    grouped = _grouped(inputs, BUCKETS)
+    answers = rng.multinomial(grouped, (first / first.sum(axis=0)).T).sum(axis=1)
+    shown = answers * np.arange(HOURS + 1)[:, None]
+    kept = rng.binomial(shown.sum(axis=0), 1.0 - uniform_part(b, life, epsilon))
+    even = rng.multinomial(int(inputs.hours.sum()) - int(kept.sum()), np.full(BUCKETS, 1.0 / BUCKETS))
+    return np.asarray(kept + even, dtype=np.int64)
+
+
+def run(cell: Cell, place: int) -> dict[str, Any]:
+    """One run: by kind of number, the share of intervals that hold the truth, with the bound and without."""
+    rng = np.random.default_rng([zlib.crc32(cell.name.encode()), place])
+    inputs = inputs_of(cell, rng)
+    lifetime = cell.lifetime
+    attribute = Attribute("x", cell.domain, BUCKETS, (ServiceVersion("s", "", lifetime.window, lifetime),))
+    statistic = statistic_of(cell, attribute, inputs, rng)
+    size = attribute.value_buckets
+    shares = np.bincount(inputs.values, inputs.hours, size) / inputs.hours.sum()
+    truth: dict[str, Floats] = {"distribution": shares}
+    if cell.mechanism == "square_wave":
+        truth["mean"] = np.array([shares @ ((np.arange(size) + 0.5) / size)])
+        below = np.concatenate(([0.0], np.cumsum(shares)))
+        truth["quantiles"] = np.interp(WANTED.quantiles, below, np.linspace(0.0, 1.0, size + 1))
+    nothing: Any = np.full(1, np.nan)
+    estimate = Estimate("", ("s",), statistic.reports, statistic.users, distribution=nothing, mean=nothing)
+    found: dict[str, Any] = {}
+    for what, windows in (("bound", HOURS), ("before", 1)):
+        intervals = StatisticIntervals(attribute, statistic, windows).of(estimate, WANTED)
+        for kind, told in truth.items():
+            low, high = np.asarray(getattr(intervals, kind)).reshape(-1, 2).T
+            inside = (low <= told + 1e-12) & (told <= high + 1e-12)
+            found[f"{what} {kind}"] = [float(inside.mean()), float((high - low).mean())]
+            if kind == "distribution":
+                found[f"{what} largest"] = [float(inside[told.argmax()]), 0.0]
+    return {"cell": cell.name, "run": place, "held": found}
+
+
+def section(runs: int, minutes: float) -> Iterator[str]:
+    """Run what is missing, then the lines of the section."""
+    RESULTS.parent.mkdir(exist_ok=True)
+    done = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+    known = {(result["cell"], result["run"]) for result in done}
+    started = time.monotonic()
+    with RESULTS.open("a") as stream:
+        for first, cell in itertools.product(range(0, runs, ROUND), cells()):
+            for place in range(first, min(first + ROUND, runs)):
+                if (cell.name, place) in known or time.monotonic() - started > 60.0 * minutes:
+                    continue
+                done.append(run(cell, place))
+                stream.write(json.dumps(done[-1]) + "\n")
+    by_cell = defaultdict(list)
+    for result in done:
+        by_cell[result["cell"]].append(result["held"])
+    rows, outside = [], 0
+    for cell in cells():
+        held = by_cell[cell.name]
+        kinds = (
+            ("distribution", "mean", "quantiles") if cell.mechanism == "square_wave" else ("distribution",)
+        )
+        for kind in kinds if held else ():
+            own = np.array([one[f"bound {kind}"][0] for one in held])
+            error = max(float(own.std()), math.sqrt(0.05 * 0.95 / BUCKETS)) / math.sqrt(len(own))
+            outside += own.mean() < LEAST
+            before = np.mean([one[f"before {kind}"][0] for one in held])
+            wider = np.mean([one[f"bound {kind}"][1] for one in held]) / np.mean(
+                [one[f"before {kind}"][1] for one in held]
+            )
+            largest = np.mean([one["bound largest"][0] for one in held])
+            of_largest = f"{largest:.1%}" if cell.mechanism != "square_wave" else "-"
+            number = "shares" if kind == "distribution" else kind
+            row = [
+                cell.mechanism, "{:g}, {:g}".format(*cell.budgets), f"{cell.people:,}", cell.remember,
+                cell.values, number, str(len(held)), f"{own.mean():.1%}", f"{error:.1%}", of_largest,
+                f"{before:.1%}", f"{wider:.2f}",
+            ]  # fmt: skip
+            rows.append(f"| {' | '.join(row)} |")
+    yield from HEAD.splitlines()
+    yield f"Of {len(rows)} rows, {outside} {'has' if outside == 1 else 'have'} less than {LEAST:.0%}."
+    yield ""
+    yield (
+        "| mechanism | epsilons | people | remember | values | number | runs | held | error | largest | "
+        "independent | wider |"
+    )
+    yield "| --- " * 12 + "|"
+    yield from rows
+
+
+HEAD = f"""\
+## A day of hours
+{HOURS} hours are rolled up into a day. The reports of a user are not brought together, so 95% intervals
+are those of the fewest users. The truth is the average over the reports of the people who were drawn. There
+are {CATEGORIES} categories with shares in proportion to 1/k, and numbers are Beta(2, 5) in {BUCKETS} buckets
+and as many memo buckets. `remember` says which clients remember their noise; the study says all of them.
+Every person reports in every hour, but where stated.
+
+- `held` is the share of intervals that hold the truth, averaged over categories, buckets or three quartiles,
+  and `error` its standard error; `largest` is that of the largest category alone.
+- `independent` is what intervals of independent reports would hold, and `wider` how many times those of the
+  fewest users are as wide.
+
+"""

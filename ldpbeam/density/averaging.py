@@ -1,0 +1,102 @@
+"""The posterior of a density over several priors, each weighted by its marginal likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ldpbeam.density.curves import Curves
+from ldpbeam.density.likelihoods import Likelihood
+from ldpbeam.density.modes import Mode, mode_of
+from ldpbeam.density.priors import Prior
+from ldpbeam.domains import Floats
+
+#: With growing deviation the evidence rises and then falls: no more is tried so far below its best.
+HOPELESS = 8.0
+
+
+@dataclass(frozen=True)
+class Family:
+    """Priors that differ in their deviation.
+
+    Attributes:
+        priors: in ascending order of their deviations.
+        chance: how likely each of them is before there are reports, up to a factor.
+    """
+
+    priors: Sequence[Prior]
+    chance: float = 1.0
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A prior with its share of the posterior.
+
+    Attributes:
+        prior: the prior.
+        curves: its curves.
+        mode: the mode of the posterior density under it.
+        chance: how likely it is before there are reports, up to a factor.
+        weight: the share of the posterior, in [0, 1].
+    """
+
+    prior: Prior
+    curves: Curves
+    mode: Mode
+    chance: float
+    weight: float = 0.0
+
+
+def tried(likelihood: Likelihood, family: Family, reference: ArrayLike | None = None) -> Iterator[Fit]:
+    """The modes of a family's priors; each starts from the mode of the one before.
+
+    Args:
+        likelihood: of the reports.
+        family: the priors.
+        reference: as in :meth:`ldpbeam.density.priors.Prior.curves`.
+    """
+    z, best, before = np.zeros(0), -np.inf, np.zeros(0)
+    for prior in family.priors:
+        curves = prior.curves(likelihood.sizes, reference)
+        norms = np.maximum(np.linalg.norm(curves.matrix, axis=0), np.finfo(np.float64).tiny)
+        # The same curve, in the coefficients of this prior, which may have more.
+        start = np.zeros(len(norms))
+        start[: len(z)] = z * before / norms[: len(z)]
+        mode = mode_of(likelihood, curves, start)
+        yield Fit(prior, curves, mode, family.chance)
+        if mode.log_evidence < best - HOPELESS:
+            return
+        best, before, z = max(best, mode.log_evidence), norms, mode.coefficients
+
+
+def weigh(
+    likelihood: Likelihood, families: Sequence[Family], reference: ArrayLike | None = None
+) -> tuple[Fit, ...]:
+    """All priors of some families that are not hopeless, weighted by :func:`by_evidence`."""
+    return by_evidence([fit for family in families for fit in tried(likelihood, family, reference)])
+
+
+def by_evidence(fits: Sequence[Fit]) -> tuple[Fit, ...]:
+    """The same fits with weights in proportion to chance and marginal likelihood, with sum 1."""
+    evidence = np.array([fit.mode.log_evidence for fit in fits]) + np.log([fit.chance for fit in fits])
+    weights = np.exp(evidence - evidence.max())
+    weights /= weights.sum()
+    return tuple(
+        Fit(fit.prior, fit.curves, fit.mode, fit.chance, float(weight))
+        for fit, weight in zip(fits, weights, strict=True)
+    )
+
+
+def average(fits: Sequence[Fit]) -> Floats:
+    """The mean of the modes' distributions by the priors' weights, shape (blocks,)."""
+    return np.asarray(sum(fit.weight * fit.mode.shares for fit in fits))
+
+
+def log_evidence(fits: Sequence[Fit]) -> float:
+    """The log of the reports' marginal likelihood, averaged over the priors by their chances."""
+    evidence = np.array([fit.mode.log_evidence for fit in fits])
+    chances = np.array([fit.chance for fit in fits])
+    return float(evidence.max() + np.log(np.average(np.exp(evidence - evidence.max()), weights=chances)))

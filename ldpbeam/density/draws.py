@@ -1,0 +1,207 @@
+"""Draws from the posterior of a density, over all priors of its average.
+
+Laplace's approximation says where a prior's posterior lies. It is not normal where hardly anybody is: there
+the log density has no lower bound. So each draw starts at one from the normal approximation, chosen again by
+importance, and takes a few steps of elliptical slice sampling around it (Murray, Adams and MacKay, AISTATS
+2010; around an approximation: Nishihara, Murray and Adams, J. Mach. Learn. Res. 15, 2014). These leave the
+posterior under each prior as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from ldpbeam.density.averaging import Fit
+from ldpbeam.density.curves import log_softplus, normalised
+from ldpbeam.density.likelihoods import Likelihood
+from ldpbeam.domains import Floats, Integers
+
+#: The number of draws, and of steps that each takes.
+DRAWS, STEPS = 240, 4
+#: Draws are spread over priors by this power of their weights. No prior is right for a real population, and
+#: the second best ones may be nearer to it than the evidence says (docs/decisions/45-one-density.md).
+TEMPER = 0.25
+#: An ellipse is cut at most so often; then the draw stays where it is.
+MOST_CUTS = 12
+
+
+@dataclass
+class _Places:
+    """Places of draws relative to the modes of their priors.
+
+    Attributes:
+        heights: the curves' heights, shape (blocks, draws).
+        coefficients: of each prior that has draws, shape (coefficients, its draws).
+    """
+
+    heights: Floats
+    coefficients: list[Floats]
+
+
+class _Chains:
+    """Chains of draws, each under one prior."""
+
+    def __init__(
+        self, likelihood: Likelihood, fits: Sequence[Fit], kinds: Integers, rng: np.random.Generator
+    ) -> None:
+        self.likelihood, self.rng, self.count = likelihood, rng, len(kinds)
+        self.groups = [(fits[kind], np.flatnonzero(kinds == kind)) for kind in np.unique(kinds)]
+        shape = (len(likelihood.sizes), self.count)
+        self.modes, self.bases = np.empty(shape), np.empty(shape)
+        self.plain = np.zeros(self.count, dtype=bool)
+        for fit, own in self.groups:
+            self.modes[:, own] = (fit.curves.matrix @ fit.mode.coefficients)[:, None]
+            self.bases[:, own] = np.log(fit.curves.reference)[:, None]
+            self.plain[own] = fit.curves.scale == "plain"
+
+    def normal(self) -> _Places:
+        """Draws from the normal approximations."""
+        heights, coefficients = np.empty_like(self.modes), []
+        for fit, own in self.groups:
+            noise = self.rng.standard_normal((len(fit.mode.coefficients), len(own)))
+            coefficients.append(solve_triangular(fit.mode.root, noise))
+            heights[:, own] = fit.curves.matrix @ coefficients[-1]
+        return _Places(heights, coefficients)
+
+    def shares(self, heights: Floats, chosen: Integers) -> Floats:
+        """The distributions of some chains at heights relative to their modes, shape (blocks, chosen)."""
+        logs = self.modes[:, chosen] + heights
+        plain = self.plain[chosen]
+        logs[:, plain] = log_softplus(logs[:, plain])
+        logs += self.bases[:, chosen]
+        return normalised(logs)
+
+    def excess(self, one: _Places, other: _Places) -> Floats:
+        """The log prior minus the log of the normal approximation, at ``one cos + other sin``.
+
+        Up to a constant, it is the product of the result, shape (5, draws), with (cos, sin, cos^2, sin^2,
+        2 cos sin).
+        """
+        parts = np.empty((5, self.count))
+        for (fit, own), a, b in zip(self.groups, one.coefficients, other.coefficients, strict=True):
+            mode, first, second = fit.mode.coefficients, fit.mode.root @ a, fit.mode.root @ b
+            parts[0, own], parts[1, own] = -mode @ a, -mode @ b
+            for row, (x, y, u, v) in enumerate(
+                ((a, a, first, first), (b, b, second, second), (a, b, first, second)), 2
+            ):
+                parts[row, own] = 0.5 * ((u * v).sum(axis=0) - (x * y).sum(axis=0))
+        return parts
+
+    def chosen_again(self, places: _Places) -> tuple[_Places, Floats]:
+        """Places chosen by the posterior's ratio to its approximation, and the log of that ratio."""
+        every = np.arange(self.count)
+        logs = self.likelihood.values(self.shares(places.heights, every)) + _along(
+            self.excess(places, places), 1.0, 0.0
+        )
+        heights, coefficients = places.heights.copy(), []
+        for (_, own), before in zip(self.groups, places.coefficients, strict=True):
+            weights = np.cumsum(np.exp(logs[own] - logs[own].max()))
+            steps = (np.arange(len(own)) + 0.5) / len(own)
+            kept = np.searchsorted(weights / weights[-1], steps).clip(0, len(own) - 1)
+            heights[:, own] = places.heights[:, own[kept]]
+            coefficients.append(before[:, kept])
+            logs[own] = logs[own[kept]]
+        return _Places(heights, coefficients), logs
+
+    def step(self, places: _Places, logs: Floats) -> tuple[_Places, Floats]:
+        """One step of elliptical slice sampling of every chain."""
+        other = self.normal()
+        parts = self.excess(places, other)
+        level = logs + np.log(self.rng.random(self.count))
+        angle = 2.0 * np.pi * self.rng.random(self.count)
+        low, high = angle - 2.0 * np.pi, angle.copy()
+        cos, sin, reached = np.ones(self.count), np.zeros(self.count), logs.copy()
+        left = np.arange(self.count)
+        for _ in range(MOST_CUTS):
+            c, s = np.cos(angle[left]), np.sin(angle[left])
+            heights = places.heights[:, left] * c + other.heights[:, left] * s
+            values = self.likelihood.values(self.shares(heights, left)) + _along(parts[:, left], c, s)
+            above = values > level[left]
+            done = left[above]
+            cos[done], sin[done], reached[done] = c[above], s[above], values[above]
+            left = left[~above]
+            if not len(left):
+                break
+            below = angle[left] < 0.0
+            low[left] = np.where(below, angle[left], low[left])
+            high[left] = np.where(below, high[left], angle[left])
+            angle[left] = low[left] + self.rng.random(len(left)) * (high[left] - low[left])
+        moved = [
+            a * cos[own] + b * sin[own]
+            for (_, own), a, b in zip(self.groups, places.coefficients, other.coefficients, strict=True)
+        ]
+        return _Places(places.heights * cos + other.heights * sin, moved), reached
+
+
+def _along(parts: Floats, cos: Floats | float, sin: Floats | float) -> Floats:
+    total: Floats = parts[0] * cos + parts[1] * sin + parts[2] * cos**2 + parts[3] * sin**2
+    return np.asarray(total + 2.0 * parts[4] * cos * sin)
+
+
+def draws(
+    likelihood: Likelihood,
+    fits: Sequence[Fit],
+    rng: np.random.Generator,
+    *,
+    many: int = DRAWS,
+    steps: int = STEPS,
+) -> Floats:
+    """Draws of the density, shape (blocks, many).
+
+    Args:
+        likelihood: of the reports.
+        fits: priors with their modes and weights.
+        rng: the source of the draws.
+        many: the number of draws.
+        steps: the number of steps that each takes.
+    """
+    reached = np.cumsum(np.array([fit.weight for fit in fits]) ** TEMPER)
+    places = (np.arange(many) + 0.5) / many * reached[-1]
+    chains = _Chains(likelihood, fits, np.searchsorted(reached, places).clip(0, len(fits) - 1), rng)
+    state = chains.chosen_again(chains.normal())
+    for _ in range(steps):
+        state = chains.step(*state)
+    return chains.shares(state[0].heights, np.arange(many))
+
+
+def of_people(
+    likelihood: Likelihood,
+    shares: Floats,
+    centre: Floats,
+    rng: np.random.Generator,
+    *,
+    total: float,
+    people: float,
+) -> Floats:
+    """Draws of the shares of the people who reported, shape (blocks, n).
+
+    Given a density, a person's value has a posterior of its own. So the people's shares are normal around
+    the mean of these, with the covariance that they imply; single ones may be negative.
+
+    Args:
+        likelihood: of the reports.
+        shares: draws of the density, shape (blocks, n).
+        centre: a density near them, at which the covariance is taken, shape (blocks,).
+        rng: the source of the draws.
+        total: the number of reports, or of users who are counted as one.
+        people: the number of different people.
+    """
+    held = likelihood.expanded(centre, np.diag(centre))[1]
+    covariance = (np.diag(held.sum(axis=1)) - held) / (total * people)
+    root = np.linalg.cholesky(covariance + 1e-13 * np.eye(len(centre)))
+    drawn: Floats = shares * likelihood.slopes(shares) / total
+    return drawn + root @ rng.standard_normal(shares.shape)
+
+
+def freedom(fits: Sequence[Fit]) -> float:
+    """How many coefficients the reports determine, in the mean over priors."""
+    told = 0.0
+    for fit in fits:
+        if fit.weight >= 0.01:
+            inverse = solve_triangular(fit.mode.root, np.eye(len(fit.mode.root)))
+            told += fit.weight * (len(inverse) - float((inverse**2).sum()))
+    return told / sum(fit.weight for fit in fits if fit.weight >= 0.01)

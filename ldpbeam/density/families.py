@@ -1,0 +1,82 @@
+"""The priors that are tried for a number: smooth densities, densities with holes, ends, edges and spikes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ldpbeam.density.averaging import Family, Fit, by_evidence, tried
+from ldpbeam.density.likelihoods import Likelihood
+from ldpbeam.density.priors import Prior
+from ldpbeam.domains import Floats
+
+#: For each order, deviations in ascending order: from so strong a smoothing that only the polynomial is left
+#: to so weak a one that the largest samples can tell nothing narrower.
+DEVIATIONS: dict[int, Floats] = {
+    0: 2.0 ** np.arange(-2.0, 0.5, 1.0),
+    1: 2.0 ** np.arange(-3.0, 6.5, 1.0),
+    2: 2.0 ** np.arange(0.0, 14.5, 1.5),
+    3: 2.0 ** np.arange(2.0, 22.0, 2.0),
+}
+
+
+def _of(order: int, chance: float, **options: object) -> Family:
+    return Family([Prior(order, float(own), **options) for own in DEVIATIONS[order]], chance)  # type: ignore[arg-type]
+
+
+#: The log density is smooth, or goes like a power towards the ends; or the density itself is smooth.
+SMOOTH = (_of(1, 2.0), _of(2, 8.0), _of(3, 4.0), _of(2, 4.0, scale="plain"), _of(2, 4.0, ends=True))
+#: Independent heights on a smooth log density.
+SPIKES = _of(0, 2.0)
+#: Where a density may begin, in parts of the range; it may end as far from the other end.
+BEGINNINGS = np.array([2.0, 4.0, 6.0, 8.0, 11.0, 16.0, 22.0, 32.0, 45.0]) / 256.0
+#: The deviations of densities that begin or end inside of the range. The first finds where.
+EDGE_DEVIATIONS = 2.0 ** np.array([3.0, 0.0, 6.0, 9.0])
+#: Edges are together as likely beforehand as powers towards the ends of the range.
+EDGE_CHANCE = 4.0 / (2 * len(BEGINNINGS))
+#: With a growing part of the range left out, the evidence falls where people are: no more is tried then.
+BEYOND = 6.0
+
+
+def numbers(likelihood: Likelihood, reference: ArrayLike | None = None) -> tuple[Fit, ...]:
+    """The priors of a number that are not hopeless, by their marginal likelihoods.
+
+    Independent heights are tried only if the roughest of the other priors is the most likely one, the random
+    walk of the log density: they take more time than all others.
+
+    Args:
+        likelihood: of the reports.
+        reference: as in :meth:`ldpbeam.density.priors.Prior.curves`.
+    """
+    fits = [fit for family in SMOOTH for fit in tried(likelihood, family, reference)]
+    likeliest = max(fits, key=lambda fit: fit.mode.log_evidence).prior
+    fits += _edges(likelihood, reference)
+    if likeliest.order == 1:
+        fits += tried(likelihood, SPIKES, reference)
+    return by_evidence(fits)
+
+
+def _edges(likelihood: Likelihood, reference: ArrayLike | None) -> Iterator[Fit]:
+    """Densities that begin inside of the range, and those that end there from the likeliest beginning on."""
+    support = (0.0, 1.0)
+    for end in (0, 1):
+        best, likeliest = -np.inf, support
+        for part in BEGINNINGS:
+            asked = (float(part), support[1]) if end == 0 else (support[0], float(1.0 - part))
+            (fit,) = _edge(likelihood, reference, asked, EDGE_DEVIATIONS[:1])
+            yield fit
+            if fit.mode.log_evidence > best:
+                best, likeliest = fit.mode.log_evidence, asked
+            elif fit.mode.log_evidence < best - BEYOND:
+                break
+        yield from _edge(likelihood, reference, likeliest, EDGE_DEVIATIONS[1:])
+        support = likeliest
+
+
+def _edge(
+    likelihood: Likelihood, reference: ArrayLike | None, support: tuple[float, float], deviations: Floats
+) -> Iterator[Fit]:
+    priors = [Prior(2, float(own), ends=True, support=support) for own in deviations]
+    return tried(likelihood, Family(priors, EDGE_CHANCE), reference)

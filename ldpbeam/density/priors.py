@@ -1,0 +1,137 @@
+"""Priors of a distribution: Gaussian processes of the log of its ratio to a reference, or of the ratio.
+
+The curve is a polynomial of degree below ``order`` plus a combination of eigenvectors of the squared
+``order``-th differences, so that a draw has normal ``order``-th differences, independent of each other: for
+order 1 a random walk, for order 2 an integrated one, for order 3 one that is integrated twice. These are the
+priors under which P-splines are posterior modes (Eilers and Marx, Statistical Science 1996). Where the
+deviation goes to zero, the polynomial remains: for the log density that is an even, an exponential or a
+normal density.
+
+Order 0 is a sum of two: a curve of order 2 of a middling deviation, and independent normal heights of all
+points. It is for people who give round numbers, for instance.
+
+A prior with ``ends`` is for densities that rise or fall like powers towards the ends of their support, as
+beta densities and 1/x do: the polynomial has the logarithms of the distances to both ends besides, and the
+curve is smooth on the scale of Beta(1/2, 1/2), which is fine near the ends. Its support may be a part of the
+range; then the density jumps where it begins.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial import legendre
+from numpy.typing import ArrayLike
+
+from ldpbeam.density.curves import Curves, Scale
+from ldpbeam.domains import Floats
+
+#: The eigenvectors are found on at most this many points: on more, rounding errors hide the smoothest.
+MOST_POINTS = 256
+#: The most eigenvectors in use, the smoothest first.
+MOST_TERMS = 64
+#: The deviation of the curve of order 2 that order 0 adds independent heights to.
+BELOW_SPIKES = 8.0
+#: A term that moves the log density by less is left out: it would change the log-likelihood of 1,000,000
+#: reports by less than 0.01.
+SMALLEST = 1e-4
+#: The part of the reference that a block outside of the support keeps.
+OUTSIDE = 1e-9
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A prior of curves.
+
+    Attributes:
+        order: which differences are independent: 1, 2 or 3; 0 for independent heights on a curve of order 2.
+        deviation: the standard deviation of the (order - 1)-th derivative's change over the whole range; for
+            order 0 that of each height.
+        scale: whether the curve is the log of the ratio to the reference, or the ratio.
+        polynomial: the standard deviation of each coefficient of the polynomial, of Legendre's polynomials.
+        ends: whether the density may go like a power towards each end of its support.
+        power: with ``ends``, the standard deviation of the two exponents.
+        support: with ``ends``, the part of the range, [0, 1], that has anybody in it.
+    """
+
+    order: int
+    deviation: float
+    scale: Scale = "log"
+    polynomial: float = 3.0
+    ends: bool = False
+    power: float = 1.0
+    support: tuple[float, float] = (0.0, 1.0)
+
+    def curves(self, sizes: ArrayLike, reference: ArrayLike | None = None) -> Curves:
+        """The curves, whose coefficients have standard normal priors.
+
+        Args:
+            sizes: the width of each block, up to a factor, shape (blocks,).
+            reference: the distribution that a curve of height zero is, up to a factor, above zero, shape
+                (blocks,); the even one if it is None.
+        """
+        widths = np.asarray(sizes, dtype=np.float64)
+        base = widths if reference is None else np.asarray(reference, dtype=np.float64)
+        polynomials, terms, powers, inside = _terms(
+            self.order or 2, tuple(widths.tolist()), self.support if self.ends else None
+        )
+        if self.order == 0:
+            terms = np.hstack((BELOW_SPIKES * terms, self.deviation * _heights(len(widths))))
+        else:
+            terms = self.deviation * terms
+            # All further ones are smaller.
+            terms = terms[:, : int((np.abs(terms).max(axis=0, initial=0.0) > SMALLEST).sum())]
+        matrix = np.hstack((self.polynomial * polynomials, self.power * powers, terms))
+        return Curves(matrix, base * inside, self.scale)
+
+
+def _heights(blocks: int) -> Floats:
+    """One for the blocks of each of at most :data:`MOST_POINTS` heights, shape (blocks, heights)."""
+    points = min(blocks, MOST_POINTS)
+    heights: Floats = np.eye(points)[np.arange(blocks) * points // blocks]
+    return heights
+
+
+@functools.lru_cache(maxsize=128)
+def _terms(
+    order: int, sizes: tuple[float, ...], support: tuple[float, float] | None
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """(polynomials, eigenvectors over the roots of their eigenvalues, powers, parts inside of the support).
+
+    The first three are at blocks' midpoints, shape (blocks, any); the parts have the shape (blocks,). There
+    are no powers without a support.
+    """
+    edges = np.concatenate(([0.0], np.cumsum(sizes))) / math.fsum(sizes)
+    middles = (edges[1:] + edges[:-1]) / 2.0
+    if support is None:
+        places, powers, inside = middles, np.zeros((len(sizes), 0)), np.ones(len(sizes))
+    else:
+        low, high = support
+        near = 0.5 / len(sizes)
+        logs = np.log(np.maximum(np.column_stack((middles - low, high - middles)), near))
+        powers = logs - logs.mean(axis=0)
+        places = np.arcsin(np.sqrt(np.clip((middles - low) / (high - low), 0.0, 1.0))) * 2.0 / math.pi
+        overlap = np.minimum(edges[1:], high) - np.maximum(edges[:-1], low)
+        inside = np.maximum(overlap / np.diff(edges), OUTSIDE)
+    polynomials: Floats = legendre.legvander(2.0 * places - 1.0, order - 1)[:, 1:].astype(np.float64)
+    points = min(len(sizes), MOST_POINTS)
+    if points <= order:
+        return polynomials, np.zeros((len(sizes), 0)), powers, inside
+    terms = _eigenvectors(order, points)
+    if support is not None or points < len(sizes):
+        midpoints = (np.arange(points) + 0.5) / points
+        terms = np.stack([np.interp(places, midpoints, column) for column in terms.T], axis=1)
+    return polynomials, terms, powers, inside
+
+
+@functools.lru_cache(maxsize=16)
+def _eigenvectors(order: int, points: int) -> Floats:
+    """The eigenvectors of the squared differences over the roots of their eigenvalues, (points, terms)."""
+    differences = np.diff(np.eye(points), order, axis=0) * float(points) ** (order - 0.5)
+    values, vectors = np.linalg.eigh(differences.T @ differences)
+    chosen = slice(order, order + MOST_TERMS)
+    scaled: Floats = vectors[:, chosen] / np.sqrt(values[chosen])
+    return scaled

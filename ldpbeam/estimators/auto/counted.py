@@ -1,0 +1,67 @@
+"""The likelihood of counts of report buckets, by block of value buckets.
+
+Value buckets are put together into blocks if there are many; the distribution is even inside a block.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ldpbeam.channels import BandChannel, Channel, StackedChannel
+from ldpbeam.density.likelihoods import Exact
+from ldpbeam.domains import Floats, Integers
+from ldpbeam.estimators.linearised import block_starts
+
+#: The most blocks of an exact likelihood, and the most rows of a band: neighbours are put together.
+MOST_BLOCKS = 1_024
+#: The most entries of an exact likelihood's matrix (64 MB).
+MOST_ENTRIES = 2**23
+
+
+def blocks_of(value_buckets: int, most: int = MOST_BLOCKS) -> tuple[Integers, Integers]:
+    """The first value bucket of each block and the number of its buckets, shape (blocks,) each."""
+    starts = block_starts(value_buckets, min(value_buckets, most))
+    return starts, np.diff(starts, append=value_buckets)
+
+
+def of_channel(channel: Channel, counts: Floats) -> Exact | None:
+    """The likelihood of counts of report buckets; None if its matrix would have too many entries."""
+    starts, sizes = blocks_of(channel.shape[1])
+    observed = np.asarray(counts, dtype=np.float64)
+    parts = channel.channels if isinstance(channel, StackedChannel) else (channel,)
+    pieces = np.split(observed, np.cumsum([part.shape[0] for part in parts])[:-1])
+    rows = sum(
+        min(int(np.count_nonzero(own)), MOST_BLOCKS if isinstance(part, BandChannel) else part.shape[0])
+        for part, own in zip(parts, pieces, strict=True)
+    )
+    if (
+        rows * len(sizes) > MOST_ENTRIES
+        or max(part.shape[0] for part in parts) * len(sizes) > 4 * MOST_ENTRIES
+    ):
+        return None
+    folded = [_folded(part, own, starts, sizes) for part, own in zip(parts, pieces, strict=True)]
+    matrix, kept = (np.concatenate(own) for own in zip(*folded, strict=True))
+    return Exact(matrix, kept, sizes)
+
+
+def _folded(channel: Channel, counts: Floats, starts: Integers, sizes: Integers) -> tuple[Floats, Floats]:
+    """The rows of report buckets that have reports, by block of values, and their counts."""
+    if len(sizes) == channel.shape[1]:
+        matrix = channel.dense()
+    else:
+        matrix = np.stack(
+            [_even(channel, start, size) for start, size in zip(starts, sizes, strict=True)], axis=1
+        )
+    if isinstance(channel, BandChannel) and len(counts) > MOST_BLOCKS:
+        groups = block_starts(len(counts), MOST_BLOCKS)
+        matrix, counts = np.add.reduceat(matrix, groups), np.add.reduceat(counts, groups)
+    seen = counts > 0.0
+    return matrix[seen], counts[seen]
+
+
+def _even(channel: Channel, start: int, size: int) -> Floats:
+    """The probabilities of the report buckets for values that are even in a block."""
+    weights = np.zeros(channel.shape[1])
+    weights[start : start + size] = 1.0 / size
+    found: Floats = channel.matvec(weights)
+    return found

@@ -1,0 +1,35 @@
+"""What an estimate of several windows says, where clients remember their noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.estimators.question import Question
+
+
+def of_several_windows(question: Question, estimate: Estimate) -> Estimate:
+    """An estimate with a warning, and with the standard error of the fewest people that can have reported.
+
+    Where the reports of a user in several windows are not brought together, no one can know how many windows
+    share their noise. A user has one report in a window, so the fewest users are those who reported in all.
+
+    Args:
+        question: what the estimate is of.
+        estimate: the estimate; it comes back as it is if it is of one window, or of reports with fresh noise.
+    """
+    if question.repeats == 1:
+        return estimate
+    remembering = [i for i in question.versions if question.attribute.versions[i].lifetime is not None]
+    names = ", ".join(question.attribute.versions[index].label for index in remembering)
+    fewest = max(math.ceil(question.reports_of(index) / question.windows) for index in remembering)
+    sentence = (
+        f"clients of {names} remember their noise, and the reports of {question.windows:,} windows were not "
+        f"brought together by user: errors and intervals are those of the fewest users, {fewest:,}, each "
+        "with one value in all windows"
+    )
+    error = estimate.standard_error
+    if error is not None:
+        error *= math.sqrt(max(question.noise_factor(index) for index in question.versions))
+    return replace(estimate, standard_error=error, warnings=(*estimate.warnings, sentence))

@@ -1,0 +1,236 @@
+"""What each user sent in several windows: integers that merge, and the variance of sums that they give.
+
+The reports of one user may depend on each other: clients remember their noise, and values last. Users are
+independent, so the variance of a sum over users is estimated by the squares of what each user adds to it,
+whatever the dependence within a user. For C, the sum of m_i over users with T_i of the N reports,
+
+    var(C) = sum_i (m_i - T_i C / N)^2.
+
+This is the linearised variance of the ratio C/N, times N^2 (Cochran, *Sampling Techniques*, 1977, section
+6.3). It is that of people who are drawn from a population; for the people themselves it is an upper bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbeam.domains import Floats, Integers
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedSupports:
+    """How often the reports of users in several windows support each category.
+
+    Attributes:
+        users: how many users have each number of supporting reports, of so many reports, by category; shape
+            (categories, windows + 1, windows + 1), the last axis being the number of reports.
+    """
+
+    users: Integers
+
+    def __post_init__(self) -> None:
+        if self.users.ndim != 3 or self.users.shape[1] != self.users.shape[2]:
+            raise ValueError(
+                f"users are by category, supports and reports, found an array of shape {self.users.shape}"
+            )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JoinedSupports) and np.array_equal(self.users, other.users)
+
+    @property
+    def windows(self) -> int:
+        """The most reports that a user can have sent."""
+        return int(self.users.shape[1]) - 1
+
+    @property
+    def reports(self) -> int:
+        """The number of reports."""
+        return int(self.users[0].sum(axis=0) @ np.arange(self.windows + 1))
+
+    @property
+    def supports(self) -> Integers:
+        """How many reports support each category, shape (categories,)."""
+        found: Integers = self.users.sum(axis=2) @ np.arange(self.windows + 1)
+        return found
+
+    def merged(self, other: JoinedSupports) -> JoinedSupports:
+        """The statistic of both sets of users, who are different people.
+
+        Raises:
+            ValueError: if they have other numbers of categories or windows.
+        """
+        if self.users.shape != other.users.shape:
+            raise ValueError(
+                f"statistics of {_shape(self)} and of {_shape(other)} cannot be merged: they differ"
+            )
+        return JoinedSupports(self.users + other.users)
+
+    @property
+    def variances(self) -> Floats:
+        """The variance of each of ``supports``, shape (categories,); zeros without reports."""
+        times = np.arange(self.windows + 1)
+        rates = self.supports / max(self.reports, 1)
+        away = times[:, None] - times * rates[:, None, None]
+        found: Floats = (self.users * away**2).sum(axis=(1, 2))
+        return found
+
+    def shares(self, own: float, other: float) -> tuple[Floats, Floats]:
+        """(unbiased shares, their standard errors), each of shape (categories,).
+
+        Args:
+            own: the probability that a report supports the category of its person.
+            other: the probability that it supports another one.
+
+        Raises:
+            ValueError: if there are no reports.
+        """
+        n = self.reports
+        if not n:
+            raise ValueError("there are no reports")
+        return (self.supports / n - other) / (own - other), np.sqrt(self.variances) / (n * (own - other))
+
+
+def _shape(found: JoinedSupports) -> str:
+    return f"{found.users.shape[0]} categories in {found.windows} windows"
+
+
+def joined_supports(rows: Integers, supported: NDArray[np.bool_], windows: int) -> JoinedSupports:
+    """The statistic of the reports of some users in several windows.
+
+    Args:
+        rows: the user of each report, any whole number, shape (reports,). Each has one report in a window.
+        supported: which categories each report supports, shape (reports, categories).
+        windows: how many windows there are.
+
+    Raises:
+        ValueError: if a user has more reports than there are windows.
+    """
+    size = supported.shape[1]
+    _, which, sent = np.unique(rows, return_inverse=True, return_counts=True)
+    if len(sent) and sent.max() > windows:
+        raise ValueError(f"a user has {sent.max()} reports in {windows} windows")
+    times = np.zeros((len(sent), size), dtype=np.int64)
+    np.add.at(times, which, supported)
+    cells = (np.arange(size) * (windows + 1) + times) * (windows + 1) + sent[:, None]
+    users = np.bincount(cells.ravel(), minlength=size * (windows + 1) ** 2).astype(np.int64)
+    return JoinedSupports(users.reshape(size, windows + 1, windows + 1))
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedCells:
+    """Sums over users of products of their counts in report cells.
+
+    Attributes:
+        totals: the number of reports in each cell, shape (cells,).
+        products: the sum over users of h_a h_b, for a user's counts h in cells a and b; shape (cells, cells).
+    """
+
+    totals: Integers
+    products: Integers
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, JoinedCells)
+            and np.array_equal(self.totals, other.totals)
+            and np.array_equal(self.products, other.products)
+        )
+
+    def merged(self, other: JoinedCells) -> JoinedCells:
+        """The statistic of both sets of users, who are different people.
+
+        Raises:
+            ValueError: if they have other numbers of cells.
+        """
+        if len(self.totals) != len(other.totals):
+            raise ValueError(
+                f"statistics of {len(self.totals)} and of {len(other.totals)} cells cannot be merged"
+            )
+        return JoinedCells(self.totals + other.totals, self.products + other.products)
+
+    def covariance(self, told: Floats) -> Floats:
+        """The covariance of means over reports of what each cell tells, shape (numbers, numbers).
+
+        Args:
+            told: the numbers that a report in each cell stands for, shape (cells, numbers).
+
+        Raises:
+            ValueError: if there are no reports.
+        """
+        n = int(self.totals.sum())
+        if not n:
+            raise ValueError("there are no reports")
+        # A user's reports sum to T, so products with the centred numbers have T times the mean taken off.
+        centred = told - self.totals @ told / n
+        found: Floats = centred.T @ self.products @ centred / float(n) ** 2
+        return found
+
+
+def joined_cells(rows: Integers, cells: Integers, size: int) -> JoinedCells:
+    """The statistic of the reports of some users in several windows.
+
+    Args:
+        rows: the user of each report, any whole number, shape (reports,).
+        cells: the report bucket of each report, shape (reports,).
+        size: the number of report buckets.
+    """
+    _, which, sent = np.unique(rows, return_inverse=True, return_counts=True)
+    products = np.zeros((size, size), dtype=np.int64)
+    order = np.argsort(which, kind="stable")
+    starts = np.concatenate(([0], np.cumsum(sent)))
+    by_user = cells[order]
+    # Pairs of a user's reports, the first with the first, the first with the second and so on: as many rounds
+    # as a user has reports, each over all users.
+    place = np.arange(len(by_user)) - np.repeat(starts[:-1], sent)
+    for shift in range(int(sent.max()) if len(sent) else 0):
+        later = np.flatnonzero(place >= shift)
+        np.add.at(products, (by_user[later - shift], by_user[later]), 1)
+        if shift:
+            np.add.at(products, (by_user[later], by_user[later - shift]), 1)
+    return JoinedCells(np.bincount(cells, minlength=size).astype(np.int64), products)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference of two windows, by category.
+
+    Attributes:
+        shares: the shares of the second window minus those of the first, shape (categories,).
+        errors: their standard errors, shape (categories,).
+        independent: the standard errors if other people had reported in each window, shape (categories,).
+    """
+
+    shares: Floats
+    errors: Floats
+    independent: Floats
+
+
+def difference_of_windows(users: Integers, own: float, other: float) -> Difference:
+    """The difference of the shares of two windows, whoever reported in both.
+
+    Args:
+        users: how many users have each answer in the first window and in the second, by category; an answer
+            is 0 for no report, 1 for one that does not support the category, 2 for one that does; shape
+            (categories, 3, 3).
+        own: the probability that a report supports the category of its person.
+        other: the probability that it supports another one.
+
+    Raises:
+        ValueError: if a window has no reports.
+    """
+    reported, supporting = np.array([0.0, 1.0, 1.0]), np.array([0.0, 0.0, 1.0])
+    told, away = [], []
+    for counts in (users.sum(axis=2), users.sum(axis=1)):
+        n = float(counts[0] @ reported)
+        if n == 0.0:
+            raise ValueError("a window has no reports")
+        rates = counts @ supporting / n
+        told.append((rates - other) / (own - other))
+        away.append((supporting - rates[:, None] * reported) / (n * (own - other)))
+    both = away[1][:, None, :] - away[0][:, :, None]
+    squares = [(users.sum(axis=2 - place) * away[place] ** 2).sum(axis=1) for place in (0, 1)]
+    return Difference(
+        told[1] - told[0], np.sqrt((users * both**2).sum(axis=(1, 2))), np.sqrt(squares[0] + squares[1])
+    )

@@ -1,0 +1,107 @@
+"""The interface of mechanisms for categories."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from ldpbeam.channels import DiagonalChannel
+from ldpbeam.domains import Categories, Domain, Floats, Integers
+from ldpbeam.mechanisms.mechanism import FrequencyMechanism, Mechanism
+
+#: Up to this many products of a cell and a category, variances are computed from what each cell says.
+MOST_ENTRIES = 2**20
+
+
+@dataclasses.dataclass(frozen=True)
+class CategoricalMechanism(FrequencyMechanism):
+    """A mechanism for the categories 0 .. size - 1.
+
+    Attributes:
+        size: the number of categories, two or more.
+    """
+
+    domain_type = Categories
+
+    size: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.size < 2:
+            raise ValueError(f"size must be two categories or more, found {self.size}")
+
+    @classmethod
+    def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
+        """The mechanism for the domain's categories."""
+        assert isinstance(domain, Categories)
+        return cls(epsilon=epsilon, size=domain.size, **options)
+
+    @property
+    def bins(self) -> int:
+        """The number of categories."""
+        return self.size
+
+    @property
+    def support_probabilities(self) -> tuple[float, float] | None:
+        """(p, q): the probabilities that a report supports the person's category, and any other one.
+
+        The unbiased share is (C/n - q)/(p - q) for C supports of n reports. None if no report supports
+        categories: the noise of the shares is then taken to be normal.
+        """
+        return None
+
+    @property
+    def name_channel(self) -> DiagonalChannel | None:
+        """P(named category | category) of one category that a report names; None if reports name none.
+
+        A report of a ``composite`` mechanism may name several, each of which is taken as a report.
+        """
+        return None
+
+    def named(self, histogram: Integers) -> Integers:
+        """How many reports name each category, where there is a ``name_channel``, shape (size,)."""
+        return histogram
+
+    @property
+    def names_one(self) -> bool:
+        """Whether a report names at most one category, and nothing else."""
+        return self.name_channel is not None and not self.composite
+
+    def shares_of_reports(self) -> Floats:
+        """The unbiased shares that each kind of report alone would give, shape (cells, size)."""
+        ones = np.eye(self.cells(0), dtype=np.int64)
+        return np.stack([self.unbiased_frequencies(report, 1) for report in ones])
+
+    def share_variances(self, shares: Floats, histogram: Integers) -> Floats:
+        """The variance of each unbiased share, times the number of reports, given what people have.
+
+        Args:
+            shares: about the share of people who have each category, shape (size,). Each is within [0, 1];
+                shares that are mostly noise may have any sum, so the variance of one uses no other.
+            histogram: the counts of the report buckets, with sum above zero.
+        """
+        if self.support_probabilities is None:
+            return self._variances_of_reports(shares, histogram)
+        # A share is (C/n - q)/(p - q), and C is a sum of independent counts of people with and without.
+        own, other = self.support_probabilities
+        spread = shares * own * (1.0 - own) + (1.0 - shares) * other * (1.0 - other)
+        plain: Floats = spread / (own - other) ** 2
+        rare = other * (1.0 - other) / (own - other) ** 2
+        # A family of seeds adds a factor, which the mechanism knows for a rare category.
+        return plain * (self.frequency_variance / rare)
+
+    def _variances_of_reports(self, shares: Floats, histogram: Integers) -> Floats:
+        """The same from the mean square of what each report says; of a rare category if there are too many.
+
+        What a report says of a category has the mean 1 if its person has the category, and else 0.
+        """
+        if self.composite or self.cells(0) * self.size > MOST_ENTRIES:
+            return np.full(len(shares), self.frequency_variance)
+        said = np.ascontiguousarray(self.shares_of_reports().T)
+        channel = self.channel(self.size, 0).dense()
+        of_people: Floats = said**2 @ channel - (said @ channel) ** 2
+        squares: Floats = said**2 @ histogram / histogram.sum()
+        # The mean square of few reports may be less, or more, than any people have.
+        return np.clip(squares - shares, of_people.min(axis=1), of_people.max(axis=1))

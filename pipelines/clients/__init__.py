@@ -1,1 +1,0 @@
-"""Simulated clients: people, their perturbed reports, and files of them."""

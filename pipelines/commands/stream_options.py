@@ -1,0 +1,130 @@
+"""What the options of ``ldpbeam stream`` ask for, checked, in one frozen value."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ldpbeam.pipelines.commands.options import (
+    check_partitions,
+    check_reachable,
+    check_service,
+    duration_of,
+    engine_request,
+    renamed_of,
+    study_of,
+)
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.graphs.engines import Engine, EngineRequest
+from ldpbeam.pipelines.options.stream import DISORDER
+from ldpbeam.pipelines.runs.costs import refuse_endless
+from ldpbeam.pipelines.runs.feed import FeedRequest
+from ldpbeam.pipelines.runs.keys import disclosure_of
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.study import Study
+from ldpbeam.transforms.reports.dead_letters import Disclosure
+from ldpbeam.transforms.reports.validation import wanted_columns
+
+
+@dataclass(frozen=True)
+class Request:
+    """A run of ``ldpbeam stream``, whose options have been checked.
+
+    Attributes:
+        study: the study, which has windows.
+        output: the output folder.
+        feed: what is read.
+        columns: the columns that are read.
+        engine: the engine.
+        beam_arguments: the options that only Beam knows.
+        disorder: how far apart in time reports may arrive, in milliseconds.
+        stop_when_idle: the milliseconds without a report after which the run ends; None to go on.
+        partitions: how many partitions users are divided into.
+        disclosure: what outputs may reveal about inputs.
+        resume: the run whose state a savepoint has; None for a new run.
+        page: the file of the page that is kept current; None for none.
+        for_own_source: the options among those given that only our own source can obey.
+    """
+
+    study: Study
+    output: str
+    feed: FeedRequest
+    columns: Columns
+    engine: EngineRequest
+    beam_arguments: tuple[str, ...]
+    disorder: int
+    stop_when_idle: int | None
+    partitions: int
+    disclosure: Disclosure
+    resume: str | None
+    page: str | None
+    for_own_source: tuple[str, ...]
+
+
+def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Request:
+    """What the options ask for.
+
+    Raises:
+        UserError: if the options or the study cannot be used.
+    """
+    study = study_of(options.study, options.attribute)
+    refuse_endless(study)
+    if study.windows is None:
+        raise UserError(f"{options.study}: a stream needs windows, as in windows: {{size: 1h}}")
+    if (options.resume is None) != (options.savepoint is None):
+        raise UserError("--resume and --savepoint go together: --resume names the run, --savepoint its state")
+    check_reachable(*(options.input or ()), options.output)
+    check_service(options.service, study)
+    check_partitions(options.partitions)
+    engine = engine_request(options)
+    renamed = renamed_of(options, study)
+    idle = options.stop_when_idle
+    own_source = ("input", "stop_when_idle", "max_disorder")
+    return Request(
+        study=study,
+        output=engine.reachable(options.output),
+        feed=FeedRequest(
+            options.subscription,
+            options.topic,
+            tuple(map(engine.reachable, options.input or ())),
+            options.publish_to,
+        ),
+        columns=wanted_columns(
+            study, options.attribute, options.service, whole=options.keep_bad_records, renamed=renamed
+        ),
+        engine=engine,
+        beam_arguments=tuple(beam_arguments),
+        disorder=duration_of("--max-disorder", options.max_disorder or DISORDER),
+        stop_when_idle=None if idle is None else duration_of("--stop-when-idle", idle),
+        partitions=options.partitions,
+        disclosure=disclosure_of(options.user_id_key_file, options.keep_bad_records),
+        resume=options.resume,
+        page=options.report,
+        for_own_source=tuple(
+            f"--{name.replace('_', '-')}" for name in own_source if getattr(options, name) is not None
+        ),
+    )
+
+
+def check_engine(request: Request, engine: Engine) -> bool:
+    """Check that an engine can do what is asked; whether its job outlives the command.
+
+    Raises:
+        UserError: for the first thing that it cannot do.
+    """
+    if not engine.own_source and request.for_own_source:
+        raise UserError(
+            f"{request.for_own_source[0]} needs an engine that can run our own source: Prism or Flink"
+        )
+    detached = not (engine.own_source or engine.here)
+    if detached and request.page:
+        raise UserError(
+            "--report: the job outlives this command; `ldpbeam report` makes a page of its output"
+        )
+    if detached and request.feed.topic:
+        raise UserError(
+            "--topic: the job outlives this command, and a subscription of this command's would not; name a "
+            "--subscription"
+        )
+    return detached

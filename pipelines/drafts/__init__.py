@@ -1,1 +1,0 @@
-"""A first study: what data suggests for it, and its commented text (``ldpbeam init``)."""

@@ -1,0 +1,77 @@
+"""Whether the reports of each pane of a stream fit what the study claims of them."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.fit import flagged
+from ldpbeam.fit.spending import Spending
+from ldpbeam.pipelines.estimates.blas import limit_blas
+from ldpbeam.pipelines.estimates.fit import (
+    fields_of_test,
+    misfit_sentence,
+    tests_of_window,
+    untested,
+    write_tests,
+)
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.study import Study
+from ldpbeam.transforms.outputs.names import window_name
+from ldpbeam.transforms.storage import make_folder, read_json
+from ldpbeam.untrusted import shown
+
+#: The logger of the lines on panes.
+_PANES = logging.getLogger("ldpbeam.panes")
+
+
+class PaneFit(beam.DoFn):
+    """Test (attribute, snapshots of one pane), and write the tests of its window to a file.
+
+    The file has the tests of the last pane, and those of earlier panes that were flagged: a later pane with
+    more reports takes no warning back.
+
+    Args:
+        study: the study.
+        folder: the folder of the run's tests.
+        spending: the limits of the run.
+    """
+
+    def __init__(self, study: Study, folder: str, spending: Spending) -> None:
+        self.study = study
+        self.folder = folder
+        self.spending = spending
+
+    def setup(self) -> None:
+        """Compute on one core, as estimates do."""
+        limit_blas()
+
+    def process(self, element: tuple[str, list[Snapshot]]) -> None:
+        """Write the tests of a pane, and log a warning for each that is flagged."""
+        name, snapshots = element
+        first = snapshots[0]
+        assert first.window is not None
+        tested = list(tests_of_window(self.study, snapshots))
+        limit = self.spending.limit(first.window, first.pane_index)
+        flags = flagged([entry.test.p_value for entry in tested], limit)
+        path = FileSystems.join(self.folder, f"{window_name(self.study.name, name, first.window)}.json")
+        tests = [
+            *(own for own in _written(path) if own["flagged"] and own["pane_index"] < first.pane_index),
+            *(
+                {**fields_of_test(entry, flag), "pane_index": first.pane_index, "limit": limit}
+                for entry, flag in zip(tested, flags, strict=True)
+            ),
+        ]
+        make_folder(self.folder)
+        write_tests(path, tests, list(untested(self.study, [name])))
+        for entry, flag in zip(tested, flags, strict=True):
+            if flag:
+                _PANES.warning("ldpbeam: warning: %s", shown(misfit_sentence(self.study, entry)))
+
+
+def _written(path: str) -> list[dict[str, Any]]:
+    """The tests that earlier panes of a window left."""
+    return list(read_json(path)["tests"]) if FileSystems.exists(path) else []

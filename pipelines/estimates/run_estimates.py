@@ -1,0 +1,105 @@
+"""All estimates of a run: computed here, or read as workers computed them, and written."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from apache_beam.io.filesystems import FileSystems
+from rich.console import Console
+
+from ldpbeam.pipelines.estimates.processes import compute_all
+from ldpbeam.pipelines.estimates.progress import solving_progress
+from ldpbeam.pipelines.estimates.published import Size, chosen, size_of, smallest
+from ldpbeam.pipelines.estimates.solve import sort_key
+from ldpbeam.pipelines.runs.output import (
+    ESTIMATES,
+    STATISTICS,
+    WORKER_ESTIMATES,
+    Output,
+    names_in,
+    snapshot_counts,
+    snapshots_of,
+)
+from ldpbeam.schemas.outputs.estimates import write_json_lines
+from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.transforms.outputs.estimates import read_estimates, write_run_tables
+from ldpbeam.transforms.storage import literal, replacing
+
+
+def estimate_all(
+    job: Output, console: Console, on: str = "driver", processes: int | None = None
+) -> tuple[list[EstimateRecord], dict[str, int]]:
+    """(every estimate of the run, in the order of :func:`sort_key`; counts of what is not estimated).
+
+    Workers have counted what they did not estimate in the accounting.
+
+    Args:
+        job: the run; its snapshots are written.
+        console: where progress is shown.
+        on: ``driver`` to compute them here, ``worker`` to read what the pipeline's workers computed.
+        processes: how many processes compute them here; None for as many as there are cores.
+
+    Raises:
+        UserError: if a process was killed.
+    """
+    counts: Counter[str] = Counter()
+    estimates = _from_workers(job) if on == "worker" else _on_driver(job, console, processes, counts)
+    estimates.sort(key=lambda record: sort_key(job.study, record))
+    return [replace(record, run=job.run) for record in estimates], {**+counts}
+
+
+def write_estimates(job: Output, estimates: Sequence[EstimateRecord]) -> None:
+    """Write the estimates of a run: JSON lines, and two tables in Parquet."""
+    with replacing(job.path(f"{ESTIMATES}.jsonl")) as stream:
+        write_json_lines(stream, estimates)
+    write_run_tables(job.output, estimates)
+
+
+def _from_workers(job: Output) -> list[EstimateRecord]:
+    path = job.path(WORKER_ESTIMATES)
+    if not FileSystems.exists(path):
+        return []
+    estimates = list(read_estimates(path))
+    FileSystems.delete([literal(path)])
+    return estimates
+
+
+def _on_driver(
+    job: Output, console: Console, processes: int | None, counts: Counter[str]
+) -> list[EstimateRecord]:
+    study, least = job.study, dict[str, Size]()
+    if len(names_in(job.path(STATISTICS), "*.avro")) > study.publish.windows:
+        sizes: dict[str, list[Size]] = {}
+        for snapshots in _windows(job):
+            sizes.setdefault(snapshots[0].attribute, []).append(size_of(snapshots))
+        least = smallest(study, sizes)
+
+    @functools.cache
+    def total() -> int:
+        """An upper bound of the number of estimates: it counts those that are not computed, too."""
+        return sum(
+            snapshots * len(study.described(attribute).estimates)
+            for attribute, snapshots in snapshot_counts(job)
+        )
+
+    def estimated() -> Iterator[Snapshot]:
+        for snapshots in _windows(job):
+            picked = chosen(study, snapshots, least)
+            counts.update(picked.counts)
+            yield from picked.snapshots
+
+    with solving_progress(console, total) as progress:
+        return compute_all(study, estimated(), total, progress, processes)
+
+
+def _windows(job: Output) -> Iterator[list[Snapshot]]:
+    """The snapshots of each attribute and window of a run."""
+    for _, snapshots in itertools.groupby(
+        snapshots_of(job), lambda snapshot: (snapshot.attribute, snapshot.window)
+    ):
+        yield list(snapshots)

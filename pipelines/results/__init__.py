@@ -1,1 +1,0 @@
-"""What a run left in its output folder, read again and checked."""

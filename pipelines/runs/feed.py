@@ -1,0 +1,163 @@
+"""What a stream reads: opened, and for a topic with a subscription of its own."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.runs.output import named_in_errors
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.sources.decoding import left_on_record
+from ldpbeam.transforms.sources.feeds import Feed
+from ldpbeam.transforms.sources.files import pattern_of
+from ldpbeam.transforms.sources.folder import FolderFeed, done_before
+from ldpbeam.transforms.sources.journal import RUNS
+from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
+from ldpbeam.transforms.storage import literal
+
+_PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([^/]+)")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._~+%-]{2,254}")
+#: The characters of Google's shortest project ids.
+SHORTEST_PROJECT = 6
+#: Seconds to wait for a Pub/Sub server that does not answer.
+SERVER_SECONDS = 10.0
+#: The acknowledgement deadline of a subscription that a run creates.
+OWN_LEASE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class FeedRequest:
+    """One thing to read: a subscription, a topic, or files that appear.
+
+    Attributes:
+        subscription: the full name of a subscription of Pub/Sub.
+        topic: the full name of a topic, which gets a subscription for the run.
+        patterns: names or globs of files.
+        publish_to: the topic to which panes are published, which must be reached too.
+
+    Raises:
+        UserError: if it names none or several of them, or a name is malformed.
+    """
+
+    subscription: str | None = None
+    topic: str | None = None
+    patterns: tuple[str, ...] = ()
+    publish_to: str | None = None
+
+    def __post_init__(self) -> None:
+        if sum(given is not None for given in (self.subscription, self.topic, self.patterns or None)) != 1:
+            raise UserError(
+                "name one thing to read: --subscription, --topic (projects/P/topics/T) or --input"
+            )
+        for option in ("subscription", "topic", "publish_to"):
+            given = getattr(self, option)
+            kind = "subscriptions" if option == "subscription" else "topics"
+            if given is not None:
+                check_name(f"--{option.replace('_', '-')}", given, kind)
+
+
+@contextmanager
+def open_feed(asked: FeedRequest, columns: Columns, output: str, run: str) -> Iterator[Feed]:
+    """The feed that is asked for.
+
+    Args:
+        asked: what is read.
+        columns: the columns that are read.
+        output: the output folder, whose journals say what earlier runs have read.
+        run: the name of this run.
+
+    Raises:
+        UserError: if the feed cannot be reached.
+    """
+    with _subscription(asked) as (subscription, lease):
+        with named_in_errors(output):
+            folder = FileSystems.join(output, RUNS, run)
+            suspects = left_on_record(FileSystems.join(literal(output), RUNS, "*"))
+            done = done_before(output, RUNS)
+        if subscription is not None:
+            yield PubSubFeed(subscription, columns, folder, tuple(sorted(suspects.items())), lease)
+            return
+        for pattern in asked.patterns:
+            try:
+                FileSystems.match([pattern_of(pattern)])
+            except (BeamIOError, OSError, ValueError) as error:
+                raise UserError(f"--input {pattern}: {error}") from None
+        yield FolderFeed(asked.patterns, columns, folder, done)
+
+
+@contextmanager
+def _subscription(asked: FeedRequest) -> Iterator[tuple[str | None, int]]:
+    """The subscription to read, and its acknowledgement deadline in seconds; None if files are read.
+
+    With ``--topic`` a subscription is created, and deleted when the block ends.
+
+    Raises:
+        UserError: if the server does not answer or refuses.
+    """
+    if asked.patterns and asked.publish_to is None:
+        yield None, 0
+        return
+    try:
+        from google.api_core import exceptions
+        from google.api_core.retry import Retry
+        from google.auth.exceptions import GoogleAuthError
+        from google.cloud import pubsub_v1
+    except ImportError:
+        raise UserError("Pub/Sub needs google-cloud-pubsub: pip install 'ldpbeam[pubsub]'") from None
+    patience: dict[str, Any] = {"retry": Retry(timeout=SERVER_SECONDS), "timeout": SERVER_SECONDS}
+    try:
+        with pubsub_v1.SubscriberClient() as client:
+            if asked.publish_to is not None:
+                pubsub_v1.PublisherClient().get_topic(topic=asked.publish_to, **patience)
+            if asked.patterns:
+                yield None, 0
+                return
+            if asked.subscription is not None:
+                named = client.get_subscription(subscription=asked.subscription, **patience)
+                yield asked.subscription, named.ack_deadline_seconds
+                return
+            assert asked.topic is not None
+            project = asked.topic.split("/")[1]
+            name = f"projects/{project}/subscriptions/ldpbeam-{uuid.uuid4().hex[:12]}"
+            client.create_subscription(
+                name=name, topic=asked.topic, ack_deadline_seconds=OWN_LEASE_SECONDS, **patience
+            )
+            try:
+                yield name, OWN_LEASE_SECONDS
+            finally:
+                client.delete_subscription(subscription=name, **patience)
+    except (exceptions.GoogleAPICallError, exceptions.RetryError, GoogleAuthError) as error:
+        server = emulator()
+        where = f"the server at {server} (PUBSUB_EMULATOR_HOST)" if server else "Google Pub/Sub"
+        cause = getattr(error, "cause", error)
+        message = getattr(cause, "message", None) or str(cause)
+        raise UserError(f"{where}: {message}") from None
+
+
+def check_name(option: str, given: str, kind: str) -> None:
+    """Check the full name of a subscription or topic of Pub/Sub.
+
+    Raises:
+        UserError: if it has another form, is of the other kind, or a part of it is no name.
+    """
+    match = _PLACE.fullmatch(given)
+    if match is None or match[2] != kind:
+        raise UserError(f"{option} {given}: write it as projects/PROJECT/{kind}/NAME")
+    if len(match[1]) < SHORTEST_PROJECT:
+        raise UserError(
+            f"{option} {given}: {match[1]!r} is no project id, which has {SHORTEST_PROJECT} characters or "
+            "more"
+        )
+    if not _NAME.fullmatch(match[3]):
+        raise UserError(
+            f"{option} {given}: {match[3]!r} is no name of Pub/Sub, which starts with a letter and has 3 to "
+            "255 letters, digits and . _ ~ + % -"
+        )

@@ -1,0 +1,90 @@
+"""The input files of a run: found, and checked against the study by what is stamped on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.schemas.reports import stamps
+from ldpbeam.study import Study
+from ldpbeam.transforms.sources import files
+from ldpbeam.untrusted import shown, told
+
+#: Replaces the text of a problem, which may repeat what a user-id key hides.
+STAMP_NOT_SHOWN = "its stamp differs from the study, and is not shown, because a user-id key hides the input"
+NOT_SHOWN = "its problem is not shown, because a user-id key hides what is in the input"
+
+
+def find_input(
+    patterns: Sequence[str], on_bad_file: str, *, hidden: bool = False
+) -> tuple[tuple[files.ReportFile, ...], tuple[files.BadFile, ...]]:
+    """Find the input files: (files of reports, malformed files).
+
+    Args:
+        patterns: names or globs.
+        on_bad_file: ``stop`` or ``skip``: what to do about malformed files.
+        hidden: whether user ids are hidden; problems, which may repeat text of the input, are then not shown.
+
+    Raises:
+        UserError: if a pattern matches no file, a name is not UTF-8, or a file is malformed and not skipped.
+    """
+    try:
+        matched = files.match(patterns)
+        for path, _ in matched:
+            if not _is_text(path):
+                raise UserError(f"{path}: its name is not UTF-8; rename it")
+        good, bad = files.sniff_all(matched)
+    except FileNotFoundError as error:
+        raise UserError(str(error)) from None
+    if bad and on_bad_file != "skip":
+        problems = "\n".join(
+            f"{shown(entry.path)}: {NOT_SHOWN if hidden else told(entry.problem)}" for entry in bad[:10]
+        )
+        more = f"\n... and {len(bad) - 10} more" if len(bad) > 10 else ""
+        raise UserError(
+            f"{problems}{more}\nThese are no files of reports; leave them out of --input, or count each "
+            "as a dead letter with --on-bad-file skip"
+        )
+    return tuple(good), tuple(bad)
+
+
+def check_stamps(
+    found: Iterable[files.ReportFile],
+    study: Study,
+    attribute: str | None,
+    service: str | None,
+    *,
+    hidden: bool = False,
+) -> None:
+    """Check that the reports of each file were made as the study says, as far as its stamp tells.
+
+    Args:
+        found: the files.
+        study: the study.
+        attribute: the attribute of reports that do not name one.
+        service: the service of reports that do not name one.
+        hidden: whether user ids are hidden; what stamps say, which may be anything, is then not shown.
+
+    Raises:
+        UserError: if a stamp differs from the study.
+    """
+    problems = [
+        f"{shown(file.path)}: {STAMP_NOT_SHOWN if hidden else told(problem)}"
+        for file in found
+        if (problem := stamps.problem(study, dict(file.metadata), attribute, service))
+    ]
+    if problems:
+        more = f"\n... and {len(problems) - 10} more" if len(problems) > 10 else ""
+        text = "\n".join(problems[:10])
+        raise UserError(
+            f"{text}{more}\nName the study that the clients ran, or leave these files out of --input"
+        )
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name is UTF-8; Python represents other bytes as lone surrogates."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

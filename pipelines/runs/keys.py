@@ -1,0 +1,59 @@
+"""The key that hides user ids, from its file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.schemas.files.local_files import refuse_special
+from ldpbeam.transforms.reports.dead_letters import SHORTEST_KEY, Disclosure
+from ldpbeam.untrusted import shown
+
+
+def disclosure_of(key_file: str | None, keep_bad_records: bool) -> Disclosure:
+    """What outputs may reveal about inputs.
+
+    Args:
+        key_file: the file of the HMAC key that hides user ids; None to write them as they came.
+        keep_bad_records: whether dead letters hold whole records.
+
+    Raises:
+        UserError: if the key cannot be read, or if bad records are kept although user ids are hidden.
+    """
+    key = read_key(key_file)
+    if key is not None and keep_bad_records:
+        raise UserError(
+            "--keep-bad-records: bad records hold user ids as they came, which --user-id-key-file is to "
+            "hide; leave one of the two out"
+        )
+    return Disclosure(keep_bad_records, key)
+
+
+def read_key(path: str | None) -> bytes | None:
+    """The HMAC key in a file; None without a path. It warns if every account can read the file.
+
+    Raises:
+        UserError: if the file cannot be read, or is shorter than 16 bytes.
+    """
+    if path is None:
+        return None
+    try:
+        refuse_special(path)
+        key = Path(path).read_bytes()
+    except OSError as error:
+        hint = ""
+        if isinstance(error, FileNotFoundError):
+            hint = f"; openssl rand -out {path} 32 makes a new key, to be kept as long as its outputs"
+        raise UserError(f"--user-id-key-file {path}: {error.strerror or error}{hint}") from None
+    if Path(path).stat().st_mode & 0o004:
+        print(
+            f"ldpbeam: warning: --user-id-key-file {shown(path)}: every account of this machine can read "
+            "this key, and guess user ids with it: chmod 600",
+            file=sys.stderr,
+        )
+    if len(key) < SHORTEST_KEY:
+        raise UserError(
+            f"--user-id-key-file {path}: a key has {SHORTEST_KEY} bytes or more, found {len(key)}"
+        )
+    return key

@@ -1,0 +1,192 @@
+"""The rows of the tables of estimates: their columns, types and meanings.
+
+The Arrow schemas of :mod:`ldpbeam.schemas.outputs.tables` are derived from these classes, and Beam
+has them as they are. Times are RFC 3339 text in UTC, because not every sink of Beam takes its timestamps.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Optional
+
+# Beam's schemas know Optional and no X | None. Annotations are not postponed here: Beam would find text.
+# ruff: noqa: UP045
+
+
+class Quantile(NamedTuple):
+    """A quantile of an estimated distribution.
+
+    Attributes:
+        level: the share of people below it, from 0 to 1.
+        value: in the attribute's unit, as the next two.
+        value_low: the low end of its interval; None if the study asks for no intervals.
+        value_high: its high end.
+    """
+
+    level: float
+    value: float
+    value_low: Optional[float]
+    value_high: Optional[float]
+
+
+class RangeShare(NamedTuple):
+    """The share of people between two values, as the study's ``ranges`` ask.
+
+    Attributes:
+        low: in the attribute's unit.
+        high: in the attribute's unit.
+        share: from 0 to 1.
+        share_low: the low end of its interval; None if the study asks for no intervals.
+        share_high: its high end.
+    """
+
+    low: float
+    high: float
+    share: float
+    share_low: Optional[float]
+    share_high: Optional[float]
+
+
+class Frequent(NamedTuple):
+    """One of the most frequent categories or keys, as the study's ``top`` asks.
+
+    Attributes:
+        name: the category or key.
+        frequency: its share, from 0 to 1.
+    """
+
+    name: str
+    frequency: float
+
+
+class Flag(NamedTuple):
+    """Why the intervals of a field may hold the truth less often than their level, or say little.
+
+    Attributes:
+        of: the field.
+        flag: the reason.
+    """
+
+    of: str
+    flag: str
+
+
+class EstimateRow(NamedTuple):
+    """One estimate; the fields are columns of ``estimates.parquet``.
+
+    Attributes:
+        schema_version: the version of the columns.
+        study: the study's name.
+        attribute: the attribute, or ``attribute.coordinate`` of a vector.
+        services: the services whose reports were used.
+        estimate: the name of the estimate in the study.
+        estimator: the name of the estimator.
+        window_start: RFC 3339 in UTC; None without windows.
+        window_end: the same.
+        group: the value of the study's group field; None without groups, and for the groups beyond the cap.
+        other_groups: how many groups beyond the cap are added up in it.
+        pane_index: how many panes of the window came before; a later pane replaces an earlier one.
+        pane_timing: ``early``, ``on_time`` or ``late``.
+        complete: False for an early pane.
+        reports: how many reports were used.
+        users: how many users sent them; None if users are not counted.
+        mean: in the attribute's unit, as the next three; None if the estimator has none.
+        standard_error: of the mean.
+        mean_low: the low end of the mean's interval; None if the study asks for no intervals.
+        mean_high: its high end.
+        variance: of the values, in the unit's square, as the next two.
+        variance_low: the low end of its interval.
+        variance_high: its high end.
+        median: of the distribution.
+        quantiles: those that the study asks for.
+        ranges: the shares of the ranges that the study asks for.
+        top: the most frequent categories or keys.
+        interval_level: the level of the intervals, from 0 to 1.
+        intervals_simultaneous: whether the intervals of all shares hold together.
+        interval_flags: what weakens intervals.
+        converged: whether the estimator has converged.
+        n_iterations: how many iterations it took.
+        log_likelihood: at the end.
+        warnings: sentences.
+        details: what else the estimator says, as JSON.
+    """
+
+    schema_version: int
+    study: str
+    attribute: str
+    services: Sequence[str]
+    estimate: str
+    estimator: str
+    window_start: Optional[str]
+    window_end: Optional[str]
+    group: Optional[str]
+    other_groups: int
+    pane_index: int
+    pane_timing: str
+    complete: bool
+    reports: int
+    users: Optional[int]
+    mean: Optional[float]
+    standard_error: Optional[float]
+    mean_low: Optional[float]
+    mean_high: Optional[float]
+    variance: Optional[float]
+    variance_low: Optional[float]
+    variance_high: Optional[float]
+    median: Optional[float]
+    quantiles: Sequence[Quantile]
+    ranges: Sequence[RangeShare]
+    top: Sequence[Frequent]
+    interval_level: Optional[float]
+    intervals_simultaneous: Optional[bool]
+    interval_flags: Sequence[Flag]
+    converged: bool
+    n_iterations: int
+    log_likelihood: Optional[float]
+    warnings: Sequence[str]
+    details: str
+
+
+class ShareRow(NamedTuple):
+    """One value bucket, category or key of an estimate; the fields are columns of ``distribution.parquet``.
+
+    The fields up to ``complete`` are those of :class:`EstimateRow`.
+
+    Attributes:
+        kind: ``bucket``, ``category`` or ``key``.
+        place: the number of the bucket, category or key, from 0.
+        low: the low end of a bucket, in the attribute's unit.
+        high: its high end.
+        label: the name of a category or key.
+        share: of the people in it, or who have the key.
+        share_low: the low end of the share's interval; None if the study asks for no intervals.
+        share_high: its high end.
+        key_mean: the mean of a key's values.
+        key_mean_low: the low end of its interval.
+        key_mean_high: its high end.
+        interval_level: the level of the intervals, from 0 to 1.
+    """
+
+    schema_version: int
+    study: str
+    attribute: str
+    services: Sequence[str]
+    estimate: str
+    estimator: str
+    window_start: Optional[str]
+    window_end: Optional[str]
+    group: Optional[str]
+    other_groups: int
+    pane_index: int
+    pane_timing: str
+    complete: bool
+    kind: str
+    place: int
+    low: Optional[float]
+    high: Optional[float]
+    label: Optional[str]
+    share: float
+    share_low: Optional[float]
+    share_high: Optional[float]
+    key_mean: Optional[float]
+    key_mean_low: Optional[float]
+    key_mean_high: Optional[float]
+    interval_level: Optional[float]

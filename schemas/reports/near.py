@@ -1,0 +1,58 @@
+"""Which field of a record probably stands for one that it lacks."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ldpbeam.nearest import nearest
+
+#: At most this many names of a record's fields are compared with those of missing fields, and no longer ones.
+MOST_NAMES, LONGEST_NAME = 64, 20
+#: This many records of a batch that lack a field are looked at, and this many different sets of names are
+#: compared: clients of one kind share a mistake.
+MOST_LOOKED_AT, MOST_SETS = 1_000, 100
+
+
+def meant(
+    missing: Mapping[str, NDArray[np.bool_]],
+    sought: Mapping[str, str],
+    fields: Callable[[int], Iterable[str]],
+) -> pa.Array | None:
+    """For each record, as JSON by column: [the field that it has, the missing one that is probably meant].
+
+    Only records that lack a field are looked at, the first of them; each becomes a dead letter.
+
+    Args:
+        missing: which of n records lack the field of a column, shape (n,), by the column's name.
+        sought: the name of the field of each column.
+        fields: gives the names of the fields of the record at an index.
+
+    Returns:
+        Text, n values, null for a record without such a field; None if all are null.
+    """
+    lacks_any = np.logical_or.reduce(list(missing.values()))
+    near: list[str | None] = [None] * len(lacks_any)
+    compared: dict[tuple[tuple[str, ...], tuple[str, ...]], str | None] = {}
+    for row in np.flatnonzero(lacks_any)[:MOST_LOOKED_AT].tolist():
+        names = itertools.islice(fields(row), MOST_NAMES)
+        lacking = tuple(name for name, of in missing.items() if of[row])
+        # Names with digits may have ids in them.
+        case = tuple(n for n in names if len(n) <= LONGEST_NAME and not any(map(str.isdigit, n))), lacking
+        if case not in compared and len(compared) < MOST_SETS:
+            compared[case] = _meant(*case, sought)
+        near[row] = compared.get(case)
+    return pa.array(near, pa.string()) if any(near) else None
+
+
+def _meant(fields: tuple[str, ...], missing: tuple[str, ...], sought: Mapping[str, str]) -> str | None:
+    near = {
+        name: nearest(sought[name], [own for own in fields if own != sought[name]], 0.8) for name in missing
+    }
+    found = {name: [field, sought[name]] for name, field in near.items() if field is not None}
+    return json.dumps(found) if found else None

@@ -1,0 +1,178 @@
+"""Estimates by group, capped and counted; an epsilon that changed is never mixed into one channel."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+from support.studies import SMALL
+from support.tallied import tallied
+
+import ldpbeam as ldp
+from ldpbeam.library.tally import Tally
+from ldpbeam.pipelines.estimates.tables import print_estimates
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.statistics import empty
+from ldpbeam.times import rfc3339
+from ldpbeam.windows import Span
+
+HOUR = 3_600_000
+START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
+GROUPED = SMALL + "windows: {size: 1h}\ngroups: {field: region, at_most: 3}\npublish: {at_least: 1}\n"
+VERSIONED = """\
+study: versions
+attributes:
+  x:
+    domain: {numeric: [0, 1]}
+    buckets: 8
+    services:
+      a: {mechanism: piecewise, HOW}
+      b: {mechanism: laplace, epsilon: 2.0}
+    estimates:
+      mean: {estimator: ivw}
+      both: {estimator: ule}
+      a_only: {estimator: ems, services: [a]}
+"""
+BY_FIELD = VERSIONED.replace(
+    "HOW", 'version_field: app, versions: {old: {epsilon: 0.5, values: ["1.0", "1.1"]}, new: {epsilon: 4.0}}'
+)
+BY_TIME = VERSIONED.replace(
+    "HOW",
+    "versions: {old: {epsilon: 0.5, until: '2026-11-20T11:00:00Z'}, "
+    "new: {epsilon: 4.0, since: '2026-11-20T11:00:00Z'}}",
+)
+
+
+def report(user: str, **changes: Any) -> dict[str, Any]:
+    given = {"user_id": user, "attribute": "x", "service": "a", "event_time": START, "payload": 0.5}
+    return {key: value for key, value in (given | changes).items() if value is not None}
+
+
+def by_group(sizes: dict[str | None, int], **changes: Any) -> list[dict[str, Any]]:
+    """So many users a group, each with a report of its own payload."""
+    return [
+        report(f"{group} {i}", region=group, payload=i / 10, **changes)
+        for group, size in sizes.items()
+        for i in range(size)
+    ]
+
+
+def counted(found: Tally) -> list[int]:
+    """How many reports each channel of the only snapshot counts."""
+    (snapshot,) = found.snapshots
+    return [int(histogram.sum()) for histogram in snapshot.statistic.histograms]
+
+
+def test_there_is_an_estimate_a_group_and_window_and_the_rest_are_added_up() -> None:
+    first: dict[str | None, int] = {"north": 9, "south": 7, None: 8, "east": 2, "west": 3}
+    second: dict[str | None, int] = {"west": 4, "east": 4}
+    records = by_group(first) + by_group(second, event_time=START + HOUR)
+    found = ldp.estimate(parse_study(GROUPED), records)
+    shown = [(e["window_start"][11:13], e["group"], e["other_groups"], e["users"]) for e in found.records()]
+    assert shown == [
+        entry
+        for entry in (
+            ("10", None, 0, 8),
+            ("10", "north", 0, 9),
+            ("10", "south", 0, 7),
+            ("10", None, 2, 5),
+            ("11", "east", 0, 4),
+            ("11", "west", 0, 4),
+        )
+        for _ in ("mean", "both")
+    ]
+    assert found.counts["used"] == len(records), "every report is used"
+    # A group's estimate is that of its reports alone.
+    alone = ldp.estimate(parse_study(SMALL), by_group({"north": 9})).records()
+    place = dict.fromkeys(("group", "window_start", "window_end"))
+    assert [e | place for e in found.records() if e["group"] == "north"] == [e | place for e in alone]
+
+
+def test_windows_stand_in_the_order_of_time_also_within_a_second() -> None:
+    times = [-1000, -250, 0, 250, 1000, 1250]
+    study = parse_study(SMALL + "windows: {size: 250ms}\npublish: {at_least: 1}\n")
+    reports = [report(f"u{t}", event_time=t) for t in times]
+    found = ldp.estimate(study, reports, start="1960-01-01T00:00:00Z").records()
+    assert [e["window_start"] for e in found if e["name"] == "mean"] == [rfc3339(time) for time in times]
+
+
+@pytest.mark.parametrize("name", ["[/b]", "[red]", "a\nb", "🚲"])
+def test_a_groups_name_is_shown_as_it_is(name: str) -> None:
+    # Names come with the reports: anybody may have written them.
+    found = ldp.estimate(parse_study(GROUPED), by_group({name: 2}))
+    out = io.StringIO()
+    print_estimates(Console(file=out, width=200), found.estimates)
+    assert {e["group"] for e in found.records()} == {name}
+    assert all(part in out.getvalue() for part in name.split("\n"))
+
+
+def test_versions_by_field_are_channels_of_their_own_and_estimates_use_both() -> None:
+    study, rng = parse_study(BY_FIELD), np.random.default_rng(2)
+    values, mechanisms = rng.beta(2, 5, 4000), [v.mechanism for v in study.attribute("x").versions]
+    assert [m.epsilon for m in mechanisms] == [0.5, 4.0, 2.0]
+    old, new = slice(0, 2000), slice(2000, 4000)
+    sent = [
+        m.perturb(values[own], rng) for m, own in zip(mechanisms, (old, new, slice(0, 4000)), strict=True)
+    ]
+    users = np.array([f"u{place}" for place in range(4000)])
+    tables: list[dict[str, Any]] = [
+        {"user_id": users[old], "service": "a", "app": "1.1", "payload": sent[0]},
+        {"user_id": users[new], "service": "a", "app": "new", "payload": sent[1]},
+        {"user_id": users, "service": "b", "payload": sent[2]},
+    ]
+    (snapshot,) = tallied(BY_FIELD, tables).snapshots
+    for histogram, mechanism, own in zip(snapshot.statistic.histograms, mechanisms, sent, strict=True):
+        expected = np.bincount(mechanism.bucketise(own, 8), minlength=mechanism.cells(8))
+        assert np.array_equal(histogram, expected)
+    mean, both, a_only = ldp.estimate(study, tables).records()
+    assert [line["reports"] for line in (mean, both, a_only)] == [8000, 8000, 4000]
+    assert mean["users"] == 4000
+    # ivw is unbiased: four of its own standard errors, with fixed seeds. Taking the old reports for new
+    # ones would weight their noise (20 times the variance) as if it were none.
+    assert abs(mean["mean"] - values.mean()) < 4 * mean["standard_error"]
+    weights = mean["details"]["weights"]
+    assert list(weights) == ["a@old", "a@new", "b"]
+    assert weights["a@new"] > 10 * weights["a@old"]
+
+
+def test_versions_by_time_are_channels_of_their_own() -> None:
+    times = [START + HOUR - 1, START + HOUR, START + HOUR + 1]
+    assert counted(tallied(BY_TIME, [report(f"u{t}", event_time=t) for t in times])) == [1, 2, 0]
+
+
+def test_a_version_may_begin_or_end_at_time_zero() -> None:
+    text = BY_TIME.replace("2026-11-20T11:00:00Z", "1970-01-01T00:00:00Z")
+    found = tallied(text, [report(f"u{t}", event_time=t) for t in (-1, 0, 1)], Span(start=-HOUR))
+    assert counted(found) == [1, 2, 0]
+    assert found.accounting["dead_letters"] == 0
+
+
+def test_a_report_of_no_version_is_a_dead_letter() -> None:
+    records = [
+        report("u1", app="1.0"),
+        report("u2", app="1.1"),
+        report("u3", app="new"),
+        report("u4", app="2"),
+    ]
+    # Neither the name of a version that lists its values, nor no version at all.
+    records += [report("u5", app="old"), report("u6"), report("u7", service="b")]
+    # At epsilon 4 reports lie within 1.313: 3.0 is one of epsilon 0.5 alone.
+    records += [report("u8", app="1.0", payload=3.0), report("u9", app="new", payload=3.0)]
+    found = tallied(BY_FIELD, records)
+    assert found.accounting["dead_letters_by_reason"] == {
+        "payload_outside_mechanism": 1,
+        "unknown_version": 3,
+    }
+    assert counted(found) == [3, 1, 1]
+
+
+@pytest.mark.parametrize("text", [BY_FIELD, BY_TIME])
+def test_statistics_of_another_epsilon_of_a_version_have_another_fingerprint(text: str) -> None:
+    one, same, other = (
+        empty(parse_study(own).attribute("x"))
+        for own in (text, text, text.replace("epsilon: 4.0", "epsilon: 3.0"))
+    )
+    assert one.fingerprint == same.fingerprint != other.fingerprint

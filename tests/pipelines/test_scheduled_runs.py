@@ -1,0 +1,209 @@
+"""Scheduled runs through the command: whole windows, as over all reports, the same bytes each time."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldpbeam.times import milliseconds, rfc3339
+
+HOUR = 3_600_000
+START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
+GROUPS = "groups: {field: region, at_most: 2}\n"
+FIXED = "windows: {size: 1h}\n" + GROUPS
+SLIDING = "windows: {size: 90m, period: 60m}\n" + GROUPS
+
+
+@pytest.fixture(scope="module")
+def records() -> list[dict[str, Any]]:
+    """Six hours of reports, no two at a time: users come again, ids are in two windows, some are bad."""
+    rng = random.Random(5)
+    made = []
+    for place in range(1500):
+        record = {
+            "user_id": f"u{rng.randrange(200)}",
+            "attribute": "x",
+            "service": rng.choice("ab"),
+            "event_time": START + rng.randrange(360) * 60_000 + place,
+            "payload": 99.0 if place % 100 == 0 else rng.uniform(-2, 2),
+            "region": rng.choice(["n", "n", "n", "s", "s", "e"]),
+        }
+        made.append(record | ({"report_id": f"r{rng.randrange(200)}"} if place % 4 == 0 else {}))
+    return made
+
+
+@pytest.fixture(scope="module")
+def reports(
+    records: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory, write_lines: Callable[..., Path]
+) -> Path:
+    """They, in three files."""
+    folder = tmp_path_factory.mktemp("reports")
+    for place in range(3):
+        write_lines(folder / f"{place}.jsonl", records[place::3])
+    return folder / "*.jsonl"
+
+
+def span(start: float, stop: float) -> tuple[str, ...]:
+    """The options for some hours after START."""
+    ends = [rfc3339(START + round(hour * HOUR)) for hour in (start, stop)]
+    return "--from", ends[0], "--to", ends[1]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file, hidden ones too."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def of_windows(found: dict[str, bytes]) -> dict[str, bytes]:
+    return {name: data for name, data in found.items() if name.startswith(("stat", "estimates/", "tables/"))}
+
+
+def closes(found: dict[str, Any]) -> bool:
+    parts = ("used", "duplicates", "late", "out_of_range", "dead_letters")
+    return bool(found["in"] == sum(found[part] for part in parts))
+
+
+def test_a_run_says_where_its_outputs_are_and_too_much_bad_input_is_exit_code_3(
+    reports: Path, small_text: str, tmp_path: Path, run_estimate: Any
+) -> None:
+    found = run_estimate(
+        tmp_path, small_text + FIXED, [reports], *span(0.5, 3.25), "--max-bad-fraction", "0.001"
+    )
+    assert found.code == 3, found.err
+    names = [path.name for path in sorted((found.path / "estimates").iterdir())]
+    hours = [f"20261120T{hour}0000Z-20261120T{hour + 1}0000Z" for hour in (11, 12)]
+    assert names == [f"small-x-{hour}.jsonl" for hour in hours]
+    for hour, name in zip((11, 12), names, strict=True):
+        lines = (found.path / "estimates" / name).read_text().splitlines()
+        estimates = [json.loads(line) for line in lines]
+        assert [(e["group"], e["other_groups"], e["name"]) for e in estimates] == [
+            (group, others, name)
+            for group, others in (("n", 0), ("s", 0), (None, 1))
+            for name in ("mean", "both")
+        ]
+        assert {e["window_start"] for e in estimates} == {f"2026-11-20T{hour}:00:00Z"}
+    assert f"windows from 2026-11-20T11:00:00Z to 2026-11-20T13:00:00Z are in {found.path}" in found.out
+    run = f"{found.path}/runs/20261120T110000Z-20261120T130000Z"
+    assert f"the accounting is in {run}" in found.out
+    assert closes(found.accounting)
+    assert "15 dead letters" in found.out
+
+
+def told(estimates: list[dict[str, Any]]) -> list[str]:
+    """Estimates as text, so that no bit of a number is lost."""
+    return sorted(map(json.dumps, estimates))
+
+
+@pytest.mark.parametrize(
+    ("more", "start", "stop"),
+    [(SLIDING, 0.75, 4.25), (FIXED + "duplicates: keep\n", None, 4.25)],
+    ids=["sliding, joined", "fixed, alone, no start"],
+)
+def test_windows_inside_are_estimated_as_over_all_reports_and_no_others(
+    more: str,
+    start: float | None,
+    stop: float,
+    records: list[dict[str, Any]],
+    reports: Path,
+    small_text: str,
+    tmp_path: Path,
+    run_estimate: Any,
+) -> None:
+    text = (
+        small_text.replace("{estimator: ule}", "{estimator: ems}") if "keep" in more else small_text
+    ) + more
+    every = run_estimate(tmp_path / "all", text, [reports], "--max-bad-fraction", "0.1")
+    assert every.code == 0, every.err
+    options = span(start or 0, stop)[0 if start else 2 :]
+    found = run_estimate(tmp_path / "span", text, [reports], *options, "--max-bad-fraction", "0.1")
+    assert found.code == 0, found.err
+    ends = START + round((-99 if start is None else start) * HOUR), START + round(stop * HOUR)
+
+    def inside(window: tuple[int, int]) -> bool:
+        return ends[0] <= window[0] and window[1] <= ends[1]
+
+    expected = [
+        e for e in every.estimates if inside((milliseconds(e["window_start"]), milliseconds(e["window_end"])))
+    ]
+    assert len(expected) >= 4
+    assert told(found.estimates) == told(expected)
+    assert found.snapshots == [s for s in every.snapshots if inside(s.window)]
+    fates = what_becomes(records, more, inside)
+    assert {fate: found.accounting.get(fate, 0) for fate in fates} == dict(fates)
+    assert closes(found.accounting)
+    assert found.accounting["in"] == len(records)
+
+
+def what_becomes(
+    records: list[dict[str, Any]], more: str, inside: Callable[[tuple[int, int]], bool]
+) -> Counter[str]:
+    """The accounting, one report and window after the other."""
+    size, alone = HOUR if more.startswith(FIXED) else HOUR * 3 // 2, "keep" in more
+    good = [record for record in records if record["payload"] != 99.0]
+    fates = Counter(used=0, duplicates=0, out_of_range=0, dead_letters=len(records) - len(good))
+    if size > HOUR:
+        fates["used_in_windows"] = 0
+    good.sort(key=lambda record: record["event_time"])
+    ids: set[tuple[str, str, str | None]] = set()
+    standing = []
+    for record in good:
+        own = record["user_id"], record["service"], record.get("report_id")
+        windows = [window for window in windows_of(record["event_time"], size) if inside(window)]
+        # A report that repeats one outside of the span does not stand.
+        if own in ids and not alone:
+            fates["duplicates"] += 1
+        elif not windows:
+            fates["out_of_range"] += 1
+        else:
+            standing.append((record, windows))
+        if own[-1]:
+            ids.add(own)
+    seen: set[tuple[Any, ...]] = set()
+    for record, windows in standing:
+        keys = [(record["user_id"], record["service"], window) for window in windows]
+        fresh = [key for key in keys if key not in seen or alone]
+        seen.update(keys)
+        fates["used" if fresh else "duplicates"] += 1
+        if "used_in_windows" in fates:
+            fates["used_in_windows"] += len(fresh)
+    return fates
+
+
+def windows_of(time: int, size: int) -> Iterator[tuple[int, int]]:
+    first = (time - size) // HOUR * HOUR + HOUR
+    for start in range(first, time + 1, HOUR):
+        yield start, start + size
+
+
+def test_an_hour_at_a_time_all_at_once_and_in_other_words_are_the_same_bytes(
+    reports: Path,
+    small_text: str,
+    tmp_path: Path,
+    command: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    study = tmp_path / "study.yaml"
+    study.write_text(small_text + FIXED)
+
+    def run(into: str, *options: object, inputs: object = reports) -> dict[str, bytes]:
+        given = ("--study", study, "--input", inputs, "--output", tmp_path / into, "--max-bad-fraction", 0.1)
+        ran = command("estimate", *given, "--keep-bad-records", *options)
+        assert ran.code == 0, ran.err
+        return contents(tmp_path / into)
+
+    at_once = run("once", *span(1, 3))
+    assert len(of_windows(at_once)) == 2 * 4
+    assert any("dead_letters" in name for name in at_once)
+    for hour in (2, 1):
+        hourly = run("hourly", *span(hour, hour + 1))
+    assert of_windows(hourly) == of_windows(at_once)
+    # Ends that hold the same windows are the same run, wherever it starts and however it computes.
+    monkeypatch.chdir(reports.parent)
+    other = ("--partitions", 3, "--estimate-on", "worker", "--overwrite")
+    assert run("once", *span(0.5, 3.5), *other, inputs="*.jsonl") == at_once

@@ -1,0 +1,229 @@
+"""Reports whose fields have other names: in every format they decode to what ours decode to."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.sent_messages import OWN, arrow, container, line, lines, single_object
+
+from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.files import parquet
+from ldpbeam.schemas.files.avro_blocks import read_blocks
+from ldpbeam.schemas.files.avro_headers import read_header
+from ldpbeam.schemas.files.json_lines import decode_lines
+from ldpbeam.schemas.messages.decode import ARROW, JSON, LINES, Message, decode_messages
+from ldpbeam.schemas.reports import fields
+from ldpbeam.schemas.reports.columns import NEAR, RECORD, Columns
+
+RENAMED = {
+    "user_id": "uid",
+    "attribute": "question",
+    "service": "source",
+    "event_time": "ts",
+    "report_id": "event_time",
+    "payload": "user_id",
+    "app": "colour",
+}
+OURS = Columns(extras=("app",))
+THEIRS = replace(OURS, renamed=tuple(RENAMED.items()))
+RECORDS: list[dict[str, Any]] = [
+    {
+        "user_id": f"user {number}",
+        "attribute": "minutes",
+        "service": ["maps", "taxi"][number % 2],
+        "event_time": 1_767_225_600_000 + number,
+        "report_id": f"r{number}",
+        "payload": number / 4,
+        "app": "red",
+    }
+    for number in range(6)
+]
+#: Payloads and times of several types, so that records are read one by one.
+MIXED: list[dict[str, Any]] = [
+    *RECORDS,
+    {**RECORDS[0], "user_id": "text", "payload": "ab01", "event_time": "2026-11-20T10:00:00Z"},
+    {**RECORDS[1], "user_id": "nested", "payload": [1], "app": {"a": 1}},
+    {**RECORDS[2], "user_id": "large", "payload": 2**70, "event_time": 2**70},
+]
+MICROS = {"type": "long", "logicalType": "timestamp-micros"}
+TYPES: dict[str, Any] = {
+    **dict.fromkeys(RECORDS[0], "string"),
+    "event_time": MICROS,
+    "payload": ["double", "string", {"type": "array", "items": "int"}],
+}
+WIDTHS = dict.fromkeys(("user_id", "attribute", "service", "report_id", "app"), 8)
+
+Record = dict[str, Any]
+
+
+def theirs(records: Iterable[Record]) -> list[Record]:
+    """The same records as somebody else names their fields, with ``payload`` for something else."""
+    return [{**{RENAMED[name]: value for name, value in own.items()}, "payload": "other"} for own in records]
+
+
+def of_lines(records: list[Record], wanted: Columns) -> Iterable[Any]:
+    return decode_lines(0, b"".join(json.dumps(own).encode() + b"\n" for own in records), wanted)
+
+
+def of_parquet(records: list[Record], wanted: Columns) -> Iterable[Any]:
+    stream = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(records), stream)
+    return parquet.decode_row_group(stream, 0, wanted)
+
+
+def of_nested_parquet(records: list[Record], wanted: Columns) -> Iterable[Any]:
+    field = wanted.fields["payload"]
+    return of_parquet([{**own, field: [own[field]]} for own in records], wanted)
+
+
+def of_avro(data: bytes, wanted: Columns) -> Iterable[Any]:
+    stream = io.BytesIO(data)
+    header = read_header(stream)
+    return avro.decode_blocks(header, read_blocks(stream, header, 0, len(data)), wanted)
+
+
+def of_avro_records(records: list[Record], wanted: Columns) -> Iterable[Any]:
+    kinds: dict[str, Any] = dict.fromkeys(records[0], "string")
+    kinds |= {field: TYPES[name] for name, field in wanted.fields.items() if field in kinds}
+    parts = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    stream = io.BytesIO()
+    fastavro.writer(stream, fastavro.parse_schema({"type": "record", "name": "R", "fields": parts}), records)
+    return of_avro(stream.getvalue(), wanted)
+
+
+def of_fixed_avro(records: list[Record], wanted: Columns) -> Iterable[Any]:
+    parts = [
+        {
+            "name": field,
+            "type": {"type": "fixed", "name": f"f{at}", "size": 8} if name in WIDTHS else "double",
+        }
+        for at, (name, field) in enumerate(wanted.fields.items())
+    ]
+    schema = {"type": "record", "name": "R", "fields": parts}
+    rows = np.zeros(len(RECORDS), avro.fixed_dtype(schema))
+    for name, field in wanted.fields.items():
+        values = [own[name] for own in RECORDS]
+        if name in WIDTHS:
+            rows[field] = np.array([text.encode() for text in values], "S8").view(rows.dtype[field])
+        else:
+            rows[field] = values
+    stream = io.BytesIO()
+    avro.write_fixed(stream, rows, schema, {}, bytes(16))
+    return of_avro(stream.getvalue(), wanted)
+
+
+def of_messages(records: list[Record], wanted: Columns) -> Iterable[Any]:
+    return decode_messages([Message(str(at), line(own), JSON) for at, own in enumerate(records)], wanted)
+
+
+def of_message_of_lines(records: list[Record], wanted: Columns) -> Iterable[Any]:
+    return decode_messages([Message("7", lines(records), LINES)], wanted)
+
+
+def of_arrow(records: list[Record], wanted: Columns) -> Iterable[Any]:
+    return decode_messages([Message("7", arrow(pa.RecordBatch.from_pylist(records)), ARROW)], wanted)
+
+
+WAYS: dict[str, tuple[list[Record], Callable[[list[Record], Columns], Iterable[Any]]]] = {
+    "lines": (RECORDS, of_lines),
+    "mixed lines": (MIXED, of_lines),
+    "parquet": (RECORDS, of_parquet),
+    "nested parquet": (RECORDS, of_nested_parquet),
+    "avro": (RECORDS, of_avro_records),
+    "mixed avro": ([{**RECORDS[0], "payload": own} for own in (0.5, "ab", [1, 2])], of_avro_records),
+    "fixed avro": (RECORDS, of_fixed_avro),
+    "messages": (MIXED, of_messages),
+    "message of lines": (RECORDS, of_message_of_lines),
+    "arrow": (RECORDS, of_arrow),
+}
+
+
+def found(batches: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Each row with the types of its columns; where a report stands depends on the lengths of names."""
+    rows = []
+    for batch in batches:
+        assert isinstance(batch, pa.RecordBatch), batch
+        own = batch.drop_columns(["position"])
+        rows += [(str(own.schema), repr(row)) for row in own.to_pylist()]
+    return sorted(rows)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_renamed_fields_decode_to_the_same_batches(way: str) -> None:
+    records, decode = WAYS[way]
+    expected = found(decode(records, OURS))
+    assert len(expected) == len(records)
+    assert found(decode(theirs(records), THEIRS)) == expected
+
+
+def test_containers_are_renamed_and_single_objects_have_the_fields_of_our_schema() -> None:
+    swapped = Columns(renamed=(("user_id", "report_id"), ("report_id", "user_id")))
+
+    def pairs(*messages: bytes) -> list[Any]:
+        given = [Message(str(at), data, "application/avro") for at, data in enumerate(messages)]
+        rows = [row for batch in decode_messages(given, swapped) for row in batch.to_pylist()]
+        return sorted((row["user_id"], row["report_id"]) for row in rows)
+
+    assert pairs(container(OWN)) == sorted(
+        (second, first) for first, second in pairs(*map(single_object, OWN))
+    )
+
+
+def test_a_name_need_not_be_ascii() -> None:
+    wanted = Columns(renamed=(("user_id", "_größe"), ("payload", "a.b")))
+    for text in ('{"_größe": "ann", "a.b": 0.5}', '{"_gr\\u00f6\\u00dfe": "ann", "a.b": 0.5}'):
+        (batch,) = decode_lines(0, text.encode(), wanted)
+        assert [(row["user_id"], row["payload"]) for row in batch.to_pylist()] == [(b"ann", 0.5)]
+
+
+@pytest.mark.parametrize("way", ["lines", "parquet", "avro", "arrow", "messages"])
+def test_a_hint_names_the_fields_of_the_input(way: str) -> None:
+    records, decode = WAYS[way]
+    misspelt = [
+        {{"uid": "uids"}.get(name, name): value for name, value in own.items()} for own in theirs(records)
+    ]
+    hints = {text for batch in decode(misspelt, THEIRS) for text in batch.column(NEAR).to_pylist()}
+    assert [json.loads(text) for text in hints] == [{"user_id": ["uids", "uid"]}]
+
+
+def test_a_whole_record_has_the_fields_of_the_input() -> None:
+    (record,) = theirs(RECORDS[:1])
+    (batch,) = of_parquet([record], replace(THEIRS, whole=True))
+    assert batch.column(RECORD).to_pylist() == [record]
+
+
+@pytest.mark.parametrize(
+    ("renamed", "problem"),
+    [
+        ({"usr_id": "uid"}, "'usr_id' is no column of this study's reports; did you mean 'user_id'?"),
+        ({"x": "y"}, "there are: user_id, attribute, service, event_time, report_id, payload, app"),
+        ({"user_id": ""}, "'user_id' needs the name of the field that has it"),
+        (
+            {"user_id": "a", "report_id": "a"},
+            "'user_id' and 'report_id' would both be read from the field 'a'",
+        ),
+        ({"app": "payload"}, "'payload' and 'app' would both be read from the field 'payload'"),
+        (
+            {"user_id": NEAR},
+            "'user_id' cannot be read from 'ldpbeam.near': names that begin with ldpbeam. are",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(renamed: Mapping[str, str], problem: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        fields.check(renamed, OURS.names)
+
+
+def test_two_columns_may_change_places() -> None:
+    swapped = {"user_id": "report_id", "report_id": "user_id"}
+    assert fields.check(swapped, OURS.names) == tuple(swapped.items())

@@ -1,0 +1,45 @@
+"""Estimates by hand, as a run writes them, and the results that they are in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ldpbeam.pipelines.estimates.results import Results
+from ldpbeam.schemas.outputs.records import (
+    Ends,
+    EstimateRecord,
+    IntervalsRecord,
+    ManyEnds,
+    RangeShare,
+    RunRecord,
+)
+
+
+def price(**changed: Any) -> EstimateRecord:
+    """A mean of 5 in [4, 6], a median of 3 in [2, 5], and 40% (30% to 50%) between 0 and 2."""
+    intervals = IntervalsRecord(
+        0.95, mean=Ends(4.0, 6.0), quantiles={"0.5": Ends(2.0, 5.0)}, ranges=ManyEnds((0.3,), (0.5,)),
+    )  # fmt: skip
+    given: dict[str, Any] = {
+        "study": "s", "attribute": "price", "name": "shape", "estimator": "em", "reports": 10,
+        "converged": True, "n_iterations": 1, "mean": 5.0, "quantiles": {"0.5": 3.0},
+        "ranges": (RangeShare(0.0, 2.0, 0.4),), "intervals": intervals,
+    }  # fmt: skip
+    return EstimateRecord(**{**given, **changed})
+
+
+def paid(**changed: Any) -> EstimateRecord:
+    """Cash 10% (5% to 20%), card 90% (80% to 95%)."""
+    intervals = IntervalsRecord(0.95, frequencies=ManyEnds((0.05, 0.8), (0.2, 0.95)))
+    given: dict[str, Any] = {
+        "study": "s", "attribute": "paid", "name": "shares", "estimator": "em", "reports": 10,
+        "converged": True, "n_iterations": 1, "categories": ("cash", "card > 5"), "frequencies": (0.1, 0.9),
+        "intervals": intervals,
+    }  # fmt: skip
+    return EstimateRecord(**{**given, **changed})
+
+
+def results(*records: EstimateRecord) -> Results:
+    """What a folder with these estimates holds."""
+    about = RunRecord(study="s", study_fingerprint="0" * 32, run="1", input=())
+    return Results("out", "batch", about, None, "", (), records)
