@@ -120,9 +120,15 @@ def main() -> int:
         try:
             print(stream.stdout.readline(), end="", flush=True)
             clients.start()
-            print_estimates(subscriber, truths, truth, stream, options.seconds)
-            stop.set()
-            print_estimates(subscriber, truths, truth, stream, 3.0)
+            until = time.monotonic() + options.seconds
+            seen: set[int] = set()
+            # A stream that is behind still gets to every window that is over, as all but the last one are.
+            while clients.is_alive() or set(truth) - seen - {max(truth, default=0)}:
+                if stream.poll() is not None:
+                    break
+                if time.monotonic() >= until:
+                    stop.set()
+                seen |= print_estimates(subscriber, truths, truth)
         except KeyboardInterrupt:
             interrupted = True
         finally:
@@ -148,29 +154,31 @@ def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def print_estimates(subscriber: Any, truths: Any, truth: Truth, stream: Any, seconds: float) -> None:
-    """Estimates as they are published, for so many seconds or until the stream ends."""
+def print_estimates(subscriber: Any, truths: Any, truth: Truth) -> set[int]:
+    """Print the estimates that are there within two seconds; the starts of their windows."""
     from google.api_core.exceptions import DeadlineExceeded
 
     subscription = ESTIMATES.replace("topics", "subscriptions")
-    until = time.monotonic() + seconds
-    while time.monotonic() < until and stream.poll() is None:
-        request = {"subscription": subscription, "max_messages": 100}
-        try:
-            pulled = subscriber.pull(request=request, timeout=2).received_messages
-        except DeadlineExceeded:
-            pulled = []
-        if pulled:
-            receipts = [one.ack_id for one in pulled]
-            subscriber.acknowledge(request={"subscription": subscription, "ack_ids": receipts})
-        with contextlib.suppress(queue.Empty):
-            while True:
-                window, minutes = truths.get_nowait()
-                truth.setdefault(window, []).append(minutes)
-        for one in pulled:
-            line = beside_the_truth(json.loads(one.message.data), truth)
-            if line is not None:
-                print(line, flush=True)
+    request = {"subscription": subscription, "max_messages": 100}
+    try:
+        pulled = subscriber.pull(request=request, timeout=2).received_messages
+    except DeadlineExceeded:
+        pulled = []
+    if pulled:
+        receipts = [one.ack_id for one in pulled]
+        subscriber.acknowledge(request={"subscription": subscription, "ack_ids": receipts})
+    with contextlib.suppress(queue.Empty):
+        while True:
+            window, minutes = truths.get_nowait()
+            truth.setdefault(window, []).append(minutes)
+    windows = set()
+    for one in pulled:
+        record = json.loads(one.message.data)
+        line = beside_the_truth(record, truth)
+        if line is not None:
+            print(line, flush=True)
+        windows.add(milliseconds(record["window_start"]))
+    return windows
 
 
 if __name__ == "__main__":
