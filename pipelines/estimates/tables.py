@@ -103,7 +103,7 @@ def _row(record: EstimateRecord) -> dict[str, str]:
         "reports": f"{record.reports:,}",
         "users": "" if record.users is None else f"{record.users:,}",
         "iterations": str(record.n_iterations or ""),
-        "notes": "; ".join(record.warnings),
+        "notes": "; ".join((*record.warnings, *record.notes)),
     }
     if record.mean is not None:
         row["mean"] = f"{record.mean:.6g}"

@@ -123,7 +123,7 @@ def _of_estimates(records: Sequence[EstimateRecord]) -> Iterator[str]:
         who = f"{record.attribute}, {record.name}"
         if not record.converged:
             said[who, "stopped before it converged"] += 1
-        for warning in record.warnings:
+        for warning in (*record.warnings, *record.notes):
             said[who, warning] += 1
         if record.intervals is not None:
             parts: dict[str, list[str]] = {}

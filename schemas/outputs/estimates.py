@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import IO, Any
 
 import numpy as np
 
 from ldpbeam import metrics
+from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Domain, Floats, KeyValues, Numeric
 from ldpbeam.estimators import Estimate
 from ldpbeam.intervals.answer import Intervals
@@ -25,6 +26,13 @@ from ldpbeam.schemas.outputs.records import (
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import MOST_GROUPS, Study, Summary
 from ldpbeam.times import rfc3339
+
+#: From this share on, it is noted that so many people give one answer.
+ALMOST_ALL = 0.9
+#: The same of people at an end of the domain of numbers, ...
+AT_AN_END = 0.05
+#: ... where they are so many times as many as the bucket beside it can have.
+STANDS_OUT = 3.0
 
 
 def estimate_record(study: Study, snapshot: Snapshot, name: str, answer: Estimate) -> EstimateRecord:
@@ -65,6 +73,7 @@ def estimate_record(study: Study, snapshot: Snapshot, name: str, answer: Estimat
         variance=answer.variance,
         intervals=_intervals(answer.intervals, summary, isinstance(attribute.domain, Categories)),
         warnings=_warnings(answer, snapshot.other_groups),
+        notes=tuple(_notes(attribute, answer)),
         details=dict(answer.details),
         **_shares(attribute.domain, answer, summary),
     )
@@ -80,6 +89,29 @@ def _warnings(answer: Estimate, other_groups: int) -> tuple[str, ...]:
         "with the fewest reports are merged, though they may be among the largest of all users"
     )
     return (*answer.warnings, warning)
+
+
+def _notes(attribute: Attribute, answer: Estimate) -> Iterator[str]:
+    """Sentences on very many people who give one answer, as far as intervals are sure of it."""
+    domain, given = attribute.domain, answer.intervals
+    if given is None or given.distribution is None or not isinstance(domain, Numeric | Categories):
+        return
+    least, most = given.distribution[:, 0], given.distribution[:, 1]
+    if isinstance(domain, Categories):
+        for index in np.flatnonzero(least >= ALMOST_ALL):
+            yield (
+                f"at least {least[index]:.0%} of people answer {domain.names[index]}; clients that all send "
+                "one answer look the same"
+            )
+        return
+    edges = domain.edges(len(least))
+    for which, end, beside in (("low", 0, 1), ("high", -1, -2)):
+        if len(least) > 2 and least[end] >= max(AT_AN_END, STANDS_OUT * most[beside]):
+            first, last = edges[:2] if end == 0 else edges[-2:]
+            yield (
+                f"at least {least[end]:.0%} of people are at the {which} end of the domain, {first:g} to "
+                f"{last:g}; clients that clip values, or that send one false value, look the same"
+            )
 
 
 def _shares(domain: Domain, answer: Estimate, summary: Summary) -> dict[str, Any]:

@@ -160,6 +160,7 @@ class EstimateRecord:
     variance: float | None = None
     intervals: IntervalsRecord | None = None
     warnings: Names = ()
+    notes: Names = ()
     details: dict[str, Any] = field(default_factory=dict)
     run: str = ""
 

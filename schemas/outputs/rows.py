@@ -106,6 +106,7 @@ class EstimateRow(NamedTuple):
         n_iterations: how many iterations it took.
         log_likelihood: at the end.
         warnings: sentences.
+        notes: sentences on what may be right and may be false, of which no test can tell.
         details: what else the estimator says, as JSON.
     """
 
@@ -142,6 +143,7 @@ class EstimateRow(NamedTuple):
     n_iterations: int
     log_likelihood: Optional[float]
     warnings: Sequence[str]
+    notes: Sequence[str]
     details: str
 
 

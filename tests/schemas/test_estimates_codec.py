@@ -223,6 +223,44 @@ def test_top_lists_the_most_frequent_and_ties_keep_their_order() -> None:
     assert "top" not in RECORDS[2]
 
 
+@pytest.mark.parametrize(
+    ("least", "most", "said"),
+    [
+        (
+            [0.05, 0, 0, 0],
+            [0.1, 0.016, 0.5, 0.5],
+            "at least 5% of people are at the low end of the domain, 0 to 2;",
+        ),
+        (
+            [0, 0, 0, 0.4],
+            [0.5, 0.5, 0.13, 0.5],
+            "at least 40% of people are at the high end of the domain, 6 to 8;",
+        ),
+        ([0.05, 0, 0, 0.04], [0.1, 0.017, 0.01, 0.1], None),
+    ],
+)
+def test_very_many_people_at_an_end_are_noted(
+    least: list[float], most: list[float], said: str | None
+) -> None:
+    assert noted(NUMBERS, least, most) == said
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.9, "at least 90% of people answer green;"), (0.89, None)])
+def test_very_many_people_with_one_answer_are_noted(share: float, said: str | None) -> None:
+    assert noted(COLOURS, [0.0, share, 0.0], [0.1, 1.0, 0.1]) == said
+
+
+def noted(attribute: Attribute, least: list[float], most: list[float]) -> str | None:
+    """The beginning of the only note of an estimate whose shares have these intervals."""
+    answer = replace(
+        DISTRIBUTION,
+        distribution=np.full(len(least), 1 / len(least)),
+        intervals=Intervals(0.95, distribution=np.array([least, most]).T),
+    )
+    notes = estimate_record(study_of(attribute), snapshot(attribute), "e", answer).notes
+    return next((note.partition(";")[0] + ";" for note in notes), None)
+
+
 def test_a_mean_comes_with_its_error_and_without_a_distribution() -> None:
     record = RECORDS[1]
     assert (record["mean"], record["standard_error"], record["users"]) == (2.5, 0.125, None)
