@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ldpbeam.domains import Categories, Numeric
     from ldpbeam.estimators import Estimate, registered_estimators
     from ldpbeam.library.client import Client
+    from ldpbeam.library.differences import Differences
     from ldpbeam.library.estimate import estimate
     from ldpbeam.library.result import Estimates
     from ldpbeam.library.study import Study
@@ -42,6 +43,7 @@ __all__ = [
     "Attribute",
     "Categories",
     "Client",
+    "Differences",
     "Estimate",
     "Estimates",
     "Numeric",
@@ -64,6 +66,7 @@ _MODULES = {
     "Attribute": "ldpbeam.attributes",
     "Categories": "ldpbeam.domains",
     "Client": "ldpbeam.library.client",
+    "Differences": "ldpbeam.library.differences",
     "Estimate": "ldpbeam.estimators",
     "Estimates": "ldpbeam.library.result",
     "Numeric": "ldpbeam.domains",

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from ldpbeam.library.differences import Differences
+from ldpbeam.library.needed import needed
 from ldpbeam.library.page import as_html
+from ldpbeam.library.times import milliseconds_of
+from ldpbeam.pipelines.estimates.between import between_groups, between_windows
 from ldpbeam.pipelines.estimates.tables import summary_text
 from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.tables import estimate_rows, share_rows
 from ldpbeam.study import Study
+from ldpbeam.times import rfc3339
 
 if TYPE_CHECKING:
     import altair
@@ -87,6 +92,31 @@ class Estimates:
             )
         return replace(self, estimates=chosen)
 
+    def difference(
+        self, *, windows: tuple[Any, Any] | None = None, groups: tuple[str | None, str | None] | None = None
+    ) -> Differences:
+        """The second of two windows or groups minus the first: every number, with an interval.
+
+        The intervals are for the people who reported on each side; ``about`` of the result says what could
+        not be known. :func:`ldpbeam.difference` reads the reports of both windows, and knows more.
+
+        Args:
+            windows: the starts of two windows, times with a zone, RFC 3339 text or milliseconds since 1970.
+            groups: two groups; None for the reports without one.
+
+        Raises:
+            ValueError: if there is no such window or group, both are the same, or not one pair is given.
+        """
+        if (windows is None) == (groups is None):
+            raise ValueError("give two windows, or two groups")
+        if windows is not None:
+            first, second = (rfc3339(milliseconds_of(start, "windows")) for start in windows)
+            found = between_windows(self.estimates, self.study, first, second)
+        else:
+            assert groups is not None
+            found = between_groups(self.estimates, self.study, *groups)
+        return Differences(found.comparison.differences, found.level, found.sentences)
+
     def records(self) -> list[dict[str, Any]]:
         """The estimates as the lines of ``estimates.jsonl`` have them, without the name of a run."""
         return [json_fields(record) for record in self.estimates]
@@ -116,7 +146,7 @@ class Estimates:
         Raises:
             ImportError: if pandas is not installed.
         """
-        _needed("pandas")
+        needed("pandas")
         return self.to_arrow(table).to_pandas()
 
     def to_polars(self, table: Which = "estimates") -> polars.DataFrame:
@@ -125,7 +155,7 @@ class Estimates:
         Raises:
             ImportError: if polars is not installed.
         """
-        return _needed("polars").from_arrow(self.to_arrow(table))
+        return needed("polars").from_arrow(self.to_arrow(table))
 
     def plot(self) -> altair.VConcatChart:
         """A chart of the estimates: of numbers step areas, of categories sorted bars, of keys dots.
@@ -136,23 +166,7 @@ class Estimates:
             ImportError: if Altair is not installed: ``pip install 'ldpbeam[report]'``.
             ValueError: if there is nothing to show.
         """
-        _needed("altair", "ldpbeam[report]")
+        needed("altair", "ldpbeam[report]")
         from ldpbeam.library.plot import chart
 
         return chart(self.estimates)
-
-
-def _needed(module: str, package: str = "") -> Any:
-    """Import a module that ldpbeam does not require.
-
-    Raises:
-        ImportError: if it is not installed; the text says what to install.
-    """
-    from importlib import import_module
-
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name != module:
-            raise
-        raise ImportError(f"this needs {module}: pip install '{package or module}'", name=module) from None

@@ -1,4 +1,4 @@
-"""``ldpbeam diff``: what changed between two runs, and whether by more than its error."""
+"""``ldpbeam diff``: what two runs, windows or groups differ in, and whether by more than its error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
-from ldpbeam.pipelines.errors import DIFFERS, DONE
+from ldpbeam.pipelines.errors import DIFFERS, DONE, UserError, naming
+from ldpbeam.pipelines.estimates.between import Between, between_groups, between_windows
 from ldpbeam.pipelines.estimates.difference import FALSE_ALARMS, Comparison, Difference, compared
 from ldpbeam.pipelines.estimates.numbers import Place
 from ldpbeam.pipelines.estimates.read import read_results
@@ -27,53 +28,101 @@ def diff_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam diff`` and return its exit code: DONE, or DIFFERS.
 
     Raises:
-        UserError: if one of the folders cannot be read.
+        UserError: if one of the folders cannot be read, or a window or a group is not there.
     """
-    first, second = map(read_results, options.folders)
-    comparison = compared(first, second)
+    folders = options.folders
+    between = _between(folders, options.windows, options.groups)
+    if between is None:
+        first, second = map(read_results, folders)
+        comparison = compared(first, second)
+        if first.about.study_fingerprint != second.about.study_fingerprint:
+            note("the two folders are of different studies, or of different versions of one")
+    else:
+        comparison, folders = between.comparison, options.windows or options.groups
+        for sentence in between.sentences:
+            note(sentence)
     code = DIFFERS if comparison.differs else DONE
-    if first.about.study_fingerprint != second.about.study_fingerprint:
-        note("the two folders are of different studies, or of different versions of one")
-    if document(_as_json(comparison)):
+    if document(_as_json(comparison, between)):
         return code
-    # Every mean is printed, and what else is beyond its error.
-    rows = [
-        difference
-        for difference in comparison.differences
-        if difference.beyond or difference.number == "mean"
-    ]
-    _print_rows(rows[:MOST_ROWS])
-    if len(rows) > MOST_ROWS:
-        print(f"and {len(rows) - MOST_ROWS:,} more; --json has all")
-    for name, places in zip(options.folders, (comparison.only_first, comparison.only_second), strict=True):
-        if places:
-            print(shown(f"{counted(len(places), 'estimate')} only in {name}: {_listed(places)}"))
-    if comparison.unlike:
-        places = comparison.unlike
-        print(shown(f"{counted(len(places), 'estimate')} with other buckets or names: {_listed(places)}"))
-    print(_summary(comparison))
+    _print(comparison, folders, between)
     return code
 
 
-def _print_rows(rows: Sequence[Difference]) -> None:
+def _between(
+    folders: Sequence[str], windows: Sequence[str] | None, groups: Sequence[str] | None
+) -> Between | None:
+    """The two windows or groups of one folder; None if two folders are compared.
+
+    Raises:
+        UserError: if there are too many folders or too few, or a window or a group is not there.
+    """
+    chosen = windows or groups
+    if chosen is None:
+        if len(folders) != 2:
+            raise UserError("diff compares two folders; or one, with --windows A B or --groups A B")
+        return None
+    if len(folders) != 1:
+        raise UserError("--windows and --groups compare two parts of one folder: name one")
+    results = read_results(folders[0])
+    with naming(folders[0]):
+        if not results.estimates:
+            raise ValueError("it has no estimate")
+        if windows:
+            return between_windows(results.estimates, results.study, *windows)
+        return between_groups(results.estimates, results.study, *(group or None for group in chosen))
+
+
+def _print(comparison: Comparison, names: Sequence[str], between: Between | None) -> None:
+    """Print every mean, and what else is beyond its error; of one folder all but value buckets."""
+    rows = [
+        difference
+        for difference in comparison.differences
+        if difference.beyond
+        or difference.number == "mean"
+        or (between is not None and not difference.number.startswith("share in "))
+    ]
+    _print_rows(rows[:MOST_ROWS], between)
+    if len(rows) > MOST_ROWS:
+        print(f"and {len(rows) - MOST_ROWS:,} more; --json has all")
+    for name, places in zip(names, (comparison.only_first, comparison.only_second), strict=True):
+        if places:
+            where = name or "reports without a group"
+            print(shown(f"{counted(len(places), 'estimate')} only in {where}: {_listed(places)}"))
+    if comparison.unlike:
+        places = comparison.unlike
+        print(shown(f"{counted(len(places), 'estimate')} with other buckets or names: {_listed(places)}"))
+    print(_summary(comparison, between))
+
+
+def _print_rows(rows: Sequence[Difference], between: Between | None) -> None:
     if not rows:
         return
-    texts = [_row(difference) for difference in rows]
-    columns = (*_KEYS, "first", "second", "difference", "± se", "beyond error")
+    interval = "" if between is None else f"{100 * between.level:g}% interval"
+    texts = [_row(difference, interval) for difference in rows]
+    columns = (*_KEYS, "first", "second", "difference", interval or "± se", "beyond error")
     names = [name for name in columns if any(text[name] for text in texts)]
     print_fitting(Console(), names, texts, keys=_KEYS, left=("beyond error",))
 
 
-def _row(difference: Difference) -> dict[str, str]:
+def _row(difference: Difference, interval: str) -> dict[str, str]:
+    ends = difference.low, difference.high
+    place = as_texts(difference.place)
+    if difference.other[2] != difference.place[2]:
+        place["window"] = ""
+    if difference.other[3] != difference.place[3]:
+        place["group"] = ""
     return {
-        **as_texts(difference.place),
+        **place,
         "number": difference.number,
         "first": f"{difference.first:.6g}",
         "second": f"{difference.second:.6g}",
         "difference": f"{difference.second - difference.first:+.4g}",
+        interval: "" if None in ends else "{:+.4g} to {:+.4g}".format(*ends),
         "± se": "" if difference.error is None else f"{difference.error:.2g}",
         "beyond error": "yes"
         if difference.beyond
+        else "flagged"
+        if interval and difference.flag
         else ""
         if difference.error is not None
         else "no error is known",
@@ -109,7 +158,7 @@ def _listed(places: Sequence[Place]) -> str:
     return ", ".join([*told, *(["..."] if len(places) > len(told) else [])])
 
 
-def _summary(comparison: Comparison) -> str:
+def _summary(comparison: Comparison, between: Between | None) -> str:
     changed = sum(difference.first != difference.second for difference in comparison.differences)
     beyond = sum(difference.beyond for difference in comparison.differences)
     unknown = sum(
@@ -119,13 +168,18 @@ def _summary(comparison: Comparison) -> str:
     text = (
         f"{changed:,} of {counted(len(comparison.differences), 'number')} changed, {beyond:,} by more than "
         f"their error ({comparison.z:.2f} standard errors of the difference; at most {FALSE_ALARMS:.0%} of "
-        "pairs of runs of the same values have any)"
+        f"pairs of {'runs' if between is None else 'sides'} of the same values have any)"
     )
+    flagged = sum(bool(difference.flag) for difference in comparison.differences) if between else 0
+    if flagged:
+        text += f"; the intervals of {flagged:,} are flagged, and not judged"
     return text + (f"; of {unknown:,} that changed no error is known" if unknown else "")
 
 
-def _as_json(comparison: Comparison) -> dict[str, Any]:
+def _as_json(comparison: Comparison, between: Between | None) -> dict[str, Any]:
+    about = {} if between is None else {"level": between.level, "about": list(between.sentences)}
     return {
+        **about,
         "z": comparison.z,
         "false_alarms": FALSE_ALARMS,
         "differs": comparison.differs,
@@ -137,12 +191,24 @@ def _as_json(comparison: Comparison) -> dict[str, Any]:
                 "second": difference.second,
                 "standard_error": difference.error,
                 "beyond": difference.beyond,
+                **({} if between is None else _more(difference)),
             }
             for difference in comparison.differences
         ],
         "only_first": list(map(as_json, comparison.only_first)),
         "only_second": list(map(as_json, comparison.only_second)),
         "unlike": list(map(as_json, comparison.unlike)),
+    }
+
+
+def _more(difference: Difference) -> dict[str, Any]:
+    """What two parts of one folder have besides: the interval, and the place of the second number."""
+    second = as_json(difference.other)
+    return {
+        "low": difference.low,
+        "high": difference.high,
+        "flag": difference.flag,
+        **{f"second_{name}": second[name] for name in ("window_start", "window_end", "group")},
     }
 
 

@@ -99,7 +99,7 @@ def checked(
 
 
 def _chosen(results: Results, estimate: str | None, latest: bool) -> Iterator[tuple[Place, EstimateRecord]]:
-    records = by_place(results)
+    records = by_place(results.estimates)
     closed = [record for record in records.values() if record.pane_timing != "early"]
     ends = {record.attribute: (0, 0) for record in closed}
     for record in closed:

@@ -4,44 +4,60 @@ A number's difference is beyond the error if it is more than z times sqrt(e1^2 +
 errors e1 and e2 of the two numbers. z is Bonferroni's: among all numbers compared, the chance of any such
 difference is at most :data:`FALSE_ALARMS` where the values of the people are the same in both runs. Runs that
 share reports have errors in common, so that their chance is smaller.
+
+The interval of a difference comes from the intervals of the two numbers by the method of variance estimates
+recovery (Zou and Donner, Statistics in Medicine 27, 2008, eq. 6 and 7): for numbers a in [l_a, u_a] and b in
+[l_b, u_b], b - a goes down by sqrt((b - l_b)^2 + (u_a - a)^2) and up by sqrt((u_b - b)^2 + (a - l_a)^2).
+Where the errors of both may depend on each other in any way, these distances are added instead.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from scipy.special import ndtri
 
 from ldpbeam.domains import Floats
-from ldpbeam.pipelines.estimates.numbers import Place, by_place, numbers_of
+from ldpbeam.pipelines.estimates.numbers import Numbers, Place, by_place, numbers_of
 from ldpbeam.pipelines.estimates.results import Results
+from ldpbeam.schemas.outputs.records import EstimateRecord
 
 #: At most this share of pairs of runs with the same values has a difference beyond the error.
 FALSE_ALARMS = 0.01
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A number of an estimate that is in both results.
+    """A number of an estimate that is on both sides.
 
     Attributes:
-        place: the estimate.
+        place: the estimate on the first side.
+        other: the estimate on the second side.
         number: which number: ``mean``, ``variance``, ``quantile 0.5``, ``share of LABEL``, ...
-        first: its value in the first results, in the unit of the number.
-        second: its value in the second.
+        first: its value on the first side, in the unit of the number.
+        second: its value on the second.
+        low: the low end of the interval of ``second - first``; None if one of the two has no interval.
+        high: the high end.
         error: the standard error of the difference; None if one of the two has none.
         beyond: whether the difference is beyond the error; False if there is none.
+        flag: why one of the intervals may hold the truth less often than its level; empty if nothing says so.
     """
 
     place: Place
+    other: Place
     number: str
     first: float
     second: float
+    low: float | None
+    high: float | None
     error: float | None
     beyond: bool
+    flag: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,31 +88,77 @@ class Comparison:
 
 def compared(first: Results, second: Results) -> Comparison:
     """Compare the estimates of two results."""
-    ours, theirs = by_place(first), by_place(second)
-    parts: list[tuple[Place, Sequence[str], Floats, Floats, Floats]] = []
+    return comparison(by_place(first.estimates), by_place(second.estimates))
+
+
+def independent(record: EstimateRecord, part: Numbers) -> bool:
+    """Whether the errors of numbers on both sides are taken for independent: always."""
+    return True
+
+
+def comparison(
+    ours: Mapping[_Key, EstimateRecord],
+    theirs: Mapping[_Key, EstimateRecord],
+    apart: Callable[[EstimateRecord, Numbers], bool] = independent,
+    *,
+    flagged: bool = True,
+) -> Comparison:
+    """Compare estimates that have the same key.
+
+    Args:
+        ours: the estimates of the first side.
+        theirs: those of the second.
+        apart: whether variances of these numbers add; if not, their errors may depend on each other in any
+            way, so that standard errors add.
+        flagged: whether differences of numbers with flagged intervals can be beyond the error.
+    """
+    pairs: list[tuple[EstimateRecord, EstimateRecord, Numbers, Numbers, Floats]] = []
     unlike = []
-    for place, record in ours.items():
-        if place not in theirs:
+    for key, record in ours.items():
+        if key not in theirs:
             continue
-        there = {tuple(part.names): part for part in numbers_of(theirs[place])}
+        there = {tuple(part.names): part for part in numbers_of(theirs[key])}
         for part in numbers_of(record):
             other = there.get(tuple(part.names))
             if other is None:
-                unlike.append(place)
+                unlike.append(record.place)
                 continue
-            errors = np.hypot(part.errors, other.errors)
-            parts.append((place, part.names, part.values, other.values, errors))
-    judged = sum(int(np.isfinite(errors).sum()) for *_, errors in parts)
+            added = np.hypot if apart(record, part) else np.add
+            ends = _ends(part, other, added)
+            columns = np.column_stack((part.values, other.values, *ends, added(part.errors, other.errors)))
+            pairs.append((record, theirs[key], part, other, columns))
+    judged = sum(int(np.isfinite(columns[:, -1]).sum()) for *_, columns in pairs)
     z = float(-ndtri(FALSE_ALARMS / 2 / max(judged, 1)))
-    differences = [
-        Difference(place, name, one, two, None if math.isnan(error) else error, abs(two - one) > z * error)
-        for place, names, *columns in parts
-        for name, one, two, error in zip(names, *(column.tolist() for column in columns), strict=True)
-    ]
+    differences = []
+    for record, other_record, part, other, columns in pairs:
+        flag = "; ".join(dict.fromkeys(filter(None, (part.flag, other.flag))))
+        for name, (one, two, low, high, error) in zip(part.names, columns.tolist(), strict=True):
+            beyond = abs(two - one) > z * error and (flagged or not flag)
+            known_ends = _known(low), _known(high)
+            differences.append(
+                Difference(
+                    record.place, other_record.place, name, one, two, *known_ends, _known(error), beyond, flag
+                )
+            )
     return Comparison(
         tuple(differences),
-        tuple(place for place in ours if place not in theirs),
-        tuple(place for place in theirs if place not in ours),
+        tuple(record.place for key, record in ours.items() if key not in theirs),
+        tuple(record.place for key, record in theirs.items() if key not in ours),
         tuple(dict.fromkeys(unlike)),
         z,
     )
+
+
+def _known(number: float) -> float | None:
+    return None if math.isnan(number) else number
+
+
+def _ends(one: Numbers, two: Numbers, added: np.ufunc) -> tuple[Floats, Floats]:
+    """The ends of the intervals of ``two`` minus ``one``.
+
+    An estimate outside of its interval is moved to the nearer end: the interval is of the number.
+    """
+    first, second = (np.clip(part.values, part.low, part.high) for part in (one, two))
+    down = added(second - two.low, one.high - first)
+    up = added(two.high - second, first - one.low)
+    return second - first - down, second - first + up

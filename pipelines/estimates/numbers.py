@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri
 
 from ldpbeam.domains import Floats
-from ldpbeam.pipelines.estimates.results import Results
+from ldpbeam.intervals.numbers import UNBIASED_SUMS
 from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, IntervalsRecord, ManyEnds
 from ldpbeam.windows import Bounds
 
 #: What tells an estimate from the others: attribute, name, window, group, whether it is the rest of groups.
 Place = tuple[str, str, Bounds | None, str | None, bool]
+#: The level of a mean's interval where the study asks for none.
+WITHOUT_INTERVALS = 0.95
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Numbers:
         high: the high ends.
         errors: their standard errors, NaN for unknown.
         flag: why the intervals may hold the truth less often than their level; empty if they need no care.
+        summed: whether the numbers are sums over reports, each of which tells the same in every window.
     """
 
     names: Sequence[str]
@@ -37,12 +40,13 @@ class Numbers:
     high: Floats
     errors: Floats
     flag: str = ""
+    summed: bool = False
 
 
-def by_place(results: Results) -> dict[Place, EstimateRecord]:
+def by_place(records: Iterable[EstimateRecord]) -> dict[Place, EstimateRecord]:
     """The estimates by place; of several runs of a stream that have a window, the one with most reports."""
     best: dict[Place, EstimateRecord] = {}
-    for record in results.estimates:
+    for record in records:
         before = best.get(record.place)
         if before is None or before.reports <= record.reports:
             best[record.place] = record
@@ -51,7 +55,7 @@ def by_place(results: Results) -> dict[Place, EstimateRecord]:
 
 def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:
     """The numbers of an estimate, part by part."""
-    intervals = record.intervals or IntervalsRecord(0.95)
+    intervals = record.intervals or IntervalsRecord(WITHOUT_INTERVALS)
     level, flags = intervals.level, intervals.flags
     if record.mean is not None:
         yield _mean(record, intervals)
@@ -72,7 +76,8 @@ def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:
         yield _part(names, record.distribution, intervals.distribution, level, flags.get("distribution"))
     if record.frequencies is not None and record.labels is not None:
         names = [f"share of {label}" for label in record.labels]
-        yield _part(names, record.frequencies, intervals.frequencies, level, flags.get("frequencies"))
+        part = _part(names, record.frequencies, intervals.frequencies, level, flags.get("frequencies"))
+        yield replace(part, summed=record.categories is not None)
     if record.key_means is not None and record.keys is not None:
         names = [f"mean of {key}" for key in record.keys]
         yield _part(names, record.key_means, intervals.key_means, level, flags.get("key_means"))
@@ -82,13 +87,12 @@ def _mean(record: EstimateRecord, intervals: IntervalsRecord) -> Numbers:
     """The mean; its standard error gives its interval where there is no other."""
     assert record.mean is not None
     error, ends = record.standard_error, _many(intervals.mean)
-    if error is None:
-        return _part(["mean"], [record.mean], ends, intervals.level, intervals.flags.get("mean"))
-    if ends is None:
+    summed = intervals.methods.get("mean", UNBIASED_SUMS).startswith(UNBIASED_SUMS)
+    if ends is None and error is not None:
         room = ndtri(0.5 + intervals.level / 2) * error
         ends = ManyEnds((record.mean - room,), (record.mean + room,))
     part = _part(["mean"], [record.mean], ends, intervals.level, intervals.flags.get("mean"))
-    return Numbers(part.names, part.values, part.low, part.high, np.array([error]), part.flag)
+    return replace(part, errors=part.errors if error is None else np.array([error]), summed=summed)
 
 
 def _many(ends: Ends | None) -> ManyEnds | None:

@@ -151,7 +151,7 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
             "dead_letters:dead_letters_command", results.dead_letters, printing=("json",),
         ),
         Command(
-            "diff", "what changed between two runs, and whether by more than its error",
+            "diff", "what two runs, windows or groups differ in, and whether by more than its error",
             "ldpbeam diff yesterday today",
             "diff:diff_command", results.diff, printing=("json",),
         ),

@@ -31,14 +31,24 @@ def diff(parser: Parser) -> None:
     """Add the options of ``ldpbeam diff``."""
     group = parser.add_argument_group(
         "what is compared",
-        "A difference is beyond the error if it is more than z times the root of the sum of both squared "
-        "standard errors. z is such that of two runs of people with the same values, at most 1 in 100 pairs "
-        "has any such difference: it grows with the number of numbers that are compared. Standard errors "
-        "are those of the means, and for other numbers half the width of their intervals, divided by the "
-        "normal quantile of their level. The exit code is 1 if a difference is beyond the error or an "
-        "estimate is in one folder only, else 0.",
+        "Two output folders, or two windows or two groups of one. A difference is beyond the error if it is "
+        "more than z times its standard error, the root of the sum of both squared standard errors. z is "
+        "such that of two runs of people with the same values, at most 1 in 100 pairs has any such "
+        "difference: it grows with the number of numbers that are compared. Standard errors are those of the "
+        "means, and for other numbers half the width of their intervals, divided by the normal quantile of "
+        "their level. The exit code is 1 if a difference is beyond the error or an estimate is on one side "
+        "only, else 0.",
     )
-    group.add_argument("folders", nargs=2, metavar="OUT", help="two output folders")
+    group.add_argument("folders", nargs="+", metavar="OUT", help="two output folders, or one")
+    sides = group.add_mutually_exclusive_group()
+    sides.add_argument(
+        "--windows", nargs=2, metavar=("A", "B"),
+        help="two windows of one folder, each by its start or START/END, in RFC 3339",
+    )  # fmt: skip
+    sides.add_argument(
+        "--groups", nargs=2, metavar=("A", "B"),
+        help="two groups of one folder; '' stands for the reports without a group",
+    )  # fmt: skip
 
 
 def check(parser: Parser) -> None:

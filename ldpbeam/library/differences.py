@@ -1,0 +1,91 @@
+"""What ``difference`` returns: numbers of two windows or groups, and the second minus the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ldpbeam.library.needed import needed
+from ldpbeam.pipelines.estimates.difference import Difference
+
+if TYPE_CHECKING:
+    import pandas
+
+_TIME = pa.timestamp("ms", "UTC")
+_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("attribute", "estimate", "number")),
+        *((f"{side}_window_start", _TIME) for side in ("first", "second")),
+        *((f"{side}_group", pa.string()) for side in ("first", "second")),
+        *(
+            (name, pa.float64())
+            for name in ("first", "second", "difference", "low", "high", "standard_error")
+        ),
+        ("beyond", pa.bool_()),
+        ("flag", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, repr=False)
+class Differences:
+    """The numbers of two windows or groups, and the second minus the first.
+
+    Iterating gives one :class:`~ldpbeam.pipelines.estimates.difference.Difference` after the other:
+    ``number``, ``first``, ``second``, the ends ``low`` and ``high`` of the interval of their difference, and
+    its standard error ``error``.
+
+    Attributes:
+        numbers: one per number of each estimate that is on both sides.
+        level: the level of the intervals.
+        about: sentences on what the intervals are for, and on what could not be known.
+    """
+
+    numbers: tuple[Difference, ...]
+    level: float
+    about: tuple[str, ...]
+
+    def __iter__(self) -> Iterator[Difference]:
+        return iter(self.numbers)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __repr__(self) -> str:
+        return f"{len(self):,} differences with {100.0 * self.level:g}% intervals; {'; '.join(self.about)}"
+
+    def to_arrow(self) -> pa.Table:
+        """The differences as an Arrow table, one row per number; its columns are always the same."""
+        rows = [
+            {
+                "attribute": own.place[0],
+                "estimate": own.place[1],
+                "number": own.number,
+                "first_window_start": own.place[2] and own.place[2][0],
+                "second_window_start": own.other[2] and own.other[2][0],
+                "first_group": own.place[3],
+                "second_group": own.other[3],
+                "first": own.first,
+                "second": own.second,
+                "difference": own.second - own.first,
+                "low": own.low,
+                "high": own.high,
+                "standard_error": own.error,
+                "beyond": own.beyond,
+                "flag": own.flag,
+            }
+            for own in self.numbers
+        ]
+        return pa.Table.from_pylist(rows, schema=_SCHEMA)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """:meth:`to_arrow` as a pandas data frame.
+
+        Raises:
+            ImportError: if pandas is not installed.
+        """
+        needed("pandas")
+        return self.to_arrow().to_pandas()

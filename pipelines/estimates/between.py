@@ -1,0 +1,176 @@
+"""Two windows or two groups of one result compared: the difference of each number, with an interval.
+
+Intervals of estimates are for the people who reported, and so are those of differences. Given the values of
+these people, the noise of two reports is independent, whoever sent them: variances add. Where clients
+remember their noise, and where windows overlap, two sums over reports have noise in common whose covariance
+is not negative, so that adding variances is too wide at most; for other numbers nothing is known, and
+standard errors add (``docs/decisions/50-differences.md``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ldpbeam.nearest import did_you_mean
+from ldpbeam.pipelines.estimates.difference import Comparison, comparison
+from ldpbeam.pipelines.estimates.numbers import WITHOUT_INTERVALS, Numbers, by_place
+from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.study import Study
+from ldpbeam.times import milliseconds, rfc3339
+from ldpbeam.windows import Bounds
+
+#: A message lists at most this many windows or groups.
+_MOST_LISTED = 12
+_Side = dict[Hashable, EstimateRecord]
+FOR_THE_PEOPLE = (
+    "intervals are for the people who reported on each side, and not for a larger population: noise of "
+    "different reports is independent, so variances add"
+)
+
+
+@dataclass(frozen=True)
+class Between:
+    """Two windows or two groups of one result.
+
+    Attributes:
+        comparison: what they have in common, and what is in one only.
+        level: the level of the intervals.
+        sentences: what the intervals are for, and what could not be known.
+    """
+
+    comparison: Comparison
+    level: float
+    sentences: tuple[str, ...]
+
+
+def between_windows(
+    records: Iterable[EstimateRecord], study: Study | None, first: str, second: str
+) -> Between:
+    """The second window minus the first, for each attribute, estimate and group.
+
+    Args:
+        records: the estimates of one result.
+        study: their study; None if it is not known, so that clients may remember their noise.
+        first: the start of a window in RFC 3339, or ``START/END``.
+        second: another one. Windows of the same length are compared.
+
+    Raises:
+        ValueError: if one is the start of no window, or both are the same.
+    """
+    known = by_place(records).values()
+    windows = sorted({record.window for record in known if record.window is not None})
+    one, two = (
+        {end - start: (start, end) for start, end in _windows(text, windows)} for text in (first, second)
+    )
+    lengths = one.keys() & two.keys()
+    if not lengths:
+        raise ValueError(f"the windows from {first} and from {second} are of different lengths")
+    if any(one[length] == two[length] for length in lengths):
+        raise ValueError(f"{first} and {second} are the same window: name two")
+    sides: list[_Side] = [
+        {
+            (*record.place[:2], record.window[1] - record.window[0], *record.place[3:]): record
+            for record in known
+            if record.window is not None and record.window in {chosen[length] for length in lengths}
+        }
+        for chosen in (one, two)
+    ]
+    overlap = any(one[length][0] < two[length][1] and two[length][0] < one[length][1] for length in lengths)
+    return _between(sides[0], sides[1], study, overlap=overlap)
+
+
+def between_groups(
+    records: Iterable[EstimateRecord], study: Study | None, first: str | None, second: str | None
+) -> Between:
+    """The second group minus the first, for each attribute, estimate and window.
+
+    Args:
+        records: the estimates of one result.
+        study: as of :func:`between_windows`.
+        first: a group; None for the reports that name none.
+        second: another one.
+
+    Raises:
+        ValueError: if there is no such group, or both are the same.
+    """
+    known = [record for record in by_place(records).values() if not record.other_groups]
+    if first == second:
+        raise ValueError(f"{_named(first)} twice: name two groups")
+    groups = sorted({record.group for record in known}, key=lambda group: (group is not None, group))
+    if not any(group is not None for group in groups):
+        raise ValueError("its estimates are not by group: the study has no groups")
+    for group in (first, second):
+        if group not in groups:
+            names = [group for group in groups if group is not None]
+            raise ValueError(f"no estimate is of {_named(group)}; {_meant(group or '', names)}")
+    sides: list[_Side] = [
+        {(record.attribute, record.name, record.window): record for record in known if record.group == group}
+        for group in (first, second)
+    ]
+    return _between(sides[0], sides[1], study)
+
+
+def _named(group: str | None) -> str:
+    return "reports without a group" if group is None else f"group {group!r}"
+
+
+def _meant(name: str, known: list[str]) -> str:
+    listed = ", ".join(known[:_MOST_LISTED]) + (", ..." if len(known) > _MOST_LISTED else "")
+    return did_you_mean(name, known, f"there are: {listed or 'none'}")
+
+
+def _windows(text: str, windows: list[Bounds]) -> list[Bounds]:
+    """The windows that a text names.
+
+    Raises:
+        ValueError: if there are none.
+    """
+    start, _, end = text.partition("/")
+    try:
+        wanted = [milliseconds(part) for part in (start, end) if part]
+    except (TypeError, ValueError, OverflowError):
+        wanted = []
+    found = [window for window in windows if wanted and list(window[: len(wanted)]) == wanted]
+    if not windows:
+        raise ValueError("its estimates are not by window: the study has no windows")
+    if not found:
+        starts = list(dict.fromkeys(rfc3339(window[0]) for window in windows))
+        raise ValueError(f"no window starts at {text!r}; {_meant(text, starts)}")
+    return found
+
+
+def _between(ours: _Side, theirs: _Side, study: Study | None, *, overlap: bool = False) -> Between:
+    attributes = dict.fromkeys(record.attribute for record in (*ours.values(), *theirs.values()))
+    shared = {attribute: why for attribute in attributes if (why := _in_common(study, attribute, overlap))}
+    found = comparison(ours, theirs, _apart(shared), flagged=False)
+    intervals = [record.intervals for record in ours.values() if record.intervals]
+    level = intervals[0].level if intervals else WITHOUT_INTERVALS
+    return Between(found, level, (FOR_THE_PEOPLE, *_conservative(shared)))
+
+
+def _apart(shared: Mapping[str, str]) -> Callable[[EstimateRecord, Numbers], bool]:
+    def apart(record: EstimateRecord, part: Numbers) -> bool:
+        return part.summed or record.attribute not in shared
+
+    return apart
+
+
+def _in_common(study: Study | None, attribute: str, overlap: bool) -> str:
+    """Why reports of both sides may have noise in common; empty if they have none."""
+    if overlap:
+        return "the windows overlap"
+    if study is None:
+        return "the study cannot be read here, so clients may remember their noise"
+    names = [own.label for own in study.attribute(attribute).versions if own.lifetime is not None]
+    return f"clients of {', '.join(names)} remember their noise" if names else ""
+
+
+def _conservative(shared: Mapping[str, str]) -> Iterator[str]:
+    for why in dict.fromkeys(shared.values()):
+        names = ", ".join(attribute for attribute, own in shared.items() if own == why)
+        yield (
+            f"{names}: {why}, and which users are on both sides is not known: intervals of shares of "
+            "categories and of means of reports are then as wide or wider than their level needs, and those "
+            "of other numbers hold whatever the dependence"
+        )

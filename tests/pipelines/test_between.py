@@ -1,0 +1,218 @@
+"""Two windows or groups of one result: each number's difference, and an interval of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from support.estimate_records import paid, price, results
+
+import ldpbeam as ldp
+from ldpbeam.intervals.bounded import within_one
+from ldpbeam.pipelines.estimates.between import between_groups, between_windows
+from ldpbeam.pipelines.estimates.difference import Difference, compared
+from ldpbeam.schemas.outputs.records import EstimateRecord, IntervalsRecord, ManyEnds
+
+TEN, ELEVEN, TWELVE = (f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12))
+REMEMBERING = """\
+study: s
+attributes:
+  price:
+    domain: {numeric: [0, 10]}
+    buckets: 8
+    services: {app: {mechanism: square_wave, epsilon: 1, HOW}}
+    estimates: {shape: {estimator: em}}
+  paid:
+    domain: {categories: [cash, card > 5]}
+    services: {app: {mechanism: grr, epsilon: 1, HOW}}
+    estimates: {shares: {estimator: em}}
+windows: {size: 1h}
+"""
+FRESH = ldp.Study.from_yaml(REMEMBERING.replace(", HOW", ""))
+LASTING = ldp.Study.from_yaml(REMEMBERING.replace("HOW", "lifetime_epsilon: 2"))
+
+
+def hours(study: ldp.Study | None, *records: EstimateRecord) -> dict[str, Difference]:
+    found = between_windows(records, study, TEN, ELEVEN)
+    return {own.number: own for own in found.comparison.differences}
+
+
+def of(hour: str, record: EstimateRecord) -> EstimateRecord:
+    end = {TEN: ELEVEN, ELEVEN: TWELVE}[hour]
+    return replace(record, window_start=hour, window_end=end)
+
+
+def two_hours() -> list[EstimateRecord]:
+    ends = IntervalsRecord(0.95, frequencies=ManyEnds((0.2, 0.5), (0.5, 0.75)))
+    later = paid(frequencies=(0.3, 0.7), intervals=ends)
+    return [of(TEN, price()), of(TEN, paid()), of(ELEVEN, price(mean=5.5)), of(ELEVEN, later)]
+
+
+def test_the_ends_are_those_of_zou_and_donner() -> None:
+    found = hours(FRESH, *two_hours())
+    cash = found["share of cash"]
+    assert (cash.first, cash.second, cash.place[2], cash.other[2]) == (
+        0.1, 0.3, (1_795_168_800_000, 1_795_172_400_000), (1_795_172_400_000, 1_795_176_000_000)
+    )  # fmt: skip
+    # Cash is 0.1 in [0.05, 0.2] and then 0.3 in [0.2, 0.5].
+    assert cash.low == pytest.approx(0.2 - math.hypot(0.3 - 0.2, 0.2 - 0.1))
+    assert cash.high == pytest.approx(0.2 + math.hypot(0.5 - 0.3, 0.1 - 0.05))
+    # The median is 3 in [2, 5] twice.
+    assert found["quantile 0.5"].low == pytest.approx(-math.hypot(1, 2))
+    assert found["quantile 0.5"].high == pytest.approx(math.hypot(2, 1))
+    # The mean is 5 and then 5.5, in [4, 6].
+    assert found["mean"].low == pytest.approx(0.5 - math.hypot(1.5, 1.0))
+
+
+def test_remembered_noise_leaves_sums_and_adds_the_errors_of_other_numbers() -> None:
+    fresh, lasting = hours(FRESH, *two_hours()), hours(LASTING, *two_hours())
+    for number in ("mean", "share of cash", "share of card > 5"):
+        assert lasting[number] == fresh[number]
+    assert lasting["quantile 0.5"].low == -3.0
+    assert lasting["quantile 0.5"].error == pytest.approx(2 * 2 / norm.ppf(0.975))
+    # A study that cannot be read may have such clients.
+    assert hours(None, *two_hours()) == lasting
+    studies = (FRESH, LASTING, None)
+    said = [" ".join(between_windows(two_hours(), study, TEN, ELEVEN).sentences) for study in studies]
+    assert "remember" not in said[0]
+    assert "price, paid: clients of app remember their noise" in said[1]
+    assert "the study cannot be read" in said[2]
+
+
+def test_an_estimate_outside_of_its_interval_is_moved_to_its_end() -> None:
+    one, two = of(TEN, paid(frequencies=(-0.1, 1.1))), of(ELEVEN, paid())
+    cash = hours(FRESH, one, two)["share of cash"]
+    assert (cash.low, cash.high) == (
+        pytest.approx(0.1 - 0.05 - math.hypot(0.05, 0.15)),
+        pytest.approx(0.1 - 0.05 + math.hypot(0.1, 0.0)),
+    )
+
+
+def test_numbers_without_intervals_have_none_and_flagged_ones_are_not_beyond() -> None:
+    bare = hours(FRESH, of(TEN, paid(intervals=None)), of(ELEVEN, paid()))["share of cash"]
+    assert (bare.low, bare.high, bare.error, bare.beyond) == (None, None, None, False)
+    flagged = IntervalsRecord(
+        0.95, frequencies=ManyEnds((0.8, 0.05), (0.95, 0.2)), flags={"frequencies": "bias"}
+    )
+    moved = of(ELEVEN, paid(frequencies=(0.9, 0.1), intervals=flagged))
+    found = hours(FRESH, of(TEN, paid()), moved)["share of cash"]
+    assert (found.flag, found.beyond) == ("bias", False)
+    assert compared(results(paid()), results(paid(frequencies=(0.9, 0.1), intervals=flagged))).differs
+
+
+def test_groups_are_compared_within_their_windows() -> None:
+    records = [of(hour, price(group=group, mean=mean)) for hour, group, mean in (
+        (TEN, "north", 5.0), (TEN, None, 6.0), (ELEVEN, "north", 7.0), (ELEVEN, "south", 9.0),
+    )]  # fmt: skip
+    records.append(of(TEN, price(group=None, other_groups=3)))
+    found = between_groups(records, FRESH, None, "north").comparison
+    means = [(own.first, own.second) for own in found.differences if own.number == "mean"]
+    assert means == [(6.0, 5.0)]
+    assert [place[2:4] for place in found.only_second] == [((1_795_172_400_000, 1_795_176_000_000), "north")]
+    assert found.differs
+
+
+@pytest.mark.parametrize(
+    ("windows", "said"),
+    [
+        ((TEN, "2026-11-20T10:00:00+00:00"), "the same window"),
+        ((TEN, TWELVE), f"no window starts at '{TWELVE}'; did you mean '2026-11-20T1"),
+        ((TEN, "noon"), f"no window starts at 'noon'; there are: {TEN}, {ELEVEN}"),
+        ((TEN, "2026-11-20T11:00:00"), f"did you mean '{ELEVEN}'"),
+        ((TEN, f"{ELEVEN}/{ELEVEN}"), "no window starts"),
+    ],
+)
+def test_what_is_no_pair_of_windows_is_refused(windows: tuple[str, str], said: str) -> None:
+    with pytest.raises(ValueError, match=said.replace("?", r"\?")):
+        between_windows(two_hours(), FRESH, *windows)
+
+
+def test_what_is_no_pair_of_groups_is_refused() -> None:
+    records = [price(group="north"), price(group="south")]
+    for groups, said in (
+        (("north", "nroth"), "did you mean 'north'"),
+        (("north", None), "reports without a group; there are: north, south"),
+        (("north", "north"), "twice"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            between_groups(records, FRESH, *groups)
+    with pytest.raises(ValueError, match="the study has no groups"):
+        between_groups([price()], FRESH, "a", "b")
+    with pytest.raises(ValueError, match="the study has no windows"):
+        between_windows([price()], FRESH, TEN, ELEVEN)
+
+
+def test_days_and_hours_that_start_together_are_compared_with_their_like() -> None:
+    day = {"window_start": TEN, "window_end": "2026-11-21T10:00:00Z"}
+    next_day = {"window_start": "2026-11-21T10:00:00Z", "window_end": "2026-11-22T10:00:00Z"}
+    records = [*two_hours(), replace(price(mean=1.0), **day), replace(price(mean=2.0), **next_day)]
+    found = between_windows(records, FRESH, TEN, "2026-11-21T10:00:00Z").comparison
+    assert [(own.first, own.second) for own in found.differences if own.number == "mean"] == [(1.0, 2.0)]
+    assert not found.only_first
+    with pytest.raises(ValueError, match="different lengths"):
+        between_windows(records, FRESH, ELEVEN, "2026-11-21T10:00:00Z")
+
+
+def test_overlapping_windows_share_reports() -> None:
+    late = [
+        replace(record, window_start="2026-11-20T10:30:00Z", window_end="2026-11-20T11:30:00Z")
+        for record in (price(), paid())
+    ]
+    found = between_windows([*two_hours()[:2], *late], FRESH, TEN, "2026-11-20T10:30:00Z")
+    assert "the windows overlap" in found.sentences[1]
+    assert {own.number: own.low for own in found.comparison.differences}["quantile 0.5"] == -3.0
+
+
+@pytest.mark.parametrize(("one", "two"), [(0.02, 0.02), (0.02, 0.4), (0.0, 0.05), (0.5, 0.55)])
+def test_differences_of_bounded_intervals_hold_the_truth(one: float, two: float) -> None:
+    """20,000 pairs of shares with standard errors 0.03 and 0.05: at least 95%, less 3.5 standard errors."""
+    rng, runs, errors = np.random.default_rng(1), 20_000, (0.03, 0.05)
+    told = [truth + error * rng.normal(size=runs) for truth, error in zip((one, two), errors, strict=True)]
+    records = []
+    for hour, shares, error in zip((TEN, ELEVEN), told, errors, strict=True):
+        ends = within_one(shares, np.full(runs, error), 0.95)
+        records.append(of(hour, paid(
+            categories=tuple(map(str, range(runs))), frequencies=np.clip(shares, 0, 1).tolist(),
+            intervals=IntervalsRecord(0.95, frequencies=ManyEnds(ends[:, 0].tolist(), ends[:, 1].tolist())),
+        )))  # fmt: skip
+    found = between_windows(records, FRESH, TEN, ELEVEN).comparison.differences
+    low, high = np.array([(own.low, own.high) for own in found]).T
+    held = np.mean((low <= two - one) & (two - one <= high))
+    assert held > 0.95 - 3.5 * math.sqrt(0.95 * 0.05 / runs)
+
+
+def test_the_command_compares_parts_of_one_folder(folders: dict[str, Path], command: Any) -> None:
+    ran = command("diff", folders["batch"], "--windows", TEN, ELEVEN, "--json")
+    found = json.loads(ran.out)
+    assert ran.code == int(found["differs"]) and found["level"] == 0.95
+    mean = next(own for own in found["numbers"] if own["number"] == "mean")
+    assert (mean["window_start"], mean["second_window_start"]) == (TEN, ELEVEN)
+    assert mean["low"] < mean["second"] - mean["first"] < mean["high"]
+    assert "for the people who reported" in ran.err and found["about"][0] in ran.err
+    said = command("diff", folders["batch"], "--windows", f"{TEN}/{ELEVEN}", ELEVEN)
+    assert said.code == ran.code
+    assert "numbers changed" in said.out and "95% interval" in said.out and "share in " not in said.out
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--windows", TEN, TWELVE), "no window starts at"),
+        (("--groups", "north", "sout"), "no estimate is of group 'sout'"),
+        (("--groups", "north", "north", "--windows", TEN, ELEVEN), "not allowed with"),
+        ((), "diff compares two folders"),
+    ],
+)
+def test_the_command_refuses_what_is_not_there(
+    given: tuple[str, ...], said: str, folders: dict[str, Path], command: Any
+) -> None:
+    ran = command("diff", folders["batch"], *given)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert command("diff", folders["batch"], folders["batch"], "--windows", TEN, ELEVEN).code == 2
