@@ -59,7 +59,7 @@ docs: install
 lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy -p ldpbeam
+	$(BIN)/mypy -p ldpbeam -p benchmarks
 	$(BIN)/lint-imports
 
 format: install

@@ -193,9 +193,8 @@ def run(cell: Cell, place: int) -> dict[str, Any]:
     if cell.estimator:
         told = estimate(cell.estimator, attribute, statistic)
     else:
-        told = Estimate(
-            "", attribute.services, cell.n, cell.n, **{name: np.full(1, np.nan) for name in truth}
-        )
+        nothing: dict[str, Any] = {name: np.full(1, np.nan) for name in truth}
+        told = Estimate("", attribute.services, cell.n, cell.n, **nothing)
     found = StatisticIntervals(attribute, statistic).of(told, WANTED)
     taken = time.process_time() - started
     held = {name: _held(found, name, own) for name, own in truth.items()}

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.coverage import CATEGORIES, KEYS, NUMBERS, beta, owners, zipf
+from benchmarks.coverage import CATEGORIES, KEYS, NUMBERS, owners, zipf
 from benchmarks.pages import show
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, Domain, Floats, KeyValuePairs, KeyValues
@@ -70,7 +70,7 @@ def attribute_of(mechanism: Mechanism, domain: Domain) -> Attribute:
 def people(domain: Domain, n: int, rng: np.random.Generator) -> Any:
     if isinstance(domain, Categories):
         return zipf(n, rng)
-    return owners(n, rng) if isinstance(domain, KeyValues) else beta(n, rng)
+    return owners(n, rng) if isinstance(domain, KeyValues) else rng.beta(2.0, 5.0, n)
 
 
 def pushed(domain: Domain, many: int) -> Any:

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from playwright.sync_api import Browser, sync_playwright
 
 import ldpbeam as ldp
+from ldpbeam.domains import KeyValues
 from ldpbeam.pipelines.main import main as ldpbeam
 
 ROOT = Path(__file__).parents[1]
@@ -126,7 +127,9 @@ def windows(folder: Path) -> Path:
 def keys(folder: Path) -> Path:
     """Stars that people give to the films they saw."""
     rng = np.random.default_rng(3)
-    films = ldp.Study.from_yaml(KEYS).attribute("stars").domain.keys
+    domain = ldp.Study.from_yaml(KEYS).attribute("stars").domain
+    assert isinstance(domain, KeyValues)
+    films = domain.keys
     seen = rng.random((20_000, len(films))) < np.linspace(0.55, 0.05, len(films))
     stars = np.round(np.clip(rng.normal(np.linspace(4.4, 2.2, len(films)), 0.7, seen.shape), 1, 5), 1)
     given = [

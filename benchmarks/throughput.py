@@ -143,7 +143,9 @@ def run_per_record(folder: Path, windows: bool = True) -> str:
     mechanisms = {v.service: cast(NumericMechanism, v.mechanism) for v in attribute.versions}
     low = {service: mechanism.report_range[0] for service, mechanism in mechanisms.items()}
     high = {service: mechanism.report_range[1] for service, mechanism in mechanisms.items()}
-    cells = {service: mechanism.cells(attribute.joint_buckets) for service, mechanism in mechanisms.items()}
+    buckets = attribute.joint_buckets
+    assert isinstance(buckets, int)
+    cells = {service: mechanism.cells(buckets) for service, mechanism in mechanisms.items()}
     hour = beam.window.FixedWindows(study.windows.size / 1000)
 
     def report(record: dict[str, Any], service: str) -> Iterator[Any]:

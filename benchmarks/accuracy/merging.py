@@ -26,8 +26,9 @@ CLEAR = 2.0
 
 def zipf(exponent: float) -> Floats:
     """Shares in proportion to 1 / rank^exponent."""
-    shares: Floats = np.arange(1, CATEGORIES + 1) ** -exponent
-    return shares / shares.sum()
+    weights = np.arange(1, CATEGORIES + 1) ** -exponent
+    shares: Floats = weights / weights.sum()
+    return shares
 
 
 def few_and_many() -> Floats:
@@ -37,8 +38,9 @@ def few_and_many() -> Floats:
 
 def geometric() -> Floats:
     """Each share is 0.97 of the one before."""
-    shares: Floats = 0.97 ** np.arange(CATEGORIES)
-    return shares / shares.sum()
+    weights = 0.97 ** np.arange(CATEGORIES)
+    shares: Floats = weights / weights.sum()
+    return shares
 
 
 POPULATIONS = {

@@ -51,9 +51,8 @@ def distribution_rows(epsilons: tuple[float, float, float], seeds: range) -> Ite
     }
     found: dict[str, list[tuple[float, float, int]]] = {name: [] for name in asked}
     for seed in seeds:
-        mechanisms = [
-            kind(e) for kind, e in zip((StochasticRounding, Piecewise, SquareWave), epsilons, strict=True)
-        ]
+        sr, pm, sw = epsilons
+        mechanisms = [StochasticRounding(sr), Piecewise(pm), SquareWave(sw)]
         x, attribute, statistic = collect(mechanisms, 1024, 256, seed)
         truth = np.bincount((x * 1024).astype(int), minlength=1024) / USERS
         for name, (estimator, services, options) in asked.items():

@@ -67,7 +67,8 @@ def measured(epsilon: float, people: int) -> dict[str, Floats]:
             answers[name] = answer.frequencies, answer.key_means
         for name, (frequencies, own) in answers.items():
             off = frequencies - truth
-            found[name].append([off.mean(), np.mean(off**2), np.mean((own - means) ** 2)])
+            losses = off.mean(), np.mean(off**2), np.mean((own - means) ** 2)
+            found[name].append(list(map(float, losses)))
     return {name: np.array(rows) for name, rows in found.items()}
 
 

@@ -131,18 +131,18 @@ def page(found: dict[Key, tuple[bool, float]]) -> str:
         own = by_services.get(services, [])
         low = sum(p_value < 0.1 for _, p_value in own)
         lines.append(f"| {services} | {len(own):,} | {sum(flag for flag, _ in own)} | {low} |")
-    users = sorted(WRONG_USERS)
+    sizes = sorted(WRONG_USERS)
     lines += [
         "",
         "## Wrong reports",
         "The table says how many runs are flagged, by the number of users. The population is",
         "Beta(2, 5), and the study says epsilon 1.",
         "",
-        f"| what is wrong | {' | '.join(f'{n:,}' for n in users)} |",
-        f"| --- |{' --- |' * len(users)}",
+        f"| what is wrong | {' | '.join(f'{n:,}' for n in sizes)} |",
+        f"| --- |{' --- |' * len(sizes)}",
     ]
     for what in WRONG:
-        cells = [wrong.get((what, n), []) for n in users]
+        cells = [wrong.get((what, n), []) for n in sizes]
         lines.append(f"| {what} | {' | '.join(f'{sum(own)} of {len(own)}' for own in cells)} |")
     lines += [
         "",

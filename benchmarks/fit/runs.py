@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +18,10 @@ from ldpbeam import (
     joint_cells,
     populations,
 )
-from ldpbeam.domains import Domain, Floats
+from ldpbeam.domains import Domain, Floats, Integers
 from ldpbeam.fit import FALSE_ALARMS, fit_tests, flagged
 from ldpbeam.fit.spending import Spending
-from ldpbeam.mechanisms import Mechanism, UnaryEncoding
+from ldpbeam.mechanisms import LocalHashing, Mechanism, UnaryEncoding
 from ldpbeam.statistics import Answers, Moments, Statistic, has_tail, merge, tally
 
 UNIT = Numeric(0.0, 1.0)
@@ -143,6 +144,7 @@ def _drawn(attribute: Attribute, shares: Floats, users: int, rng: np.random.Gene
     """The statistic of users who all answer one service, or two that are joined."""
     mechanisms = [version.mechanism for version in attribute.versions]
     cells, counts = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    histograms: tuple[Integers, ...]
     if len(mechanisms) == 2:
         chances = _joint(attribute, shares)
         grid = rng.multinomial(users, chances.ravel()).reshape(chances.shape)
@@ -177,8 +179,9 @@ def _joint(attribute: Attribute, shares: Floats) -> Floats:
         version.mechanism.channel(attribute.value_buckets, attribute.joint_resolution(index)).dense()
         for index, version in enumerate(attribute.versions)
     )
-    chances: Floats = (one * shares) @ other.T
-    return chances / chances.sum()
+    products = (one * shares) @ other.T
+    chances: Floats = products / products.sum()
+    return chances
 
 
 #: A stream's hours, and how many reports an hour has.
@@ -267,11 +270,13 @@ def _some_fixed(reports: Floats, values: Floats) -> Floats:
     return fixed
 
 
-def _on_one_category(reports: Floats, values: Floats) -> Floats:
+def _on_one_category(reports: Any, values: Floats) -> Any:
     """The first 5% of OLH's reports have the hash of category 7."""
     fake = reports.copy()
     few = fake[: len(fake) // 20]
-    few["hash"] = _attribute("OLH, 50 categories").versions[0].mechanism.hash(np.array([7]), few["seed"])
+    mechanism = _attribute("OLH, 50 categories").versions[0].mechanism
+    assert isinstance(mechanism, LocalHashing)
+    few["hash"] = mechanism.hash(np.array([7]), few["seed"])
     return fake
 
 

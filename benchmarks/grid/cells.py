@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -235,6 +236,6 @@ def results(cell: Cell, seed: int, chosen: Sequence[Method]) -> list[Result]:
         start = time.process_time()
         shares = distribution(method, drawn)
         took = time.process_time() - start
-        found.append(Result(**asdict(cell), seed=seed, method=method.name, version=version(method),
-                            seconds=took, **losses(cell, shares, drawn.truth)))  # fmt: skip
+        measured: dict[str, Any] = asdict(cell) | losses(cell, shares, drawn.truth)
+        found.append(Result(seed=seed, method=method.name, version=version(method), seconds=took, **measured))
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import numpy as np
 
@@ -56,7 +57,8 @@ def accuracy(services: int, users: int = 20_000) -> list[object]:
         statistic, shares = told(attribute, users, seed)
         joined = estimate("ule", attribute, statistic, options={"accelerated": True})
         stacked = estimate("ems", attribute, statistic)
-        distances.append([wasserstein(found.distribution, shares) for found in (joined, stacked)])
+        both = [cast(Floats, found.distribution) for found in (joined, stacked)]
+        distances.append([wasserstein(found, shares) for found in both])
         kept = min(kept, *joined.details["information_kept"].values())
     ule, ems = np.array(distances).T
     gains = ems - ule
