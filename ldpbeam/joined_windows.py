@@ -12,12 +12,18 @@ This is the linearised variance of the ratio C/N, times N^2 (Cochran, *Sampling 
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.domains import Floats, Integers
+
+#: Supports of this many pairs of a report and a category are held at once.
+BLOCK_SUPPORTS = 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +75,16 @@ class JoinedSupports:
         return JoinedSupports(self.users + other.users)
 
     @property
+    def negative(self) -> JoinedSupports:
+        """What merging takes these users away; its counts are negative."""
+        return JoinedSupports(-self.users)
+
+    @property
+    def counts(self) -> tuple[Integers, ...]:
+        """Every count that it holds."""
+        return (self.users,)
+
+    @property
     def variances(self) -> Floats:
         """The variance of each of ``supports``, shape (categories,); zeros without reports."""
         times = np.arange(self.windows + 1)
@@ -108,14 +124,41 @@ def joined_supports(rows: Integers, supported: NDArray[np.bool_], windows: int) 
     Raises:
         ValueError: if a user has more reports than there are windows.
     """
-    size = supported.shape[1]
-    _, which, sent = np.unique(rows, return_inverse=True, return_counts=True)
+    return joined_reports(rows, supported, lambda reports: reports, windows)
+
+
+def joined_reports(
+    rows: Integers,
+    reports: NDArray[Any],
+    supported: Callable[[NDArray[Any]], NDArray[np.bool_]],
+    windows: int,
+) -> JoinedSupports:
+    """The statistic of :func:`joined_supports`, of reports whose supports are told block by block.
+
+    Args:
+        rows: the user of each report, any whole number, shape (reports,). Each has one report in a window.
+        reports: shape (reports, ...).
+        supported: which categories some reports support, shape (n, categories).
+        windows: how many windows there are.
+
+    Raises:
+        ValueError: if a user has more reports than there are windows.
+    """
+    size = supported(reports[:0]).shape[1]
+    users = np.zeros(size * (windows + 1) ** 2, dtype=np.int64)
+    order = np.argsort(rows, kind="stable")
+    _, starts, sent = np.unique(rows[order], return_index=True, return_counts=True)
     if len(sent) and sent.max() > windows:
         raise ValueError(f"a user has {sent.max()} reports in {windows} windows")
-    times = np.zeros((len(sent), size), dtype=np.int64)
-    np.add.at(times, which, supported)
-    cells = (np.arange(size) * (windows + 1) + times) * (windows + 1) + sent[:, None]
-    users = np.bincount(cells.ravel(), minlength=size * (windows + 1) ** 2).astype(np.int64)
+    # Blocks of whole users, each with at most ``windows`` reports.
+    step = max(1, BLOCK_SUPPORTS // (size * windows))
+    for first in range(0, len(sent), step):
+        own = sent[first : first + step]
+        begin = starts[first]
+        chosen = supported(reports[order[begin : begin + own.sum()]])
+        times = np.add.reduceat(chosen, starts[first : first + step] - begin, axis=0, dtype=np.int64)
+        cells = (np.arange(size) * (windows + 1) + times) * (windows + 1) + own[:, None]
+        users += np.bincount(cells.ravel(), minlength=len(users))
     return JoinedSupports(users.reshape(size, windows + 1, windows + 1))
 
 
@@ -149,6 +192,16 @@ class JoinedCells:
                 f"statistics of {len(self.totals)} and of {len(other.totals)} cells cannot be merged"
             )
         return JoinedCells(self.totals + other.totals, self.products + other.products)
+
+    @property
+    def negative(self) -> JoinedCells:
+        """What merging takes these users away; its counts are negative."""
+        return JoinedCells(-self.totals, -self.products)
+
+    @property
+    def counts(self) -> tuple[Integers, ...]:
+        """Every count that it holds."""
+        return self.totals, self.products
 
     def covariance(self, told: Floats) -> Floats:
         """The covariance of means over reports of what each cell tells, shape (numbers, numbers).
@@ -190,6 +243,20 @@ def joined_cells(rows: Integers, cells: Integers, size: int) -> JoinedCells:
         if shift:
             np.add.at(products, (by_user[later], by_user[later - shift]), 1)
     return JoinedCells(np.bincount(cells, minlength=size).astype(np.int64), products)
+
+
+#: What the users of one channel sent in several windows.
+JoinedWindows = JoinedSupports | JoinedCells
+
+
+def merged_windows(parts: Sequence[JoinedWindows]) -> JoinedWindows | None:
+    """The statistic of all these users; None if nothing is left, or there was nothing.
+
+    Raises:
+        ValueError: if the parts are of other kinds or sizes.
+    """
+    found = functools.reduce(lambda one, other: one.merged(other), parts) if parts else None  # type: ignore
+    return found if found is not None and any(counts.any() for counts in found.counts) else None
 
 
 @dataclass(frozen=True)

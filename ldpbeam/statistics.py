@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from ldpbeam import joint_cells
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
-from ldpbeam.mechanisms import Mechanism, NumericMechanism, UnbiasedMechanism
+from ldpbeam.joined_windows import JoinedWindows, joined_cells, joined_reports, merged_windows
+from ldpbeam.mechanisms import CategoricalMechanism, Mechanism, NumericMechanism, UnbiasedMechanism
 from ldpbeam.resolution import ENOUGH
 
 #: A joint histogram has at most this many cells that are not empty: up to 800 MB with two words per cell. A
@@ -70,9 +71,12 @@ class Statistic:
         users: the number of users; None if reports are not grouped by user.
         histograms: the report counts of each channel, each of shape (cells,).
         moments: sums by the set of channels that a user answered; the set is a mask with one bit per channel.
+            Where the windows of users are joined, its ``users`` are reports.
         joint_cells: the indexes of the joint histogram's cells that are not empty, ascending, shape (cells,),
             or (cells, words) if an index takes several words (:mod:`ldpbeam.joint_cells`).
         joint_counts: the number of users in each of these cells.
+        joined: what each user sent in several windows; None for a statistic of one window, and where windows
+            were added up without joining them by user.
     """
 
     fingerprint: str
@@ -82,6 +86,7 @@ class Statistic:
     moments: Mapping[int, Moments]
     joint_cells: Integers
     joint_counts: Integers
+    joined: JoinedWindows | None = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Statistic):
@@ -92,6 +97,7 @@ class Statistic:
             and all(map(np.array_equal, self.histograms, other.histograms))
             and np.array_equal(self.joint_cells, other.joint_cells)
             and np.array_equal(self.joint_counts, other.joint_counts)
+            and self.joined == other.joined
         )
 
 
@@ -155,7 +161,12 @@ def empty(attribute: Attribute) -> Statistic:
 
 
 def tally(
-    attribute: Attribute, users: int, answers: Sequence[Answers], *, checked: bool = False
+    attribute: Attribute,
+    users: int,
+    answers: Sequence[Answers],
+    *,
+    checked: bool = False,
+    windows: int = 1,
 ) -> Statistic:
     """The statistic of a batch of users' reports.
 
@@ -164,6 +175,8 @@ def tally(
         users: the number of users in the batch; ignored if reports are not grouped by user.
         answers: the users' reports: at most one entry per channel, at most one report per user and service.
         checked: whether validation and the join have made sure of that, and of every report being possible.
+        windows: of how many windows the reports are. With several, a user has up to one report in each, to
+            the attribute's only channel, and the statistic tells how they go together.
 
     Raises:
         ValueError: if a report is impossible for its mechanism, a user or a channel does not exist, or a user
@@ -182,10 +195,19 @@ def tally(
         reports=sum(len(answer.payloads) for answer in answers),
         users=users if attribute.group_users else None,
         histograms=tuple(histograms),
-        moments=_moments(attribute, users, answers),
+        moments=_moments(attribute, users, answers, joined=windows > 1),
         joint_cells=joint_cells,
         joint_counts=joint_counts,
+        joined=_joined(attribute, answers[0], windows) if windows > 1 and answers else None,
     )
+
+
+def _joined(attribute: Attribute, answer: Answers, windows: int) -> JoinedWindows:
+    mechanism = attribute.versions[answer.version].mechanism
+    if isinstance(mechanism, CategoricalMechanism):
+        return joined_reports(answer.rows, answer.payloads, mechanism.supported, windows)
+    cells = mechanism.bucketise(answer.payloads, attribute.buckets)
+    return joined_cells(answer.rows, cells, mechanism.cells(attribute.buckets))
 
 
 def _check(attribute: Attribute, users: int, answer: Answers) -> None:
@@ -249,9 +271,11 @@ def _joint_histogram(
     return joint_cells.added_up(chosen, np.ones(len(chosen), dtype=np.int64))
 
 
-def _moments(attribute: Attribute, users: int, answers: Sequence[Answers]) -> dict[int, Moments]:
+def _moments(
+    attribute: Attribute, users: int, answers: Sequence[Answers], *, joined: bool
+) -> dict[int, Moments]:
     width = len(attribute.versions)
-    if not attribute.group_users:
+    if joined or not attribute.group_users:
         # Reports are counted alone: the set of channels of each is the one channel it came through.
         return {
             1 << answer.version: _moments_of(
@@ -303,7 +327,8 @@ def merge(statistics: Iterable[Statistic]) -> Statistic:
     """The statistic of the union of several statistics' reports; the reports must be disjoint.
 
     Raises:
-        ValueError: if there is no statistic, or the channels of two statistics differ.
+        ValueError: if there is no statistic, the channels of two statistics differ, or one is joined by user
+            over several windows and another not.
         MemoryError: if the joint histogram has more than :data:`MOST_ROWS` cells that are not empty.
     """
     parts = list(statistics)
@@ -330,10 +355,13 @@ def merge(statistics: Iterable[Statistic]) -> Statistic:
         for mask, moment in moments.items()
         if moment.users or any(moment.sums) or any(moment.squares) or any(moment.bounded)
     }
-    joined = [part for part in parts if len(part.joint_counts)] or [first]
+    windows = [part.joined for part in parts if part.joined is not None]
+    if windows and any(part.reports and part.joined is None for part in parts):
+        raise ValueError("a statistic of joined windows and one of a single window must not be added")
+    services = [part for part in parts if len(part.joint_counts)] or [first]
     cells, counts = joint_cells.added_up(
-        np.concatenate([part.joint_cells for part in joined]),
-        np.concatenate([part.joint_counts for part in joined]),
+        np.concatenate([part.joint_cells for part in services]),
+        np.concatenate([part.joint_counts for part in services]),
     )
     if len(cells) > MOST_ROWS:
         raise MemoryError(
@@ -350,6 +378,7 @@ def merge(statistics: Iterable[Statistic]) -> Statistic:
         moments=moments,
         joint_cells=cells,
         joint_counts=counts,
+        joined=merged_windows(windows),
     )
 
 
@@ -375,6 +404,7 @@ def difference(after: Statistic, before: Statistic) -> Statistic:
         },
         joint_cells=before.joint_cells,
         joint_counts=-before.joint_counts,
+        joined=None if before.joined is None else before.joined.negative,
     )
     return merge([after, negative])
 

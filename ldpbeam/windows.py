@@ -44,9 +44,12 @@ class Windows:
             never.
         max_age: reports dated so far before the clock or further are out of range in a stream; None for 7
             days, or 1,000 periods if that is more, beside the allowed lateness.
+        joined: the size of longer windows, in which the reports of a user in several windows are brought
+            together; None for none.
 
     Raises:
-        ValueError: if ``period`` is not above zero and at most ``size``, or ``allowed_lateness`` is negative.
+        ValueError: if ``period`` is not above zero and at most ``size``, ``allowed_lateness`` is negative, or
+            ``joined`` does not hold several whole windows.
     """
 
     size: int
@@ -54,12 +57,21 @@ class Windows:
     allowed_lateness: int = 0
     early_reports: int | None = None
     max_age: int | None = None
+    joined: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.period <= self.size:
             raise ValueError("period must be above zero and at most size")
         if self.allowed_lateness < 0:
             raise ValueError("allowed_lateness must not be negative")
+        if self.joined is not None:
+            if self.slides:
+                raise ValueError("joined is for windows that do not slide: leave out period or joined")
+            if self.joined % self.size or self.joined <= self.size:
+                raise ValueError(
+                    f"joined must be two or more times size ({format_duration(self.size)}), found "
+                    f"{format_duration(self.joined)}"
+                )
 
     @property
     def slides(self) -> bool:
@@ -76,6 +88,17 @@ class Windows:
     def implausible(self, times: NDArray[Any], now: int) -> NDArray[np.bool_]:
         """Which event times a stream does not take at a time of its clock: too old, or in the future."""
         return np.asarray((times >= now + FUTURE) | (times < now - self.oldest_age))
+
+    @property
+    def each_joined(self) -> int:
+        """How many windows are joined by user in a longer one; 1 if none are."""
+        return 1 if self.joined is None else self.joined // self.size
+
+    def longer(self, window: Bounds) -> Bounds:
+        """The window of the size ``joined`` that holds a window."""
+        assert self.joined is not None
+        start = window[0] - window[0] % self.joined
+        return start, start + self.joined
 
     @property
     def step(self) -> int:

@@ -10,7 +10,9 @@ import numpy as np
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Domain, Floats, Numeric, bucket_midpoints
+from ldpbeam.estimators.by_user import noise_factor
 from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.joined_windows import JoinedCells
 from ldpbeam.memoised import SupportChain
 from ldpbeam.statistics import Statistic
 
@@ -81,8 +83,11 @@ class Question:
     def noise_factor(self, index: int) -> float:
         """The most by which windows of the same people raise the noise variance of ``versions[index]``.
 
-        It is 1 for a single window, and where each report has fresh noise.
+        It is 1 for a single window, and where each report has fresh noise. Where windows are joined by user,
+        it is how much they raise it, fresh noise or not.
         """
+        if isinstance(self.statistic.joined, JoinedCells):
+            return noise_factor(self.attribute, index, self.statistic.joined)
         lifetime = self.attribute.versions[index].lifetime
         return 1.0 if lifetime is None else lifetime.chain.factor(self.windows)
 
@@ -96,8 +101,8 @@ class Question:
     @property
     def users(self) -> int | None:
         """The number of users who sent reports to the services; None if reports are not grouped by user."""
-        if self.statistic.users is None:
-            return None
+        if self.statistic.users is None or self.statistic.joined is not None:
+            return self.statistic.users
         used = sum(1 << index for index in self.versions)
         return sum(m.users for mask, m in self.statistic.moments.items() if mask & used)
 

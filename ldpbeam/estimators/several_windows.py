@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import cast
 
+from ldpbeam.domains import Numeric
+from ldpbeam.estimators.by_user import variance_of
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
+from ldpbeam.joined_windows import JoinedCells
+from ldpbeam.mechanisms import UnbiasedMechanism
 
 
 def of_several_windows(question: Question, estimate: Estimate) -> Estimate:
@@ -14,11 +19,16 @@ def of_several_windows(question: Question, estimate: Estimate) -> Estimate:
 
     Where the reports of a user in several windows are not brought together, no one can know how many windows
     share their noise. A user has one report in a window, so the fewest users are those who reported in all.
+    Where windows are joined by user, the standard error is that by user.
 
     Args:
         question: what the estimate is of.
         estimate: the estimate; it comes back as it is if it is of one window, or of reports with fresh noise.
     """
+    joined = question.statistic.joined
+    if isinstance(joined, JoinedCells) and estimate.standard_error is not None and question.versions:
+        width = cast(Numeric, question.attribute.domain).width
+        return replace(estimate, standard_error=math.sqrt(mean_variance(question, joined)) * width)
     if question.repeats == 1:
         return estimate
     remembering = [i for i in question.versions if question.attribute.versions[i].lifetime is not None]
@@ -33,3 +43,10 @@ def of_several_windows(question: Question, estimate: Estimate) -> Estimate:
     if error is not None:
         error *= math.sqrt(max(question.noise_factor(index) for index in question.versions))
     return replace(estimate, standard_error=error, warnings=(*estimate.warnings, sentence))
+
+
+def mean_variance(question: Question, joined: JoinedCells) -> float:
+    """The variance by user of the mean of unbiased reports, on [0, 1], of the one channel in use."""
+    (index,) = question.versions
+    mechanism = cast(UnbiasedMechanism, question.attribute.versions[index].mechanism)
+    return variance_of(joined, mechanism.unbiased(mechanism.representatives(question.attribute.buckets)))

@@ -31,6 +31,9 @@ from ldpbeam.statistics import Statistic
 #: How the intervals are computed, in words.
 UNBIASED_SHARES = "unbiased shares and their variance, within [0, 1]"
 
+#: The same of windows that are joined.
+BY_USER = "; with the variance by user"
+
 #: More than this share of the estimates outside of their intervals is flagged, of many shares.
 MOST_OUTSIDE = 0.2
 
@@ -87,12 +90,13 @@ class StatisticIntervals:
         if asked not in self._known:
             self._known[asked] = _parts(question, wanted, only_mean=only_mean)
         parts = self._known[asked]
-        fewest = f"; as of the fewest users in {question.repeats:,} windows" if question.repeats > 1 else ""
+        how = f"; as of the fewest users in {question.repeats:,} windows" if question.repeats > 1 else ""
+        how = BY_USER if question.statistic.joined is not None else how
         held = {name: part for name, part in parts.found.items() if _holds(estimate, name)}
         made = Intervals(
             wanted.level,
             wanted.simultaneous,
-            methods={name: text + fewest for name, text in parts.methods.items() if name in held},
+            methods={name: text + how for name, text in parts.methods.items() if name in held},
             **held,  # type: ignore[arg-type]
         )
         flags = {**_outside(estimate, made, self._attribute.domain, wanted), **parts.flags}

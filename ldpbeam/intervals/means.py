@@ -10,8 +10,10 @@ from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators.channel_means import channel_mean
 from ldpbeam.estimators.means import FAR_OUTSIDE, far_outside
 from ldpbeam.estimators.question import Question
+from ldpbeam.estimators.several_windows import mean_variance
 from ldpbeam.fit.tails import tail_p_value
 from ldpbeam.intervals.bounded import within_one
+from ldpbeam.joined_windows import JoinedCells
 from ldpbeam.mechanisms import NumericMechanism
 
 #: Tails of a smaller p-value are flagged with every estimate. A run with ten thousand windows and groups has
@@ -66,7 +68,7 @@ def mean_interval(question: Question, level: float) -> MeanInterval:
 
     Services are weighted by the inverse of their noise variance. If they asked different people, the variance
     of people's values is added to it, and a weight that is not a service's share of the people adds a
-    sampling error.
+    sampling error. Where windows are joined by user, the variance is that by user.
     """
     means, noise, spread = noise_variances(question)
     counts = np.array([question.reports_of(index) for index in question.versions], dtype=np.float64)
@@ -74,6 +76,8 @@ def mean_interval(question: Question, level: float) -> MeanInterval:
     parts, people = weights / weights.sum(), counts / counts.sum()
     variance = (parts**2 * noise / counts).sum()
     variance += question.repeats * question.apart * spread * ((parts - people) ** 2 / counts).sum()
+    if isinstance(question.statistic.joined, JoinedCells):
+        variance = mean_variance(question, question.statistic.joined)
     mean, error = float(parts @ means), float(np.sqrt(variance))
     ((low, high),) = within_one([mean], [error], level)
     # What remains of the bias of channels whose noise has a tail.

@@ -17,10 +17,12 @@ from ldpbeam.density.draws import draws, freedom, of_people
 from ldpbeam.domains import Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators.auto.joined import is_joined
 from ldpbeam.estimators.auto.numbers import by_bucket, fit
+from ldpbeam.estimators.by_user import added_noise
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import Parts, WantedIntervals
 from ldpbeam.intervals.means import false_reports, has_sums, mean_interval
 from ldpbeam.intervals.spread import variance_interval
+from ldpbeam.joined_windows import JoinedCells
 from ldpbeam.mechanisms import NumericMechanism
 
 #: How the intervals are computed, in words.
@@ -57,7 +59,8 @@ class People:
 def people_of(question: Question) -> People | None:
     """Draws of the shares of the people who reported; None if the reports have no usable likelihood.
 
-    A histogram that counts each report in several cells has no likelihood of whole reports.
+    A histogram that counts each report in several cells has no likelihood of whole reports. Where windows are
+    joined by user, the draws spread as the dependence of each user's reports demands.
     """
     mechanisms = [question.attribute.versions[index].mechanism for index in question.versions]
     fitted = None if any(mechanism.composite for mechanism in mechanisms) else fit(question)
@@ -69,6 +72,13 @@ def people_of(question: Question) -> People | None:
     density = draws(likelihood, fitted.fits, rng)
     shares = of_people(likelihood, density, centre, rng, total=fitted.total, people=fitted.people).T
     many = question.attribute.value_buckets
+    joined = question.statistic.joined
+    if isinstance(joined, JoinedCells):
+        (index,) = question.versions
+        of_values = by_bucket(density.T, likelihood, many)
+        probabilities = question.attribute.channel(index).dense() @ of_values.T
+        factor = question.noise_factor(index)
+        shares = shares + added_noise(joined, probabilities, density.T, factor, rng)
     buckets, middle = by_bucket(shares, likelihood, many), by_bucket(centre, likelihood, many)
     determined = freedom(fitted.fits)
     flag = ""

@@ -9,6 +9,7 @@ import numpy as np
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.bounded import each_level, within_one
+from ldpbeam.joined_windows import JoinedSupports
 from ldpbeam.mechanisms import CategoricalMechanism
 
 
@@ -18,7 +19,8 @@ def shares_interval(question: Question, level: float, simultaneous: bool) -> Flo
     The services' unbiased shares are weighted as in
     :func:`ldpbeam.estimators.frequencies.unbiased_shares`. If services asked different people, a weight that
     is not a service's share of the people adds a sampling error. Of several windows, clients that remember
-    their noise are taken to be the fewest people that can have sent the reports.
+    their noise are taken to be the fewest people that can have sent the reports. Where windows are joined by
+    user, the variance is that by user, and the one of independent reports if that is larger.
     """
     told, weights, counts, noises = [], [], [], []
     for index in question.versions:
@@ -37,4 +39,16 @@ def shares_interval(question: Question, level: float, simultaneous: bool) -> Flo
     for (mechanism, histogram, index), part, reports in zip(noises, parts, counts, strict=True):
         noise = mechanism.share_variances(likely, histogram) * question.share_factors(index, likely)
         variance = variance + part**2 * noise / reports
+    joined = question.statistic.joined
+    if isinstance(joined, JoinedSupports):
+        variance = np.maximum(variance, _by_user(noises[0][0], joined))
     return within_one(shares, np.sqrt(variance), each_level(level, len(shares), simultaneous))
+
+
+def _by_user(mechanism: CategoricalMechanism, joined: JoinedSupports) -> Floats:
+    """The variance by user of the share of each category, shape (categories,)."""
+    own, other = mechanism.support_probabilities or (1.0, 0.0)
+    plain = other * (1.0 - other) / (own - other) ** 2
+    # A family of seeds adds a factor, which the mechanism knows for a rare category.
+    found: Floats = joined.variances / (joined.reports * (own - other)) ** 2
+    return found * (mechanism.frequency_variance / plain)

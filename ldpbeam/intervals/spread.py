@@ -7,9 +7,11 @@ from typing import cast
 import numpy as np
 
 from ldpbeam.domains import Floats, Numeric, bucket_midpoints
+from ldpbeam.estimators.by_user import variance_of
 from ldpbeam.estimators.channel_means import ChannelMean, channel_mean, noise_at
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.bounded import within_one
+from ldpbeam.joined_windows import JoinedCells
 from ldpbeam.mechanisms import NumericMechanism
 
 #: The mean squares of reports and of their buckets' midpoints differ by at most this part, or the buckets are
@@ -66,6 +68,10 @@ def variance_interval(question: Question, shares: Floats, level: float) -> tuple
         * unequal
         * float(shares @ (x - mean) ** 4 - (shares @ (x - mean) ** 2) ** 2)
     )
+    joined = question.statistic.joined
+    if isinstance(joined, JoinedCells):
+        ((cells, square, _, _),) = noises
+        variance = variance_of(joined, square - 2.0 * mean * cells)
     found = float(of_square @ squares) - mean**2
     # No variance on [0, 1] is above 1/4.
     ((low, high),) = 0.25 * within_one([4.0 * found], [4.0 * np.sqrt(variance)], level)

@@ -15,10 +15,11 @@ from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.reports.counts import DUPLICATES, IN, OUT_OF_RANGE, accounting
 from ldpbeam.transforms.reports.dead_letters import PLAIN, SCHEMA, as_batch, counts_of
 from ldpbeam.transforms.reports.validation import Validation
-from ldpbeam.transforms.windows.cut import Pieces, check_overlap, together, within_size
+from ldpbeam.transforms.windows.cut import Pieces, check_overlap, each_longer, together, within_size
 from ldpbeam.transforms.windows.fold import Fold
 from ldpbeam.transforms.windows.group_statistics import GroupStatistics, added_up
 from ldpbeam.transforms.windows.groups import by_window, snapshots
+from ldpbeam.transforms.windows.joined import JoinedFold
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
 from ldpbeam.windows import EVERYTHING, Span
 
@@ -103,24 +104,28 @@ def _without_duplicates(
 
 def _folded(study: Study, reports: list[pa.RecordBatch], span: Span, tally: Tally) -> Iterator[Snapshot]:
     """Cut reports by window and partition of users, fold the pieces, and add up by window and group."""
-    fold = Fold(study, span)
+    fold, windows = Fold(study, span), study.windows
     if fold.compares:
-        check_overlap(study.windows)
-    partitions = -(-sum(batch.num_rows for batch in reports) // PARTITION_REPORTS) if fold.compares else 1
-    pieces = Pieces(study.windows, max(partitions, 1), within_size if fold.compares else together, span=span)
-    for batch in reports:
-        tally.counts += pieces.gather(batch)
-    by_key: dict[PieceKey, list[pa.RecordBatch]] = {}
-    for key, parts in pieces.taken():
-        by_key.setdefault(key, []).extend(parts)
+        check_overlap(windows)
+    many = max(1, -(-sum(batch.num_rows for batch in reports) // PARTITION_REPORTS)) if fold.compares else 1
+    folds = [(fold, Pieces(windows, many, within_size if fold.compares else together, span=span))]
+    if windows is not None and windows.joined is not None:
+        folds.append((JoinedFold(study, span), Pieces(windows, many, each_longer, span=span)))
     found: dict[WindowKey, list[GroupStatistics]] = {}
-    for key, batches in by_key.items():
-        for window, folded in fold.fold(key, batches):
-            tally.counts += folded.counts(study)
-            for own, statistics in by_window(folded.statistics, window):
-                beside = found.setdefault(own, [])
-                beside.append(statistics)
-                if len(beside) >= SIDE_BY_SIDE:
-                    beside[:] = [added_up(beside)]
+    for own_fold, pieces in folds:
+        for batch in reports:
+            # In a batch without a watermark no report is late, so that there is nothing to count.
+            list(pieces.gather(batch))
+        by_key: dict[PieceKey, list[pa.RecordBatch]] = {}
+        for key, parts in pieces.taken():
+            by_key.setdefault(key, []).extend(parts)
+        for key, batches in by_key.items():
+            for window, folded in own_fold.fold(key, batches):
+                tally.counts += folded.counts(study)
+                for own, statistics in by_window(folded.statistics, window):
+                    beside = found.setdefault(own, [])
+                    beside.append(statistics)
+                    if len(beside) >= SIDE_BY_SIDE:
+                        beside[:] = [added_up(beside)]
     for own, beside in found.items():
         yield from snapshots(study, own, added_up(beside))

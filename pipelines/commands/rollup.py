@@ -65,6 +65,7 @@ def rollup_command(options: argparse.Namespace) -> int:
             "output": options.output,
             "merged": rolled.merged,
             "repeated": rolled.repeated,
+            "held": rolled.held,
             "snapshots": len(rolled.snapshots),
             "incomplete": rolled.incomplete,
             "estimates": [json_fields(record) for record in estimates],
@@ -76,6 +77,7 @@ def rollup_command(options: argparse.Namespace) -> int:
     print_fit(study, tested, misfits, 0)
     repeated = f"; {rolled.repeated:,} more were repeated or of earlier panes" if rolled.repeated else ""
     merged = "1 snapshot" if rolled.merged == 1 else f"{rolled.merged:,} snapshots"
-    print(f"{merged} merged into {len(rolled.snapshots):,}{repeated}")
+    held = f"; {rolled.held:,} more hold reports of these" if rolled.held else ""
+    print(f"{merged} merged into {len(rolled.snapshots):,}{repeated}{held}")
     print(f"estimates and statistics are in {shown(options.output)}")
     return done

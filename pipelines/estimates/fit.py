@@ -113,6 +113,9 @@ def tests_of_window(study: Study, snapshots: Sequence[Snapshot]) -> Iterator[Tes
         snapshots: the snapshots of one attribute and window, one or more.
     """
     name, window = snapshots[0].attribute, snapshots[0].window
+    if snapshots[0].joined:
+        # Reports of a user depend on each other, and those of the windows inside are tested.
+        return
     attribute = study.attribute(name)
     for snapshot in snapshots:
         for test in _made(attribute, snapshot.statistic, snapshot.windows):

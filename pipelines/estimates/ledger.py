@@ -24,7 +24,8 @@ def write_ledger(job: Output) -> list[dict[str, Any]]:
     """
     spent: dict[tuple[Any, ...], dict[tuple[float, float], int]] = {}
     for snapshot in snapshots_of(job):
-        if snapshot.statistic.users is None:
+        # Joined windows have the reports of other snapshots.
+        if snapshot.statistic.users is None or snapshot.joined:
             continue
         attribute = job.study.attribute(snapshot.attribute)
         # The coordinates of a vector share an entry: each user's report is of one of them.

@@ -65,7 +65,8 @@ def smallest(study: Study, sizes: Mapping[str, Iterable[Size]]) -> dict[str, Siz
 def chosen(study: Study, snapshots: Sequence[Snapshot], least: Smallest, *, ended: bool = False) -> Chosen:
     """Choose what is estimated of the snapshots of one attribute in one window, or in one pane of it.
 
-    An early or late pane counts nothing, so that a stream counts a window once. Windows that a stop finds
+    An early or late pane counts nothing, so that a stream counts a window once; nor does a window whose users
+    are joined, whose reports are those of other windows. Windows that a stop finds
     open have only an early pane; those that it leaves without estimates are counted.
 
     Args:
@@ -86,7 +87,7 @@ def chosen(study: Study, snapshots: Sequence[Snapshot], least: Smallest, *, ende
     counts: dict[str, int] = {}
     if ended and any(enough):
         counts[ENDED_WINDOWS] = 1
-    elif left and first.pane_timing == "on_time":
+    elif left and first.pane_timing == "on_time" and not first.joined:
         counts[NOT_ESTIMATED] = len(left)
         counts[REPORTS_NOT_ESTIMATED] = sum(snapshot.statistic.reports for snapshot in left)
         counts[WINDOWS_BEYOND] = int(beyond)

@@ -4,6 +4,10 @@ A snapshot is named by its run, attribute, group and window. A roll-up holds the
 into it. A name counts once: the last of its panes is kept, and the same file given twice adds nothing. A
 roll-up given together with one of its parts is refused. Snapshots of different runs must come from different
 reports. Only the user can know that; two snapshots with all counts equal are refused.
+
+A window whose users are joined holds the reports of the windows inside, and counts in their stead where its
+size is asked for: then runs and groups are added up, which are taken to have other users. Into longer windows
+go the windows inside, for the users of two joined windows are the same.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from ldpbeam.study import Study
 from ldpbeam.times import format_duration, rfc3339
 from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.sources.files import pattern_of
+from ldpbeam.windows import Bounds
 
 #: Snapshots of two runs with fewer reports than this may be equal by chance.
 FEW_REPORTS = 30
@@ -37,11 +42,14 @@ class RolledUp:
         snapshots: the merged snapshots, ordered by attribute, window and group.
         merged: how many snapshots were merged into them.
         repeated: how many snapshots were left out: given twice, or an earlier pane of one that was merged.
+        held: how many were left out because others hold their reports: windows whose users are joined, and
+            the windows inside.
     """
 
     snapshots: tuple[Snapshot, ...]
     merged: int
     repeated: int
+    held: int = 0
 
     @property
     def incomplete(self) -> list[str]:
@@ -110,9 +118,10 @@ def rolled_up(
                 f"{path} and {before[0]}: two different snapshots of one run, attribute, window and pane; "
                 "which of them is right cannot be known: leave one out"
             )
-    _check_apart(list(newest.values()))
+    counted, left_out = _each_once(list(newest.values()), window)
+    _check_apart(counted)
     parts: dict[tuple[str, tuple[int, int] | None, str | None, bool], list[tuple[str, Snapshot]]] = {}
-    for path, snapshot in newest.values():
+    for path, snapshot in counted:
         longer = _window_of(path, snapshot, window)
         group = None if total else snapshot.group
         rest = snapshot.other_groups > 0 and not total
@@ -124,7 +133,7 @@ def rolled_up(
             key=lambda part: (study.places[part[0][0]], part[0][1] or (0, 0), part[0][3], part[0][2] or ""),
         )
     ]
-    return RolledUp(tuple(merged), len(newest), given - len(newest))
+    return RolledUp(tuple(merged), len(counted), given - len(newest), left_out)
 
 
 def not_joined(study: Study, snapshots: Sequence[Snapshot]) -> Iterator[str]:
@@ -156,6 +165,49 @@ def _check_channels(study: Study, path: str, snapshot: Snapshot) -> None:
             "joint_buckets, or other services joined by user; use the study it was made with, whose "
             "estimates may be changed as long as none joins other services"
         )
+
+
+def _each_once(
+    found: Sequence[tuple[str, Snapshot]], window: int | None
+) -> tuple[list[tuple[str, Snapshot]], int]:
+    """(the snapshots that count, how many do not): either windows whose users are joined, or those inside.
+
+    Raises:
+        UserError: if joined windows would be merged with windows of another run that are not.
+    """
+    joined = {
+        (snapshot.run, snapshot.attribute, snapshot.window)
+        for _, snapshot in found
+        if snapshot.joined
+        and snapshot.window is not None
+        and window == snapshot.window[1] - snapshot.window[0]
+    }
+    counted = []
+    for path, snapshot in found:
+        here = (snapshot.run, snapshot.attribute, _aligned(snapshot, window))
+        if snapshot.joined and here not in joined:
+            continue
+        if here in joined and not snapshot.joined:
+            continue
+        counted.append((path, snapshot))
+    kinds: dict[tuple[str, Bounds | None], tuple[str, bool]] = {}
+    for path, snapshot in counted:
+        before = kinds.setdefault((snapshot.attribute, _aligned(snapshot, window)), (path, snapshot.joined))
+        if before[1] != snapshot.joined:
+            raise UserError(
+                f"{before[0]} and {path}: in one the reports of a user in several windows are brought "
+                "together, and in the other they are not; leave out the statistics of joined windows, or "
+                "estimate the other run with windows.joined"
+            )
+    return counted, len(found) - len(counted)
+
+
+def _aligned(snapshot: Snapshot, window: int | None) -> Bounds | None:
+    """The new window in which a snapshot's window starts."""
+    if window is None or snapshot.window is None:
+        return None
+    start = snapshot.window[0] - snapshot.window[0] % window
+    return start, start + window
 
 
 def _check_apart(newest: Sequence[tuple[str, Snapshot]]) -> None:

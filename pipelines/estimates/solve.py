@@ -77,7 +77,7 @@ def sort_key(study: Study, record: EstimateRecord) -> tuple[Any, ...]:
     names = list(study.described(record.attribute).estimates)
     return (
         study.places[record.attribute],
-        record.window[0] if record.window else 0,
+        record.window or (0, 0),
         record.other_groups > 0,
         record.group is not None,
         record.group or "",

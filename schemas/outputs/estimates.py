@@ -75,6 +75,7 @@ def estimate_record(study: Study, snapshot: Snapshot, name: str, answer: Estimat
         warnings=_warnings(answer, snapshot.other_groups),
         notes=tuple(_notes(attribute, answer)),
         details=dict(answer.details),
+        joined=snapshot.joined,
         **_shares(attribute.domain, answer, summary),
     )
 

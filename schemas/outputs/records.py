@@ -162,6 +162,7 @@ class EstimateRecord:
     warnings: Names = ()
     notes: Names = ()
     details: dict[str, Any] = field(default_factory=dict)
+    joined: bool = False
     run: str = ""
 
     def __post_init__(self) -> None:

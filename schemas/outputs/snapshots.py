@@ -15,6 +15,7 @@ import numpy as np
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
+from ldpbeam.joined_windows import JoinedCells, JoinedSupports, JoinedWindows
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.encodings.avro_values import DatumReader
 from ldpbeam.schemas.encodings.compression import plain
@@ -71,10 +72,16 @@ class Snapshot:
         return self.parts or (f"{self.run}/{self.attribute}/{window}/{self.group or ''}{rest}",)
 
     @property
+    def joined(self) -> bool:
+        """Whether the reports of a user in several windows were brought together."""
+        return self.statistic.joined is not None
+
+    @property
     def windows(self) -> int:
         """How many different windows its reports are of; several if it is a roll-up.
 
         Runs without windows count as one each. Runs and groups of one window are taken to have other users.
+        A window whose users are joined counts as one.
         """
         found = set()
         for name in self.parts:
@@ -117,7 +124,24 @@ def statistic_fields(statistic: Statistic) -> dict[str, Any]:
         ],
         "joint_cells": _array_bytes(statistic.joint_cells),
         "joint_counts": _array_bytes(statistic.joint_counts),
+        "joined": None if statistic.joined is None else _joined_fields(statistic.joined),
     }
+
+
+def _joined_fields(joined: JoinedWindows) -> dict[str, Any]:
+    if isinstance(joined, JoinedSupports):
+        return {"windows": joined.windows, "totals": b"", "counts": _array_bytes(joined.users)}
+    return {"windows": 0, "totals": _array_bytes(joined.totals), "counts": _array_bytes(joined.products)}
+
+
+def _joined(fields: Mapping[str, Any] | None) -> JoinedWindows | None:
+    if fields is None:
+        return None
+    windows, counts = fields["windows"], _array(fields["counts"])
+    if windows:
+        return JoinedSupports(counts.reshape(-1, windows + 1, windows + 1))
+    totals = _array(fields["totals"])
+    return JoinedCells(totals, counts.reshape(len(totals), len(totals)))
 
 
 def statistic_of(fields: Mapping[str, Any]) -> Statistic:
@@ -139,6 +163,7 @@ def statistic_of(fields: Mapping[str, Any]) -> Statistic:
         },
         joint_cells=_cells(fields["joint_cells"], joint_counts),
         joint_counts=joint_counts,
+        joined=_joined(fields.get("joined")),
     )
 
 
@@ -152,6 +177,7 @@ def _own_fields() -> dict[str, Any]:
         "moments",
         "joint_cells",
         "joint_counts",
+        "joined",
     )
     return {**whole, "fields": [field for field in whole["fields"] if field["name"] in fields]}
 

@@ -15,6 +15,7 @@ from ldpbeam.mechanisms.categories.choice import AUTO
 from ldpbeam.memoised import MEMOISED, Lifetime, released_options
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.resolution import ENOUGH, enough_buckets, least_kept
+from ldpbeam.schemas.study.joined import check_joined
 from ldpbeam.schemas.study.models import (
     REMEMBERING,
     AttributeModel,
@@ -24,7 +25,6 @@ from ldpbeam.schemas.study.models import (
     ServiceModel,
     StudyModel,
     VersionModel,
-    WindowsModel,
 )
 from ldpbeam.study import (
     FEWEST_USERS,
@@ -38,7 +38,6 @@ from ldpbeam.study import (
     WantedEstimate,
     attribute_of,
 )
-from ldpbeam.windows import Windows
 
 #: The joint histogram's default resolution is the finest whose table stays below this.
 DEFAULT_JOINT_CELLS = 2**20
@@ -64,7 +63,7 @@ def compile_study(model: StudyModel) -> Study:
             for attribute in _compiled(name, own, group_users)
         },
         fingerprint=_fingerprint(model),
-        windows=_windows(model.windows),
+        windows=None if model.windows is None else model.windows.windows,
         groups=_groups(model.groups),
         publish=_publish(model),
         duplicates=model.duplicates,
@@ -72,6 +71,7 @@ def compile_study(model: StudyModel) -> Study:
         epsilon_cap=model.epsilon_cap,
         text=model.model_dump_json(exclude_unset=True),
     )
+    check_joined(study)
     for name in study.estimated:
         _check_estimates(study.attribute(name), study.described(name))
     return study
@@ -84,8 +84,10 @@ def _fingerprint(model: StudyModel) -> str:
         unsaid["intervals"] = True
     if model.publish == PublishModel():
         unsaid["publish"] = True
-    if model.windows is not None and model.windows.max_age is None:
-        unsaid["windows"] = {"max_age": True}
+    if model.windows is not None:
+        later = [name for name in ("max_age", "joined") if getattr(model.windows, name) is None]
+        if later:
+            unsaid["windows"] = dict.fromkeys(later, True)
     unsaid["attributes"] = {name: {"services": _unsaid(own)} for name, own in model.attributes.items()}
     return hashlib.sha256(model.model_dump_json(exclude=unsaid or None).encode()).hexdigest()[:32]
 
@@ -100,18 +102,6 @@ def _unsaid(model: AttributeModel) -> dict[str, Any]:
             for version, own in service.versions.items()
         }
     return found
-
-
-def _windows(model: WindowsModel | None) -> Windows | None:
-    if model is None:
-        return None
-    return Windows(
-        model.size,
-        model.period or model.size,
-        model.allowed_lateness,
-        model.early_reports,
-        model.max_age,
-    )
 
 
 def _groups(model: GroupsModel | None) -> Groups | None:

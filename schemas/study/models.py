@@ -21,7 +21,7 @@ from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
 from ldpbeam.schemas.reports.columns import DELIVERY, NEAR, RECORD
 from ldpbeam.schemas.study.times import Duration, Time
 from ldpbeam.study import MOST_WINDOWS
-from ldpbeam.windows import FAR, Span
+from ldpbeam.windows import FAR, Span, Windows
 
 #: The names of studies, attributes, services, versions and estimates.
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
@@ -263,6 +263,11 @@ class WindowsModel(_Model):
         0, description="in a stream, how long reports may still change a window that has closed",
         json_schema_extra={"default": "0s"},
     )  # fmt: skip
+    joined: Duration | None = Field(
+        None, gt=0,
+        description="the size of longer windows, a multiple of size, in which a user's reports in several "
+        "windows are brought together",
+    )  # fmt: skip
     early_reports: int | None = Field(
         None, ge=1, description="in a stream, an early estimate each time this many more reports are in"
     )
@@ -276,7 +281,20 @@ class WindowsModel(_Model):
     def _period_divides(self) -> WindowsModel:
         if self.period is not None and not 0 < self.period <= self.size:
             raise ValueError("period must be above zero and at most size")
+        self.windows  # noqa: B018 - raises for windows that cannot be joined
         return self
+
+    @property
+    def windows(self) -> Windows:
+        """The windows as the statistics see them."""
+        return Windows(
+            self.size,
+            self.period or self.size,
+            self.allowed_lateness,
+            self.early_reports,
+            self.max_age,
+            self.joined,
+        )
 
 
 class GroupsModel(_Model):

@@ -178,9 +178,11 @@ class StreamByHand:
         assert study.windows is not None
         self.order = order
         stages = FoldStream(study, partitions, stop)
-        self.split, self.join = stages.cut.function, stages.function
+        self.branches = [(stages.cut.function, stages.function)]
+        if stages.longer is not None:
+            self.branches.append((stages.longer.cut.function, stages.longer.function))
         self.pane = _Window(study, stop)
-        self.joins: dict[PieceKey, Key] = {}
+        self.joins: dict[tuple[int, PieceKey], Key] = {}
         self.windows: dict[WindowKey, Key] = {}
         self.streamed = Streamed([], Counter())
         self._reached = -NEVER
@@ -197,32 +199,38 @@ class StreamByHand:
 
     def bundle(self, step: Step, marked: bool = True) -> None:
         """Batches that come together."""
-        self.split.start_bundle()
-        given: list[Any] = []
-        for batch in step.batches:
-            mark = {WATERMARK: str(step.watermark).encode()} if marked else {}
-            given += self.split.process(batch.replace_schema_metadata({**batch.schema.metadata, **mark}))
-        pieces, counts = main_and_counts(given)
-        self.streamed.counts.update(counts)
-        pieces = [piece.value for piece in (*pieces, *self.split.finish_bundle())]
-        self.order.shuffle(pieces)
-        for key, piece in pieces:
-            if is_stateful_dofn(self.join):
-                self._joined(self.joins.setdefault(key, Key(self.join, key)).come(piece))
+        taken = []
+        for place, (split, _) in enumerate(self.branches):
+            split.start_bundle()
+            given: list[Any] = []
+            for batch in step.batches:
+                mark = {WATERMARK: str(step.watermark).encode()} if marked else {}
+                given += split.process(batch.replace_schema_metadata({**batch.schema.metadata, **mark}))
+            pieces, counts = main_and_counts(given)
+            # Longer windows count nothing: their reports are counted in the windows inside.
+            self.streamed.counts.update(counts if place == 0 else {})
+            taken += [(place, piece.value) for piece in (*pieces, *split.finish_bundle())]
+        self.order.shuffle(taken)
+        for place, (key, piece) in taken:
+            function = self.branches[place][1]
+            if is_stateful_dofn(function):
+                held = self.joins.setdefault((place, key), Key(function, key))
+                self._joined(held.come(piece), place)
             else:
-                self._joined(self.join.process((key, piece)))
+                self._joined(function.process((key, piece)), place)
 
     def advance(self, watermark: int) -> None:
         """The watermark moves on and timers fire; that of the last stage never passes a timer before it."""
-        while due := [key for key in self.joins.values() if key.next <= watermark]:
-            first = min(key.next for key in due)
+        while due := [(place, key) for (place, _), key in self.joins.items() if key.next <= watermark]:
+            first = min(key.next for _, key in due)
             self._fire_windows(first, sometimes=True)
-            self._joined(self.order.choice([key for key in due if key.next == first]).fire())
+            place, chosen = self.order.choice([own for own in due if own[1].next == first])
+            self._joined(chosen.fire(), place)
         self._fire_windows(watermark)
 
-    def _joined(self, given: Iterable[Any]) -> None:
+    def _joined(self, given: Iterable[Any], place: int) -> None:
         gains, counts = main_and_counts(given)
-        self.streamed.counts.update(counts)
+        self.streamed.counts.update(counts if place == 0 else {})
         for key, gained in gains:
             self._fired(self.windows.setdefault(key, Key(self.pane, key)).come(gained))
 

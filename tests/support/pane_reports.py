@@ -71,6 +71,18 @@ STUDIES = {
     "repeats count": study_text(estimates=NOT_TO_JOIN, more="repeats: all"),
     "duplicates are kept": study_text(estimates=NOT_TO_JOIN, more="duplicates: keep"),
     "versions of a service": study_text(_OLD_AND_NEW),
+    "joined windows of numbers": study_text(
+        "{maps: {mechanism: square_wave, epsilon: 1.0}}",
+        "{all: {}, mean: {estimator: ivw}}",
+        windows="size: 10s, joined: 30s, allowed_lateness: 20s",
+    ),
+    "joined windows of categories": study_text(
+        "{shop: {mechanism: oue, epsilon: 1.0}}",
+        "{all: {estimator: norm_sub}}",
+        domain="{categories: [red, green, blue]}",
+        windows="size: 10s, joined: 20s, allowed_lateness: 20s",
+        more="groups: {field: region, at_most: 2}",
+    ),
 }
 
 

@@ -158,7 +158,7 @@ def in_windows(study: Study, script: Iterable[Step]) -> dict[tuple[str, Any], li
     """
     windows = study.windows
     assert windows is not None
-    period = windows.period
+    period, joined = windows.period, set()
     came: dict[tuple[str, tuple[int, int]], list[pa.RecordBatch]] = defaultdict(list)
     for watermark, batches in script:
         for batch in batches:
@@ -167,28 +167,34 @@ def in_windows(study: Study, script: Iterable[Step]) -> dict[tuple[str, Any], li
             for start in range(first * period, (last + 1) * period, period):
                 inside = (times >= start) & (times < start + windows.size)
                 if inside.any() and start + windows.size + windows.allowed_lateness > watermark:
-                    bounds = start, start + windows.size
-                    came[attribute_name(batch), bounds].append(batch.filter(pa.array(inside)))
+                    held = [(start, start + windows.size)]
+                    if windows.joined is not None:
+                        held.append(windows.longer(held[0]))
+                        joined.add(held[1])
+                    for bounds in held:
+                        came[attribute_name(batch), bounds].append(batch.filter(pa.array(inside)))
     found = {}
     for (name, bounds), batches in came.items():
         by_key: dict[tuple[str, str | None], list[Statistic]] = defaultdict(list)
-        for users in _rows_of_users(study, study.attribute(name), batches):
+        many, size = (windows.each_joined, windows.size) if bounds in joined else (1, None)
+        for users in _rows_of_users(study, study.attribute(name), batches, size):
             for part in by_coordinate(study.attribute(name), users):
-                statistic = tally(study.attribute(part.attribute), part.users, part.answers)
+                attribute = study.attribute(part.attribute)
+                statistic = tally(attribute, part.users, part.answers, checked=many > 1, windows=many)
                 by_key[part.attribute, part.group].append(statistic)
-        for attribute in {attribute for attribute, _ in by_key}:
-            groups = {GroupKey(*key): merge(own) for key, own in by_key.items() if key[0] == attribute}
-            found[attribute, bounds] = snapshots(study, WindowKey(attribute, bounds), GroupStatistics(groups))
+        for own_name in {own_name for own_name, _ in by_key}:
+            groups = {GroupKey(*key): merge(own) for key, own in by_key.items() if key[0] == own_name}
+            found[own_name, bounds] = snapshots(study, WindowKey(own_name, bounds), GroupStatistics(groups))
     return found
 
 
 def _rows_of_users(
-    study: Study, attribute: Attribute, batches: Sequence[pa.RecordBatch]
+    study: Study, attribute: Attribute, batches: Sequence[pa.RecordBatch], size: int | None
 ) -> Iterable[UserReports]:
-    if study.duplicates == "drop":
+    if study.duplicates == "drop" and size is None:
         batches, _ = without_duplicate_ids(attribute, batches)
     if study.group_users:
-        return join(attribute, batches).users
+        return join(attribute, batches, size=size).users
     return [users for batch in batches for users in without_join(batch, attribute)]
 
 

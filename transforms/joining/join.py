@@ -18,6 +18,7 @@ from ldpbeam.transforms.joining.kept import (
     column_or_nulls,
     gathered,
     kept,
+    pairs_of,
     payloads_of,
     per_service,
 )
@@ -65,6 +66,7 @@ def join(
     batches: Sequence[pa.RecordBatch],
     counted_until: int = 2**62,
     most_groups: int = MOST_GROUPS,
+    size: int | None = None,
 ) -> Joined:
     """Join all reports of some users in one window into one row per user.
 
@@ -77,10 +79,13 @@ def join(
         counted_until: event time in epoch milliseconds; later reports are joined, but a later window counts
             them.
         most_groups: how many groups have rows of their own, as of :func:`at_most_groups`.
+        size: the size of the windows that the reports lie in, if in several. A report of each user, service
+            and window is then kept, and a row has all that its user sent.
     """
     reports = gathered(attribute, batches)
     users, _ = codes_of(reports.users)
-    rows_kept = kept(reports, per_service(attribute, reports, users))
+    of_window = users if size is None else pairs_of(users, codes_of(pa.array(reports.times // size))[0])
+    rows_kept = kept(reports, per_service(attribute, reports, of_window))
     groups, names = codes_of(reports.groups)
     groups, names = at_most_groups(groups, rows_kept, names, most_groups)
     joined = [

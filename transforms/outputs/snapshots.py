@@ -18,7 +18,7 @@ def write_window(
 ) -> str:
     """Write the snapshots of one attribute and window to a file, and return its path.
 
-    If they hold a row for each user, the owner alone may read the file.
+    If they hold a row for each user, or what users sent in several windows, only the owner may read the file.
 
     Args:
         study: the study; the file carries its name, fingerprint and channels.
@@ -31,7 +31,8 @@ def write_window(
     name = snapshot_name(study.name, attribute.name, snapshots[0].window, run if named_by_run else "")
     path: str = FileSystems.join(folder, name)
     make_folder(folder)
-    with replacing(path, private=attribute.keeps_rows) as stream:
+    joined = any(snapshot.joined for snapshot in snapshots)
+    with replacing(path, private=attribute.keeps_rows or joined) as stream:
         write_snapshots(
             stream,
             snapshots,

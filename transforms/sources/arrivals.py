@@ -37,8 +37,10 @@ def opened_windows(
             if attribute in attributes:
                 times = times[~windows.implausible(times, now)]
                 for step in np.unique(times // windows.step).tolist():
-                    for start, end in windows.windows_of(step * windows.step):
-                        yield OpenWindow(attribute, start, end)
+                    for window in windows.windows_of(step * windows.step):
+                        yield OpenWindow(attribute, *window)
+                        if windows.joined is not None:
+                            yield OpenWindow(attribute, *windows.longer(window))
 
 
 def _plausible_times(batch: pa.RecordBatch) -> NDArray[np.int64]:

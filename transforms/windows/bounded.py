@@ -13,11 +13,12 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.windows.combine import CombineGroups
-from ldpbeam.transforms.windows.cut import together, within_size
+from ldpbeam.transforms.windows.cut import each_longer, together, within_size
 from ldpbeam.transforms.windows.fold import Fold
 from ldpbeam.transforms.windows.fold_each import FoldEach, outputs
 from ldpbeam.transforms.windows.group_statistics import GroupStatistics, added_up
 from ldpbeam.transforms.windows.groups import snapshots
+from ldpbeam.transforms.windows.joined import JoinedFold
 from ldpbeam.transforms.windows.keys import PieceKey, WindowGroupKey, WindowKey
 from ldpbeam.transforms.windows.split import Cut, Split
 from ldpbeam.windows import EVERYTHING, Span
@@ -52,7 +53,33 @@ class FoldBatch(beam.PTransform):
             folding = beam.ParDo(_FoldPartition(fold))
         typed = folding.with_output_types(tuple[WindowKey, GroupStatistics])
         folded = pieces | "JoinUsers" >> typed.with_outputs(COUNTS, main="statistics")
-        return folded.statistics, folded[COUNTS]
+        statistics = folded.statistics
+        if windows is not None and windows.joined is not None:
+            longer = reports | "JoinWindows" >> _FoldLonger(JoinedFold(fold.study, span), self.partitions)
+            statistics = (statistics, longer) | "BesideLonger" >> beam.Flatten()
+        return statistics, folded[COUNTS]
+
+
+class _FoldLonger(beam.PTransform):
+    """Fold batches of a channel into statistics of longer windows; nothing is counted a second time."""
+
+    def __init__(self, fold: JoinedFold, partitions: int) -> None:
+        super().__init__()
+        self.fold = fold
+        self.partitions = partitions
+
+    def expand(
+        self, reports: beam.PCollection[pa.RecordBatch]
+    ) -> beam.PCollection[tuple[WindowKey, GroupStatistics]]:
+        split = Split(self.fold.study.windows, self.partitions, each_longer, span=self.fold.span)
+        pieces, _ = reports | "CutByLongerWindow" >> Cut(split)
+        typed = beam.ParDo(_FoldPartition(self.fold)).with_output_types(tuple[WindowKey, GroupStatistics])
+        folded = (
+            pieces
+            | "GroupPartitions" >> beam.GroupByKey()
+            | "JoinUsers" >> typed.with_outputs(COUNTS, main="statistics")
+        )
+        return folded.statistics
 
 
 class _FoldPartition(beam.DoFn):

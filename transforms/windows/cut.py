@@ -7,6 +7,7 @@ long the runs are depends on the flow:
 - :func:`each_window`: a run for each window, whose state the engine keeps until the window is due.
 - :func:`within_size`: one run for all windows that start within one window size, so that a shuffle copies a
   report twice at most, however often windows overlap.
+- :func:`each_longer`: a run for each of the longer windows in which users are joined over several windows.
 - :func:`together`: one run for all windows that hold the reports, if no report is compared with another.
 
 The windows are part of the key; Beam's own windows are not used. With those, Prism drops a window's state at
@@ -63,6 +64,11 @@ def each_window(_: Windows, held: Sequence[Bounds]) -> Sequence[Run]:
 def together(_: Windows, held: Sequence[Bounds]) -> Sequence[Run]:
     """One run of all windows; none if there is no window."""
     return [(held[-1][0], held[0][0])] if held else []
+
+
+def each_longer(windows: Windows, held: Sequence[Bounds]) -> Sequence[Run]:
+    """One run for each longer window, in which users are joined over the windows inside."""
+    return [(start, start) for start in sorted({windows.longer(window)[0] for window in held})]
 
 
 def within_size(windows: Windows, held: Sequence[Bounds]) -> Sequence[Run]:

@@ -124,6 +124,11 @@ class Fold:
         in_window = sum(users.reports for users in rows)
         return Folded(tallied(self.study, attribute, rows), used, here - used, in_window)
 
+    def window_at(self, start: int) -> Bounds:
+        """The window that starts at a time."""
+        assert self.study.windows is not None
+        return start, start + self.study.windows.size
+
     def _windows(self, key: PieceKey) -> list[Bounds | None]:
         if key.run is None:
             return [None]

@@ -25,16 +25,29 @@ def explain(groups: Groups) -> str:
     )
 
 
-def tallied(study: Study, attribute: Attribute, rows: Iterable[UserReports]) -> GroupStatistics:
-    """Count rows of users into statistics by attribute and group; a vector's by coordinate."""
+def tallied(
+    study: Study, attribute: Attribute, rows: Iterable[UserReports], windows: int = 1
+) -> GroupStatistics:
+    """Count rows of users into statistics by attribute and group; a vector's by coordinate.
+
+    Args:
+        study: the study.
+        attribute: the attribute of the rows.
+        rows: rows of users.
+        windows: of how many windows the reports of a row are, as of :func:`ldpbeam.statistics.tally`.
+    """
     parts = [part for users in rows for part in by_coordinate(attribute, users)]
     return added_up(
-        [GroupStatistics({GroupKey(part.attribute, part.group): _tally(study, part)}) for part in parts]
+        [
+            GroupStatistics({GroupKey(part.attribute, part.group): _tally(study, part, windows)})
+            for part in parts
+        ]
     )
 
 
-def _tally(study: Study, users: UserReports) -> Statistic:
-    return tally(study.attribute(users.attribute), users.users, users.answers, checked=True)
+def _tally(study: Study, users: UserReports, windows: int) -> Statistic:
+    attribute = study.attribute(users.attribute)
+    return tally(attribute, users.users, users.answers, checked=True, windows=windows)
 
 
 def gains(study: Study, after: GroupStatistics, before: GroupStatistics) -> GroupStatistics:

@@ -29,11 +29,12 @@ from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.sources.journal import Stop
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
-from ldpbeam.transforms.windows.cut import each_window, together
+from ldpbeam.transforms.windows.cut import each_longer, each_window, together
 from ldpbeam.transforms.windows.fold import Fold, Folded, counted
 from ldpbeam.transforms.windows.fold_each import FoldEach, outputs
 from ldpbeam.transforms.windows.group_statistics import GroupStatistics
 from ldpbeam.transforms.windows.groups import gains
+from ldpbeam.transforms.windows.joined import JoinedFold
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.split import Cut, Split
 from ldpbeam.windows import Bounds
@@ -56,6 +57,9 @@ class FoldStream(beam.PTransform):
             else Split(study.windows, 1, together, clock=True)
         )
         self.function = FoldWindow(fold, partitions, stop) if fold.compares else FoldEach(fold)
+        self.longer = None
+        if study.windows is not None and study.windows.joined is not None:
+            self.longer = FoldLonger(study, partitions, stop)
 
     def expand(
         self, reports: beam.PCollection[pa.RecordBatch]
@@ -66,7 +70,33 @@ class FoldStream(beam.PTransform):
         folded = pieces | "JoinWindows" >> typed.with_output_types(
             tuple[WindowKey, GroupStatistics]
         ).with_outputs(COUNTS, main="gains")
-        return folded.gains, (late, folded[COUNTS]) | "FoldCounts" >> beam.Flatten()
+        gains = folded.gains
+        if self.longer is not None:
+            gains = (gains, reports | "JoinLonger" >> self.longer) | "BesideLonger" >> beam.Flatten()
+        return gains, (late, folded[COUNTS]) | "FoldCounts" >> beam.Flatten()
+
+
+class FoldLonger(beam.PTransform):
+    """Fold batches of a channel into gains of longer windows, in which the windows of a user are joined.
+
+    What became of the reports is counted by the windows inside, and not here.
+    """
+
+    def __init__(self, study: Study, partitions: int, stop: Stop | None = None) -> None:
+        super().__init__()
+        self.cut = Cut(Split(study.windows, partitions, each_longer, clock=True))
+        self.function = FoldWindow(JoinedFold(study), partitions, stop, early=False)
+
+    def expand(
+        self, reports: beam.PCollection[pa.RecordBatch]
+    ) -> beam.PCollection[tuple[WindowKey, GroupStatistics]]:
+        """Keep the pieces of each longer window and partition in state until the timer fires."""
+        pieces, _ = reports | "CutByLongerWindow" >> self.cut
+        typed = beam.ParDo(self.function).with_input_types(tuple[PieceKey, pa.RecordBatch])
+        folded = pieces | "JoinWindows" >> typed.with_output_types(
+            tuple[WindowKey, GroupStatistics]
+        ).with_outputs(COUNTS, main="gains")
+        return folded.gains
 
 
 class _Progress(NamedTuple):
@@ -104,13 +134,13 @@ class FoldWindow(beam.DoFn):
     PROGRESS = ReadModifyWriteStateSpec("progress", KeyCoder(_Progress))
     DUE = TimerSpec("due", TimeDomain.WATERMARK)
 
-    def __init__(self, fold: Fold, partitions: int, stop: Stop | None = None) -> None:
+    def __init__(self, fold: Fold, partitions: int, stop: Stop | None = None, *, early: bool = True) -> None:
         assert fold.study.windows is not None
         self.fold = fold
         self.stop = stop
         self.windows = fold.study.windows
-        early = self.windows.early_reports
-        self.early = None if early is None else -(-early // partitions)
+        often = self.windows.early_reports if early else None
+        self.early = None if often is None else -(-often // partitions)
         # Before anything is emitted, the number that waits is written only where early panes need it.
         self.first = _Progress(waiting=int(self.early is None))
 
@@ -174,7 +204,7 @@ class FoldWindow(beam.DoFn):
     def _window(self, key: PieceKey) -> Bounds:
         """The window of a key; its run has only one."""
         assert key.run is not None
-        return key.run[0], key.run[0] + self.windows.size
+        return self.fold.window_at(key.run[0])
 
     def _emit(
         self, key: PieceKey, before: _Progress, reports: Any, emitted: Any, progress: Any = None

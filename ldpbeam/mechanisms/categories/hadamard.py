@@ -113,6 +113,12 @@ class HadamardRandomisedResponse(CategoricalMechanism):
         reports: NDArray[np.uint32] = (2 * rows + plus).astype(np.uint32)
         return reports
 
+    def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        """The categories whose entry in the report's row has its sign."""
+        rows, plus = np.divmod(payloads.astype(np.int64), 2)
+        signs = hadamard_signs(rows[:, None], np.arange(self.size)[None, :])
+        return np.asarray((signs > 0) == (plus[:, None] > 0))
+
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         """Which payloads are integers from 0 to 2K - 1."""
         return np.asarray((payloads >= 0) & (payloads < 2 * self.order) & (payloads == np.floor(payloads)))

@@ -141,6 +141,11 @@ class LocalHashing(CategoricalMechanism):
         function = xxh32 if self.hashed == "index" else xxh32_of_text
         return reduced(function(values.astype(np.uint32), seeds.astype(np.uint32)), self.hashes)
 
+    def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        """The categories that have the report's hash under its seed."""
+        values = np.arange(self.size, dtype=np.uint32)[None, :]
+        return np.asarray(self.hash(values, payloads["seed"][:, None]) == payloads["hash"][:, None])
+
     @functools.cached_property
     def table(self) -> HashTable:
         """Each category's hash under each seed of the family."""
@@ -196,12 +201,9 @@ class LocalHashing(CategoricalMechanism):
         if self.seeds != "any":
             return super().histogram(payloads, resolution)
         supports = np.zeros(self.size, dtype=np.int64)
-        values = np.arange(self.size, dtype=np.uint32)[None, :]
         step = max(1, BLOCK_HASHES // self.size)
         for start in range(0, len(payloads), step):
-            block = payloads[start : start + step]
-            own = self.hash(values, block["seed"][:, None]) == block["hash"][:, None]
-            supports += own.sum(axis=0)
+            supports += self.supported(payloads[start : start + step]).sum(axis=0)
         return np.column_stack((len(payloads) - supports, supports)).ravel()
 
     def histogram_channel(self, value_buckets: int, resolution: int) -> Channel:

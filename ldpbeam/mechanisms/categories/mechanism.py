@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldpbeam.channels import DiagonalChannel
 from ldpbeam.domains import Categories, Domain, Floats, Integers
@@ -51,6 +52,14 @@ class CategoricalMechanism(FrequencyMechanism):
         categories: the noise of the shares is then taken to be normal.
         """
         return None
+
+    def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which categories each report supports, shape (n, size), where there are ``support_probabilities``.
+
+        Raises:
+            NotImplementedError: if the mechanism does not tell it of single reports.
+        """
+        raise NotImplementedError(f"{self.name} does not say which categories a report supports")
 
     @property
     def name_channel(self) -> DiagonalChannel | None:

@@ -40,6 +40,10 @@ class RandomisedResponse(CategoricalMechanism):
         other = 1.0 / (growth + self.size - 1.0)
         return growth * other, other
 
+    def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        """The category that each report names."""
+        return np.asarray(payloads.astype(np.int64)[:, None] == np.arange(self.size))
+
     @property
     def name_channel(self) -> DiagonalChannel:
         """P(report | category): p on the diagonal, q elsewhere."""

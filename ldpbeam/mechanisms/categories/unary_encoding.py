@@ -98,6 +98,11 @@ class UnaryEncoding(CategoricalMechanism):
         width = self.payload_dtype.itemsize
         return np.ascontiguousarray(payloads).view(np.uint8).reshape(-1, width)
 
+    def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        """The categories whose bits are set."""
+        bits = np.unpackbits(self._bytes(payloads), axis=1, count=self.size, bitorder="little")
+        return bits.view(np.bool_)
+
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         """Which payloads have only zero bits after the last category's bit."""
         spare = 8 * self.payload_dtype.itemsize - self.size
@@ -143,9 +148,7 @@ class UnaryEncoding(CategoricalMechanism):
         counts = np.zeros(self.size, dtype=np.int64)
         step = max(1, BLOCK_BITS // self.size)
         for start in range(0, len(payloads), step):
-            data = self._bytes(payloads[start : start + step])
-            bits = np.unpackbits(data, axis=1, count=self.size, bitorder="little")
-            counts += bits.sum(axis=0, dtype=np.int64)
+            counts += self.supported(payloads[start : start + step]).sum(axis=0, dtype=np.int64)
         return np.column_stack((len(payloads) - counts, counts)).ravel()
 
     def histogram_channel(self, value_buckets: int, resolution: int) -> Channel:

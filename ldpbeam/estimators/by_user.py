@@ -1,0 +1,72 @@
+"""The variance by user of numbers whose windows are joined (:mod:`ldpbeam.joined_windows`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Floats, bucket_midpoints
+from ldpbeam.joined_windows import JoinedCells
+
+
+def independent_covariance(joined: JoinedCells, told: Floats) -> Floats:
+    """The covariance of :meth:`~ldpbeam.joined_windows.JoinedCells.covariance`, if reports were independent.
+
+    Args:
+        joined: the statistic, of one report or more.
+        told: the numbers that a report in each cell stands for, shape (cells, numbers).
+    """
+    n = int(joined.totals.sum())
+    centred = told - joined.totals @ told / n
+    found: Floats = (centred.T * joined.totals) @ centred / float(n) ** 2
+    return found
+
+
+def noise_factor(attribute: Attribute, index: int, joined: JoinedCells) -> float:
+    """How many dependent reports say as much of the mean as one independent report; 1 or more.
+
+    The mean is that of what each report bucket says of the value, if all values are as likely.
+    """
+    rows = attribute.channel(index).dense()
+    told = (rows @ bucket_midpoints(rows.shape[1]) / rows.sum(axis=1))[:, None]
+    alone = float(independent_covariance(joined, told)[0, 0])
+    return max(1.0, float(joined.covariance(told)[0, 0]) / alone) if alone > 0.0 else 1.0
+
+
+def added_noise(
+    joined: JoinedCells, probabilities: Floats, shares: Floats, factor: float, rng: np.random.Generator
+) -> Floats:
+    """Noise for draws of shares, so that they spread as the dependence of each user's reports demands.
+
+    The mean of a posterior moves with the count of a report bucket by its covariance with the log probability
+    of that bucket (the infinitesimal jackknife: Giordano and Broderick, arXiv:2305.06466). Reports of users
+    give these means a covariance; where it is above that of reports that are each worth ``1/factor``, which
+    the draws have already, the difference is drawn.
+
+    Args:
+        joined: the statistic.
+        probabilities: of each report bucket given each draw of the density, shape (cells, draws).
+        shares: the draws, shape (draws, parts).
+        factor: how many reports count as one in the posterior.
+        rng: the source of the noise.
+
+    Returns:
+        An array of shape (draws, parts).
+    """
+    logs = np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
+    moves = (logs - logs.mean(axis=1, keepdims=True)) @ (shares - shares.mean(axis=0)) / len(shares)
+    told = moves * (float(joined.totals.sum()) / factor)
+    missing = joined.covariance(told) - factor * independent_covariance(joined, told)
+    values, vectors = np.linalg.eigh(missing)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    found: Floats = rng.standard_normal(shares.shape) @ root.T
+    return found
+
+
+def variance_of(joined: JoinedCells, told: Floats) -> float:
+    """The variance of the mean over reports of one number that each report bucket stands for, shape (cells,).
+
+    It is never below that of independent reports: few users may seem to vary less.
+    """
+    one = told[:, None]
+    return float(max(joined.covariance(one)[0, 0], independent_covariance(joined, one)[0, 0]))
