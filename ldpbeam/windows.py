@@ -140,6 +140,14 @@ class Span:
         """Whether a window lies inside; the one over everything always does."""
         return window is None or (self.start <= window[0] and window[1] <= self.stop)
 
+    def cut(self, windows: Windows | None) -> list[Bounds]:
+        """The longer windows of which only a part lies inside, so that their users are not joined."""
+        if windows is None or windows.joined is None:
+            return []
+        size = windows.joined
+        ends = (end // size * size for end in (self.start, self.stop) if abs(end) < FAR and end % size)
+        return [(start, start + size) for start in dict.fromkeys(ends)]
+
 
 EVERYTHING = Span()
 

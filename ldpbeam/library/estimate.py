@@ -12,7 +12,7 @@ from ldpbeam.library.tables import decoded_batches
 from ldpbeam.library.tally import Tally, tally_of
 from ldpbeam.library.times import milliseconds_of
 from ldpbeam.pipelines.estimates.blas import one_blas_thread
-from ldpbeam.pipelines.estimates.published import Size, chosen, size_of, smallest, warnings_of
+from ldpbeam.pipelines.estimates.published import Size, chosen, cut_windows, size_of, smallest, warnings_of
 from ldpbeam.pipelines.estimates.solve import solve, sort_key
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
@@ -65,13 +65,14 @@ def estimate(
             "from_dict(...); an estimate from a statistic is ldpbeam.estimators.estimate"
         )
     wanted = columns_or_only(study, attribute, service, renamed=columns)
-    tally = tally_of(study, decoded_batches(reports, wanted), _span(study, start, stop))
+    span = _span(study, start, stop)
+    tally = tally_of(study, decoded_batches(reports, wanted), span)
     snapshots = _chosen(study, tally)
     with one_blas_thread():
         estimates = [record for snapshot in snapshots for record in solve(study, snapshot)]
     estimates.sort(key=lambda record: sort_key(study, record))
     counts = tally.accounting
-    for sentence in warnings_of(study, counts):
+    for sentence in (*warnings_of(study, counts), *cut_windows(study, span)):
         warnings.warn(sentence, stacklevel=2)
     return Estimates(study, tuple(estimates), tally.dead_letter_table, counts)
 

@@ -18,7 +18,7 @@ from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
 from ldpbeam.pipelines.estimates.ledger import write_ledger
-from ldpbeam.pipelines.estimates.published import warnings_of
+from ldpbeam.pipelines.estimates.published import cut_windows, warnings_of
 from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
 from ldpbeam.pipelines.estimates.truth import errors_of
 from ldpbeam.pipelines.graphs.engines import engine_of
@@ -123,6 +123,8 @@ def run(request: Request, staged: Path) -> int:
     print(shown(_whereabouts(request)))
     if accounting["dead_letters"]:
         tables.print_reasons(console, accounting)
+    for sentence in cut_windows(job.study, job.span):
+        warn(sentence)
     return _judged(job.study, accounting, request.max_bad_fraction)
 
 

@@ -13,6 +13,7 @@ from ldpbeam.memoised import Lifetime
 from ldpbeam.pipelines.estimates import fit as estimates_fit
 from ldpbeam.pipelines.estimates import ledger, published
 from ldpbeam.pipelines.runs.costs import endless_parts, slow_parts
+from ldpbeam.schemas.study.joined import joined_counts
 from ldpbeam.statistics import counted
 from ldpbeam.study import Study, StudyAttribute, attribute_of
 from ldpbeam.transforms.joining import coordinates, kept
@@ -42,6 +43,11 @@ def explain(study: Study) -> list[str]:
         # The coordinates of a vector differ only in their names, so the first one stands for all.
         first = study.attribute(estimated[0])
         sentences += statistics.explain(first)
+        if study.windows is not None and study.windows.joined is not None:
+            sentences.append(
+                f"That of joined windows has {joined_counts(first, study.windows.each_joined):,} integers "
+                "more. Of few users they tell what each sent, so only their owner may read these files."
+            )
         sentences += _estimates(first, described)
         sentences += fit.explain(first)
     sentences.append(estimates_fit.explain())

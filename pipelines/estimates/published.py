@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import counted
 from ldpbeam.study import Study
+from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.counts import (
     ENDED_WINDOWS,
     NOT_ESTIMATED,
@@ -20,6 +21,7 @@ from ldpbeam.transforms.reports.counts import (
     SINGLE_REPORTS,
     WINDOWS_BEYOND,
 )
+from ldpbeam.windows import Span
 
 
 class Size(NamedTuple):
@@ -130,6 +132,15 @@ def warnings_of(study: Study, counts: Mapping[str, Any]) -> Iterator[str]:
             f"{beyond:,} of them are beyond the {study.publish.windows:,} windows of an attribute with the "
             "most reports, which is the most that are estimated: raise publish.windows, or lengthen "
             "windows.size, if these are honest reports"
+        )
+
+
+def cut_windows(study: Study, span: Span) -> Iterator[str]:
+    """A sentence on each longer window whose users a run does not join, because its span cuts it."""
+    for start, stop in span.cut(study.windows):
+        yield (
+            f"users are not joined from {rfc3339(start)} to {rfc3339(stop)}, because this run counts only "
+            "a part of these windows: let a run begin and end with whole windows of the size windows.joined"
         )
 
 

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from ldpbeam.pipelines.fitting import print_fitting, table_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.times import format_duration
 
 #: Tables with more rows show only their start and end; the files have every estimate.
 MOST_ROWS = 60
@@ -96,7 +97,7 @@ _COLUMNS = (
 def _row(record: EstimateRecord) -> dict[str, str]:
     row = {
         "attribute": record.attribute,
-        "window": record.window_start or "",
+        "window": _window(record),
         "group": record.group or (f"({record.other_groups} more)" if record.other_groups else ""),
         "estimate": record.name,
         "estimator": record.estimator,
@@ -128,6 +129,13 @@ def _row(record: EstimateRecord) -> dict[str, str]:
             for share, name, mean in triples[:3]
         )
     return row
+
+
+def _window(record: EstimateRecord) -> str:
+    """The start of a window, and how long it is if the windows inside were joined by user."""
+    if record.window is None or not record.joined:
+        return record.window_start or ""
+    return f"{record.window_start} ({format_duration(record.window[1] - record.window[0])})"
 
 
 def accounting_line(counts: Mapping[str, Any]) -> str:

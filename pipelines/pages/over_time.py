@@ -48,6 +48,7 @@ class _Point(NamedTuple):
 
 def means_over_time(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | None:
     """The means of all estimates by window; None without several windows, or without means."""
+    subject = subject.over_time
     points = [
         _Point(
             subject.labels[record.name],
@@ -65,7 +66,7 @@ def means_over_time(subject: Subject, truths: Mapping[Place, Truth]) -> Figure |
     points += [
         _Point(TRUTH, place, truth.mean, None, "complete")
         for place, truth in truths.items()
-        if truth.mean is not None
+        if truth.mean is not None and place in subject.places
     ]
     named = {record.name for record in subject.records if record.mean is not None}
     keys = keys_of(subject, named, any(point.line == TRUTH for point in points))
@@ -80,6 +81,7 @@ def means_over_time(subject: Subject, truths: Mapping[Place, Truth]) -> Figure |
 
 def shares_over_time(subject: Subject) -> Figure | None:
     """The shares of the most frequent names by window; None without several windows, or without names."""
+    subject = subject.over_time
     records = [record for record in subject.records if record.frequencies is not None]
     if len(subject.windows) < 2 or not records:
         return None

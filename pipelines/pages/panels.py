@@ -27,7 +27,8 @@ def chosen_places(subject: Subject, field: str) -> tuple[list[Place], list[str]]
     ]
     if len(places) <= subject.most_panels:
         return places, []
-    latest = sorted(places, key=lambda place: place.start or "", reverse=True)
+    # A window in which others are joined ends with the last of them.
+    latest = sorted(places, key=lambda place: (place.end or "", place.start or ""), reverse=True)
     kept = {*latest[: subject.most_panels]}
     windows, groups = bool(subject.windows), any(place.group_name for place in places)
     what = "windows and groups" if windows and groups else "windows" if windows else "groups"

@@ -68,9 +68,16 @@ class Subject:
             by_place.setdefault(Place.of(record), []).append(record)
         reports = {place: max(record.reports for record in records) for place, records in by_place.items()}
         order = sorted(
-            by_place, key=lambda place: (place.start or "", bool(place.other_groups), -reports[place])
+            by_place,
+            key=lambda place: (place.start or "", place.end or "", bool(place.other_groups), -reports[place]),
         )
         return {place: by_place[place] for place in order}
+
+    @cached_property
+    def over_time(self) -> Subject:
+        """The estimates that follow each other in time: without those of longer windows, unless all are."""
+        single = [record for record in self.records if not record.joined]
+        return Subject(self.name, single or self.records, self.most_panels)
 
     @property
     def windows(self) -> list[str]:

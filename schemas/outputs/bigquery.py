@@ -31,6 +31,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "pane_index": "The number of earlier panes of the window",
     "pane_timing": "early, on_time or late",
     "complete": "Whether no report that was read is known to be missing",
+    "joined": "Whether a user's reports in several windows were brought together",
     "mean": "In the attribute's unit",
     "standard_error": "Of the mean",
     "median": "In the attribute's unit",

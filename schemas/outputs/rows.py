@@ -86,6 +86,7 @@ class EstimateRow(NamedTuple):
         pane_index: how many panes of the window came before; a later pane replaces an earlier one.
         pane_timing: ``early``, ``on_time`` or ``late``.
         complete: False for an early pane.
+        joined: whether the reports of a user in several windows of the study were brought together.
         reports: how many reports were used.
         users: how many users sent them; None if users are not counted.
         mean: in the attribute's unit, as the next three; None if the estimator has none.
@@ -123,6 +124,7 @@ class EstimateRow(NamedTuple):
     pane_index: int
     pane_timing: str
     complete: bool
+    joined: bool
     reports: int
     users: Optional[int]
     mean: Optional[float]
@@ -150,7 +152,7 @@ class EstimateRow(NamedTuple):
 class ShareRow(NamedTuple):
     """One value bucket, category or key of an estimate; the fields are columns of ``distribution.parquet``.
 
-    The fields up to ``complete`` are those of :class:`EstimateRow`.
+    The fields up to ``joined`` are those of :class:`EstimateRow`.
 
     Attributes:
         kind: ``bucket``, ``category`` or ``key``.
@@ -180,6 +182,7 @@ class ShareRow(NamedTuple):
     pane_index: int
     pane_timing: str
     complete: bool
+    joined: bool
     kind: str
     place: int
     low: Optional[float]

@@ -34,7 +34,13 @@ from support.pane_scripts import SCENARIOS, Scenario, Step, arriving, at, in_tim
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 
-@pytest.mark.parametrize("name", ["two services joined", "sliding windows", "a vector"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("two services joined", "sliding windows", "a vector"),
+        *("joined windows of numbers", "joined windows of categories"),
+    ],
+)
 def test_the_last_panes_are_a_batch_run_over_what_came_in_time(name: str) -> None:
     study = study_of(name)
     script = arriving(people_report(study))

@@ -46,9 +46,16 @@ def explain(windows: Windows | None) -> str:
         if windows.early_reports
         else ""
     )
+    longer = ""
+    if windows.joined is not None:
+        longer = (
+            f" Beside them, the reports of a user in the {windows.each_joined:,} windows of "
+            f"{format_duration(windows.joined)} are brought together: errors and intervals of "
+            f"{format_duration(windows.joined)} then hold however the reports of a user depend on each other."
+        )
     return (
         f"Reports are cut by event time into windows of {format_duration(windows.size)}{sliding}; in a "
-        f"stream they may be up to {format_duration(windows.allowed_lateness)} late{early}."
+        f"stream they may be up to {format_duration(windows.allowed_lateness)} late{early}.{longer}"
     )
 
 
