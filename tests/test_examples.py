@@ -99,14 +99,16 @@ def test_an_example_of_every_family_runs_and_answers_all_its_study_asks(
     assert f"{accounting['in']:,} reports in = {accounting['in']:,} used" in capsys.readouterr().out
 
 
-def test_a_day_of_clients_that_remember_holds_the_shares_and_says_whose_intervals_it_has(
+def test_a_day_of_clients_that_remember_is_joined_by_user_or_says_whose_intervals_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, "memoised/day.py", "--output", tmp_path, "--people", 400) == 0
     assert "remember their noise" in capsys.readouterr().err
-    (line,) = (tmp_path / "day" / "estimates.jsonl").read_text().splitlines()
+    (line,) = (tmp_path / "rolled-up" / "estimates.jsonl").read_text().splitlines()
     found = json.loads(line)
     assert found["reports"] == 24 * 400
     assert "the fewest users, 400, each with one value" in found["warnings"][-1]
-    hours = (tmp_path / "hours" / "estimates.jsonl").read_text().splitlines()
-    assert len(hours) == 24 and not any("remember" in hour for hour in hours)
+    hours = list(map(json.loads, (tmp_path / "run" / "estimates.jsonl").read_text().splitlines()))
+    (day,) = (hour for hour in hours if hour.get("joined"))
+    assert len(hours) == 25 and not any("warnings" in hour for hour in hours)
+    assert (day["reports"], day["users"]) == (24 * 400, 400)

@@ -1,9 +1,10 @@
-"""A day of people whose clients remember their noise: 24 hourly estimates, and their roll-up into a day.
+"""A day of people whose clients remember their noise: 24 hourly estimates, and the day in two ways.
 
     python examples/memoised/day.py [--output DIR] [--people N]
 
-The clients are written from docs/over_time.md alone. Their people keep one drink all day. The roll-up does
-not bring the reports of a user together, so its intervals are those of the fewest users, as a warning says.
+The clients are written from docs/over_time.md alone. Their people keep one drink all day. The study joins the
+hours of a day by user, so that the day has intervals with the variance by user. A roll-up of the hours does
+not bring the reports of a user together: its intervals are those of the fewest users, as a warning says.
 """
 
 import argparse
@@ -42,7 +43,7 @@ def reports_of(drinks: NDArray[np.int64], rng: Generator) -> NDArray[np.int64]:
 
 
 def main() -> int:
-    """Write the reports of a day, estimate its hours, and roll them up."""
+    """Write the reports of a day, estimate its hours and the day, and roll the hours up."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path("build/memoised-day"))
     parser.add_argument("--people", type=int, default=5_000)
@@ -58,10 +59,17 @@ def main() -> int:
                 report |= {"event_time": time, "payload": int(payload)}
                 stream.write(json.dumps(report) + "\n")
     study = ["--study", str(STUDY), "--overwrite"]
-    hours, day = str(given.output / "hours"), str(given.output / "day")
-    code = ldpbeam(["estimate", *study, "--input", str(given.output / "reports.jsonl"), "--output", hours])
-    statistics = f"{hours}/statistics/*.avro"
-    return code or ldpbeam(["rollup", *study, "--statistics", statistics, "--window", "1d", "--output", day])
+    run, rolled_up = given.output / "run", given.output / "rolled-up"
+    code = ldpbeam(["estimate", *study, "--input", str(given.output / "reports.jsonl"), "--output", str(run)])
+    statistics = f"{run}/statistics/*.avro"
+    # Without --window, the hours are added up, and not the day.
+    code = code or ldpbeam(["rollup", *study, "--statistics", statistics, "--output", str(rolled_up)])
+    for what, folder in (("joined by user", run), ("rolled up", rolled_up)):
+        lines = map(json.loads, (folder / "estimates.jsonl").read_text(encoding="utf-8").splitlines())
+        (day,) = (line for line in lines if line["reports"] == given.people * HOURS)
+        ends = day["intervals"]["frequencies"]
+        print(f"tea, {what}: {ends['low'][0]:.3f} to {ends['high'][0]:.3f}, the truth is {SHARES[0]}")
+    return code
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ class _Window(beam.DoFn):
         before = fired.read() or _Fired()
         if before.closed and not before.changed:
             fired.write(before._replace(changed=1))
-        if self.early is not None and not before.closed:
+        if self.early is not None and not before.closed and not _is_longer(key, self.study):
             now = self._merged(statistics)
             if sum(statistic.reports for statistic in now.values()) >= before.reports + self.early:
                 yield from self._pane(key, now, EARLY, before, fired)
@@ -176,6 +176,12 @@ class _Window(beam.DoFn):
             for snapshot in snapshots(self.study, key, left)
         ]
         yield key.attribute, pane
+
+
+def _is_longer(key: WindowKey, study: Study) -> bool:
+    """Whether a window joins others by user: its gains come when it ends, so that it has no early panes."""
+    assert key.window is not None and study.windows is not None
+    return key.window[1] - key.window[0] == study.windows.joined
 
 
 def _after(key: WindowKey, milliseconds: int) -> Timestamp:
