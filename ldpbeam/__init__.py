@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ldpbeam.attributes import Attribute, ServiceVersion
     from ldpbeam.domains import Categories, Numeric
     from ldpbeam.estimators import Estimate, registered_estimators
+    from ldpbeam.library.by_user import difference
     from ldpbeam.library.client import Client
     from ldpbeam.library.differences import Differences
     from ldpbeam.library.estimate import estimate
@@ -52,6 +53,7 @@ __all__ = [
     "Study",
     "StudyError",
     "build_mechanism",
+    "difference",
     "empty",
     "estimate",
     "merge",
@@ -75,6 +77,7 @@ _MODULES = {
     "Study": "ldpbeam.library.study",
     "StudyError": "ldpbeam.schemas.study.yaml_file",
     "build_mechanism": "ldpbeam.mechanisms",
+    "difference": "ldpbeam.library.by_user",
     "empty": "ldpbeam.statistics",
     "estimate": "ldpbeam.library.estimate",
     "merge": "ldpbeam.statistics",

@@ -24,6 +24,8 @@ from ldpbeam.domains import Floats, Integers
 
 #: Supports of this many pairs of a report and a category are held at once.
 BLOCK_SUPPORTS = 2**24
+#: The answers of this many pairs of a user and a category are held at once.
+BLOCK_ANSWERS = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,10 +263,10 @@ def merged_windows(parts: Sequence[JoinedWindows]) -> JoinedWindows | None:
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of two windows, by category.
+    """The difference of two windows, by category; of means there is one number.
 
     Attributes:
-        shares: the shares of the second window minus those of the first, shape (categories,).
+        shares: the numbers of the second window minus those of the first, shape (categories,).
         errors: their standard errors, shape (categories,).
         independent: the standard errors if other people had reported in each window, shape (categories,).
     """
@@ -301,3 +303,57 @@ def difference_of_windows(users: Integers, own: float, other: float) -> Differen
     return Difference(
         told[1] - told[0], np.sqrt((users * both**2).sum(axis=(1, 2))), np.sqrt(squares[0] + squares[1])
     )
+
+
+def pairs_of_windows(
+    users: int,
+    first: tuple[Integers, NDArray[Any]],
+    second: tuple[Integers, NDArray[Any]],
+    supported: Callable[[NDArray[Any]], NDArray[np.bool_]],
+) -> Integers:
+    """How many users have each answer in two windows, as :func:`difference_of_windows` takes it.
+
+    Args:
+        users: how many users there are.
+        first: (the user of each report, from 0, shape (reports,); the reports). A user has at most one.
+        second: the same of the second window.
+        supported: which categories some reports support, shape (n, categories).
+    """
+    size = supported(first[1][:0]).shape[1]
+    ordered = [
+        (rows[order], reports[order]) for rows, reports in (first, second) for order in [np.argsort(rows)]
+    ]
+    counts = np.zeros(9 * size, dtype=np.int64)
+    step = max(1, BLOCK_ANSWERS // size)
+    for start in range(0, users, step):
+        answers = np.zeros((2, min(step, users - start), size), dtype=np.int64)
+        for own, (rows, reports) in zip(answers, ordered, strict=True):
+            low, high = np.searchsorted(rows, (start, start + step))
+            own[rows[low:high] - start] = 1 + supported(reports[low:high])
+        cells = 9 * np.arange(size) + 3 * answers[0] + answers[1]
+        counts += np.bincount(cells.ravel(), minlength=len(counts))
+    return counts.reshape(size, 3, 3)
+
+
+def difference_of_means(
+    users: int, first: tuple[Integers, Floats], second: tuple[Integers, Floats]
+) -> Difference:
+    """The difference of the mean reports of two windows, whoever reported in both; arrays of one number.
+
+    Args:
+        users: how many users there are.
+        first: (the user of each report, from 0; what each report tells), each of shape (reports,).
+        second: the same of the second window.
+
+    Raises:
+        ValueError: if a window has no reports.
+    """
+    if not len(first[0]) or not len(second[0]):
+        raise ValueError("a window has no reports")
+    means = [told.mean() for _, told in (first, second)]
+    away = [
+        np.bincount(rows, (told - mean) / len(told), minlength=users)
+        for (rows, told), mean in zip((first, second), means, strict=True)
+    ]
+    error, *alone = (float((own**2).sum()) for own in (away[1] - away[0], *away))
+    return Difference(np.array([means[1] - means[0]]), np.sqrt([error]), np.sqrt([sum(alone)]))

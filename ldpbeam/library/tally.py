@@ -66,11 +66,14 @@ def tally_of(study: Study, decoded: Iterable[pa.RecordBatch], span: Span = EVERY
         ValueError: if windows overlap too often to join users.
     """
     tally = Tally()
-    reports = list(_valid(study, decoded, span, tally))
-    if study.duplicates == "drop":
-        reports = list(_without_duplicates(study, reports, span, tally))
-    tally.snapshots += _folded(study, reports, span, tally)
+    tally.snapshots += _folded(study, usable(study, decoded, span, tally), span, tally)
     return tally
+
+
+def usable(study: Study, decoded: Iterable[pa.RecordBatch], span: Span, tally: Tally) -> list[pa.RecordBatch]:
+    """The valid reports within a span, without duplicates by report id; a tally counts the others."""
+    reports = list(_valid(study, decoded, span, tally))
+    return list(_without_duplicates(study, reports, span, tally)) if study.duplicates == "drop" else reports
 
 
 def _valid(

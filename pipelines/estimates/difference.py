@@ -124,7 +124,7 @@ def comparison(
                 unlike.append(record.place)
                 continue
             added = np.hypot if apart(record, part) else np.add
-            ends = _ends(part, other, added)
+            ends = ends_of(part, other, added)
             columns = np.column_stack((part.values, other.values, *ends, added(part.errors, other.errors)))
             pairs.append((record, theirs[key], part, other, columns))
     judged = sum(int(np.isfinite(columns[:, -1]).sum()) for *_, columns in pairs)
@@ -153,10 +153,15 @@ def _known(number: float) -> float | None:
     return None if math.isnan(number) else number
 
 
-def _ends(one: Numbers, two: Numbers, added: np.ufunc) -> tuple[Floats, Floats]:
+def ends_of(one: Numbers, two: Numbers, added: np.ufunc) -> tuple[Floats, Floats]:
     """The ends of the intervals of ``two`` minus ``one``.
 
     An estimate outside of its interval is moved to the nearer end: the interval is of the number.
+
+    Args:
+        one: the numbers of the first side.
+        two: those of the second.
+        added: how two distances are added: ``np.hypot`` for independent errors, else ``np.add``.
     """
     first, second = (np.clip(part.values, part.low, part.high) for part in (one, two))
     down = added(second - two.low, one.high - first)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, KeyValues, Vector
 from ldpbeam.mechanisms import CategoricalMechanism
@@ -59,7 +57,7 @@ def _problem(attribute: Attribute, windows: int, groups: int) -> str:
         return "has an estimate that joins services by user (ule, privkv_em): choose another estimator"
     mechanism = attribute.versions[0].mechanism
     if isinstance(attribute.domain, Categories):
-        if not _tells_supports(attribute):
+        if not (isinstance(mechanism, CategoricalMechanism) and mechanism.tells_supports):
             return (
                 f"has the mechanism {mechanism.name}, whose reports do not say which categories they "
                 "support: windows are joined of grr, oue, sue, olh and hadamard"
@@ -79,14 +77,3 @@ def _problem(attribute: Attribute, windows: int, groups: int) -> str:
             f"{', or lower groups.at_most' if groups > 1 else ''}"
         )
     return ""
-
-
-def _tells_supports(attribute: Attribute) -> bool:
-    mechanism = attribute.versions[0].mechanism
-    if not isinstance(mechanism, CategoricalMechanism) or mechanism.support_probabilities is None:
-        return False
-    try:
-        mechanism.supported(np.zeros(0, dtype=mechanism.payload_dtype))
-    except NotImplementedError:
-        return False
-    return True

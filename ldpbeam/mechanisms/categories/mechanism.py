@@ -62,6 +62,15 @@ class CategoricalMechanism(FrequencyMechanism):
         raise NotImplementedError(f"{self.name} does not say which categories a report supports")
 
     @property
+    def tells_supports(self) -> bool:
+        """Whether there are ``support_probabilities``, and :meth:`supported` tells supports."""
+        try:
+            self.supported(np.zeros(0, dtype=self.payload_dtype))
+        except NotImplementedError:
+            return False
+        return self.support_probabilities is not None
+
+    @property
     def name_channel(self) -> DiagonalChannel | None:
         """P(named category | category) of one category that a report names; None if reports name none.
 

@@ -1,0 +1,253 @@
+"""``ldpbeam.difference``: two windows compared from their reports, each user's beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Categories, Floats, Integers, Numeric
+from ldpbeam.estimators.channel_means import scores_of
+from ldpbeam.joined_windows import difference_of_means, difference_of_windows, pairs_of_windows
+from ldpbeam.library.differences import Differences
+from ldpbeam.library.tables import decoded_batches
+from ldpbeam.library.tally import Tally, usable
+from ldpbeam.library.times import milliseconds_of
+from ldpbeam.mechanisms import CategoricalMechanism, UnbiasedMechanism
+from ldpbeam.pipelines.estimates.blas import one_blas_thread
+from ldpbeam.pipelines.estimates.difference import FALSE_ALARMS, Difference
+from ldpbeam.pipelines.estimates.numbers import WITHOUT_INTERVALS
+from ldpbeam.study import Study
+from ldpbeam.times import rfc3339
+from ldpbeam.transforms.joining.kept import codes_of, gathered, kept, pairs_of, per_service
+from ldpbeam.transforms.joining.many_groups import at_most_groups, groups_merged
+from ldpbeam.transforms.reports.batches import attribute_name
+from ldpbeam.transforms.reports.validation import columns_or_only
+from ldpbeam.windows import Bounds, Span, Windows
+
+FOR_THE_POPULATION = (
+    "intervals are for the population that the people were drawn from, from what each user sent in both "
+    "windows: they hold whoever answered both, whether values last, change or alternate, and whether clients "
+    "remember their noise; for the people themselves they are wide enough"
+)
+
+
+def difference(
+    study: Study,
+    reports: Any,
+    *,
+    windows: tuple[datetime | str | int, datetime | str | int],
+    attribute: str | None = None,
+    service: str | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> Differences:
+    """The second of two windows minus the first, from their reports, brought together by user.
+
+    It gives the shares of categories and the mean of numbers, unbiased, of each service (or version) by
+    itself. The same people may have answered both windows: the variance is that of what each user adds to the
+    difference (:mod:`ldpbeam.joined_windows`).
+
+    Args:
+        study: the study, with windows.
+        reports: as of :func:`ldpbeam.estimate`; those of other windows are left out.
+        windows: the starts of two windows that do not overlap: times with a zone, RFC 3339 text or
+            milliseconds since 1970.
+        attribute: as of :func:`ldpbeam.estimate`.
+        service: as of :func:`ldpbeam.estimate`.
+        columns: as of :func:`ldpbeam.estimate`.
+
+    Raises:
+        TypeError: if the reports are not a table.
+        ValueError: if a column is missing, the study has no such windows or does not group reports by user,
+            or there is nothing to compare.
+    """
+    both = _windows(study, windows)
+    wanted = columns_or_only(study, attribute, service, renamed=columns)
+    span = Span(min(both)[0], max(both)[1])
+    tally = Tally()
+    by_attribute: dict[str, list[pa.RecordBatch]] = {}
+    for batch in usable(study, decoded_batches(reports, wanted), span, tally):
+        times = batch.column("event_time").to_numpy()
+        chosen = batch.filter(pa.array(_inside(times, both[0]) | _inside(times, both[1])))
+        by_attribute.setdefault(attribute_name(batch), []).append(chosen)
+    about = [FOR_THE_POPULATION]
+    told: list[_Told] = []
+    with one_blas_thread():
+        for name, own in study.compiled.items():
+            if name not in by_attribute:
+                continue
+            told += _of_attribute(study, own, by_attribute[name], both[1])
+            left_out = [version.label for version in own.versions if not _is_compared(own, version.mechanism)]
+            if left_out:
+                about.append(f"{name}: reports of {', '.join(left_out)} are not compared")
+    if not told:
+        raise ValueError("no attribute has enough users in both windows, and reports that can be compared")
+    bad = tally.accounting["dead_letters"]
+    if bad:
+        about.append(f"{bad:,} of the reports cannot be used: ldpbeam.estimate says why")
+    level = _level(study)
+    judged = sum(len(own.numbers) for own in told)
+    beyond = float(-ndtri(FALSE_ALARMS / 2 / judged))
+    found = tuple(one for own in told for one in _differences(own, both, level, beyond))
+    return Differences(found, level, tuple(about))
+
+
+class _Told(NamedTuple):
+    """What a service's reports tell of both windows, for one group.
+
+    Attributes:
+        attribute: the attribute's name.
+        label: the service, or ``service@version``.
+        group: the group; None for reports without one, and for all others.
+        rest: whether it is all other groups.
+        numbers: the names of the numbers.
+        first: the numbers of the first window.
+        second: those of the second.
+        errors: the standard errors of the differences.
+        bias: how far a number may be off because of its mechanism.
+    """
+
+    attribute: str
+    label: str
+    group: str | None
+    rest: bool
+    numbers: Sequence[str]
+    first: Floats
+    second: Floats
+    errors: Floats
+    bias: float
+
+
+def _windows(study: Study, given: tuple[datetime | str | int, datetime | str | int]) -> tuple[Bounds, Bounds]:
+    """The two windows.
+
+    Raises:
+        ValueError: if they are no two windows of the study.
+    """
+    if not isinstance(study, Study):
+        raise TypeError(f"the first argument is a Study, found {type(study).__name__}")
+    if study.windows is None:
+        raise ValueError("the study has no windows")
+    if not study.group_users:
+        raise ValueError(
+            "the study does not count by user, so users cannot be compared: it needs duplicates: drop and "
+            "repeats: first"
+        )
+    one, two = (_window(study.windows, milliseconds_of(start, "windows")) for start in given)
+    if one[0] < two[1] and two[0] < one[1]:
+        raise ValueError("the two windows are one, or overlap: name two that have no report in common")
+    return one, two
+
+
+def _window(windows: Windows, start: int) -> Bounds:
+    if start % windows.period:
+        near = start - start % windows.period
+        raise ValueError(
+            f"no window of the study starts at {rfc3339(start)}; did you mean {rfc3339(near)!r}?"
+        )
+    return start, start + windows.size
+
+
+def _inside(times: NDArray[np.int64], window: Bounds) -> NDArray[np.bool_]:
+    return np.asarray((window[0] <= times) & (times < window[1]))
+
+
+def _level(study: Study) -> float:
+    wanted = [one.intervals for own in study.attributes.values() for one in own.estimates.values()]
+    return next((intervals.level for intervals in wanted if intervals is not None), WITHOUT_INTERVALS)
+
+
+def _is_compared(attribute: Attribute, mechanism: Any) -> bool:
+    if isinstance(mechanism, CategoricalMechanism):
+        return mechanism.tells_supports
+    return isinstance(attribute.domain, Numeric) and isinstance(mechanism, UnbiasedMechanism)
+
+
+def _of_attribute(
+    study: Study, attribute: Attribute, batches: Sequence[pa.RecordBatch], second: Bounds
+) -> Iterator[_Told]:
+    """What the reports of both windows tell, by group and service, each user's first report in a window."""
+    reports = gathered(attribute, batches)
+    users, known = codes_of(reports.users)
+    later = _inside(reports.times, second)
+    rows_kept = kept(reports, per_service(attribute, reports, pairs_of(users, later.astype(np.int64))))
+    groups, names = codes_of(reports.groups)
+    groups, names = at_most_groups(
+        groups, rows_kept, names, study.groups.at_most if study.groups else len(names)
+    )
+    for code, name in enumerate(names.to_pylist()):
+        merged = groups_merged(name) > 0
+        for index, version in enumerate(attribute.versions):
+            own = rows_kept & (groups == code) & (reports.versions == index)
+            sides = []
+            for inside in (own & ~later, own & later):
+                rows = np.flatnonzero(inside)
+                payloads = reports.payloads[index][reports.places[rows]] if len(rows) else None
+                sides.append((users[rows], payloads))
+            if min(len(rows) for rows, _ in sides) < max(study.publish.at_least, 1):
+                continue
+            if _is_compared(attribute, version.mechanism):
+                one, two = cast(list[_Side], sides)
+                yield _Told(
+                    attribute.name, version.label, None if merged else name, merged,
+                    *_numbers(attribute, index, len(known), one, two),
+                )  # fmt: skip
+
+
+#: (the user of each report, the reports).
+_Side = tuple[Integers, NDArray[Any]]
+
+
+def _numbers(
+    attribute: Attribute, index: int, users: int, first: _Side, second: _Side
+) -> tuple[Sequence[str], Floats, Floats, Floats, float]:
+    """(names, numbers of the first window and of the second, standard errors of the differences, bias)."""
+    mechanism: Any = attribute.versions[index].mechanism
+    if isinstance(attribute.domain, Categories):
+        names = [f"share of {label}" for label in attribute.domain.names]
+        own, other = mechanism.support_probabilities
+        found = difference_of_windows(pairs_of_windows(users, first, second, mechanism.supported), own, other)
+        shares = [
+            mechanism.unbiased_frequencies(mechanism.histogram(reports, attribute.buckets), len(reports))
+            for _, reports in (first, second)
+        ]
+        # A family of seeds adds a factor, which the mechanism knows for a rare category.
+        rare = other * (1.0 - other) / (own - other) ** 2
+        factor = max(1.0, mechanism.frequency_variance / rare) ** 0.5
+        return names, shares[0], shares[1], found.errors * factor, 0.0
+    domain = cast(Numeric, attribute.domain)
+    scored = scores_of(mechanism, attribute.buckets)
+    told = [
+        (
+            rows,
+            mechanism.unbiased(reports)
+            if scored is None
+            else scored.first.cells[mechanism.bucketise(reports, attribute.buckets)],
+        )
+        for rows, reports in (first, second)
+    ]
+    found = difference_of_means(users, told[0], told[1])
+    means = [np.array([float(domain.from_unit(own.mean()))]) for _, own in told]
+    bias = 0.0 if scored is None else 2.0 * scored.first.bias * domain.width
+    return ["mean"], means[0], means[1], found.errors * domain.width, bias
+
+
+def _differences(
+    own: _Told, windows: tuple[Bounds, Bounds], level: float, beyond: float
+) -> Iterator[Difference]:
+    places = [(own.attribute, own.label, window, own.group, own.rest) for window in windows]
+    apart = own.second - own.first
+    room = float(ndtri(0.5 + 0.5 * level)) * own.errors + own.bias
+    columns = (own.first, own.second, apart - room, apart + room, own.errors)
+    for name, *numbers in zip(own.numbers, *(column.tolist() for column in columns), strict=True):
+        first, second, low, high, error = numbers
+        yield Difference(
+            places[0], places[1], name, first, second, low, high, error,
+            abs(second - first) > beyond * error + own.bias,
+        )  # fmt: skip

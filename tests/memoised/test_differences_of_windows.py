@@ -1,0 +1,143 @@
+"""Differences of two windows whose people may be the same: pairs of answers, and how often intervals hold."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from support import memoised_clients as clients
+
+from ldpbeam import build_mechanism, joined_windows
+from ldpbeam.domains import Categories
+from ldpbeam.joined_windows import (
+    Difference,
+    difference_of_means,
+    difference_of_windows,
+    pairs_of_windows,
+)
+from ldpbeam.mechanisms import CategoricalMechanism
+
+SIZE, RUNS, PEOPLE = 4, 400, 400
+LIFETIME, EPSILON = 6.0, 4.0
+GRR = math.exp(EPSILON) / (math.exp(EPSILON) + SIZE - 1), 1 / (math.exp(EPSILON) + SIZE - 1)
+OUE = 0.5, 1 / (math.exp(EPSILON) + 1)
+
+
+@pytest.mark.parametrize("block", [2**20, 4 * 7])
+def test_pairs_of_answers_are_those_of_a_loop_over_users(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joined_windows, "BLOCK_ANSWERS", block)
+    rng, users = np.random.default_rng(1), 50
+    sides = []
+    for _ in range(2):
+        rows = rng.permutation(users)[:30]
+        sides.append((rows, rng.integers(0, SIZE, 30)))
+    found = pairs_of_windows(users, sides[0], sides[1], lambda named: named[:, None] == np.arange(SIZE))
+    by_hand = np.zeros((SIZE, 3, 3), dtype=np.int64)
+    for user in range(users):
+        named = [dict(zip(rows.tolist(), own.tolist(), strict=True)).get(user) for rows, own in sides]
+        for category in range(SIZE):
+            first, second = (0 if own is None else 1 + (own == category) for own in named)
+            by_hand[category, first, second] += 1
+    assert np.array_equal(found, by_hand)
+
+
+def test_differences_of_means_are_those_of_a_loop_over_users() -> None:
+    rng, users = np.random.default_rng(2), 40
+    sides = [(rng.permutation(users)[:many], rng.normal(size=many)) for many in (30, 25)]
+    found = difference_of_means(users, sides[0], sides[1])
+    moved = np.zeros(users)
+    for (rows, told), sign in zip(sides, (-1, 1), strict=True):
+        for row, own in zip(rows, told, strict=True):
+            moved[row] += sign * (own - told.mean()) / len(told)
+    assert found.shares[0] == pytest.approx(sides[1][1].mean() - sides[0][1].mean())
+    assert found.errors[0] == pytest.approx(np.sqrt((moved**2).sum()))
+    alone = [own.var() / len(own) for _, own in sides]
+    assert found.independent[0] == pytest.approx(np.sqrt(sum(alone)))
+    with pytest.raises(ValueError, match="no reports"):
+        difference_of_means(2, (np.zeros(0, dtype=np.int64), np.zeros(0)), sides[0])
+
+
+@pytest.mark.parametrize("name", ["grr", "oue", "sue", "olh"])
+def test_supports_of_reports_give_the_unbiased_shares(name: str) -> None:
+    options = {"seeds": "any"} if name == "olh" else {}
+    mechanism = build_mechanism(name, Categories(tuple("abcdefghijk")), 1.0, **options)
+    assert isinstance(mechanism, CategoricalMechanism) and mechanism.support_probabilities
+    own, other = mechanism.support_probabilities
+    reports = mechanism.perturb(np.arange(11).repeat(20), np.random.default_rng(3))
+    supported = mechanism.supported(reports)
+    assert (supported.shape, supported.dtype) == ((220, 11), np.bool_)
+    shares = mechanism.unbiased_frequencies(mechanism.histogram(reports, 0), 220)
+    assert (supported.mean(axis=0) - other) / (own - other) == pytest.approx(shares)
+
+
+def one_run(mechanism: str, who: str, values: str, remember: bool, rng: np.random.Generator) -> Difference:
+    both = {"same": PEOPLE, "half": PEOPLE // 2, "others": 0}[who]
+    people = 2 * PEOPLE - both
+    # Half of all people who alternate have the first category now and the second then, and half the reverse.
+    first = rng.integers(0, 2 if values == "alternating" else SIZE, people)
+    another = (first + rng.integers(1, SIZE, people)) % SIZE
+    second = {"lasting": first, "changing": another, "alternating": 1 - first}[values]
+    both_values = np.stack((first, second), axis=1)
+    reports = _reports(mechanism, both_values, remember, rng)
+    rows = np.arange(PEOPLE), np.arange(people - PEOPLE, people)
+    sides = [(own, reports[own, window]) for window, own in enumerate(rows)]
+    pairs = pairs_of_windows(people, sides[0], sides[1], lambda some: some)
+    return difference_of_windows(pairs, *(GRR if mechanism == "grr" else OUE))
+
+
+def _reports(
+    mechanism: str, values: NDArray[np.int64], remember: bool, rng: np.random.Generator
+) -> NDArray[np.bool_]:
+    names = np.arange(SIZE)
+    if mechanism == "grr":
+        if remember:
+            named = clients.grr(values, SIZE, LIFETIME, EPSILON, rng)
+        else:
+            named = clients.kept_or_another(values, SIZE, GRR[0], rng)
+        return np.asarray(named[..., None] == names)
+    if remember:
+        return clients.oue(values, SIZE, LIFETIME, EPSILON, rng)
+    return np.asarray(rng.random((*values.shape, SIZE)) < np.where(values[..., None] == names, *OUE))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("remember", [False, True])
+@pytest.mark.parametrize("mechanism", ["grr", "oue"])
+@pytest.mark.parametrize(
+    ("who", "values", "added"),
+    [
+        ("same", "lasting", "too wide"),
+        ("same", "changing", "about right"),
+        ("same", "alternating", "too narrow"),
+        ("half", "lasting", "too wide"),
+        ("half", "alternating", "too narrow"),
+        ("others", "lasting", "right"),
+        ("others", "alternating", "right"),
+    ],
+)
+def test_intervals_by_user_hold_the_difference_whoever_answered_both(
+    mechanism: str, remember: bool, who: str, values: str, added: str
+) -> None:
+    """400 populations, all with a difference of zero; 3.5 standard errors of the runs.
+
+    Where values last, adding variances is too wide, and where they alternate it is too narrow.
+    """
+    rng = np.random.default_rng(4)
+    runs = [one_run(mechanism, who, values, remember, rng) for _ in range(RUNS)]
+    seen = slice(0, 2 if values == "alternating" else SIZE)
+    shares, errors, independent = (
+        np.stack([getattr(run, name)[seen] for run in runs]) for name in ("shares", "errors", "independent")
+    )
+    held = (np.abs(shares) <= 1.96 * errors).mean(axis=1)
+    # Shares of one run depend on each other: the spread of runs counts.
+    assert abs(held.mean() - 0.95) < 3.5 * max(held.std(), math.sqrt(0.05 * 0.95 / SIZE)) / math.sqrt(RUNS)
+    ratio = (errors / independent).mean()
+    limits = {
+        "too wide": (0.0, 0.97),
+        "right": (0.99, 1.01),
+        "about right": (0.95, 1.15),
+        "too narrow": (1.03, 1.5),
+    }
+    assert limits[added][0] < ratio < limits[added][1]
