@@ -1,8 +1,9 @@
-"""Clients that remember their noise, beside released code, and a day of hours without the join of users.
+"""Clients that remember their noise, beside released code, and a day of hours with and without joined users.
 
     python -m benchmarks.memoised [--runs 400] [--minutes 30] [--write docs/memoised.md]
 
-Rows of the day are kept in build/memoised.jsonl, and a second call goes on where one stopped.
+Rows are kept in build/memoised.jsonl and build/memoised-joined.jsonl, and a second call goes on where one
+stopped.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.memoised import day, released
+from benchmarks.memoised import day, joined, released
 from benchmarks.pages import show
 
 
@@ -26,6 +27,8 @@ def page(runs: int, minutes: float) -> Iterator[str]:
     yield from released.section()
     yield ""
     yield from day.section(runs, minutes)
+    yield ""
+    yield from joined.section(runs, minutes)
 
 
 def main() -> None:

@@ -32,11 +32,12 @@ class StatisticRow(NamedTuple):
         attribute: the attribute, or ``attribute.coordinate`` of a vector.
         window_start: RFC 3339 in UTC; None without windows.
         window_end: the same.
-        group: as in :class:`EstimateRow`, like the next four.
+        group: as in :class:`EstimateRow`, like the next five.
         other_groups: see there.
         pane_index: see there.
         pane_timing: see there.
         complete: see there.
+        joined: see there; statistics of joined windows and of the windows inside must not be added up.
         reports: how many reports it counts.
         users: of how many users; None if users are not counted.
         statistic: an Avro datum, which :func:`statistic_of` reads.
@@ -52,6 +53,7 @@ class StatisticRow(NamedTuple):
     pane_index: int
     pane_timing: str
     complete: bool
+    joined: bool
     reports: int
     users: Optional[int]
     statistic: bytes
@@ -143,6 +145,7 @@ def statistic_row(study: Study, snapshot: Snapshot) -> StatisticRow:
         snapshot.pane_index,
         snapshot.pane_timing,
         snapshot.complete,
+        snapshot.joined,
         snapshot.statistic.reports,
         snapshot.statistic.users,
         encode_statistic(snapshot.statistic),

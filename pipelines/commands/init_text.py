@@ -87,7 +87,11 @@ class Draft:
             "      all: {estimator: auto}",
         ]
         if self.windows:
-            lines += ["# One estimate for each window of event time.", f"windows: {{size: {self.windows}}}"]
+            lines += [
+                "# One estimate for each window of event time. joined: 1d beside size brings what a user",
+                "# sent in a day together: errors of the day hold however these reports depend.",
+                f"windows: {{size: {self.windows}}}",
+            ]
         else:
             lines += ["# One estimate for each window of event time:", "# windows: {size: 1h}"]
         lines += [

@@ -173,7 +173,8 @@ def _each_once(
     """(the snapshots that count, how many do not): either windows whose users are joined, or those inside.
 
     Raises:
-        UserError: if joined windows would be merged with windows of another run that are not.
+        UserError: if joined windows would be merged with windows of another run that are not, or those inside
+            are missing.
     """
     joined = {
         (snapshot.run, snapshot.attribute, snapshot.window)
@@ -182,14 +183,19 @@ def _each_once(
         and snapshot.window is not None
         and window == snapshot.window[1] - snapshot.window[0]
     }
-    counted = []
+    counted, inside = [], []
     for path, snapshot in found:
         here = (snapshot.run, snapshot.attribute, _aligned(snapshot, window))
-        if snapshot.joined and here not in joined:
-            continue
-        if here in joined and not snapshot.joined:
-            continue
-        counted.append((path, snapshot))
+        if snapshot.joined == (here in joined):
+            counted.append((path, snapshot))
+        elif snapshot.joined:
+            inside.append((path, snapshot))
+    for path, snapshot in inside:
+        if not any(_holds(snapshot, own) for _, own in counted):
+            raise UserError(
+                f"{path}: the users of two joined windows are the same, so a roll-up to another size takes "
+                "the windows inside: give their statistics, too"
+            )
     kinds: dict[tuple[str, Bounds | None], tuple[str, bool]] = {}
     for path, snapshot in counted:
         before = kinds.setdefault((snapshot.attribute, _aligned(snapshot, window)), (path, snapshot.joined))
@@ -200,6 +206,17 @@ def _each_once(
                 "estimate the other run with windows.joined"
             )
     return counted, len(found) - len(counted)
+
+
+def _holds(longer: Snapshot, other: Snapshot) -> bool:
+    """Whether a window of the same run and attribute lies in a longer one."""
+    if (
+        (longer.run, longer.attribute) != (other.run, other.attribute)
+        or not longer.window
+        or not other.window
+    ):
+        return False
+    return longer.window[0] <= other.window[0] and other.window[1] <= longer.window[1]
 
 
 def _aligned(snapshot: Snapshot, window: int | None) -> Bounds | None:

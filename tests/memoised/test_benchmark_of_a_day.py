@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.memoised import joined
 from benchmarks.memoised.day import BUCKETS, HOURS, Cell, inputs_of, statistic_of
 from ldpbeam.attributes import Attribute, ServiceVersion
+from ldpbeam.joined_windows import JoinedSupports
 from ldpbeam.mechanisms import CategoricalMechanism
 from ldpbeam.memoised import SupportChain
 
@@ -37,3 +39,31 @@ def test_shares_of_a_day_vary_as_much_as_the_formula_says(mechanism: str, rememb
     assert np.abs(away.mean(axis=0) / np.sqrt(expected / RUNS)).max() < 4.5
     ratio = away[:, :8].var(axis=0) / expected[:8]
     assert abs(ratio.mean() - 1.0) < 4.0 * np.sqrt(2.0 / RUNS / 4.0)
+
+
+@pytest.mark.parametrize("remember", ["all", "half", "none"])
+@pytest.mark.parametrize("mechanism", ["grr", "oue", "olh"])
+def test_what_users_of_a_joined_day_sent_adds_up_and_has_the_variance_of_its_shares(
+    mechanism: str, remember: str
+) -> None:
+    """A population drawn in each run. 100 runs of 8 shares, and sqrt(2/100) for a variance."""
+    cell = Cell(mechanism, (2.0, 1.0), 200, remember, "one value, 1 to 24 reports")
+    lifetime, rng, found, claimed = cell.lifetime, np.random.default_rng(5), [], []
+    attribute = Attribute("x", cell.domain, BUCKETS, (ServiceVersion("s", "", lifetime.window, lifetime),))
+    window = lifetime.window
+    assert isinstance(window, CategoricalMechanism) and window.support_probabilities is not None
+    own, other = window.support_probabilities
+    for _ in range(100):
+        inputs = inputs_of(cell, rng)
+        statistic = joined.statistic_of(attribute, joined.sent_by(cell, lifetime, inputs, rng))
+        assert isinstance(statistic.joined, JoinedSupports)
+        assert statistic.joined.reports == statistic.reports == inputs.hours.sum()
+        shares, errors = statistic.joined.shares(own, other)
+        if mechanism != "olh":
+            unbiased = window.unbiased_frequencies(statistic.histograms[0], statistic.reports)
+            assert shares == pytest.approx(unbiased, abs=1e-12)
+        found.append((shares - joined.population(cell))[:8])
+        claimed.append(errors[:8] ** 2)
+    variances = np.mean(claimed, axis=0)
+    assert np.abs(np.mean(found, axis=0) / np.sqrt(variances / 100)).max() < 4.5
+    assert abs((np.var(found, axis=0) / variances).mean() - 1.0) < 4.0 * np.sqrt(2.0 / 100 / 4.0)

@@ -183,6 +183,8 @@ def test_a_roll_up_of_days_adds_runs_and_groups_and_takes_hours_for_longer_windo
         assert not snapshot.joined and snapshot.windows == 48 and both.held == 4
     halves = rolled_up(study, north, window=DAY // 2)
     assert halves.held == 4 and not any(snapshot.joined for snapshot in halves.snapshots)
+    with pytest.raises(UserError, match="give their statistics, too"):
+        rolled_up(study, [entry for entry in north if entry[1].joined], window=None)
     alone = [entry for entry in south if not entry[1].joined]
     with pytest.raises(UserError, match="in one the reports of a user in several windows are brought"):
         rolled_up(study, [*north, *alone], window=DAY)

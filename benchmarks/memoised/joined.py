@@ -1,0 +1,275 @@
+"""A day of 24 joined hours: how often intervals with the variance by user hold.
+
+What each user sent is drawn from the constants of the two steps.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from scipy.stats import beta
+
+from benchmarks.memoised.day import (
+    BUCKETS,
+    CATEGORIES,
+    FLEETS,
+    HOURS,
+    MECHANISMS,
+    WANTED,
+    Cell,
+    Inputs,
+    inputs_of,
+)
+from ldpbeam.attributes import Attribute, ServiceVersion
+from ldpbeam.domains import Floats, Integers
+from ldpbeam.estimators import Estimate
+from ldpbeam.intervals.computing import StatisticIntervals
+from ldpbeam.joined_windows import JoinedCells, JoinedSupports
+from ldpbeam.mechanisms import LocalHashing, NumericMechanism
+from ldpbeam.memoised import Lifetime, SupportChain
+from ldpbeam.memoised.chains import uniform_part
+from ldpbeam.statistics import Moments, Statistic
+
+BUDGETS, PEOPLE = (2.0, 1.0), 2_000
+#: Runs of a cell before the next cell has its turn.
+ROUND = 10
+RESULTS = Path("build/memoised-joined.jsonl")
+
+
+def cells() -> Iterator[Cell]:
+    """All cells."""
+    for remember, values in FLEETS:
+        for mechanism in MECHANISMS:
+            yield Cell(mechanism, BUDGETS, PEOPLE, remember, values)
+
+
+class Sent(NamedTuple):
+    """What the users of a day sent.
+
+    Attributes:
+        reports: of each user, shape (users,).
+        counts: of each user, how many reports support each category or lie in each report cell.
+        histogram: of all reports.
+    """
+
+    reports: Integers
+    counts: Integers
+    histogram: Integers
+
+
+def by_owner(cell: Cell, inputs: Inputs, counts: Integers) -> Integers:
+    """Counts of inputs added up by user, shape (users, ...)."""
+    order = np.argsort(inputs.owners, kind="stable")
+    found = np.zeros((cell.people, *counts.shape[1:]), dtype=np.int64)
+    owners, first = np.unique(inputs.owners[order], return_index=True)
+    found[owners] = np.add.reduceat(counts[order], first, axis=0)
+    return found
+
+
+def sent_by(cell: Cell, lifetime: Lifetime, inputs: Inputs, rng: Generator) -> Sent:
+    """What the users of a day sent."""
+    reports = by_owner(cell, inputs, inputs.hours)
+    if cell.mechanism == "square_wave":
+        counts = by_owner(cell, inputs, _cells(lifetime, inputs, rng))
+        return Sent(reports, counts, counts.sum(axis=0))
+    if cell.mechanism == "olh":
+        supports, histogram = _hashed(cell, lifetime, inputs, rng)
+        return Sent(reports, by_owner(cell, inputs, supports), histogram)
+    counts = by_owner(cell, inputs, _supports(cell, lifetime, inputs, rng))
+    total = counts.sum(axis=0)
+    if cell.mechanism == "oue":
+        total = np.column_stack((int(reports.sum()) - total, total)).ravel()
+    return Sent(reports, counts, total)
+
+
+def _supports(cell: Cell, lifetime: Lifetime, inputs: Inputs, rng: Generator) -> Integers:
+    chain = lifetime.chain
+    assert isinstance(chain, SupportChain)
+    (p1, q1), (p2, q2) = chain.permanent, chain.instant
+    own = inputs.values[:, None] == np.arange(CATEGORIES)
+    if cell.mechanism == "oue":
+        permanent = rng.random(own.shape) < np.where(own, p1, q1)
+        return np.asarray(rng.binomial(inputs.hours[:, None], np.where(permanent, p2, q2)), dtype=np.int64)
+    another = (inputs.values + rng.integers(1, CATEGORIES, len(inputs.values))) % CATEGORIES
+    answer = np.where(rng.random(len(another)) < p1, inputs.values, another)
+    chances = np.where(answer[:, None] == np.arange(CATEGORIES), p2, q2)
+    return np.asarray(rng.multinomial(inputs.hours, chances), dtype=np.int64)
+
+
+def _hashed(cell: Cell, lifetime: Lifetime, inputs: Inputs, rng: Generator) -> tuple[Integers, Integers]:
+    """(supports of each input, the histogram of seeds and hash values)."""
+    chain, mechanism = lifetime.chain, lifetime.window
+    assert isinstance(chain, SupportChain) and isinstance(mechanism, LocalHashing)
+    g, family = mechanism.hashes, mechanism.seed_family
+    fresh = inputs.owners >= {"all": cell.people, "half": cell.people // 2, "none": 0}[cell.remember]
+    drawn = rng.integers(0, family, cell.people)[inputs.owners]
+    # A client with fresh noise draws a seed in each hour.
+    seeds = np.where(fresh, rng.integers(0, family, len(drawn)), drawn)
+    owners = np.where(fresh, cell.people + np.arange(len(seeds)), inputs.owners)
+    hashed = mechanism.hash(inputs.values, seeds).astype(np.int64)
+    # Values with one hash share the permanent answer.
+    keys, first, which = np.unique(owners * g + hashed, return_index=True, return_inverse=True)
+    kept = rng.random(len(keys)) < chain.permanent[0]
+    answer = np.where(kept, hashed[first], (hashed[first] + rng.integers(1, g, len(keys))) % g)[which]
+    chances = np.where(answer[:, None] == np.arange(g), *chain.instant)
+    sent = rng.multinomial(inputs.hours, chances)
+    histogram = np.zeros((family, g), dtype=np.int64)
+    np.add.at(histogram, seeds, sent)
+    categories = mechanism.hash(np.arange(CATEGORIES)[None, :], seeds[:, None]).astype(np.int64)
+    return np.take_along_axis(sent, categories, axis=1), histogram.ravel()
+
+
+def _cells(lifetime: Lifetime, inputs: Inputs, rng: Generator) -> Integers:
+    b, (life, epsilon) = lifetime.half_width, (lifetime.epsilon, lifetime.named.epsilon)
+    middles, outside = (np.arange(BUCKETS) + 0.5) / BUCKETS, 1.0 / (2.0 * b * math.exp(life) + 1.0)
+    many = len(inputs.values)
+    # The share of the wave above the density that is everywhere on [-b, 1 + b].
+    above = rng.random(many) < 2.0 * b * outside * math.expm1(life)
+    near = middles[inputs.values] + rng.uniform(-b, b, many)
+    first = np.where(above, near, rng.uniform(-b, 1.0 + b, many))
+    answer = np.clip((first + b) / (1.0 + 2.0 * b) * BUCKETS, 0, BUCKETS - 1).astype(np.int64)
+    even = uniform_part(b, life, epsilon)
+    chances = np.full((many, BUCKETS), even / BUCKETS)
+    chances[np.arange(many), answer] += 1.0 - even
+    return np.asarray(rng.multinomial(inputs.hours, chances), dtype=np.int64)
+
+
+def statistic_of(attribute: Attribute, sent: Sent) -> Statistic:
+    """The statistic of a day of joined hours."""
+    mechanism, n = attribute.versions[0].mechanism, int(sent.reports.sum())
+    nothing = np.zeros(0, dtype=np.int64)
+    sums, squares = 0, 0
+    joined: JoinedSupports | JoinedCells
+    if isinstance(mechanism, NumericMechanism):
+        steps = mechanism.fixed_point(mechanism.representatives(BUCKETS))
+        sums, squares = (int((sent.histogram * steps**power).sum()) for power in (1, 2))
+        joined = JoinedCells(sent.histogram, sent.counts.T @ sent.counts)
+    else:
+        users = np.zeros((CATEGORIES, HOURS + 1, HOURS + 1), dtype=np.int64)
+        np.add.at(users, (np.arange(CATEGORIES), sent.counts, sent.reports[:, None]), 1)
+        joined = JoinedSupports(users)
+    moments = {1: Moments(n, (sums,), (squares,))}
+    fingerprint = attribute.fingerprint
+    return Statistic(fingerprint, n, len(sent.reports), (sent.histogram,), moments, nothing, nothing, joined)
+
+
+def truths(cell: Cell, shares: Floats) -> dict[str, Floats]:
+    """What intervals are to hold, by the shares of categories or buckets."""
+    if cell.mechanism != "square_wave":
+        return {"distribution": shares}
+    below = np.concatenate(([0.0], np.cumsum(shares)))
+    return {
+        "distribution": shares,
+        "mean": np.array([shares @ ((np.arange(BUCKETS) + 0.5) / BUCKETS)]),
+        "quantiles": np.interp(WANTED.quantiles, below, np.linspace(0.0, 1.0, BUCKETS + 1)),
+    }
+
+
+def population(cell: Cell) -> Floats:
+    """The shares of the population from which people are drawn."""
+    if cell.mechanism == "square_wave":
+        found: Floats = np.diff(beta.cdf(np.linspace(0.0, 1.0, BUCKETS + 1), 2.0, 5.0))
+        return found
+    weights = 1.0 / np.arange(1.0, CATEGORIES + 1.0)
+    return np.asarray(weights / weights.sum())
+
+
+def run(cell: Cell, place: int) -> dict[str, Any]:
+    """One run: by kind of number, the share of intervals that hold what is true, joined and not."""
+    rng = np.random.default_rng([zlib.crc32(f"joined {cell.name}".encode()), place])
+    inputs = inputs_of(cell, rng)
+    lifetime = cell.lifetime
+    attribute = Attribute("x", cell.domain, BUCKETS, (ServiceVersion("s", "", lifetime.window, lifetime),))
+    statistic = statistic_of(attribute, sent_by(cell, lifetime, inputs, rng))
+    people = np.bincount(inputs.values, inputs.hours, attribute.value_buckets) / inputs.hours.sum()
+    told = {"population": truths(cell, population(cell)), "people": truths(cell, people)}
+    nothing: Any = np.full(1, np.nan)
+    estimate = Estimate("", ("s",), statistic.reports, statistic.users, distribution=nothing, mean=nothing)
+    found: dict[str, Any] = {}
+    without = replace(statistic, joined=None, users=statistic.reports)
+    ways = {"joined": (statistic, 1), "bound": (without, HOURS), "independent": (without, 1)}
+    for way, (own, windows) in ways.items():
+        intervals = StatisticIntervals(attribute, own, windows).of(estimate, WANTED)
+        for kind in told["people"]:
+            low, high = np.asarray(getattr(intervals, kind)).reshape(-1, 2).T
+            found[f"{way} {kind} width"] = float((high - low).mean())
+            for whose, truth in told.items():
+                inside = (low <= truth[kind] + 1e-12) & (truth[kind] <= high + 1e-12)
+                found[f"{way} {kind} {whose}"] = float(inside.mean())
+                if kind == "distribution":
+                    found[f"{way} largest {whose}"] = float(inside[truth[kind].argmax()])
+    return {"cell": cell.name, "run": place, "held": found}
+
+
+def section(runs: int, minutes: float) -> Iterator[str]:
+    """Run what is missing, then the lines of the section."""
+    RESULTS.parent.mkdir(exist_ok=True)
+    done = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+    known = {(result["cell"], result["run"]) for result in done}
+    started = time.monotonic()
+    with RESULTS.open("a") as stream:
+        for first in range(0, runs, ROUND):
+            for cell in cells():
+                for place in range(first, min(first + ROUND, runs)):
+                    if (cell.name, place) in known or time.monotonic() - started > 60.0 * minutes:
+                        continue
+                    done.append(run(cell, place))
+                    stream.write(json.dumps(done[-1]) + "\n")
+    by_cell = defaultdict(list)
+    for result in done:
+        by_cell[result["cell"]].append(result["held"])
+    yield from HEAD.splitlines()
+    yield (
+        "| mechanism | remember | values | number | runs | population | error | largest | people | rolled up "
+        "| wider than independent | than rolled up |"
+    )
+    yield "| --- " * 12 + "|"
+    for cell in cells():
+        held = by_cell[cell.name]
+        kinds = (
+            ("distribution", "mean", "quantiles") if cell.mechanism == "square_wave" else ("distribution",)
+        )
+        for kind in kinds if held else ():
+            yield f"| {' | '.join(_row(cell, kind, held))} |"
+
+
+def _row(cell: Cell, kind: str, held: list[dict[str, float]]) -> list[str]:
+    def mean(name: str) -> float:
+        return float(np.mean([one[name] for one in held]))
+
+    own = np.array([one[f"joined {kind} population"] for one in held])
+    error = max(float(own.std()), math.sqrt(0.05 * 0.95 / BUCKETS)) / math.sqrt(len(own))
+    widths = {way: mean(f"{way} {kind} width") for way in ("joined", "bound", "independent")}
+    largest = "-" if cell.mechanism == "square_wave" else f"{mean('joined largest population'):.1%}"
+    number = "shares" if kind == "distribution" else kind
+    return [
+        cell.mechanism, cell.remember, cell.values, number, str(len(held)),
+        f"{own.mean():.1%}", f"{error:.1%}", largest, f"{mean(f'joined {kind} people'):.1%}",
+        f"{mean(f'bound {kind} population'):.1%}", f"{widths['joined'] / widths['independent']:.2f}",
+        f"{widths['joined'] / widths['bound']:.2f}",
+    ]  # fmt: skip
+
+
+HEAD = f"""\
+## A day of joined hours
+The same day with `windows: {{size: 1h, joined: 1d}}`, at epsilons {BUDGETS[0]:g} and {BUDGETS[1]:g},
+for {PEOPLE:,} people who are drawn from the population anew in each run. Counts by user are drawn
+directly; `tests/memoised/test_joined_day.py` takes reports of each mechanism through the pipeline and
+compares the statistic with a loop over users.
+
+- `population` and `people` are the shares of 95% intervals that hold the numbers of the population and of
+  the people who were drawn; `error` is the standard error of the first, and `largest` is of the largest
+  category.
+- `rolled up` is what intervals of the fewest users hold of the population, where hours are not joined.
+
+"""
