@@ -24,8 +24,8 @@ from ldpbeam.domains import Floats, Integers
 
 #: Supports of this many pairs of a report and a category are held at once.
 BLOCK_SUPPORTS = 2**24
-#: The answers of this many pairs of a user and a category are held at once.
-BLOCK_ANSWERS = 2**20
+#: What is told of this many pairs of a report, or a user, and a number is held at once.
+BLOCK_TOLD = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,97 +263,55 @@ def merged_windows(parts: Sequence[JoinedWindows]) -> JoinedWindows | None:
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of two windows, by category; of means there is one number.
+    """The difference of numbers of two windows, each a mean over reports.
 
     Attributes:
-        shares: the numbers of the second window minus those of the first, shape (categories,).
-        errors: their standard errors, shape (categories,).
-        independent: the standard errors if other people had reported in each window, shape (categories,).
+        first: the numbers of the first window, shape (numbers,).
+        second: those of the second.
+        errors: the standard errors of ``second - first``.
+        independent: the standard errors if other people had reported in each window.
     """
 
-    shares: Floats
+    first: Floats
+    second: Floats
     errors: Floats
     independent: Floats
 
 
-def difference_of_windows(users: Integers, own: float, other: float) -> Difference:
-    """The difference of the shares of two windows, whoever reported in both.
-
-    Args:
-        users: how many users have each answer in the first window and in the second, by category; an answer
-            is 0 for no report, 1 for one that does not support the category, 2 for one that does; shape
-            (categories, 3, 3).
-        own: the probability that a report supports the category of its person.
-        other: the probability that it supports another one.
-
-    Raises:
-        ValueError: if a window has no reports.
-    """
-    reported, supporting = np.array([0.0, 1.0, 1.0]), np.array([0.0, 0.0, 1.0])
-    told, away = [], []
-    for counts in (users.sum(axis=2), users.sum(axis=1)):
-        n = float(counts[0] @ reported)
-        if n == 0.0:
-            raise ValueError("a window has no reports")
-        rates = counts @ supporting / n
-        told.append((rates - other) / (own - other))
-        away.append((supporting - rates[:, None] * reported) / (n * (own - other)))
-    both = away[1][:, None, :] - away[0][:, :, None]
-    squares = [(users.sum(axis=2 - place) * away[place] ** 2).sum(axis=1) for place in (0, 1)]
-    return Difference(
-        told[1] - told[0], np.sqrt((users * both**2).sum(axis=(1, 2))), np.sqrt(squares[0] + squares[1])
-    )
-
-
-def pairs_of_windows(
+def difference_of_windows(
     users: int,
     first: tuple[Integers, NDArray[Any]],
     second: tuple[Integers, NDArray[Any]],
-    supported: Callable[[NDArray[Any]], NDArray[np.bool_]],
-) -> Integers:
-    """How many users have each answer in two windows, as :func:`difference_of_windows` takes it.
-
-    Args:
-        users: how many users there are.
-        first: (the user of each report, from 0, shape (reports,); the reports). A user has at most one.
-        second: the same of the second window.
-        supported: which categories some reports support, shape (n, categories).
-    """
-    size = supported(first[1][:0]).shape[1]
-    ordered = [
-        (rows[order], reports[order]) for rows, reports in (first, second) for order in [np.argsort(rows)]
-    ]
-    counts = np.zeros(9 * size, dtype=np.int64)
-    step = max(1, BLOCK_ANSWERS // size)
-    for start in range(0, users, step):
-        answers = np.zeros((2, min(step, users - start), size), dtype=np.int64)
-        for own, (rows, reports) in zip(answers, ordered, strict=True):
-            low, high = np.searchsorted(rows, (start, start + step))
-            own[rows[low:high] - start] = 1 + supported(reports[low:high])
-        cells = 9 * np.arange(size) + 3 * answers[0] + answers[1]
-        counts += np.bincount(cells.ravel(), minlength=len(counts))
-    return counts.reshape(size, 3, 3)
-
-
-def difference_of_means(
-    users: int, first: tuple[Integers, Floats], second: tuple[Integers, Floats]
+    told: Callable[[NDArray[Any]], NDArray[Any]],
 ) -> Difference:
-    """The difference of the mean reports of two windows, whoever reported in both; arrays of one number.
+    """The difference of two windows, whoever reported in both, and however often.
+
+    The variance is the sum over users of the squares of what each adds to the difference.
 
     Args:
         users: how many users there are.
-        first: (the user of each report, from 0; what each report tells), each of shape (reports,).
-        second: the same of the second window.
+        first: (the user of each report, from 0, shape (reports,); the reports).
+        second: the same of the second window, which has no report in common with the first.
+        told: what some reports tell, shape (n, numbers).
 
     Raises:
         ValueError: if a window has no reports.
     """
     if not len(first[0]) or not len(second[0]):
         raise ValueError("a window has no reports")
-    means = [told.mean() for _, told in (first, second)]
-    away = [
-        np.bincount(rows, (told - mean) / len(told), minlength=users)
-        for (rows, told), mean in zip((first, second), means, strict=True)
-    ]
-    error, *alone = (float((own**2).sum()) for own in (away[1] - away[0], *away))
-    return Difference(np.array([means[1] - means[0]]), np.sqrt([error]), np.sqrt([sum(alone)]))
+    size = told(first[1][:0]).shape[1]
+    step = max(1, BLOCK_TOLD // size)
+    sides = []
+    for rows, reports in (first, second):
+        order = np.argsort(rows, kind="stable")
+        totals = [told(reports[at : at + step]).sum(axis=0) for at in range(0, len(rows), step)]
+        sides.append((rows[order], reports[order], np.sum(totals, axis=0) / len(rows)))
+    together, alone = np.zeros(size), np.zeros(size)
+    for start in range(0, users, step):
+        added = np.zeros((2, min(step, users - start), size))
+        for own, (rows, reports, mean) in zip(added, sides, strict=True):
+            low, high = np.searchsorted(rows, (start, start + step))
+            np.add.at(own, rows[low:high] - start, (told(reports[low:high]) - mean) / len(rows))
+        together += ((added[1] - added[0]) ** 2).sum(axis=0)
+        alone += (added**2).sum(axis=(0, 1))
+    return Difference(sides[0][2], sides[1][2], np.sqrt(together), np.sqrt(alone))

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 import ldpbeam as ldp
 from benchmarks.pages import show
-from ldpbeam.domains import Categories, Floats, Integers
+from ldpbeam.domains import Categories, Floats, Integers, Numeric
 from ldpbeam.intervals.bounded import within_one
-from ldpbeam.joined_windows import difference_of_windows, pairs_of_windows
-from ldpbeam.mechanisms import CategoricalMechanism, build_mechanism
+from ldpbeam.joined_windows import difference_of_windows
+from ldpbeam.mechanisms import CategoricalMechanism, UnbiasedMechanism, build_mechanism
 from ldpbeam.memoised import Lifetime, SupportChain
 from ldpbeam.pipelines.estimates.difference import ends_of
 from ldpbeam.pipelines.estimates.numbers import Numbers
@@ -44,8 +44,8 @@ PEOPLE_AND_VALUES = (
     ("others", "one value"),
     ("others", "20% another value"),
 )
-#: How many people send numbers.
-NUMBERS = 5_000
+#: How many people send numbers; means by user, which cost little, have so many times as many runs.
+NUMBERS, MORE = 5_000, 10
 STUDY = """\
 study: numbers
 attributes:
@@ -131,9 +131,9 @@ def run(cell: Cell, place: int) -> dict[str, Floats]:
     reports = supported(cell, lifetime, values, rng)
     rows = np.arange(PEOPLE), np.arange(people - PEOPLE, people)
     sides = [reports[own, window] for window, own in enumerate(rows)]
-    by_user = difference_of_windows(
-        pairs_of_windows(people, (rows[0], sides[0]), (rows[1], sides[1]), lambda some: some), p, q
-    )
+    by_user = difference_of_windows(people, (rows[0], sides[0]), (rows[1], sides[1]), lambda some: some)
+    moved = (by_user.second - by_user.first) / (p - q)
+    right, added = by_user.errors / (p - q), by_user.independent / (p - q)
     truths = [
         np.bincount(values[own, window], minlength=CATEGORIES) / PEOPLE for window, own in enumerate(rows)
     ]
@@ -147,9 +147,9 @@ def run(cell: Cell, place: int) -> dict[str, Floats]:
     of_population, of_people = population[1] - population[0], truths[1] - truths[0]
     found: dict[str, Floats] = {}
     for kind, truth, ends in (
-        ("population", of_population, _around(by_user.shares, by_user.errors)),
-        ("added", of_population, _around(by_user.shares, by_user.independent)),
-        ("people", of_people, _around(by_user.shares, by_user.errors)),
+        ("population", of_population, _around(moved, right)),
+        ("added", of_population, _around(moved, added)),
+        ("people", of_people, _around(moved, right)),
         ("published", of_people, ends_of(numbers[0], numbers[1], np.hypot)),
     ):
         held = (ends[0] <= truth + 1e-12) & (truth <= ends[1] + 1e-12)
@@ -230,18 +230,30 @@ def of_numbers(mechanism: str, epsilon: float, runs: int) -> Iterator[str]:
             if kind and one.low is not None and one.high is not None:
                 truth = told(second) - told(first)
                 found[kind].append((one.low <= truth <= one.high, bool(one.flag), one.high - one.low))
-        (by_user,) = ldp.difference(study, sent, windows=hours)
-        assert by_user.low is not None and by_user.high is not None
-        truth = 0.1 - 0.1 * 2.0 / 7.0
-        width = by_user.high - by_user.low
-        found["mean by user, of the population"].append((by_user.low <= truth <= by_user.high, False, width))
+    found["mean by user, of the population"] = list(_means_by_user(mechanism, epsilon, runs * MORE))
     for kind, each in found.items():
         held, flagged, width = np.array(each, dtype=np.float64).T
-        error = math.sqrt(0.05 * 0.95 / runs)
+        many = runs * MORE if "by user" in kind else runs
+        error = math.sqrt(0.05 * 0.95 / many)
         yield (
-            f"| {mechanism} | {epsilon:g} | {kind} | {runs} | {held.mean():.1%} | {error:.1%} | "
+            f"| {mechanism} | {epsilon:g} | {kind} | {many:,} | {held.mean():.1%} | {error:.1%} | "
             f"{flagged.mean():.0%} | {width.mean():.3f} |"
         )
+
+
+def _means_by_user(mechanism: str, epsilon: float, runs: int) -> Iterator[tuple[bool, bool, float]]:
+    made = build_mechanism(mechanism, Numeric(0.0, 1.0), epsilon)
+    assert isinstance(made, UnbiasedMechanism)
+    rows, truth = np.arange(NUMBERS), 0.1 - 0.1 * 2.0 / 7.0
+    for place in range(runs):
+        rng = np.random.default_rng([zlib.crc32(mechanism.encode()), NUMBERS, place])
+        first = rng.beta(2.0, 5.0, NUMBERS)
+        one, two = (made.perturb(values, rng) for values in (first, 0.1 + 0.9 * first))
+        found = difference_of_windows(
+            NUMBERS, (rows, one), (rows, two), lambda reports: made.unbiased(reports)[:, None]
+        )
+        low, high = (float(end[0]) for end in _around(found.second - found.first, found.errors))
+        yield low <= truth <= high, False, high - low
 
 
 def _of_people(number: str) -> tuple[str, Callable[[Floats], float]]:

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Floats, Integers, Numeric
 from ldpbeam.estimators.channel_means import scores_of
-from ldpbeam.joined_windows import difference_of_means, difference_of_windows, pairs_of_windows
+from ldpbeam.joined_windows import difference_of_windows
 from ldpbeam.library.differences import Differences
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.library.tally import Tally, usable
@@ -29,7 +29,7 @@ from ldpbeam.transforms.joining.kept import codes_of, gathered, kept, pairs_of, 
 from ldpbeam.transforms.joining.many_groups import at_most_groups, groups_merged
 from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.reports.validation import columns_or_only
-from ldpbeam.windows import Bounds, Span, Windows
+from ldpbeam.windows import Bounds, Span
 
 FOR_THE_POPULATION = (
     "intervals are for the population that the people were drawn from, from what each user sent in both "
@@ -43,6 +43,7 @@ def difference(
     reports: Any,
     *,
     windows: tuple[datetime | str | int, datetime | str | int],
+    joined: bool = False,
     attribute: str | None = None,
     service: str | None = None,
     columns: Mapping[str, str] | None = None,
@@ -58,6 +59,8 @@ def difference(
         reports: as of :func:`ldpbeam.estimate`; those of other windows are left out.
         windows: the starts of two windows that do not overlap: times with a zone, RFC 3339 text or
             milliseconds since 1970.
+        joined: whether they are the longer windows of the study's ``windows.joined``; a user then has a
+            report in each window inside.
         attribute: as of :func:`ldpbeam.estimate`.
         service: as of :func:`ldpbeam.estimate`.
         columns: as of :func:`ldpbeam.estimate`.
@@ -67,7 +70,7 @@ def difference(
         ValueError: if a column is missing, the study has no such windows or does not group reports by user,
             or there is nothing to compare.
     """
-    both = _windows(study, windows)
+    both = _windows(study, windows, joined)
     wanted = columns_or_only(study, attribute, service, renamed=columns)
     span = Span(min(both)[0], max(both)[1])
     tally = Tally()
@@ -82,7 +85,7 @@ def difference(
         for name, own in study.compiled.items():
             if name not in by_attribute:
                 continue
-            told += _of_attribute(study, own, by_attribute[name], both[1])
+            told += _of_attribute(study, own, by_attribute[name], *both)
             left_out = [version.label for version in own.versions if not _is_compared(own, version.mechanism)]
             if left_out:
                 about.append(f"{name}: reports of {', '.join(left_out)} are not compared")
@@ -124,7 +127,9 @@ class _Told(NamedTuple):
     bias: float
 
 
-def _windows(study: Study, given: tuple[datetime | str | int, datetime | str | int]) -> tuple[Bounds, Bounds]:
+def _windows(
+    study: Study, given: tuple[datetime | str | int, datetime | str | int], joined: bool
+) -> tuple[Bounds, Bounds]:
     """The two windows.
 
     Raises:
@@ -139,19 +144,22 @@ def _windows(study: Study, given: tuple[datetime | str | int, datetime | str | i
             "the study does not count by user, so users cannot be compared: it needs duplicates: drop and "
             "repeats: first"
         )
-    one, two = (_window(study.windows, milliseconds_of(start, "windows")) for start in given)
+    size, period = study.windows.size, study.windows.period
+    if joined:
+        if study.windows.joined is None:
+            raise ValueError("the study joins no windows: add windows.joined, or leave out joined=True")
+        size = period = study.windows.joined
+    one, two = (_window(milliseconds_of(start, "windows"), size, period) for start in given)
     if one[0] < two[1] and two[0] < one[1]:
         raise ValueError("the two windows are one, or overlap: name two that have no report in common")
     return one, two
 
 
-def _window(windows: Windows, start: int) -> Bounds:
-    if start % windows.period:
-        near = start - start % windows.period
-        raise ValueError(
-            f"no window of the study starts at {rfc3339(start)}; did you mean {rfc3339(near)!r}?"
-        )
-    return start, start + windows.size
+def _window(start: int, size: int, period: int) -> Bounds:
+    if start % period:
+        near = rfc3339(start - start % period)
+        raise ValueError(f"no window starts at {rfc3339(start)}; did you mean {near!r}?")
+    return start, start + size
 
 
 def _inside(times: NDArray[np.int64], window: Bounds) -> NDArray[np.bool_]:
@@ -170,13 +178,17 @@ def _is_compared(attribute: Attribute, mechanism: Any) -> bool:
 
 
 def _of_attribute(
-    study: Study, attribute: Attribute, batches: Sequence[pa.RecordBatch], second: Bounds
+    study: Study, attribute: Attribute, batches: Sequence[pa.RecordBatch], first: Bounds, second: Bounds
 ) -> Iterator[_Told]:
     """What the reports of both windows tell, by group and service, each user's first report in a window."""
     reports = gathered(attribute, batches)
     users, known = codes_of(reports.users)
     later = _inside(reports.times, second)
-    rows_kept = kept(reports, per_service(attribute, reports, pairs_of(users, later.astype(np.int64))))
+    assert study.windows is not None
+    # Windows that slide are compared where they do not overlap, so the time since their starts tells them.
+    since = reports.times - np.where(later, second[0], first[0])
+    of_window = 2 * (since // study.windows.size) + later
+    rows_kept = kept(reports, per_service(attribute, reports, pairs_of(users, of_window)))
     groups, names = codes_of(reports.groups)
     groups, names = at_most_groups(
         groups, rows_kept, names, study.groups.at_most if study.groups else len(names)
@@ -190,7 +202,7 @@ def _of_attribute(
                 rows = np.flatnonzero(inside)
                 payloads = reports.payloads[index][reports.places[rows]] if len(rows) else None
                 sides.append((users[rows], payloads))
-            if min(len(rows) for rows, _ in sides) < max(study.publish.at_least, 1):
+            if min(len(np.unique(rows)) for rows, _ in sides) < max(study.publish.at_least, 1):
                 continue
             if _is_compared(attribute, version.mechanism):
                 one, two = cast(list[_Side], sides)
@@ -212,7 +224,7 @@ def _numbers(
     if isinstance(attribute.domain, Categories):
         names = [f"share of {label}" for label in attribute.domain.names]
         own, other = mechanism.support_probabilities
-        found = difference_of_windows(pairs_of_windows(users, first, second, mechanism.supported), own, other)
+        found = difference_of_windows(users, first, second, mechanism.supported)
         shares = [
             mechanism.unbiased_frequencies(mechanism.histogram(reports, attribute.buckets), len(reports))
             for _, reports in (first, second)
@@ -220,20 +232,19 @@ def _numbers(
         # A family of seeds adds a factor, which the mechanism knows for a rare category.
         rare = other * (1.0 - other) / (own - other) ** 2
         factor = max(1.0, mechanism.frequency_variance / rare) ** 0.5
-        return names, shares[0], shares[1], found.errors * factor, 0.0
+        return names, shares[0], shares[1], found.errors * factor / (own - other), 0.0
     domain = cast(Numeric, attribute.domain)
     scored = scores_of(mechanism, attribute.buckets)
-    told = [
-        (
-            rows,
-            mechanism.unbiased(reports)
-            if scored is None
-            else scored.first.cells[mechanism.bucketise(reports, attribute.buckets)],
-        )
-        for rows, reports in (first, second)
-    ]
-    found = difference_of_means(users, told[0], told[1])
-    means = [np.array([float(domain.from_unit(own.mean()))]) for _, own in told]
+
+    def told(reports: NDArray[Any]) -> Floats:
+        if scored is None:
+            numbers: Floats = mechanism.unbiased(reports)
+        else:
+            numbers = scored.first.cells[mechanism.bucketise(reports, attribute.buckets)]
+        return numbers[:, None]
+
+    found = difference_of_windows(users, first, second, told)
+    means = [np.asarray(domain.from_unit(own)) for own in (found.first, found.second)]
     bias = 0.0 if scored is None else 2.0 * scored.first.bias * domain.width
     return ["mean"], means[0], means[1], found.errors * domain.width, bias
 

@@ -1,4 +1,4 @@
-"""Differences of two windows whose people may be the same: pairs of answers, and how often intervals hold."""
+"""Differences of two windows whose people may be the same: by brute force, and how often intervals hold."""
 
 from __future__ import annotations
 
@@ -11,12 +11,7 @@ from support import memoised_clients as clients
 
 from ldpbeam import build_mechanism, joined_windows
 from ldpbeam.domains import Categories
-from ldpbeam.joined_windows import (
-    Difference,
-    difference_of_means,
-    difference_of_windows,
-    pairs_of_windows,
-)
+from ldpbeam.joined_windows import Difference, difference_of_windows
 from ldpbeam.mechanisms import CategoricalMechanism
 
 SIZE, RUNS, PEOPLE = 4, 400, 400
@@ -25,38 +20,26 @@ GRR = math.exp(EPSILON) / (math.exp(EPSILON) + SIZE - 1), 1 / (math.exp(EPSILON)
 OUE = 0.5, 1 / (math.exp(EPSILON) + 1)
 
 
-@pytest.mark.parametrize("block", [2**20, 4 * 7])
-def test_pairs_of_answers_are_those_of_a_loop_over_users(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined_windows, "BLOCK_ANSWERS", block)
-    rng, users = np.random.default_rng(1), 50
-    sides = []
-    for _ in range(2):
-        rows = rng.permutation(users)[:30]
-        sides.append((rows, rng.integers(0, SIZE, 30)))
-    found = pairs_of_windows(users, sides[0], sides[1], lambda named: named[:, None] == np.arange(SIZE))
-    by_hand = np.zeros((SIZE, 3, 3), dtype=np.int64)
-    for user in range(users):
-        named = [dict(zip(rows.tolist(), own.tolist(), strict=True)).get(user) for rows, own in sides]
-        for category in range(SIZE):
-            first, second = (0 if own is None else 1 + (own == category) for own in named)
-            by_hand[category, first, second] += 1
-    assert np.array_equal(found, by_hand)
-
-
-def test_differences_of_means_are_those_of_a_loop_over_users() -> None:
-    rng, users = np.random.default_rng(2), 40
-    sides = [(rng.permutation(users)[:many], rng.normal(size=many)) for many in (30, 25)]
-    found = difference_of_means(users, sides[0], sides[1])
-    moved = np.zeros(users)
-    for (rows, told), sign in zip(sides, (-1, 1), strict=True):
-        for row, own in zip(rows, told, strict=True):
-            moved[row] += sign * (own - told.mean()) / len(told)
-    assert found.shares[0] == pytest.approx(sides[1][1].mean() - sides[0][1].mean())
-    assert found.errors[0] == pytest.approx(np.sqrt((moved**2).sum()))
-    alone = [own.var() / len(own) for _, own in sides]
-    assert found.independent[0] == pytest.approx(np.sqrt(sum(alone)))
+@pytest.mark.parametrize("block", [2**20, SIZE * 7])
+def test_differences_are_those_of_a_loop_over_users(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joined_windows, "BLOCK_TOLD", block)
+    rng, users = np.random.default_rng(1), 40
+    # Users have no report, one or several in each window.
+    sides = [(rng.integers(0, users, many), rng.normal(size=(many, SIZE))) for many in (50, 35)]
+    found = difference_of_windows(users, sides[0], sides[1], lambda reports: 3.0 * reports)
+    moved, alone = np.zeros((users, SIZE)), np.zeros((2, users, SIZE))
+    for which, (rows, reports) in enumerate(sides):
+        for row, own in zip(rows, 3.0 * reports, strict=True):
+            one = (own - 3.0 * reports.mean(axis=0)) / len(reports)
+            moved[row] += one if which else -one
+            alone[which, row] += one
+    assert found.first == pytest.approx(3.0 * sides[0][1].mean(axis=0))
+    assert found.second == pytest.approx(3.0 * sides[1][1].mean(axis=0))
+    assert found.errors == pytest.approx(np.sqrt((moved**2).sum(axis=0)))
+    assert found.independent == pytest.approx(np.sqrt((alone**2).sum(axis=(0, 1))))
+    nobody = np.zeros(0, dtype=np.int64), np.zeros((0, SIZE))
     with pytest.raises(ValueError, match="no reports"):
-        difference_of_means(2, (np.zeros(0, dtype=np.int64), np.zeros(0)), sides[0])
+        difference_of_windows(users, nobody, sides[0], lambda reports: reports)
 
 
 @pytest.mark.parametrize("name", ["grr", "oue", "sue", "olh"])
@@ -83,8 +66,7 @@ def one_run(mechanism: str, who: str, values: str, remember: bool, rng: np.rando
     reports = _reports(mechanism, both_values, remember, rng)
     rows = np.arange(PEOPLE), np.arange(people - PEOPLE, people)
     sides = [(own, reports[own, window]) for window, own in enumerate(rows)]
-    pairs = pairs_of_windows(people, sides[0], sides[1], lambda some: some)
-    return difference_of_windows(pairs, *(GRR if mechanism == "grr" else OUE))
+    return difference_of_windows(people, sides[0], sides[1], lambda some: some)
 
 
 def _reports(
@@ -127,10 +109,11 @@ def test_intervals_by_user_hold_the_difference_whoever_answered_both(
     rng = np.random.default_rng(4)
     runs = [one_run(mechanism, who, values, remember, rng) for _ in range(RUNS)]
     seen = slice(0, 2 if values == "alternating" else SIZE)
-    shares, errors, independent = (
-        np.stack([getattr(run, name)[seen] for run in runs]) for name in ("shares", "errors", "independent")
+    moved = np.stack([run.second[seen] - run.first[seen] for run in runs])
+    errors, independent = (
+        np.stack([getattr(run, name)[seen] for run in runs]) for name in ("errors", "independent")
     )
-    held = (np.abs(shares) <= 1.96 * errors).mean(axis=1)
+    held = (np.abs(moved) <= 1.96 * errors).mean(axis=1)
     # Shares of one run depend on each other: the spread of runs counts.
     assert abs(held.mean() - 0.95) < 3.5 * max(held.std(), math.sqrt(0.05 * 0.95 / SIZE)) / math.sqrt(RUNS)
     ratio = (errors / independent).mean()

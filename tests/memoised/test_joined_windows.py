@@ -10,7 +10,6 @@ from support import memoised_clients as clients
 from ldpbeam.joined_windows import (
     JoinedCells,
     JoinedSupports,
-    difference_of_windows,
     joined_cells,
     joined_supports,
 )
@@ -108,27 +107,3 @@ def test_intervals_hold_the_shares_of_the_population_whatever_the_dependence(
         held.append(np.mean(np.abs(shares - weights) <= 1.96 * errors))
     spread = max(float(np.std(held)), np.sqrt(0.05 * 0.95 / SIZE)) / np.sqrt(RUNS)
     assert abs(np.mean(held) - 0.95) < 3.5 * spread
-
-
-def test_differences_of_windows_are_those_of_a_loop_over_users_and_narrower_for_the_same_people() -> None:
-    rng, people = np.random.default_rng(5), 400
-    values = np.repeat(rng.integers(0, SIZE, (people, 1)), 2, axis=1)
-    named = clients.grr(values, SIZE, 4.0, 3.5, rng)
-    sent = rng.random((people, 2)) < 0.8
-    answers = np.where(sent[:, :, None], 1 + (named[:, :, None] == np.arange(SIZE)), 0)
-    users = np.zeros((SIZE, 3, 3), dtype=np.int64)
-    for category in range(SIZE):
-        np.add.at(users[category], (answers[:, 0, category], answers[:, 1, category]), 1)
-    p, q = randomised_response(SIZE, 4.0, 3.5).window
-    found = difference_of_windows(users, p, q)
-    n = sent.sum(axis=0)
-    rates = np.stack([(answers[:, own] == 2).sum(axis=0) / n[own] for own in (0, 1)])
-    assert found.shares == pytest.approx((rates[1] - rates[0]) / (p - q))
-    away = (answers == 2) - sent[:, :, None] * rates
-    by_hand = ((away[:, 1] / n[1] - away[:, 0] / n[0]) ** 2).sum(axis=0)
-    assert found.errors == pytest.approx(np.sqrt(by_hand) / (p - q))
-    alone = np.stack([rates[own] * (1 - rates[own]) / n[own] for own in (0, 1)]).sum(axis=0)
-    assert found.independent == pytest.approx(np.sqrt(alone) / (p - q))
-    assert (found.errors < 0.8 * found.independent).all()
-    with pytest.raises(ValueError, match="no reports"):
-        difference_of_windows(np.zeros((SIZE, 3, 3), dtype=np.int64), p, q)
