@@ -16,7 +16,7 @@ from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.printing import document, note
 from ldpbeam.statistics import counted
-from ldpbeam.times import rfc3339
+from ldpbeam.times import format_duration, rfc3339
 from ldpbeam.untrusted import shown
 
 #: This many differences are printed; with ``--json`` all are.
@@ -99,6 +99,10 @@ def _print_rows(rows: Sequence[Difference], between: Between | None) -> None:
         return
     interval = "" if between is None else f"{100 * between.level:g}% interval"
     texts = [_row(difference, interval) for difference in rows]
+    lengths = [difference.place[2] and difference.place[2][1] - difference.place[2][0] for difference in rows]
+    if len(set(lengths)) > 1:
+        for text, length in zip(texts, lengths, strict=True):
+            text["window"] = text["window"] or (format_duration(length) if length else "")
     columns = (*_KEYS, "first", "second", "difference", interval or "± se", "beyond error")
     names = [name for name in columns if any(text[name] for text in texts)]
     print_fitting(Console(), names, texts, keys=_KEYS, left=("beyond error",))

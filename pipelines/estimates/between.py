@@ -136,6 +136,7 @@ def _windows(text: str, windows: list[Bounds]) -> list[Bounds]:
         raise ValueError("its estimates are not by window: the study has no windows")
     if not found:
         starts = list(dict.fromkeys(rfc3339(window[0]) for window in windows))
+        starts = [known for known in starts if text and known.startswith(text)] or starts
         raise ValueError(f"no window starts at {text!r}; {_meant(text, starts)}")
     return found
 

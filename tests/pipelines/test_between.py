@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,7 @@ def test_groups_are_compared_within_their_windows() -> None:
         ((TEN, TWELVE), f"no window starts at '{TWELVE}'; did you mean '2026-11-20T1"),
         ((TEN, "noon"), f"no window starts at 'noon'; there are: {TEN}, {ELEVEN}"),
         ((TEN, "2026-11-20T11:00:00"), f"did you mean '{ELEVEN}'"),
+        ((TEN, "2026-11-20T11"), f"did you mean '{ELEVEN}'"),
         ((TEN, f"{ELEVEN}/{ELEVEN}"), "no window starts"),
     ],
 )
@@ -198,6 +200,17 @@ def test_the_command_compares_parts_of_one_folder(folders: dict[str, Path], comm
     said = command("diff", folders["batch"], "--windows", f"{TEN}/{ELEVEN}", ELEVEN)
     assert said.code == ran.code
     assert "numbers changed" in said.out and "95% interval" in said.out and "share in " not in said.out
+
+
+def test_windows_of_several_lengths_are_told_apart(copied: Callable[[str], Path], command: Any) -> None:
+    folder = copied("batch")
+    lines = [json.loads(line) for line in (folder / "estimates.jsonl").read_text().splitlines()]
+    # Each hour begins a longer window, too.
+    for hour, end in ((TEN, "2026-11-20T18:00:00Z"), (ELEVEN, "2026-11-20T19:00:00Z")):
+        lines += [line | {"window_end": end} for line in lines if line["window_start"] == hour]
+    (folder / "estimates.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    said = command("diff", folder, "--windows", TEN, ELEVEN).out
+    assert " 1h " in said and " 8h " in said
 
 
 @pytest.mark.parametrize(
