@@ -13,13 +13,15 @@ This is the linearised variance of the ratio C/N, times N^2 (Cochran, *Sampling 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbeam import joint_cells
 from ldpbeam.domains import Floats, Integers
 
 #: Supports of this many pairs of a report and a category are held at once.
@@ -29,29 +31,85 @@ BLOCK_TOLD = 2**20
 
 
 @dataclass(frozen=True, eq=False)
+class Table:
+    """A table of counts, of which few are not zero where there are few users.
+
+    Anybody can date reports so that there are many windows of one user each: the memory for these is not that
+    of the whole table.
+
+    Attributes:
+        shape: of the table.
+        cells: the places of the counts that are not zero, in the order of rows, ascending, shape (n,).
+        counts: these counts, shape (n,).
+
+    Raises:
+        ValueError: if a place is not in the table, or there are not as many places as counts.
+    """
+
+    shape: tuple[int, ...]
+    cells: Integers
+    counts: Integers
+
+    def __post_init__(self) -> None:
+        outside = len(self.cells) and not 0 <= self.cells[0] <= self.cells[-1] < math.prod(self.shape)
+        if len(self.cells) != len(self.counts) or outside or (np.diff(self.cells) <= 0).any():
+            raise ValueError(f"these are no places in a table of shape {self.shape}, each once and ascending")
+
+    @classmethod
+    def of(cls, array: Integers) -> Table:
+        """The table of an array."""
+        flat = array.ravel()
+        cells = np.flatnonzero(flat).astype(np.int64)
+        return cls(array.shape, cells, flat[cells].astype(np.int64))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Table)
+            and self.shape == other.shape
+            and np.array_equal(self.cells, other.cells)
+            and np.array_equal(self.counts, other.counts)
+        )
+
+    @property
+    def array(self) -> Integers:
+        """The whole table."""
+        found = np.zeros(math.prod(self.shape), dtype=np.int64)
+        found[self.cells] = self.counts
+        return found.reshape(self.shape)
+
+    def plus(self, other: Table) -> Table:
+        """The sum of two tables of one shape."""
+        cells, counts = joint_cells.added_up(
+            np.concatenate((self.cells, other.cells)), np.concatenate((self.counts, other.counts))
+        )
+        return Table(self.shape, cells, counts)
+
+
+@dataclass(frozen=True)
 class JoinedSupports:
     """How often the reports of users in several windows support each category.
 
     Attributes:
-        users: how many users have each number of supporting reports, of so many reports, by category; shape
+        table: how many users have each number of supporting reports, of so many reports, by category; shape
             (categories, windows + 1, windows + 1), the last axis being the number of reports.
     """
 
-    users: Integers
+    table: Table
 
     def __post_init__(self) -> None:
-        if self.users.ndim != 3 or self.users.shape[1] != self.users.shape[2]:
-            raise ValueError(
-                f"users are by category, supports and reports, found an array of shape {self.users.shape}"
-            )
+        shape = self.table.shape
+        if len(shape) != 3 or shape[1] != shape[2]:
+            raise ValueError(f"users are by category, supports and reports, found an array of shape {shape}")
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, JoinedSupports) and np.array_equal(self.users, other.users)
+    @functools.cached_property
+    def users(self) -> Integers:
+        """The whole table."""
+        return self.table.array
 
     @property
     def windows(self) -> int:
         """The most reports that a user can have sent."""
-        return int(self.users.shape[1]) - 1
+        return self.table.shape[1] - 1
 
     @property
     def reports(self) -> int:
@@ -70,21 +128,16 @@ class JoinedSupports:
         Raises:
             ValueError: if they have other numbers of categories or windows.
         """
-        if self.users.shape != other.users.shape:
+        if self.table.shape != other.table.shape:
             raise ValueError(
                 f"statistics of {_shape(self)} and of {_shape(other)} cannot be merged: they differ"
             )
-        return JoinedSupports(self.users + other.users)
+        return JoinedSupports(self.table.plus(other.table))
 
     @property
     def negative(self) -> JoinedSupports:
         """What merging takes these users away; its counts are negative."""
-        return JoinedSupports(-self.users)
-
-    @property
-    def counts(self) -> tuple[Integers, ...]:
-        """Every count that it holds."""
-        return (self.users,)
+        return JoinedSupports(replace(self.table, counts=-self.table.counts))
 
     @property
     def variances(self) -> Floats:
@@ -112,7 +165,7 @@ class JoinedSupports:
 
 
 def _shape(found: JoinedSupports) -> str:
-    return f"{found.users.shape[0]} categories in {found.windows} windows"
+    return f"{found.table.shape[0]} categories in {found.windows} windows"
 
 
 def joined_supports(rows: Integers, supported: NDArray[np.bool_], windows: int) -> JoinedSupports:
@@ -161,7 +214,7 @@ def joined_reports(
         times = np.add.reduceat(chosen, starts[first : first + step] - begin, axis=0, dtype=np.int64)
         cells = (np.arange(size) * (windows + 1) + times) * (windows + 1) + own[:, None]
         users += np.bincount(cells.ravel(), minlength=len(users))
-    return JoinedSupports(users.reshape(size, windows + 1, windows + 1))
+    return JoinedSupports(Table.of(users.reshape(size, windows + 1, windows + 1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,17 +223,26 @@ class JoinedCells:
 
     Attributes:
         totals: the number of reports in each cell, shape (cells,).
-        products: the sum over users of h_a h_b, for a user's counts h in cells a and b; shape (cells, cells).
+        table: the sum over users of h_a h_b, for a user's counts h in cells a and b; shape (cells, cells).
     """
 
     totals: Integers
-    products: Integers
+    table: Table
+
+    def __post_init__(self) -> None:
+        if self.table.shape != (len(self.totals), len(self.totals)):
+            raise ValueError(f"{len(self.totals)} cells have products of shape {self.table.shape}")
+
+    @functools.cached_property
+    def products(self) -> Integers:
+        """The whole table."""
+        return self.table.array
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, JoinedCells)
             and np.array_equal(self.totals, other.totals)
-            and np.array_equal(self.products, other.products)
+            and self.table == other.table
         )
 
     def merged(self, other: JoinedCells) -> JoinedCells:
@@ -193,17 +255,12 @@ class JoinedCells:
             raise ValueError(
                 f"statistics of {len(self.totals)} and of {len(other.totals)} cells cannot be merged"
             )
-        return JoinedCells(self.totals + other.totals, self.products + other.products)
+        return JoinedCells(self.totals + other.totals, self.table.plus(other.table))
 
     @property
     def negative(self) -> JoinedCells:
         """What merging takes these users away; its counts are negative."""
-        return JoinedCells(-self.totals, -self.products)
-
-    @property
-    def counts(self) -> tuple[Integers, ...]:
-        """Every count that it holds."""
-        return self.totals, self.products
+        return JoinedCells(-self.totals, replace(self.table, counts=-self.table.counts))
 
     def covariance(self, told: Floats) -> Floats:
         """The covariance of means over reports of what each cell tells, shape (numbers, numbers).
@@ -244,7 +301,7 @@ def joined_cells(rows: Integers, cells: Integers, size: int) -> JoinedCells:
         np.add.at(products, (by_user[later - shift], by_user[later]), 1)
         if shift:
             np.add.at(products, (by_user[later], by_user[later - shift]), 1)
-    return JoinedCells(np.bincount(cells, minlength=size).astype(np.int64), products)
+    return JoinedCells(np.bincount(cells, minlength=size).astype(np.int64), Table.of(products))
 
 
 #: What the users of one channel sent in several windows.
@@ -258,7 +315,7 @@ def merged_windows(parts: Sequence[JoinedWindows]) -> JoinedWindows | None:
         ValueError: if the parts are of other kinds or sizes.
     """
     found = functools.reduce(lambda one, other: one.merged(other), parts) if parts else None  # type: ignore
-    return found if found is not None and any(counts.any() for counts in found.counts) else None
+    return found if found is not None and len(found.table.counts) else None
 
 
 @dataclass(frozen=True)

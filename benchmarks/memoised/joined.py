@@ -34,7 +34,7 @@ from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators import Estimate
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.joined_windows import JoinedCells, JoinedSupports
+from ldpbeam.joined_windows import JoinedCells, JoinedSupports, Table
 from ldpbeam.mechanisms import LocalHashing, NumericMechanism
 from ldpbeam.memoised import Lifetime, SupportChain
 from ldpbeam.memoised.chains import uniform_part
@@ -153,11 +153,11 @@ def statistic_of(attribute: Attribute, sent: Sent) -> Statistic:
     if isinstance(mechanism, NumericMechanism):
         steps = mechanism.fixed_point(mechanism.representatives(BUCKETS))
         sums, squares = (int((sent.histogram * steps**power).sum()) for power in (1, 2))
-        joined = JoinedCells(sent.histogram, sent.counts.T @ sent.counts)
+        joined = JoinedCells(sent.histogram, Table.of(sent.counts.T @ sent.counts))
     else:
         users = np.zeros((CATEGORIES, HOURS + 1, HOURS + 1), dtype=np.int64)
         np.add.at(users, (np.arange(CATEGORIES), sent.counts, sent.reports[:, None]), 1)
-        joined = JoinedSupports(users)
+        joined = JoinedSupports(Table.of(users))
     moments = {1: Moments(n, (sums,), (squares,))}
     fingerprint = attribute.fingerprint
     return Statistic(fingerprint, n, len(sent.reports), (sent.histogram,), moments, nothing, nothing, joined)

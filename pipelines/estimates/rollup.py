@@ -196,12 +196,18 @@ def _each_once(
                 f"{path}: the users of two joined windows are the same, so a roll-up to another size takes "
                 "the windows inside: give their statistics, too"
             )
-    kinds: dict[tuple[str, Bounds | None], tuple[str, bool]] = {}
+    kinds: dict[tuple[str, Bounds | None], tuple[str, tuple[int, ...]]] = {}
     for path, snapshot in counted:
-        before = kinds.setdefault((snapshot.attribute, _aligned(snapshot, window)), (path, snapshot.joined))
-        if before[1] != snapshot.joined:
+        shape = () if snapshot.statistic.joined is None else snapshot.statistic.joined.table.shape
+        other, before = kinds.setdefault((snapshot.attribute, _aligned(snapshot, window)), (path, shape))
+        if before and shape and before != shape:
             raise UserError(
-                f"{before[0]} and {path}: in one the reports of a user in several windows are brought "
+                f"{other} and {path}: they join different numbers of windows, so they cannot be added up: "
+                "estimate both with one windows.size"
+            )
+        if bool(before) != bool(shape):
+            raise UserError(
+                f"{other} and {path}: in one the reports of a user in several windows are brought "
                 "together, and in the other they are not; leave out the statistics of joined windows, or "
                 "estimate the other run with windows.joined"
             )

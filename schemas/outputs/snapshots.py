@@ -15,7 +15,7 @@ import numpy as np
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
-from ldpbeam.joined_windows import JoinedCells, JoinedSupports, JoinedWindows
+from ldpbeam.joined_windows import JoinedCells, JoinedSupports, JoinedWindows, Table
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.encodings.avro_values import DatumReader
 from ldpbeam.schemas.encodings.compression import plain
@@ -129,19 +129,20 @@ def statistic_fields(statistic: Statistic) -> dict[str, Any]:
 
 
 def _joined_fields(joined: JoinedWindows) -> dict[str, Any]:
-    if isinstance(joined, JoinedSupports):
-        return {"windows": joined.windows, "totals": b"", "counts": _array_bytes(joined.users)}
-    return {"windows": 0, "totals": _array_bytes(joined.totals), "counts": _array_bytes(joined.products)}
+    table, totals = joined.table, joined.totals if isinstance(joined, JoinedCells) else None
+    return {
+        "shape": list(table.shape),
+        "cells": _array_bytes(table.cells),
+        "counts": _array_bytes(table.counts),
+        "totals": b"" if totals is None else _array_bytes(totals),
+    }
 
 
 def _joined(fields: Mapping[str, Any] | None) -> JoinedWindows | None:
     if fields is None:
         return None
-    windows, counts = fields["windows"], _array(fields["counts"])
-    if windows:
-        return JoinedSupports(counts.reshape(-1, windows + 1, windows + 1))
-    totals = _array(fields["totals"])
-    return JoinedCells(totals, counts.reshape(len(totals), len(totals)))
+    table = Table(tuple(fields["shape"]), _array(fields["cells"]), _array(fields["counts"]))
+    return JoinedSupports(table) if len(table.shape) == 3 else JoinedCells(_array(fields["totals"]), table)
 
 
 def statistic_of(fields: Mapping[str, Any]) -> Statistic:

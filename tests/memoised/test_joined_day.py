@@ -12,7 +12,7 @@ from support.tallied import tallied
 
 from ldpbeam import Answers, empty, merge, tally
 from ldpbeam.intervals.bounded import within_one
-from ldpbeam.joined_windows import JoinedCells, JoinedSupports
+from ldpbeam.joined_windows import JoinedCells, JoinedSupports, Table
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates.rollup import read_all, rolled_up, write_all
 from ldpbeam.pipelines.estimates.solve import answers
@@ -86,13 +86,13 @@ def test_the_statistic_of_a_day_is_that_of_a_loop_over_users(name: str) -> None:
         for sent in users.values():
             for category, times in enumerate(mechanism.supported(table["payload"][sent]).sum(axis=0)):
                 expected[category, times, len(sent)] += 1
-        assert day.statistic.joined == JoinedSupports(expected)
+        assert day.statistic.joined == JoinedSupports(Table.of(expected))
         return
     products = np.zeros((len(histogram), len(histogram)), dtype=np.int64)
     for sent in users.values():
         counted = np.bincount(mechanism.bucketise(table["payload"][sent], 32), minlength=len(histogram))
         products += np.outer(counted, counted)
-    assert day.statistic.joined == JoinedCells(histogram, products)
+    assert day.statistic.joined == JoinedCells(histogram, Table.of(products))
 
 
 def test_hours_are_those_of_a_study_that_joins_none() -> None:
@@ -188,6 +188,10 @@ def test_a_roll_up_of_days_adds_runs_and_groups_and_takes_hours_for_longer_windo
     alone = [entry for entry in south if not entry[1].joined]
     with pytest.raises(UserError, match="in one the reports of a user in several windows are brought"):
         rolled_up(study, [*north, *alone], window=DAY)
+    halves_of_hours = text.replace("size: 1h", "size: 30m")
+    other = written(tmp_path, halves_of_hours, reports("oue", 3, days=2)[1], "r3")
+    with pytest.raises(UserError, match="they join different numbers of windows"):
+        rolled_up(study, [*north, *other], window=DAY)
 
 
 def test_a_span_counts_the_days_that_lie_in_it() -> None:

@@ -10,6 +10,7 @@ from support import memoised_clients as clients
 from ldpbeam.joined_windows import (
     JoinedCells,
     JoinedSupports,
+    Table,
     joined_cells,
     joined_supports,
 )
@@ -81,7 +82,7 @@ def test_no_user_has_more_reports_than_windows_and_none_is_no_statistic() -> Non
     with pytest.raises(ValueError, match="no reports"):
         joined_cells(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), SIZE).covariance(np.eye(SIZE))
     with pytest.raises(ValueError, match="found an array of shape"):
-        JoinedSupports(np.zeros((2, 3, 4), dtype=np.int64))
+        JoinedSupports(Table.of(np.zeros((2, 3, 4), dtype=np.int64)))
 
 
 @pytest.mark.parametrize("change", [0.0, 0.2, 1.0])
