@@ -27,7 +27,7 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Answers, tally
 from ldpbeam.transforms.outputs.panes import Solved, WritePaneEstimates, WritePaneStatistics
 from ldpbeam.transforms.reports.batches import tagged
-from ldpbeam.transforms.sources.arrivals import opened_windows
+from ldpbeam.transforms.sources import arrivals
 from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.journal import ask_to_stop
 from ldpbeam.transforms.windows.cut import each_window
@@ -231,11 +231,19 @@ def _coordinates(_: pytest.MonkeyPatch) -> None:
     assert sorted({solved.attribute for solved in ldp.estimate(study, table)}) == [f"x.{n}" for n in range(4)]
 
 
-def _names(_: pytest.MonkeyPatch) -> None:
+def _names(monkeypatch: pytest.MonkeyPatch) -> None:
     found, counts = estimated(
         STUDY, *({"user_id": "u", "attribute": f"y{n}", "service": "a"} for n in range(9))
     )
     assert (found, counts["dead_letters"]) == ([], 9)
+    looked = []
+    of = arrivals._of
+    monkeypatch.setattr(arrivals, "_of", lambda name, batch: looked.append(name) or of(name, batch))
+    names = pa.array([*(f"y{n}" for n in range(50)), "x", None])
+    batch = pa.RecordBatch.from_pydict({"attribute": names, "event_time": [START] * 52})
+    assert STUDY.windows is not None
+    opened = arrivals.opened_windows(FeedBatch([batch], [], [], 0), ["x"], STUDY.windows, START)
+    assert (len(list(opened)), looked) == (1, ["x"])
 
 
 def _dead_letters(_: pytest.MonkeyPatch) -> None:
@@ -272,7 +280,7 @@ def _journal(_: pytest.MonkeyPatch) -> None:
     columns = {"event_time": pa.array([START - hour * HOUR for hour in range(-48, 30_000)])}
     batch = pa.RecordBatch.from_pydict(columns).replace_schema_metadata({"attribute": "x"})
     assert STUDY.windows is not None
-    opened = opened_windows(FeedBatch([batch], [], [], 0), ["x"], STUDY.windows, START)
+    opened = arrivals.opened_windows(FeedBatch([batch], [], [], 0), ["x"], STUDY.windows, START)
     assert len(set(opened)) == 1_000 + 24
 
 

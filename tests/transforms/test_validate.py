@@ -22,6 +22,7 @@ from ldpbeam.schemas.reports.records import by_payload, columns_of
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.join import join
+from ldpbeam.transforms.reports import dead_letters, validation
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
 from ldpbeam.transforms.reports.reasons import REASONS
@@ -354,6 +355,17 @@ def test_a_dead_letter_has_the_hash_of_its_fields_and_the_fields_only_when_asked
     # The hash finds a record again: what other records of its batch have does not change it.
     beside = validated([record, {**GOOD, "report_id": "r"}]).dead
     assert [d["sha256"] for d in beside] == [hashlib.sha256(text).hexdigest()]
+
+
+def test_dead_letters_are_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [{**GOOD, "payload": 99.0 + n} if n % 3 else GOOD for n in range(20)]
+    whole = validated(records)
+    for module in (validation, dead_letters):
+        monkeypatch.setattr(module, "LETTERS_AT_ONCE", 4)
+    assert validated(records) == whole
+    batch = pa.RecordBatch.from_pylist([{**GOOD, "payload": 99.0, "position": 0, "row": n} for n in range(9)])
+    parts = list(ValidateReports(STUDY).function.process(batch))
+    assert [item.value.num_rows for item in parts if item.tag == DEAD] == [4, 4, 1]
 
 
 def test_a_key_replaces_user_ids_and_joins_the_same_users() -> None:

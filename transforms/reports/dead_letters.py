@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import itertools
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,6 +24,9 @@ SHORTEST_KEY = 16
 #: The text from which the key of dead letters' hashes is derived. It is longer than any user id, so that the
 #: derived key is never the HMAC of a user id.
 _PURPOSE = b"ldpbeam dead letters".ljust(512, b".")
+
+#: A batch has at most this many dead letters.
+LETTERS_AT_ONCE = 5_000
 
 #: The columns of a batch of dead letters.
 SCHEMA = pa.schema(
@@ -126,6 +130,15 @@ def _jsonable(value: object) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
+def as_batches(
+    letters: Iterable[DeadLetter], disclosure: Disclosure
+) -> Iterator[tuple[pa.RecordBatch, dict[str, int]]]:
+    """(a batch, its counts by reason and in all) for each part of the dead letters."""
+    left = iter(letters)
+    while part := list(itertools.islice(left, LETTERS_AT_ONCE)):
+        yield as_batch(part, disclosure), _counts_of(part)
+
+
 def as_batch(letters: Sequence[DeadLetter], disclosure: Disclosure) -> pa.RecordBatch:
     """Dead letters as a batch of the schema ``dead_letter.avsc``, which tells no more than is disclosed."""
     columns: dict[str, Any] = {
@@ -140,12 +153,8 @@ def as_batch(letters: Sequence[DeadLetter], disclosure: Disclosure) -> pa.Record
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
-def counts_of(letters: Sequence[DeadLetter]) -> Iterator[tuple[str, int]]:
-    """The counts of dead letters by reason and in all; none if there are no letters."""
-    reasons: Counter[str] = Counter()
+def _counts_of(letters: Sequence[DeadLetter]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
     for letter in letters:
-        reasons[letter.reason] += letter.reports
-    for reason, reports in reasons.items():
-        yield REASON + reason, reports
-    if reasons:
-        yield DEAD_LETTERS, reasons.total()
+        counts[REASON + letter.reason] += letter.reports
+    return {**counts, DEAD_LETTERS: counts.total()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -11,7 +11,7 @@ from apache_beam.metrics import Metrics
 
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
 from ldpbeam.transforms.reports.counts import COUNTS, DAMAGED, IN
-from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure, as_batch, counts_of
+from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure, as_batches
 
 #: Reports read so far by workers in this process. Some engines report no counters until they end, and then
 #: progress lines have no other source.
@@ -42,9 +42,9 @@ def damaged_file(path: str) -> beam.pvalue.TaggedOutput:
     return beam.pvalue.TaggedOutput(COUNTS, (DAMAGED + path, 1))
 
 
-def emit(letters: Sequence[DeadLetter], disclosure: Disclosure) -> Iterator[beam.pvalue.TaggedOutput]:
-    """The outputs of a DoFn for dead letters: one batch (``DEAD``), and counts by reason (``COUNTS``)."""
-    if letters:
-        yield beam.pvalue.TaggedOutput(DEAD, as_batch(letters, disclosure))
-        for name, reports in counts_of(letters):
+def emit(letters: Iterable[DeadLetter], disclosure: Disclosure) -> Iterator[beam.pvalue.TaggedOutput]:
+    """The outputs of a DoFn for dead letters: batches (``DEAD``), and counts by reason (``COUNTS``)."""
+    for batch, counts in as_batches(letters, disclosure):
+        yield beam.pvalue.TaggedOutput(DEAD, batch)
+        for name, reports in counts.items():
             yield count(name, reports)

@@ -28,7 +28,14 @@ from ldpbeam.schemas.reports.columns import (
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.study import Service, Study
 from ldpbeam.transforms.reports.batches import WATERMARK, is_null, tagged
-from ldpbeam.transforms.reports.dead_letters import PLAIN, DeadLetter, Disclosure, record_bytes, whole_records
+from ldpbeam.transforms.reports.dead_letters import (
+    LETTERS_AT_ONCE,
+    PLAIN,
+    DeadLetter,
+    Disclosure,
+    record_bytes,
+    whole_records,
+)
 from ldpbeam.transforms.reports.details import details
 from ldpbeam.transforms.reports.payloads import checked_payloads
 from ldpbeam.transforms.reports.reasons import CODE, REASONS
@@ -113,12 +120,12 @@ class Validated(NamedTuple):
 
     Attributes:
         reports: batches of one channel, with the valid reports.
-        letters: a dead letter for each report that is not valid.
+        letters: a dead letter for each report that is not valid, made as it is asked for; so it is read once.
         out_of_range: how many valid reports were dropped because they lie outside the span.
     """
 
     reports: list[pa.RecordBatch]
-    letters: list[DeadLetter]
+    letters: Iterator[DeadLetter]
     out_of_range: int
 
 
@@ -238,28 +245,27 @@ class Validation:
         return pa.RecordBatch.from_pydict(columns)
 
 
-def _dead_letters(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> list[DeadLetter]:
-    bad = np.flatnonzero(reasons)
-    if not len(bad):
-        return []
+def _dead_letters(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> Iterator[DeadLetter]:
     metadata = batch.schema.metadata or {}
     constants = {key.decode(): text.decode() for key, text in metadata.items() if key != WATERMARK}
     file = constants.pop("file", "")
     for key in STAMP_KEYS:
         constants.pop(key, None)
-    told = details(study, batch, bad, reasons[bad])
-    chosen = batch.take(pa.array(bad))
     read = [name for name in batch.schema.names if name not in (NEAR, RECORD)]
-    whole = whole_records(chosen.column(RECORD)) if RECORD in batch.schema.names else [None] * len(bad)
-    letters = []
-    for record, code, detail, bytes_ in zip(
-        chosen.select(read).to_pylist(), reasons[bad], told, whole, strict=True
-    ):
-        position, row = record.pop("position"), record.pop("row")
-        record.pop(DELIVERY, None)
-        text = record_bytes({**constants, **record})
-        letters.append(DeadLetter(file, position, row, REASONS[code], detail, 1, text, bytes_))
-    return letters
+    every = np.flatnonzero(reasons)
+    # A record that Python holds takes many times the bytes that it has in a batch.
+    for start in range(0, len(every), LETTERS_AT_ONCE):
+        bad = every[start : start + LETTERS_AT_ONCE]
+        told = details(study, batch, bad, reasons[bad])
+        chosen = batch.take(pa.array(bad))
+        whole = whole_records(chosen.column(RECORD)) if RECORD in batch.schema.names else [None] * len(bad)
+        for record, code, detail, bytes_ in zip(
+            chosen.select(read).to_pylist(), reasons[bad], told, whole, strict=True
+        ):
+            position, row = record.pop("position"), record.pop("row")
+            record.pop(DELIVERY, None)
+            text = record_bytes({**constants, **record})
+            yield DeadLetter(file, position, row, REASONS[code], detail, 1, text, bytes_)
 
 
 def _is_longer(batch: pa.RecordBatch, name: str, most: int) -> NDArray[np.bool_]:

@@ -32,15 +32,15 @@ def opened_windows(
         now: the clock in epoch milliseconds; reports too far in its future or past open no window.
     """
     for batch in arrived.batches:
-        for attribute, rows in _by_attribute(batch):
-            times = _plausible_times(batch if rows is None else batch.filter(rows))
-            if attribute in attributes:
-                times = times[~windows.implausible(times, now)]
-                for step in np.unique(times // windows.step).tolist():
-                    for window in windows.windows_of(step * windows.step):
-                        yield OpenWindow(attribute, *window)
-                        if windows.joined is not None:
-                            yield OpenWindow(attribute, *windows.longer(window))
+        # By the study's attributes: a batch may name as many others as it has reports.
+        for attribute in attributes:
+            times = _plausible_times(_of(attribute, batch))
+            times = times[~windows.implausible(times, now)]
+            for step in np.unique(times // windows.step).tolist():
+                for window in windows.windows_of(step * windows.step):
+                    yield OpenWindow(attribute, *window)
+                    if windows.joined is not None:
+                        yield OpenWindow(attribute, *windows.longer(window))
 
 
 def _plausible_times(batch: pa.RecordBatch) -> NDArray[np.int64]:
@@ -49,13 +49,9 @@ def _plausible_times(batch: pa.RecordBatch) -> NDArray[np.int64]:
     return np.asarray(times[problems(times) == 0])
 
 
-def _by_attribute(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Array | None]]:
-    """(attribute, a mask of its rows) for each attribute in a batch; the mask is None if all rows have it."""
-    if "attribute" not in batch.schema.names:
-        constant = (batch.schema.metadata or {}).get(b"attribute")
-        if constant is not None:
-            yield constant.decode(), None
-        return
-    column = batch.column("attribute")
-    for name in pc.unique(column).drop_null().to_pylist():
-        yield name, pc.fill_null(pc.equal(column, name), False)
+def _of(attribute: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The reports of a batch that are of an attribute."""
+    if "attribute" in batch.schema.names:
+        return batch.filter(pc.equal(batch.column("attribute"), attribute))
+    constant = (batch.schema.metadata or {}).get(b"attribute")
+    return batch if constant == attribute.encode() else batch.slice(0, 0)

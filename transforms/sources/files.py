@@ -247,8 +247,12 @@ def check_unchanged(stream: IO[bytes], file: ReportFile | FileRange, *, read: bo
         raise ValueError("it was written anew since it was found: reports of it are lost, or count twice")
 
 
-def split(file: ReportFile) -> Iterator[FileRange]:
+def split(file: ReportFile, length: int | None = None) -> Iterator[FileRange]:
     """The ranges of a file; a gzipped file has one range.
+
+    Args:
+        file: the file.
+        length: the bytes of a range of a file that is split by bytes; :data:`RANGE_BYTES` by default.
 
     Raises:
         ValueError: if a Parquet file has changed, or its footer cannot be read.
@@ -264,6 +268,7 @@ def split(file: ReportFile) -> Iterator[FileRange]:
         for index in range(groups):
             yield FileRange(file.path, file.format, index, index + 1, file.size, file.identity)
         return
-    for start in range(0, file.size, RANGE_BYTES):
-        stop = min(start + RANGE_BYTES, file.size)
+    length = length or RANGE_BYTES
+    for start in range(0, file.size, length):
+        stop = min(start + length, file.size)
         yield FileRange(file.path, file.format, start, stop, file.size, file.identity)

@@ -27,6 +27,8 @@ from ldpbeam.transforms.storage import literal, make_folder, read_json, replacin
 
 #: Seconds between two searches for new files.
 LOOKING_SECONDS = 2.0
+#: Parts of files of about this many bytes: a bundle has many, and is in memory as a whole.
+RANGE_BYTES = 4 * 2**20
 #: The file in a run's folder that lists the acknowledged parts of files.
 DONE = "files.json"
 
@@ -140,7 +142,7 @@ class _Watched(OpenFeed):
         for path in sorted(entries.keys() - self._known):
             self._known.add(path)
             entry = entries[path]
-            for part in split_or_keep(sniff(path, entry.size_in_bytes)):
+            for part in split_or_keep(sniff(path, entry.size_in_bytes), RANGE_BYTES):
                 self._waiting.append((part, entry.last_updated_in_seconds or time.time()))
 
     @property

@@ -17,7 +17,13 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.counts import IN
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure
 from ldpbeam.transforms.reports.emitted import count, damaged_file, emit, parted
-from ldpbeam.transforms.sources.files import BadFile, FileRange, ReportFile, check_unchanged, split
+from ldpbeam.transforms.sources.files import (
+    BadFile,
+    FileRange,
+    ReportFile,
+    check_unchanged,
+    split,
+)
 from ldpbeam.transforms.storage import open_raw
 
 BAD_FILE = "bad_file"
@@ -71,13 +77,13 @@ class ReadReports(beam.PTransform):
         )
 
 
-def split_or_keep(file: ReportFile | BadFile) -> Iterator[FileRange | BadFile]:
+def split_or_keep(file: ReportFile | BadFile, length: int | None = None) -> Iterator[FileRange | BadFile]:
     """The ranges of a file; a malformed file, or one that cannot be split, as a BadFile."""
     if isinstance(file, BadFile):
         yield file
         return
     try:
-        yield from split(file)
+        yield from split(file, length)
     except (BeamIOError, OSError, ValueError) as error:
         yield BadFile(file.path, str(error))
 
