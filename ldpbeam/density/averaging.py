@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -49,6 +50,11 @@ class Fit:
     chance: float
     weight: float = 0.0
 
+    @property
+    def log_weight(self) -> float:
+        """The logarithm of chance times marginal likelihood."""
+        return self.mode.log_evidence + math.log(self.chance)
+
 
 def tried(likelihood: Likelihood, family: Family, reference: ArrayLike | None = None) -> Iterator[Fit]:
     """The modes of a family's priors; each starts from the mode of the one before.
@@ -81,7 +87,7 @@ def weigh(
 
 def by_evidence(fits: Sequence[Fit]) -> tuple[Fit, ...]:
     """The same fits with weights in proportion to chance and marginal likelihood, with sum 1."""
-    evidence = np.array([fit.mode.log_evidence for fit in fits]) + np.log([fit.chance for fit in fits])
+    evidence = np.array([fit.log_weight for fit in fits])
     weights = np.exp(evidence - evidence.max())
     weights /= weights.sum()
     return tuple(

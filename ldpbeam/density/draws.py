@@ -10,7 +10,7 @@ posterior under each prior as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -159,7 +159,11 @@ def draws(
         many: the number of draws.
         steps: the number of steps that each takes.
     """
-    reached = np.cumsum(np.array([fit.weight for fit in fits]) ** TEMPER)
+    weights = np.array([fit.weight for fit in fits])
+    # Places of so many spikes are one prior together.
+    priors = [replace(fit.prior, spikes=(0,) * len(fit.prior.spikes)) for fit in fits]
+    together = np.array([weights[[own == prior for own in priors]].sum() for prior in priors])
+    reached = np.cumsum(weights * np.maximum(together, 1e-300) ** (TEMPER - 1.0))
     places = (np.arange(many) + 0.5) / many * reached[-1]
     chains = _Chains(likelihood, fits, np.searchsorted(reached, places).clip(0, len(fits) - 1), rng)
     state = chains.chosen_again(chains.normal())

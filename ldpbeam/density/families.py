@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 from ldpbeam.density.averaging import Family, Fit, by_evidence, tried
 from ldpbeam.density.likelihoods import Likelihood
 from ldpbeam.density.priors import Prior
+from ldpbeam.density.spikes import with_spikes
 from ldpbeam.domains import Floats
 
 #: For each order, deviations in ascending order: from so strong a smoothing that only the polynomial is left
 #: to so weak a one that the largest samples can tell nothing narrower.
 DEVIATIONS: dict[int, Floats] = {
-    0: 2.0 ** np.arange(-2.0, 0.5, 1.0),
     1: 2.0 ** np.arange(-3.0, 6.5, 1.0),
     2: 2.0 ** np.arange(0.0, 14.5, 1.5),
     3: 2.0 ** np.arange(2.0, 22.0, 2.0),
@@ -28,8 +28,8 @@ def _of(order: int, chance: float, **options: object) -> Family:
 
 #: The log density is smooth, or goes like a power towards the ends; or the density itself is smooth.
 SMOOTH = (_of(1, 2.0), _of(2, 8.0), _of(3, 4.0), _of(2, 4.0, scale="plain"), _of(2, 4.0, ends=True))
-#: Independent heights on a smooth log density.
-SPIKES = _of(0, 2.0)
+#: Spikes are searched on the likeliest of these smooth log densities.
+BELOW_SPIKES = (Prior(2, 8.0), Prior(2, 64.0))
 #: Where a density may begin, in parts of the range; it may end as far from the other end.
 BEGINNINGS = np.array([2.0, 4.0, 6.0, 8.0, 11.0, 16.0, 22.0, 32.0, 45.0]) / 256.0
 #: The deviations of densities that begin or end inside of the range. The first finds where.
@@ -43,18 +43,15 @@ BEYOND = 6.0
 def numbers(likelihood: Likelihood, reference: ArrayLike | None = None) -> tuple[Fit, ...]:
     """The priors of a number that are not hopeless, by their marginal likelihoods.
 
-    Independent heights are tried only if the roughest of the other priors is the most likely one, the random
-    walk of the log density: they take more time than all others.
-
     Args:
         likelihood: of the reports.
         reference: as in :meth:`ldpbeam.density.priors.Prior.curves`.
     """
     fits = [fit for family in SMOOTH for fit in tried(likelihood, family, reference)]
-    likeliest = max(fits, key=lambda fit: fit.mode.log_evidence).prior
+    smooth = [fit for fit in fits if fit.prior in BELOW_SPIKES]
+    if smooth:
+        fits += with_spikes(likelihood, max(smooth, key=lambda fit: fit.log_weight), reference)
     fits += _edges(likelihood, reference)
-    if likeliest.order == 1:
-        fits += tried(likelihood, SPIKES, reference)
     return by_evidence(fits)
 
 

@@ -7,13 +7,12 @@ priors under which P-splines are posterior modes (Eilers and Marx, Statistical S
 deviation goes to zero, the polynomial remains: for the log density that is an even, an exponential or a
 normal density.
 
-Order 0 is a sum of two: a curve of order 2 of a middling deviation, and independent normal heights of all
-points. It is for people who give round numbers, for instance.
-
 A prior with ``ends`` is for densities that rise or fall like powers towards the ends of their support, as
 beta densities and 1/x do: the polynomial has the logarithms of the distances to both ends besides, and the
 curve is smooth on the scale of Beta(1/2, 1/2), which is fine near the ends. Its support may be a part of the
 range; then the density jumps where it begins.
+
+Spikes are blocks whose heights differ from those of the smooth curve, because many people have one value.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from numpy.polynomial import legendre
 from numpy.typing import ArrayLike
 
 from ldpbeam.density.curves import Curves, Scale
-from ldpbeam.domains import Floats
+from ldpbeam.domains import Floats, Integers
 
 #: The eigenvectors are found on at most this many points: on more, rounding errors hide the smoothest.
 MOST_POINTS = 256
 #: The most eigenvectors in use, the smoothest first.
 MOST_TERMS = 64
-#: The deviation of the curve of order 2 that order 0 adds independent heights to.
-BELOW_SPIKES = 8.0
+#: The standard deviation of a spike's height above the smooth curve.
+SPIKE = 3.0
 #: A term that moves the log density by less is left out: it would change the log-likelihood of 1,000,000
 #: reports by less than 0.01.
 SMALLEST = 1e-4
@@ -47,14 +46,14 @@ class Prior:
     """A prior of curves.
 
     Attributes:
-        order: which differences are independent: 1, 2 or 3; 0 for independent heights on a curve of order 2.
-        deviation: the standard deviation of the (order - 1)-th derivative's change over the whole range; for
-            order 0 that of each height.
+        order: which differences are independent: 1, 2 or 3.
+        deviation: the standard deviation of the (order - 1)-th derivative's change over the whole range.
         scale: whether the curve is the log of the ratio to the reference, or the ratio.
         polynomial: the standard deviation of each coefficient of the polynomial, of Legendre's polynomials.
         ends: whether the density may go like a power towards each end of its support.
         power: with ``ends``, the standard deviation of the two exponents.
         support: with ``ends``, the part of the range, [0, 1], that has anybody in it.
+        spikes: the block of each spike.
     """
 
     order: int
@@ -64,6 +63,7 @@ class Prior:
     ends: bool = False
     power: float = 1.0
     support: tuple[float, float] = (0.0, 1.0)
+    spikes: tuple[int, ...] = ()
 
     def curves(self, sizes: ArrayLike, reference: ArrayLike | None = None) -> Curves:
         """The curves, whose coefficients have standard normal priors.
@@ -76,23 +76,19 @@ class Prior:
         widths = np.asarray(sizes, dtype=np.float64)
         base = widths if reference is None else np.asarray(reference, dtype=np.float64)
         polynomials, terms, powers, inside = _terms(
-            self.order or 2, tuple(widths.tolist()), self.support if self.ends else None
+            self.order, tuple(widths.tolist()), self.support if self.ends else None
         )
-        if self.order == 0:
-            terms = np.hstack((BELOW_SPIKES * terms, self.deviation * _heights(len(widths))))
-        else:
-            terms = self.deviation * terms
-            # All further ones are smaller.
-            terms = terms[:, : int((np.abs(terms).max(axis=0, initial=0.0) > SMALLEST).sum())]
-        matrix = np.hstack((self.polynomial * polynomials, self.power * powers, terms))
+        terms = self.deviation * terms
+        # All further ones are smaller.
+        terms = terms[:, : int((np.abs(terms).max(axis=0, initial=0.0) > SMALLEST).sum())]
+        spikes = SPIKE * spiked(np.array(self.spikes), len(widths))
+        matrix = np.hstack((spikes, self.polynomial * polynomials, self.power * powers, terms))
         return Curves(matrix, base * inside, self.scale)
 
 
-def _heights(blocks: int) -> Floats:
-    """One for the blocks of each of at most :data:`MOST_POINTS` heights, shape (blocks, heights)."""
-    points = min(blocks, MOST_POINTS)
-    heights: Floats = np.eye(points)[np.arange(blocks) * points // blocks]
-    return heights
+def spiked(places: Integers, blocks: int) -> Floats:
+    """One for the block of each spike, zero for the others, shape (blocks, spikes)."""
+    return np.asarray(np.arange(blocks)[:, None] == places, dtype=np.float64)
 
 
 @functools.lru_cache(maxsize=128)

@@ -33,6 +33,8 @@ UNLIKELY = 1e-3
 #: A report bucket with a lower expected count is left out of the test of fit.
 FEW = 5.0
 NOT_SMOOTH = "no density that was tried explains the reports: there are spikes or false reports"
+#: A bucket with more than so many times the share of its neighbours, and of an even one, is a spike.
+SPIKE = 4.0
 #: Reports that determine fewer coefficients of the density than this leave its shape to the prior.
 FEW_FEATURES = 2.5
 LITTLE = "the reports say little of the shape: these intervals rest on its being smooth"
@@ -147,7 +149,7 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     found["variance"] = _pair(np.clip(ends(variances[:, None], level), 0.0, 0.25) * domain.width**2)
     if wanted.quantiles:
         quantiles = ends(quantile_draws(shares, wanted.quantiles), level)
-        found["quantiles"] = domain.from_unit(whole_at_ends(quantiles, 1.0 / shares.shape[1]))
+        found["quantiles"] = domain.from_unit(whole_buckets(quantiles, shares.mean(axis=0)))
     if wanted.ranges:
         below = np.column_stack((np.zeros(len(shares)), np.cumsum(shares, axis=1)))
         edges = domain.edges(shares.shape[1])
@@ -183,14 +185,21 @@ def ends(draws: Floats, level: float) -> Floats:
     return found
 
 
-def whole_at_ends(found: Floats, width: float) -> Floats:
-    """Ends of quantiles on [0, 1], shape (quantiles, 2), with the end buckets whole or not at all.
+def whole_buckets(found: Floats, shares: Floats) -> Floats:
+    """Ends of quantiles on [0, 1], shape (quantiles, 2), with the buckets of ends and of spikes whole.
 
-    Inside of these a density may have a pole, so that nobody knows where in them a quantile is.
+    Nobody knows where in these a quantile is: at the ends of the range a density may have a pole.
+
+    Args:
+        found: the ends.
+        shares: the mean shares of equal buckets, shape (buckets,).
     """
-    low, high = found.T
-    low = np.where(low < width, 0.0, np.minimum(low, 1.0 - width))
-    return np.column_stack((low, np.where(high > 1.0 - width, 1.0, np.maximum(high, width))))
+    beside = np.convolve(shares, [0.5, 0.0, 0.5], "same")
+    whole = shares > SPIKE * np.maximum(beside, 1.0 / len(shares))
+    whole[[0, -1]] = True
+    places = len(shares) * found
+    buckets = np.clip(places.astype(int), 0, len(shares) - 1)
+    return np.asarray(np.where(whole[buckets], buckets + [0, 1], places) / len(shares))
 
 
 def share_ends(draws: Floats, level: float, simultaneous: bool) -> Floats:

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from scipy import integrate, optimize, stats
 
 from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, tally
-from ldpbeam.density.averaging import average
+from ldpbeam.density.averaging import Family, average, tried
 from ldpbeam.density.curves import Curves, Scale
 from ldpbeam.density.families import numbers as weigh
 from ldpbeam.density.likelihoods import Exact
 from ldpbeam.density.modes import derivatives, log_posterior, mode_of
-from ldpbeam.density.priors import BELOW_SPIKES, Prior
+from ldpbeam.density.priors import SPIKE, Prior, spiked
+from ldpbeam.density.spikes import _promises
 from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.auto import joined, numbers
 from ldpbeam.estimators.auto.counted import of_channel
@@ -224,23 +225,44 @@ def test_a_density_that_begins_inside_of_the_range_is_found() -> None:
     assert max(inner, key=lambda own: own.weight).prior.support[0] == pytest.approx(0.0625, abs=0.02)
 
 
-def test_order_0_adds_independent_heights_to_a_curve_of_order_2() -> None:
+def test_a_spike_adds_an_independent_height_of_its_block() -> None:
     sizes = np.ones(40, dtype=np.int64)
-    spiky, below = Prior(0, 1.7).curves(sizes).matrix, Prior(2, BELOW_SPIKES).curves(sizes).matrix
-    np.testing.assert_allclose(spiky @ spiky.T - below @ below.T, 1.7**2 * np.eye(40), atol=1e-9)
+    spiky, below = Prior(2, 1.7, spikes=(3, 20)).curves(sizes).matrix, Prior(2, 1.7).curves(sizes).matrix
+    heights = np.zeros(40)
+    heights[[3, 20]] = SPIKE**2
+    np.testing.assert_allclose(spiky @ spiky.T - below @ below.T, np.diag(heights), atol=1e-9)
 
 
-def test_spikes_are_found_and_smooth_populations_have_none() -> None:
+def test_spikes_are_found_where_they_are_and_smooth_populations_have_none() -> None:
     rng = np.random.default_rng(9)
-    smooth = rng.beta(2, 3, 200_000)
-    half_round = np.where(rng.random(200_000) < 0.5, np.floor(smooth * 16) / 16 + 0.005, smooth)
-    attribute = attribute_of("square_wave", epsilon=4.0, buckets=64)
-    found = []
-    for values in (half_round, smooth):
+    smooth = rng.beta(2, 3, 50_000)
+    spiky = np.where(rng.random(50_000) < 0.2, 0.31, np.where(rng.random(50_000) < 0.1, 0.72, smooth))
+    attribute, found = attribute_of("square_wave", epsilon=3.0, buckets=64), []
+    for values in (spiky, smooth):
         fitted = numbers.fit(asked(attribute, values, 3))
         assert fitted is not None
-        found.append(sum(own.weight for own in fitted.fits if own.prior.order == 0))
-    assert found == [pytest.approx(1.0, abs=0.01), pytest.approx(0.0, abs=0.01)]
+        found.append(fitted.fits)
+    likeliest = max(found[0], key=lambda own: own.weight).prior.spikes
+    # Reports move a spike by less than the width of a report bucket, four of 256 blocks.
+    assert sorted(likeliest) == pytest.approx([0.31 * 256, 0.72 * 256], abs=4)
+    weights = [sum(own.weight for own in fits if own.prior.spikes) for fits in found]
+    assert weights[0] > 0.9 and weights[1] < 0.1
+
+
+def test_the_promise_of_a_spike_is_about_the_gain_of_evidence() -> None:
+    """A small spike of many reports, so that the log density is nearly quadratic in its height."""
+    matrix = 0.6 * np.eye(32) + 0.4 / 32
+    shares = np.ones(32) / 32
+    shares[7] *= 1.4
+    likelihood = Exact(matrix, 20_000 * matrix @ shares / shares.sum(), np.ones(32, dtype=np.int64))
+    smooth, spiky = (
+        next(tried(likelihood, Family([own]))) for own in (Prior(2, 1.0), Prior(2, 1.0, spikes=(7,)))
+    )
+    promised, heights = _promises(likelihood, smooth, spiked(np.arange(32), 32))
+    assert promised.argmax() == 7
+    # The third order of a height of log 1.4 is a tenth of the second.
+    assert promised[7] == pytest.approx(spiky.mode.log_evidence - smooth.mode.log_evidence, rel=0.15)
+    assert SPIKE * heights[7] == pytest.approx(math.log(1.4), rel=0.15)
 
 
 def test_many_blocks_say_what_all_buckets_say() -> None:

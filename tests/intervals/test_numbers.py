@@ -20,7 +20,7 @@ from ldpbeam.domains import Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.intervals import Intervals, WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.intervals.numbers import quantile_draws
+from ldpbeam.intervals.numbers import quantile_draws, whole_buckets
 from ldpbeam.mechanisms import build_mechanism, registered_mechanisms
 from ldpbeam.metrics import quantiles
 from ldpbeam.statistics import Answers, Statistic, tally
@@ -155,6 +155,12 @@ def test_quantiles_of_draws_are_those_of_each_distribution(seed: int) -> None:
     told = quantile_draws(draws, levels)
     for own, expected in zip(told, draws, strict=True):
         np.testing.assert_allclose(own, quantiles(expected, np.linspace(0.0, 1.0, 21), levels), atol=1e-9)
+
+
+def test_ends_of_quantiles_in_spikes_and_at_the_ends_of_the_range_take_whole_buckets() -> None:
+    shares = np.array([0.1, 0.1, 0.1, 0.6, 0.1, 0.0, 0.0, 0.0])
+    found = whole_buckets(np.array([[0.05, 0.4], [0.45, 0.55], [0.2, 0.95]]), shares)
+    np.testing.assert_allclose(found, [[0.0, 0.5], [0.375, 0.55], [0.2, 1.0]])
 
 
 def test_the_same_statistic_gives_the_same_bits() -> None:

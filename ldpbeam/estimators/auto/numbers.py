@@ -34,7 +34,7 @@ MOST_EXPANSIONS = 3
 #: It is not expanded again if the answer moved less than this, as a W1 distance on the unit range.
 NEAR_ENOUGH = 1e-4
 #: What the orders of smoothness are called, and the scales.
-SHAPES: Mapping[int, str] = {0: "spiky", 1: "random walk of the", 2: "smooth", 3: "very smooth"}
+SHAPES: Mapping[int, str] = {1: "random walk of the", 2: "smooth", 3: "very smooth"}
 SCALED: Mapping[Scale, str] = {"log": "log density", "plain": "density"}
 
 
@@ -121,6 +121,8 @@ def by_bucket(shares: Floats, likelihood: Likelihood, buckets: int) -> Floats:
 
 def kind(prior: Prior) -> str:
     """What a prior assumes to be smooth, in words."""
+    if prior.spikes:
+        return "smooth log density with spikes"
     if not prior.ends:
         return f"{SHAPES[prior.order]} {SCALED[prior.scale]}"
     inner = prior.support != (0.0, 1.0)
@@ -134,6 +136,7 @@ def kind(prior: Prior) -> str:
 def label(prior: Prior) -> str:
     """The name of a prior."""
     where = ", ends {:.3g} and {:.3g}".format(*prior.support) if prior.ends else ""
+    where += f", spikes {', '.join(map(str, prior.spikes))}" if prior.spikes else ""
     return f"{SCALED[prior.scale]}, order {prior.order}, deviation {prior.deviation:.3g}{where}"
 
 

@@ -1,0 +1,87 @@
+"""Spikes of a density: places where many people have one value, found one after another.
+
+A smooth density gets one more spike where that promises to make the reports likeliest, to second order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import solve_triangular
+
+from ldpbeam.density.averaging import Family, Fit, tried
+from ldpbeam.density.likelihoods import Likelihood
+from ldpbeam.density.modes import mode_of
+from ldpbeam.density.priors import MOST_POINTS, SPIKE, Prior, spiked
+from ldpbeam.domains import Floats, Integers
+
+#: The most spikes of a density.
+MOST_SPIKES = 24
+#: The chance that a density has spikes, relative to that of the smooth one. Each number of them is as likely.
+CHANCE = 0.25
+#: A spike is tried if the log marginal likelihood grows by this in its best place, to second order.
+PROMISING = 1.5
+#: Up to so many other places of each spike are tried, among those whose promise is by at most this smaller.
+PLACES, NEARLY = 4, 3.0
+#: They are tried unless the density with spikes is less likely than the smooth one by more than this.
+HARDLY = 2.0
+#: The deviations that are tried with the spikes that were found.
+DEVIATIONS = (1.0, 8.0, 64.0)
+
+
+def with_spikes(likelihood: Likelihood, smooth: Fit, reference: ArrayLike | None = None) -> Iterator[Fit]:
+    """A smooth density with more and more spikes, as long as they make the reports likelier.
+
+    Args:
+        likelihood: of the reports.
+        smooth: the smooth density, with its mode.
+        reference: as in :meth:`ldpbeam.density.priors.Prior.curves`.
+    """
+    blocks = len(likelihood.sizes)
+    places = np.linspace(0, blocks, min(blocks, MOST_POINTS), endpoint=False, dtype=np.int64)
+    columns = spiked(places, blocks)
+
+    def fitted(prior: Prior, start: Floats, chance: float) -> Fit:
+        curves = prior.curves(likelihood.sizes, reference)
+        return Fit(prior, curves, mode_of(likelihood, curves, start), chance)
+
+    best, others, chance = smooth, list[Integers](), CHANCE * smooth.chance
+    while len(others) < MOST_SPIKES:
+        promise, heights = _promises(likelihood, best, columns)
+        chosen = int(promise.argmax())
+        if promise[chosen] < PROMISING:
+            break
+        spikes = (int(places[chosen]), *best.prior.spikes)
+        # Spikes have no order, and other places may be nearly as likely.
+        many = float(np.exp(promise - promise[chosen]).sum()) * len(spikes) / len(places)
+        start = np.append(min(heights[chosen], 1.0), best.mode.coefficients)
+        found = fitted(replace(best.prior, spikes=spikes), start, chance * many)
+        if others and found.log_weight < best.log_weight:
+            break
+        near = places[promise > promise[chosen] - NEARLY]
+        others.append(near[np.unique(np.linspace(0, len(near) - 1, min(len(near), PLACES)).astype(int))])
+        best, chance = found, found.chance
+        yield best
+    if best is smooth or best.log_weight < smooth.log_weight - HARDLY:
+        return
+    deviations = [own for own in DEVIATIONS if own != best.prior.deviation]
+    yield from tried(likelihood, Family([replace(best.prior, deviation=own) for own in deviations], chance))
+    for spike, near in enumerate(reversed(others)):
+        for place in near[near != best.prior.spikes[spike]].tolist():
+            spikes = (*best.prior.spikes[:spike], place, *best.prior.spikes[spike + 1 :])
+            yield fitted(replace(best.prior, spikes=spikes), best.mode.coefficients, chance / len(near))
+
+
+def _promises(likelihood: Likelihood, fit: Fit, columns: Floats) -> tuple[Floats, Floats]:
+    """(growth of the log marginal likelihood by a spike in each place, its coefficient), to second order."""
+    shares, known = fit.mode.shares, fit.curves.matrix.shape[1]
+    every = np.hstack((fit.curves.matrix, SPIKE * columns))
+    moves = shares[:, None] * (every - shares @ every)
+    rises, information = likelihood.expanded(shares, moves)
+    shared = solve_triangular(fit.mode.root, information[:known, known:], trans=1)
+    left = np.maximum(np.diag(information)[known:] - (shared**2).sum(axis=0), 1e-12)
+    slopes = np.maximum(rises @ moves[:, known:], 0.0)
+    return slopes**2 / (2.0 * left) - np.log1p(np.sqrt(left)), slopes / left
