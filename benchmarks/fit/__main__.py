@@ -55,7 +55,11 @@ there are.
 - **Two services of `stochastic_rounding` with different people** look like people who all have one
   value.
 - **Fake users who perturb a value of their choice** are people who have it. [Fake
-  users](fake_users.md) says how far they move an estimate."""
+  users](fake_users.md) says how far they move an estimate.
+- **Clients that remember no noise though the study says so**, if people are spread evenly over the
+  categories: they look like people who change their values. (Noise that is remembered, or reports that are
+  repeated, against what the study says look like people who keep theirs, if these change theirs often.)
+  [Memory](memory.md) says which fleets are seen."""
 
 Key = tuple[str, str, int, int]
 

@@ -9,9 +9,11 @@ from typing import Literal
 import numpy as np
 
 from ldpbeam.attributes import Attribute
+from ldpbeam.fit import memory
 from ldpbeam.fit.histograms import histogram_p_value, is_tested
 from ldpbeam.fit.people import FEWEST_USERS, is_compared, pairs
 from ldpbeam.fit.tails import tail_p_value
+from ldpbeam.joined_windows import JoinedSupports
 from ldpbeam.statistics import Statistic, has_tail
 
 #: The share of clean runs that may have a flag: the probability of one or more false alarms in a run.
@@ -27,13 +29,16 @@ class FitTest:
     Attributes:
         test: ``reports``: one channel's histogram fits its mechanism and epsilon. ``tails``: its reports
             reach as far as the noise does. ``same_people``: the reports of two joined services are of
-            the same people.
+            the same people. ``remembered_noise``: the reports of a user in several windows agree as much as
+            remembered noise makes them. ``fresh_noise``: they differ as much as noise does that is drawn anew
+            in each window.
         services: the service of the histogram, or both, with versions as in ``maps@v2``.
-        reports: the reports in the histogram, or the users who answered both.
+        reports: the reports in the histogram, the users who answered both, or those with reports in two
+            windows or more.
         p_value: an upper bound of the probability of so bad a fit, if the claim is true.
     """
 
-    test: Literal["reports", "tails", "same_people"]
+    test: Literal["reports", "tails", "same_people", "remembered_noise", "fresh_noise"]
     services: tuple[str, ...]
     reports: int
     p_value: float
@@ -44,8 +49,12 @@ def fit_tests(attribute: Attribute, statistic: Statistic) -> Iterator[FitTest]:
 
     Args:
         attribute: the attribute of the statistic.
-        statistic: the statistic; counts that are negative, as of a difference, cannot be tested.
+        statistic: the statistic; counts that are negative, as of a difference, cannot be tested. Reports of
+            joined windows depend on each other, so that only the memory of clients is tested.
     """
+    if statistic.joined is not None:
+        yield from _memory_tests(attribute, statistic)
+        return
     for index, version in enumerate(attribute.versions):
         reports = sum(own.users for mask, own in statistic.moments.items() if mask >> index & 1)
         if reports >= FEWEST_REPORTS and is_tested(attribute, index):
@@ -57,6 +66,16 @@ def fit_tests(attribute: Attribute, statistic: Statistic) -> Iterator[FitTest]:
     for pair in pairs(attribute, statistic):
         one, other = (attribute.versions[index].label for index in pair.channels)
         yield FitTest("same_people", (one, other), pair.users, pair.p_value)
+
+
+def _memory_tests(attribute: Attribute, statistic: Statistic) -> Iterator[FitTest]:
+    # A study that joins windows has one service.
+    (version,) = attribute.versions
+    found = memory.memory(version, statistic.joined) if isinstance(statistic.joined, JoinedSupports) else None
+    if found is None:
+        return
+    for kind, p_value in found.p_values.items():
+        yield FitTest(kind, (version.label,), found.users, p_value)
 
 
 def explain(attribute: Attribute) -> Iterator[str]:

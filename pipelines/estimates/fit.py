@@ -113,13 +113,13 @@ def tests_of_window(study: Study, snapshots: Sequence[Snapshot]) -> Iterator[Tes
         snapshots: the snapshots of one attribute and window, one or more.
     """
     name, window = snapshots[0].attribute, snapshots[0].window
-    if snapshots[0].joined:
-        # Reports of a user depend on each other, and those of the windows inside are tested.
-        return
     attribute = study.attribute(name)
     for snapshot in snapshots:
         for test in _made(attribute, snapshot.statistic, snapshot.windows):
             yield Tested(name, window, snapshot.group, snapshot.other_groups > 0, test)
+    if snapshots[0].joined:
+        # Users with reports in two groups are in both, so groups are not added up.
+        return
     # The merged statistic must not have more rows of users than are ever held.
     if len(snapshots) > 1 and sum(len(one.statistic.joint_counts) for one in snapshots) <= MOST_ROWS:
         together = merge(snapshot.statistic for snapshot in snapshots)
@@ -129,7 +129,8 @@ def tests_of_window(study: Study, snapshots: Sequence[Snapshot]) -> Iterator[Tes
 
 def _made(attribute: Attribute, statistic: Statistic, windows: int) -> Iterator[FitTest]:
     """The tests of a statistic, without those of reports that share their noise over several windows."""
-    remembering = set(_remembering(attribute)) if windows > 1 else set()
+    apart = windows > 1 and statistic.joined is None
+    remembering = set(_remembering(attribute)) if apart else set()
     return (test for test in fit_tests(attribute, statistic) if not set(test.services) & remembering)
 
 
@@ -199,6 +200,20 @@ def misfit_sentence(study: Study, entry: Tested) -> str:
             f"of {version.mechanism.title} with epsilon {version.mechanism.epsilon:g}, or reach further "
             f"(by chance: {chance}). Some are false, or of another epsilon or domain; "
             "docs/fake_users.md says what these can do"
+        )
+    if test.test == "remembered_noise":
+        return (
+            f"{', '.join(where)}: the reports of {test.reports:,} users to {label} in several windows agree "
+            f"less than remembered noise makes them (by chance: {chance}). Its clients may draw fresh noise "
+            "for each report, which reveals more than the study's lifetime_epsilon: correct the clients, or "
+            "the study"
+        )
+    if test.test == "fresh_noise":
+        claim = "remember it" if version.lifetime is None else "repeat reports"
+        return (
+            f"{', '.join(where)}: the reports of {test.reports:,} users to {label} in several windows agree "
+            f"more than noise that is drawn for each window lets them (by chance: {chance}). Its clients may "
+            f"{claim}: correct the clients, or the study (lifetime_epsilon)"
         )
     return (
         f"{', '.join(where)}: the {test.reports:,} reports to {label} do not fit {version.mechanism.title} "

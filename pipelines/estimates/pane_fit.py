@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import apache_beam as beam
@@ -55,7 +56,8 @@ class PaneFit(beam.DoFn):
         first = snapshots[0]
         assert first.window is not None
         tested = list(tests_of_window(self.study, snapshots))
-        limit = self.spending.limit(first.window, first.pane_index)
+        period = first.window[1] - first.window[0] if first.joined else self.spending.period
+        limit = replace(self.spending, period=period).limit(first.window, first.pane_index)
         flags = flagged([entry.test.p_value for entry in tested], limit)
         path = FileSystems.join(self.folder, f"{window_name(self.study.name, name, first.window)}.json")
         tests = [

@@ -67,7 +67,8 @@ class StreamJob(Output):
             started=started,
             earlier_runs=len(self.earlier_runs),
             period=self.study.windows.period,
-            attributes=len(self.study.estimated),
+            # Windows that are joined have the other half.
+            attributes=len(self.study.estimated) * (1 if self.study.windows.joined is None else 2),
         )
 
     def of_run(self, name: str) -> str:

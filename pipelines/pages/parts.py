@@ -12,6 +12,14 @@ from ldpbeam.pipelines.pages.subject import Place
 
 #: A table has this many rows, the latest.
 MOST_ROWS = 100
+#: What tests of fit are called.
+TESTS = {
+    "reports": "fits its mechanism",
+    "tails": "reach of its noise",
+    "same_people": "same people",
+    "remembered_noise": "noise is remembered",
+    "fresh_noise": "noise is drawn each time",
+}
 _FATES = ("used", "duplicates", "late", "out_of_range", "dead_letters")
 
 
@@ -69,7 +77,7 @@ def _fit(results: Results) -> Iterator[Part]:
     several = len({test.window_start for test in tests}) > 1 or any(test.group for test in tests)
     rows = [
         (
-            {"reports": "fits its mechanism", "tails": "reach of its noise"}.get(test.test, "same people"),
+            TESTS.get(test.test, test.test),
             words.listed(test.services),
             *([str(Place(test.window_start, test.window_end, test.group, 0))] if several else []),
             f"{test.reports:,}",

@@ -50,6 +50,18 @@ def _misfit(test: FitEntry) -> str:
             f"{where}: the {test.reports:,} reports to {words.listed(test.services)} do not reach as far as "
             "the mechanism's noise, or reach further. Some are false, or of another epsilon or domain."
         )
+    if test.test == "remembered_noise":
+        return (
+            f"{where}: the reports of {test.reports:,} users to {words.listed(test.services)} in several "
+            "windows agree less than remembered noise makes them. Clients may draw fresh noise for each "
+            "report, which reveals more than the lifetime epsilon."
+        )
+    if test.test == "fresh_noise":
+        return (
+            f"{where}: the reports of {test.reports:,} users to {words.listed(test.services)} in several "
+            "windows agree more than noise that is drawn for each window lets them. Clients may repeat "
+            "reports, or remember noise that the study takes for fresh."
+        )
     return (
         f"{where}: the {test.reports:,} reports to {words.listed(test.services)} do not fit the mechanism "
         "and the epsilon that the study claims. Estimates from them may be wrong."

@@ -57,8 +57,9 @@ def test_a_run_estimates_the_day_beside_its_hours_and_keeps_it_to_its_owner(
     modes = {stat.S_IMODE(path.stat().st_mode) for path in out.glob("statistics/*T000000Z-20261121T0*.avro")}
     others = {stat.S_IMODE(path.stat().st_mode) for path in out.glob("statistics/*-20261120T*.avro")}
     assert 0o600 in modes and others - {0o600}
-    # Hours are tested for fit and counted in the ledger, and the day is neither: its reports are theirs.
-    assert len(json.loads((out / "fit.json").read_text())["tests"]) == 24
+    # Hours are counted in the ledger, and the day is not. It is tested for its clients' memory alone.
+    tests = [entry["test"] for entry in json.loads((out / "fit.json").read_text())["tests"]]
+    assert sorted(tests) == ["fresh_noise", "remembered_noise"] + 24 * ["reports"]
     assert len(json.loads((out / "ledger.json").read_text())) == 24
     assert "2026-11-20T00:00:00Z (1d)" in command("show", str(out)).out
     assert sum(pq.read_table(out / "estimates.parquet")["joined"].to_pylist()) == 1

@@ -1,0 +1,234 @@
+"""Do clients remember their noise, if the study says so, and only then?
+
+Take a random ordered pair of reports of one user, of all such pairs. Let X_j and X_j' say whether the two
+support category j, which they do with the probabilities p (own category) and q (another one), D = p - q. Let
+f_j be the probability that the first value is j, pi_j that both values are j, and S the sum of pi_j. Then
+
+    R_j = E (X_j - q)(X_j' - q) = a pi_j + b S + d f_j + e,
+
+where fresh noise has a = D^2 and b = d = e = 0. Remembered noise adds the covariance that two instant
+supports of one permanent answer have. Whatever values people have and however these change, 0 <= pi_j <= f_j
+and S <= 1. So R_j has a least and a largest value, and noise that is fresh or remembered against what the
+study says, or never drawn again, is seen where R_j is outside.
+
+f_j and R_j are sums over users. Their variance is that by user, or that which the study's noise gives a rare
+category, if that is larger: of few supports, the variance by user is too small where R_j is.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.special import stdtr
+from scipy.stats import binom
+
+from ldpbeam.attributes import ServiceVersion
+from ldpbeam.domains import Floats, Integers
+from ldpbeam.joined_windows import JoinedSupports
+from ldpbeam.mechanisms import CategoricalMechanism, LocalHashing
+from ldpbeam.memoised import SupportChain
+
+#: Fewer users with two reports or more say nothing.
+FEWEST_USERS = 50
+#: These parts of the categories, the rarest first, are tested for noise that is not remembered.
+RARE = (0.25, 0.5, 0.75)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How much two reports of a user agree: the constants of the module's formula.
+
+    Attributes:
+        own: P(a report supports the user's category).
+        other: P(it supports another one).
+        same: a, the effect of two values that are both the category.
+        kept: b, that of two equal values.
+        first: d, that of one value that is the category.
+        always: e.
+        steps: (P(a permanent answer supports another category), P(a report supports it if the permanent
+            answer does, P(if not)).
+        collision: for ``olh``, how much more two reports agree on a category whose hash is that of the value.
+    """
+
+    own: float
+    other: float
+    same: float
+    kept: float
+    first: float
+    always: float
+    steps: tuple[float, float, float]
+    collision: float = 0.0
+
+
+def agreement(version: ServiceVersion) -> Agreement:
+    """What the study says of two reports of a user.
+
+    Of ``olh``, a user's seed lasts, so that values with one hash share a permanent answer. Hashes of
+    categories are taken to be independent of each other.
+
+    Raises:
+        ValueError: if reports support no categories.
+    """
+    mechanism = version.mechanism
+    probabilities = mechanism.support_probabilities if isinstance(mechanism, CategoricalMechanism) else None
+    if probabilities is None:
+        raise ValueError(f"reports of {mechanism.name} support no categories")
+    if version.lifetime is None:
+        own, other = probabilities
+        return Agreement(own, other, (own - other) ** 2, 0.0, 0.0, 0.0, (0.0, other, other))
+    chain = version.lifetime.chain
+    assert isinstance(chain, SupportChain)
+    (own, other), (p1, q1), (p2, q2) = chain.window, chain.permanent, chain.instant
+    square = (p2 - q2) ** 2
+    of_own, of_other = square * p1 * (1.0 - p1), square * q1 * (1.0 - q1)
+    same, steps = (own - other) ** 2 + of_own - of_other, (q1, p2, q2)
+    if not isinstance(mechanism, LocalHashing):
+        return Agreement(own, other, same, of_other, 0.0, 0.0, steps)
+    g = mechanism.hashes
+    away = (1.0 - p1) / (g - 1)
+    of_away, apart = square * away * (1.0 - away), (own - other) / (g - 1)
+    always = (of_own + (g - 1) * of_away) / g**2
+    first = 2.0 * (of_own / g - always)
+    collision = (own - other) ** 2 + of_own - apart**2 - of_away
+    return Agreement(own, other, same - first, of_other - always, first, always, steps, collision)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What joined windows say of clients' memory.
+
+    Attributes:
+        users: how many users have two reports or more.
+        p_values: by kind, an upper bound of the probability of reports that agree so little or so much if
+            the study is right. ``remembered_noise``: they agree as much as remembered noise makes them; only
+            of services with a lifetime epsilon. ``fresh_noise``: they differ as much as noise that is drawn
+            anew in each window makes them.
+    """
+
+    users: int
+    p_values: dict[Literal["remembered_noise", "fresh_noise"], float]
+
+
+def memory(version: ServiceVersion, joined: JoinedSupports) -> Memory | None:
+    """Whether clients remember their noise as the study says; None of too few users.
+
+    Args:
+        version: the service.
+        joined: what each user sent in several windows.
+    """
+    users = joined.users.astype(np.float64)
+    times = np.arange(joined.windows + 1.0)
+    by_reports = users[0].sum(axis=0)
+    several = int(by_reports[2:].sum())
+    if several < FEWEST_USERS:
+        return None
+    told, size = agreement(version), len(users)
+    apart = told.own - told.other
+    supports, sent = times[:, None], times[None, :]
+    weights = sent * (sent - 1.0)
+    pairs = float(by_reports @ weights[0])
+    # Sums over the ordered pairs of a user's reports: of f_j, and of a pi_j + b S.
+    one = (sent - 1.0) * (supports - told.other * sent) / apart
+    both = supports * (supports - 1.0) - 2.0 * told.other * (sent - 1.0) * supports
+    both = both + (told.other**2 - told.always) * weights - told.first * one
+    shares = np.tensordot(users, one, 2) / pairs
+    agreed = np.tensordot(users, both, 2) / pairs
+    whole = told.same + size * told.kept
+    # The share of pairs with equal values decides how much the noise of a rare category varies.
+    equal = float(np.clip(agreed.sum() / whole, 0.0, 1.0))
+    rare = _rare(told, joined.windows, equal) * by_reports
+    family = _family_variance(version, shares)
+
+    def variances(numbers: Floats, of_family: float) -> Floats:
+        mean = np.tensordot(users, numbers, 2) / pairs
+        by_user = (users * (numbers - weights * mean[:, None, None]) ** 2).sum(axis=(1, 2))
+        expected = (rare * numbers).sum(axis=0) / np.maximum(rare.sum(axis=0), 1.0)
+        least = (rare * (numbers - expected) ** 2).sum()
+        found: Floats = np.maximum(by_user, least) / pairs**2 + of_family**2 * family
+        return found
+
+    # A family of seeds moves f_j as well, by this much.
+    moved = _collided(version)
+    agreed_moved = told.collision - told.first * moved
+    p_values: dict[Literal["remembered_noise", "fresh_noise"], float] = {}
+    if told.kept > 0.0:
+        spread = variances(both, agreed_moved)
+        away = both - weights * agreed[:, None, None]
+        together = (users * away * one).sum(axis=(1, 2)) / pairs**2
+        # Which categories are rare must not depend on the errors of what is tested of them.
+        ranked = np.argsort(shares - together / spread * agreed)
+        zeros, errors = _of_rare(agreed, spread, ranked, told.kept / whole)
+        p_values["remembered_noise"] = _least(zeros, errors, several)
+    largest = told.same * one + told.kept * weights - both
+    most = np.tensordot(users, largest, 2) / pairs
+    # Seeds under which categories meet raise f_j and R_j alike.
+    error = np.sqrt(variances(largest, told.same * moved - agreed_moved))
+    p_values["fresh_noise"] = _least(most, error, several)
+    return Memory(several, p_values)
+
+
+def _of_rare(agreed: Floats, spread: Floats, ranked: Integers, part: float) -> tuple[Floats, Floats]:
+    """(the means of a pi_j over the rarest categories, which are zero or more; their standard errors).
+
+    Errors of categories go together in two ways. A user has one value and perhaps one answer at a time, which
+    makes the variance of a sum smaller. And some users change their value more often than others, or have
+    hashes that agree more often, which adds a variance that all categories share, and at most that of one.
+
+    Args:
+        agreed: a pi_j + b S, shape (categories,).
+        spread: their variances.
+        ranked: the categories, the rarest first.
+        part: b S relative to the sum of ``agreed``.
+    """
+    found = []
+    for share in RARE:
+        weights = np.full(len(agreed), -part)
+        chosen = ranked[: max(1, round(share * len(agreed)))]
+        weights[chosen] += 1.0 / len(chosen)
+        variance = weights**2 @ spread + weights.sum() ** 2 * spread.mean()
+        found.append((weights @ agreed, math.sqrt(variance)))
+    numbers, errors = np.array(found).T
+    return numbers, errors
+
+
+def _least(numbers: Floats, errors: Floats, users: int) -> float:
+    """The p-value of numbers that are zero or more, by Bonferroni's correction."""
+    return min(1.0, len(numbers) * float(stdtr(users - 1.0, (numbers / errors).min())))
+
+
+@functools.lru_cache(maxsize=64)
+def _rare(told: Agreement, windows: int, equal: float) -> Floats:
+    """The probability of each number of supports of a category that nobody has, by the number of reports.
+
+    Args:
+        told: what the study says.
+        windows: the most reports of a user.
+        equal: the share of users with one value in all windows; others have another value in each.
+    """
+    times = np.arange(windows + 1)
+    supports, sent = times[:, None], times[None, :]
+    permanent, yes, no = told.steps
+    with_answer, without = binom.pmf(supports, sent, yes), binom.pmf(supports, sent, no)
+    remembered = permanent * with_answer + (1.0 - permanent) * without
+    changing = binom.pmf(supports, sent, told.other)
+    found: Floats = np.asarray(equal * remembered + (1.0 - equal) * changing, dtype=np.float64)
+    return found
+
+
+def _family_variance(version: ServiceVersion, shares: Floats) -> float:
+    """The variance, over families of seeds, of the share of people whose hash is that of a category."""
+    mechanism = version.mechanism
+    if not isinstance(mechanism, LocalHashing) or not mechanism.seed_family:
+        return 0.0
+    people = min(1.0, float((np.clip(shares, 0.0, 1.0) ** 2).sum()))
+    return people * (mechanism.hashes - 1) / mechanism.hashes**2 / mechanism.seed_family
+
+
+def _collided(version: ServiceVersion) -> float:
+    """How much the estimated share grows with the share of people whose hash is that of the category."""
+    mechanism = version.mechanism
+    return mechanism.hashes / (mechanism.hashes - 1) if isinstance(mechanism, LocalHashing) else 0.0
