@@ -44,18 +44,22 @@ class FitTest:
     p_value: float
 
 
-def fit_tests(attribute: Attribute, statistic: Statistic) -> Iterator[FitTest]:
+def fit_tests(attribute: Attribute, statistic: Statistic, windows: int = 1) -> Iterator[FitTest]:
     """Every test of a statistic.
 
     Args:
         attribute: the attribute of the statistic.
         statistic: the statistic; counts that are negative, as of a difference, cannot be tested. Reports of
             joined windows depend on each other, so that only the memory of clients is tested.
+        windows: how many windows it is of. Clients that remember their noise share it over several, and are
+            not tested then.
     """
     if statistic.joined is not None:
         yield from _memory_tests(attribute, statistic)
         return
     for index, version in enumerate(attribute.versions):
+        if windows > 1 and version.lifetime is not None:
+            continue
         reports = sum(own.users for mask, own in statistic.moments.items() if mask >> index & 1)
         if reports >= FEWEST_REPORTS and is_tested(attribute, index):
             p_value = histogram_p_value(attribute, index, statistic.histograms[index], reports)

@@ -11,6 +11,7 @@ the noise.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Domain, Floats, KeyValues, Numeric
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
+from ldpbeam.fit import FitTest, fit_tests
 from ldpbeam.intervals.answer import Intervals, Parts, WantedIntervals
 from ldpbeam.intervals.keys import explain_keys, keys_intervals
 from ldpbeam.intervals.means import false_reports, has_sums, mean_interval
@@ -33,6 +35,18 @@ UNBIASED_SHARES = "unbiased shares and their variance, within [0, 1]"
 
 #: The same of windows that are joined.
 BY_USER = "; with the variance by user"
+
+#: Tests of fit with a smaller p-value flag every interval. A run with ten thousand windows and groups has
+#: a false flag once in a hundred times.
+SURELY = 1e-6
+
+#: What a refuting test says of the reports to its services.
+MISFITS = {
+    "reports": "reports to {} do not fit its mechanism and epsilon: some are false, or of another epsilon",
+    "tails": "reports to {} lie where noise hardly takes any, or too few do: some are false, or of another "
+    "epsilon or domain",
+    "same_people": "the reports of the same users to {} do not go together",
+}
 
 #: More than this share of the estimates outside of their intervals is flagged, of many shares.
 MOST_OUTSIDE = 0.2
@@ -99,8 +113,30 @@ class StatisticIntervals:
             methods={name: text + how for name, text in parts.methods.items() if name in held},
             **held,  # type: ignore[arg-type]
         )
-        flags = {**_outside(estimate, made, self._attribute.domain, wanted), **parts.flags}
-        return replace(made, flags={name: text for name, text in flags.items() if _holds(estimate, name)})
+        flags = {
+            **dict.fromkeys(held, self._misfit(question)),
+            **_outside(estimate, made, self._attribute.domain, wanted),
+            **parts.flags,
+        }
+        return replace(
+            made, flags={name: text for name, text in flags.items() if text and _holds(estimate, name)}
+        )
+
+    def _misfit(self, question: Question) -> str:
+        """Why no interval holds, if tests of fit refute what the study claims; empty if none does."""
+        labels = {self._attribute.versions[index].label for index in question.versions}
+        for test in self._refuted:
+            if labels.issuperset(test.services):
+                return MISFITS[test.test].format(" and ".join(test.services))
+        return ""
+
+    @functools.cached_property
+    def _refuted(self) -> list[FitTest]:
+        statistic = self._statistic
+        if statistic.joined is not None or any((own < 0).any() for own in statistic.histograms):
+            return []
+        tests = fit_tests(self._attribute, statistic, self._windows)
+        return [test for test in tests if test.p_value < SURELY]
 
 
 def _parts(question: Question, wanted: WantedIntervals, *, only_mean: bool) -> Parts:

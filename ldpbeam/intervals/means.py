@@ -11,14 +11,9 @@ from ldpbeam.estimators.channel_means import channel_mean
 from ldpbeam.estimators.means import FAR_OUTSIDE, far_outside
 from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.several_windows import mean_variance
-from ldpbeam.fit.tails import tail_p_value
 from ldpbeam.intervals.bounded import within_one
 from ldpbeam.joined_windows import JoinedCells
 from ldpbeam.mechanisms import NumericMechanism
-
-#: Tails of a smaller p-value are flagged with every estimate. A run with ten thousand windows and groups has
-#: a false flag once in a hundred times.
-SURELY = 1e-6
 
 
 def has_sums(question: Question) -> bool:
@@ -88,15 +83,8 @@ def mean_interval(question: Question, level: float) -> MeanInterval:
 
 
 def false_reports(question: Question, level: float) -> str:
-    """Why the mean of the reports is not the mean of honest people; empty if nothing says so."""
-    attribute = question.attribute
-    for index in question.versions:
-        if tail_p_value(attribute, index, question.statistic) < SURELY:
-            return (
-                f"reports to {attribute.versions[index].label} lie where noise hardly takes any: some are "
-                "false, and may move the mean"
-            )
+    """Why the mean of the reports is not the mean of honest people; empty if it lies in the domain."""
     of_sums = mean_interval(question, level)
     if max(-of_sums.mean, of_sums.mean - 1.0) > FAR_OUTSIDE * of_sums.error:
-        return far_outside(cast(Numeric, attribute.domain), of_sums.mean, of_sums.error)
+        return far_outside(cast(Numeric, question.attribute.domain), of_sums.mean, of_sums.error)
     return ""

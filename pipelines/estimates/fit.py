@@ -14,7 +14,7 @@ from ldpbeam.fit import FALSE_ALARMS, FitTest, fit_tests, flagged, not_tested
 from ldpbeam.pipelines.estimates.blas import limit_blas
 from ldpbeam.pipelines.runs.output import FIT, Output, snapshots_of
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.statistics import MOST_ROWS, Statistic, merge
+from ldpbeam.statistics import MOST_ROWS, merge
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.storage import write_bytes
@@ -115,7 +115,7 @@ def tests_of_window(study: Study, snapshots: Sequence[Snapshot]) -> Iterator[Tes
     name, window = snapshots[0].attribute, snapshots[0].window
     attribute = study.attribute(name)
     for snapshot in snapshots:
-        for test in _made(attribute, snapshot.statistic, snapshot.windows):
+        for test in fit_tests(attribute, snapshot.statistic, snapshot.windows):
             yield Tested(name, window, snapshot.group, snapshot.other_groups > 0, test)
     if snapshots[0].joined:
         # Users with reports in two groups are in both, so groups are not added up.
@@ -123,15 +123,8 @@ def tests_of_window(study: Study, snapshots: Sequence[Snapshot]) -> Iterator[Tes
     # The merged statistic must not have more rows of users than are ever held.
     if len(snapshots) > 1 and sum(len(one.statistic.joint_counts) for one in snapshots) <= MOST_ROWS:
         together = merge(snapshot.statistic for snapshot in snapshots)
-        for test in _made(attribute, together, max(snapshot.windows for snapshot in snapshots)):
+        for test in fit_tests(attribute, together, max(snapshot.windows for snapshot in snapshots)):
             yield Tested(name, window, None, False, test)
-
-
-def _made(attribute: Attribute, statistic: Statistic, windows: int) -> Iterator[FitTest]:
-    """The tests of a statistic, without those of reports that share their noise over several windows."""
-    apart = windows > 1 and statistic.joined is None
-    remembering = set(_remembering(attribute)) if apart else set()
-    return (test for test in fit_tests(attribute, statistic) if not set(test.services) & remembering)
 
 
 def _remembering(attribute: Attribute) -> list[str]:

@@ -107,6 +107,23 @@ def test_fake_users_who_send_the_largest_report_move_a_mean_a_little_and_are_see
         assert "noise hardly takes any" in intervals.flags["mean"]
 
 
+@pytest.mark.parametrize("mechanism", [Gaussian(1.0, delta=1e-6), Piecewise(1.0)], ids=lambda m: m.name)
+def test_fake_users_who_send_what_an_honest_person_may_are_seen_beside_the_estimate(
+    mechanism: NumericMechanism,
+) -> None:
+    rng = np.random.default_rng(7)
+    attribute = asked(mechanism)
+    reports = mechanism.perturb(rng.beta(2.0, 5.0, 20_000), rng)
+    found = []
+    for fake in (0, 200):
+        reports[:fake] = reports.max()
+        statistic = counted(attribute, reports)
+        answer = estimate("ivw", attribute, statistic)
+        found.append(StatisticIntervals(attribute, statistic).of(answer, WantedIntervals()).flags)
+    assert found[0] == {}
+    assert "do not fit its mechanism" in found[1]["mean"]
+
+
 @pytest.mark.parametrize("kind", [Laplace, Gaussian, Piecewise])
 def test_no_mean_lies_outside_of_its_domain(kind: type[NumericMechanism]) -> None:
     mechanism = kind(1.0)
