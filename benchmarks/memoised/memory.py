@@ -97,7 +97,8 @@ def drawn(setting: Setting, rng: Generator) -> JoinedSupports:
         inputs = Inputs(owners, values.ravel(), np.ones(values.size, dtype=np.int64))
     sent = sent_by(setting.cell, setting.cell.lifetime, inputs, rng)
     users = np.zeros((CATEGORIES, windows + 1, windows + 1), dtype=np.int64)
-    np.add.at(users, (np.arange(CATEGORIES), sent.counts * times, windows), 1)
+    every = np.arange(CATEGORIES), sent.counts * times, np.full(1, windows)
+    np.add.at(users, every, 1)
     return JoinedSupports(Table.of(users))
 
 
