@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.statistics import tally
 from ldpbeam.transforms.joining.join import UserReports, join, without_join
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.batches import tagged
@@ -187,27 +186,13 @@ def by_dictionary(some: list[Report]) -> tuple[dict[str | None, Answered], int]:
 @settings(max_examples=300, derandomize=True, deadline=None)
 @given(ANY | TIED, st.integers(1, 8), st.integers(0, 2**32))
 def test_the_join_is_the_dictionary_join(some: list[Report], size: int, seed: int) -> None:
+    # The list and its batches are in any order, and what is expected of them does not depend on that.
     batches = batches_of(some, size)
     random.Random(seed).shuffle(batches)
     joined, used, duplicates = join(X, batches)
     expected, repeated = by_dictionary(some)
     assert answers_by_group(joined) == expected
     assert (used, duplicates) == (len(some) - repeated, repeated)
-
-
-@settings(max_examples=300, derandomize=True, deadline=None)
-@given(ANY | TIED, st.integers(0, 2**32))
-def test_the_order_and_the_size_of_batches_never_change_a_join(some: list[Report], seed: int) -> None:
-    rng = random.Random(seed)
-    shuffled = rng.sample(some, len(some))
-    other = batches_of(shuffled, rng.randint(1, 8))
-    rng.shuffle(other)
-    one, *counts = join(X, batches_of(some, len(some)))
-    again, *counted = join(X, other)
-    assert answers_by_group(one) == answers_by_group(again)
-    assert counts == counted
-    tallies = [{u.group: tally(X, u.users, u.answers) for u in joined} for joined in (one, again)]
-    assert tallies[0] == tallies[1]
 
 
 def report(**changes: Any) -> Report:
@@ -278,7 +263,8 @@ def test_of_tied_reports_the_same_one_stands_whatever_else_is_sent_and_in_any_or
             tied = [one] + [one._replace(**other)] * again
             chosen = drawn(tied)
             stood[chosen == one] += 1
-            for more in beside(one):
+            # Whatever lists of reports: the dictionary join.
+            for more in beside(one) if number < 3 else ():
                 expected, _ = by_dictionary([*tied, *more])
                 some = [*tied, *more]
                 for order, size in ((some, 8), (some[::-1], 1), (rng.sample(some, len(some)), 2)):
@@ -315,8 +301,9 @@ def kept_of(some: list[Report], size: int) -> tuple[Counter[Any], int]:
 
 
 @settings(max_examples=200, derandomize=True, deadline=None)
-@given(st.lists(IDENTIFIED, min_size=1, max_size=25))
-def test_of_a_users_report_id_within_a_service_the_first_report_stands(some: list[Report]) -> None:
+@given(st.lists(IDENTIFIED, min_size=1, max_size=25), st.integers(1, 25))
+def test_of_a_users_report_id_within_a_service_the_first_report_stands(some: list[Report], size: int) -> None:
+    # The list is in any order, and what is expected of it does not depend on that.
     expected: Counter[Any] = Counter()
     ties = tied_first(some, of_id)
     for tied in ties.values():
@@ -325,14 +312,7 @@ def test_of_a_users_report_id_within_a_service_the_first_report_stands(some: lis
         assert (one.total(), repeats) == (1, len(tied) - 1)
         assert set(one) <= {(r.user, r.version, r.time, r.payload, r.group) for r in tied}
         expected += one
-    assert kept_of(some, 3) == (expected, len(some) - len(ties))
-
-
-@settings(max_examples=200, derandomize=True, deadline=None)
-@given(st.lists(IDENTIFIED, min_size=1, max_size=25), st.integers(0, 2**32))
-def test_which_report_of_an_id_stands_does_not_depend_on_order(some: list[Report], seed: int) -> None:
-    shuffled = random.Random(seed).sample(some, len(some))
-    assert kept_of(some, 25) == kept_of(shuffled, 2)
+    assert kept_of(some, size) == (expected, len(some) - len(ties))
 
 
 def test_reports_from_a_time_on_are_joined_but_counted_elsewhere() -> None:
