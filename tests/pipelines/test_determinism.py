@@ -123,31 +123,18 @@ def same(found: Any, plain: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "kinds",
+    ("kinds", "size", "options"),
     [
-        ["avro"] * 7,
-        ["parquet"] * 2,
-        ["jsonl", "gz", "avro", "parquet"],
+        (["avro"] * 7, 100, ("--partitions", 64)),
+        (["parquet"] * 2, None, ("--partitions", 1, "--estimate-on", "worker")),
+        (["jsonl", "gz", "avro", "parquet"], 1, ("--partitions", 3)),
     ],
-    ids=lambda kinds: f"{len(kinds)} {'+'.join(sorted(set(kinds)))}",
+    ids=["avro", "parquet", "every format"],
 )
-def test_files_orders_and_formats_do_not_matter(
-    kinds: list[str], plain: Any, study: str, records: Any, tmp_path: Path, run_estimate: Any
-) -> None:
-    same(run_estimate(tmp_path, study, [write(tmp_path / "in", records, kinds, len(kinds))]), plain)
-
-
-@pytest.mark.parametrize("partitions", [1, 64])
-def test_the_number_of_partitions_does_not_matter(
-    partitions: int, plain: Any, study: str, records: Any, tmp_path: Path, run_estimate: Any
-) -> None:
-    inputs = write(tmp_path / "in", records, ["jsonl", "avro"], 5)
-    same(run_estimate(tmp_path, study, [inputs], "--partitions", partitions), plain)
-
-
-@pytest.mark.parametrize("size", [1, 100])
-def test_the_size_of_batches_ranges_and_bundles_does_not_matter(
-    size: int,
+def test_formats_orders_partitions_sizes_and_workers_do_not_matter(
+    kinds: list[str],
+    size: int | None,
+    options: tuple[object, ...],
     plain: Any,
     study: str,
     records: Any,
@@ -155,20 +142,13 @@ def test_the_size_of_batches_ranges_and_bundles_does_not_matter(
     run_estimate: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (avro_rows, avro_records, parquet):
-        monkeypatch.setattr(module, "BATCH_REPORTS", size)
-    monkeypatch.setattr(json_lines, "CHUNK_BYTES", 300 * size)
-    monkeypatch.setattr(files, "RANGE_BYTES", 700 * size)
-    monkeypatch.setattr(windows, "GATHERED_REPORTS", 5 * size)
-    inputs = write(tmp_path / "in", records, ["jsonl", "gz", "avro", "parquet"], 6)
-    same(run_estimate(tmp_path, study, [inputs], "--partitions", 3), plain)
-
-
-def test_workers_estimate_the_same_bits(
-    plain: Any, study: str, records: Any, tmp_path: Path, run_estimate: Any
-) -> None:
-    inputs = write(tmp_path / "in", records, ["avro", "jsonl"], 7)
-    same(run_estimate(tmp_path, study, [inputs], "--estimate-on", "worker"), plain)
+    if size is not None:
+        for module in (avro_rows, avro_records, parquet):
+            monkeypatch.setattr(module, "BATCH_REPORTS", size)
+        monkeypatch.setattr(json_lines, "CHUNK_BYTES", 300 * size)
+        monkeypatch.setattr(files, "RANGE_BYTES", 700 * size)
+        monkeypatch.setattr(windows, "GATHERED_REPORTS", 5 * size)
+    same(run_estimate(tmp_path, study, [write(tmp_path / "in", records, kinds, len(kinds))], *options), plain)
 
 
 def test_a_key_for_user_ids_changes_no_statistic(
