@@ -117,11 +117,17 @@ def test_sliding_windows_count_report_windows_also_where_nothing_is_joined(small
     assert (found["used"], found["used_in_windows"]) == (5, 5 * 120)
 
 
-def test_the_ledger_says_users_and_epsilons_of_each_window(
+def test_without_windows_all_is_one_and_the_ledger_says_its_users_and_epsilons(
     good: Path, small_text: str, tmp_path: Path, run_estimate: Any
 ) -> None:
     found = run_estimate(tmp_path / "a", small_text + "epsilon_cap: 0.1\n", [good])
+    assert [(e["window_start"], e["window_end"], e["name"]) for e in found.estimates] == [
+        (None, None, "mean"),
+        (None, None, "both"),
+    ]
+    assert [path.name for path in (found.path / "statistics").iterdir()] == ["small-x-all.avro"]
     (entry,) = found.json("ledger.json")
+    assert entry["window_start"] is None
     assert entry["users_over_cap"] == sum(part["users"] for part in entry["spent"]) == 5
     assert "5 users spent more than the study's epsilon_cap of 0.1" in found.out
     assert json.loads((found.path / "accounting.json").read_text())["used"] == 5
