@@ -173,6 +173,10 @@ def test_information_kept_rises_with_the_resolution() -> None:
     statistic = tally(FOUR, 80, ask(FOUR, 80, 1))
     found = estimate("ule", FOUR, statistic, ["sw", "laplace"])
     assert set(found.details["information_kept"]) == {"sw", "laplace"}
+    coarse = dataclasses.replace(FOUR, joint_buckets=2)
+    found = estimate("ule", coarse, tally(coarse, 80, ask(coarse, 80, 1)), ["sr", "laplace"])
+    assert ["says: raise joint_buckets (now 2), or join" in told for told in found.warnings] == [True]
+    assert "of what laplace says" in found.warnings[0]
 
 
 def test_what_cannot_be_joined_is_refused() -> None:

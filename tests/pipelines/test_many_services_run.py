@@ -13,8 +13,7 @@ import pytest
 
 from ldpbeam import merge, statistics
 from ldpbeam.estimators.joint_likelihood import marginal
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.rollup import read_all, rolled_up
+from ldpbeam.pipelines.estimates.rollup import read_all
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 
@@ -36,37 +35,29 @@ windows: {{size: 1h}}
 """
 START = 1_795_132_800_000  # 2026-11-20T00:00:00Z
 HOUR = 3_600_000
-
-
 COARSE = TEXT.replace("domain:", "joint_buckets: 4\n    domain:")
 
 
 @pytest.fixture(scope="module")
 def ran(
-    request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
     run_estimate: Callable[..., Any],
     simulate: Any,
     write_reports: Any,
 ) -> Any:
-    """A run over two hours of reports of the same 400 people."""
+    """A run over two hours of reports of the same 100 people."""
     folder = tmp_path_factory.mktemp("nine")
-    values = np.random.default_rng(1).beta(2, 5, 400)
-    sent = simulate(parse_study(request.param), "x", values, seed=1, start=START, spread=2 * HOUR)
-    found = run_estimate(folder, request.param, write_reports(folder / "reports", sent))
+    values = np.random.default_rng(1).beta(2, 5, 100)
+    sent = simulate(parse_study(TEXT), "x", values, seed=1, start=START, spread=2 * HOUR)
+    found = run_estimate(folder, TEXT, write_reports(folder / "reports", sent))
     assert found.code == 0, found.err
     return found
-
-
-by_default = pytest.mark.parametrize("ran", [TEXT], indirect=True, ids=["by default"])
-coarse = pytest.mark.parametrize("ran", [COARSE], indirect=True, ids=["coarse"])
 
 
 def snapshots(folder: Path) -> list[Snapshot]:
     return [snapshot for _, snapshot in read_all([f"{folder}/statistics/*"])]
 
 
-@by_default
 def test_a_run_keeps_a_row_for_each_user_that_its_owner_alone_may_read(
     ran: Any, tmp_path: Path, command: Callable[..., Any]
 ) -> None:
@@ -92,7 +83,6 @@ def test_a_run_keeps_a_row_for_each_user_that_its_owner_alone_may_read(
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
 
-@by_default
 def test_estimates_say_what_each_service_keeps_and_have_no_warning(ran: Any) -> None:
     estimates = ran.estimates
     assert len(estimates) == 4
@@ -102,26 +92,6 @@ def test_estimates_say_what_each_service_keeps_and_have_no_warning(ran: Any) -> 
         assert min(kept.values()) >= 0.95
         assert not estimate.get("warnings")
         assert estimate["converged"]
-
-
-@coarse
-def test_a_given_resolution_that_keeps_little_is_said_before_and_after(
-    ran: Any, command: Callable[..., Any]
-) -> None:
-    for estimate in ran.estimates:
-        warned = [warning for warning in estimate["warnings"] if "raise joint_buckets (now 4)" in warning]
-        noisy = [s for s in estimate["services"] if s not in ("s2", "s5", "s8")]
-        assert len(warned) == len(noisy)
-    said = command("explain", "--study", Path(ran.path).parent / "study.yaml").out
-    assert re.search(r"That can be too little: \d\d% of s0's, .* information. Raise joint_buckets", said)
-
-
-@coarse
-def test_a_snapshot_of_another_resolution_is_refused(ran: Any) -> None:
-    given = read_all([f"{ran.path}/statistics/*"])
-    assert rolled_up(parse_study(COARSE), given).merged == 2
-    with pytest.raises(UserError, match="are not those of the study"):
-        rolled_up(parse_study(TEXT), given)
 
 
 def test_more_rows_than_are_held_end_a_run_with_one_sentence(
@@ -150,6 +120,9 @@ def test_explain_says_the_size_of_the_rows_before_a_run(command: Callable[..., A
     assert "a window and group may have at most 33,554,432" in said
     assert "at least 98% of each service's information" in said
     assert "too little" not in said
+    study.write_text(COARSE)
+    said = command("explain", "--study", study).out
+    assert re.search(r"That can be too little: \d\d% of s0's, .* information. Raise joint_buckets", said)
     more = ", ".join(f"t{n}: {{mechanism: square_wave, epsilon: 1}}" for n in range(10))
     study.write_text(TEXT.replace(ASKED, f"{ASKED}, {more}"))
     said = command("explain", "--study", study).out.replace("\n", " ")

@@ -172,6 +172,7 @@ def test_equal_statistics_of_two_runs_are_refused(hours: Callable[..., Given]) -
     [
         (("epsilon: 1.0", "epsilon: 1.5"), "are not those of the study"),
         (("buckets: 16", "buckets: 32"), "are not those of the study"),
+        (("buckets: 16", "joint_buckets: 4\n    buckets: 16"), "are not those of the study"),
         (("  x:", "  y:"), "of attribute 'x', which the study does not have"),
     ],
 )
