@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from ldpbeam import fit, statistics
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Numeric, Vector
+from ldpbeam.domains import Categories, Numeric, Vector
 from ldpbeam.estimators import registered_estimators
+from ldpbeam.fit.memory import FEWEST_USERS
 from ldpbeam.intervals import computing
 from ldpbeam.memoised import Lifetime
 from ldpbeam.pipelines.estimates import fit as estimates_fit
@@ -48,6 +49,16 @@ def explain(study: Study) -> list[str]:
                 f"That of joined windows has {joined_counts(first, study.windows.each_joined):,} integers "
                 "more. Of few users they tell what each sent, so only their owner may read these files."
             )
+            if isinstance(first.domain, Categories):
+                sentences.append(
+                    f"Tests say whether the clients of {name!r} remember their noise if the study says so, "
+                    f"and only then, if {FEWEST_USERS} or more users have several reports in a joined window."
+                )
+            else:
+                sentences.append(
+                    f"Not tested: whether the clients of {name!r} remember their noise; that is tested of "
+                    "categories."
+                )
         sentences += _estimates(first, described)
         sentences += fit.explain(first)
     sentences.append(estimates_fit.explain())

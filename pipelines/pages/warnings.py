@@ -31,12 +31,13 @@ def warnings_of(results: Results) -> list[str]:
 def _of_fit(results: Results) -> Iterator[str]:
     flagged = [test for run in results.runs if run.fit for test in run.fit.tests if test.flagged]
     for test in flagged[:MOST_NAMED]:
-        yield _misfit(test)
+        yield misfit(test)
     if len(flagged) > MOST_NAMED:
         yield f"{words.counted(len(flagged) - MOST_NAMED, 'more test')} of fit are flagged."
 
 
-def _misfit(test: FitEntry) -> str:
+def misfit(test: FitEntry) -> str:
+    """A flagged test in words."""
     place = Place(test.window_start, test.window_end, test.group, 0)
     where = f"{test.attribute}{f' ({place})' if str(place) else ''}"
     if test.test == "same_people":

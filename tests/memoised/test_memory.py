@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,13 @@ from benchmarks.memoised.memory import WRONG, Setting, drawn, run
 from ldpbeam.attributes import ServiceVersion
 from ldpbeam.fit import fit_tests
 from ldpbeam.fit.memory import FEWEST_USERS, agreement, memory
+from ldpbeam.fit.spending import Spending
 from ldpbeam.joined_windows import JoinedSupports, Table, joined_supports
 from ldpbeam.pipelines.estimates import fit
+from ldpbeam.pipelines.estimates.explain import explain
+from ldpbeam.pipelines.estimates.pane_fit import PaneFit
+from ldpbeam.pipelines.pages.warnings import misfit
+from ldpbeam.schemas.outputs.records import Fit, FitEntry, read_record
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 PEOPLE = 3_000
@@ -129,7 +136,9 @@ def test_the_benchmark_draws_the_reports_of_its_settings() -> None:
         assert (setting.version.lifetime is not None) == remembered
 
 
-def test_reports_that_go_through_the_pipeline_are_tested_and_a_sentence_says_what_is_wrong() -> None:
+def test_reports_that_go_through_the_pipeline_are_tested_and_a_sentence_says_what_is_wrong(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     fleet, rng = FLEETS["oue"], np.random.default_rng(9)
     text = fleet.text(fleet.plain).replace("{size: 1h}", "{size: 1h, joined: 4h}")
     payloads = fleet.payloads(np.repeat(rng.choice(8, (400, 1), p=[0.65] + [0.05] * 7), 4, axis=1), rng)
@@ -148,3 +157,29 @@ def test_reports_that_go_through_the_pipeline_are_tested_and_a_sentence_says_wha
     sentence = fit.misfit_sentence(study, entry)
     assert "window 2026-11-20T00:00:00Z: the reports of 400 users to app" in sentence
     assert "remember it: correct the clients, or the study (lifetime_epsilon)" in sentence
+    # A stream's days are numbered by themselves, and have limits of their own.
+    spending = Spending(since=START, started=START, earlier_runs=0, period=HOUR, attributes=2)
+    stage = PaneFit(study, str(tmp_path / "fit"), spending)
+    stage.process(("x", [day]))
+    (path,) = (tmp_path / "fit").iterdir()
+    (found,) = read_record(Fit, path.read_bytes()).tests
+    assert day.window is not None and found.flagged and sentence in caplog.text
+    assert found.limit == replace(spending, period=4 * HOUR).limit(day.window, 0)
+    assert "remember noise that the study takes for fresh" in misfit(found)
+
+
+def test_the_page_says_that_clients_remember_nothing() -> None:
+    entry = FitEntry("x", None, False, None, None, "remembered_noise", ("app",), 900, 1e-9, True)
+    assert misfit(entry).startswith("x: the reports of 900 users to app in several windows agree less")
+
+
+def test_explain_says_what_is_tested_of_joined_windows() -> None:
+    for name, start in (
+        ("oue", "Tests say whether the clients of 'x' remember"),
+        ("piecewise", "Not tested"),
+    ):
+        fleet = FLEETS[name]
+        text = fleet.text(fleet.service)
+        said = explain(parse_study(text.replace("{size: 1h}", "{size: 1h, joined: 4h}")))
+        assert any(sentence.startswith(start) for sentence in said)
+        assert not any("remember their noise if" in sentence for sentence in explain(parse_study(text)))
