@@ -17,7 +17,6 @@ category, if that is larger: of few supports, the variance by user is too small 
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import Literal
@@ -200,7 +199,6 @@ def _least(numbers: Floats, errors: Floats, users: int) -> float:
     return min(1.0, len(numbers) * float(stdtr(users - 1.0, (numbers / errors).min())))
 
 
-@functools.lru_cache(maxsize=64)
 def _rare(told: Agreement, windows: int, equal: float) -> Floats:
     """The probability of each number of supports of a category that nobody has, by the number of reports.
 

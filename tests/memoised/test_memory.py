@@ -11,7 +11,7 @@ import pytest
 from support.memoised_reports import FLEETS, HOUR, START, Fleet
 from support.tallied import tallied
 
-from benchmarks.memoised.memory import WRONG, Setting, drawn, run
+from benchmarks.memoised.memory import VALUES, WRONG, Setting, drawn, run
 from ldpbeam.attributes import ServiceVersion
 from ldpbeam.fit import fit_tests
 from ldpbeam.fit.memory import FEWEST_USERS, agreement, memory
@@ -128,8 +128,9 @@ def test_clean_runs_are_flagged_no_more_often_than_stated(remembered: bool) -> N
 
 
 def test_the_benchmark_draws_the_reports_of_its_settings() -> None:
-    for remembered, clients in WRONG.values():
-        setting = Setting("grr", 4, 300, remembered, clients, "one value")
+    kinds = [*WRONG.values(), *((True, "remembered", values) for values in VALUES)]
+    for remembered, clients, values in kinds:
+        setting = Setting("grr", 4, 300, remembered, clients, values)
         joined = drawn(setting, np.random.default_rng(8))
         assert joined.windows == 4 and joined.users[:, :, 4].sum() == joined.users.sum() == 40 * 300
         assert joined.supports.sum() == 4 * 300
