@@ -140,10 +140,10 @@ def case(tmp_path_factory: pytest.TempPathFactory, small_text: str) -> Case:
 SPAN = ("--from", "2026-11-20T10:00:00Z", "--to", "2026-11-20T13:00:00Z", "--on-bad-file", "skip")
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["hashes", "kept"])
-def run(request: Any, case: Case, tmp_path_factory: Any, run_estimate: Callable[..., Any]) -> Any:
-    keep = ["--keep-bad-records"] if request.param else []
-    return run_estimate(tmp_path_factory.mktemp("run"), case.study, [case.folder / "*"], *SPAN, *keep)
+@pytest.fixture(scope="module")
+def run(case: Case, tmp_path_factory: Any, run_estimate: Callable[..., Any]) -> Any:
+    given = [case.folder / "*"], *SPAN, "--keep-bad-records"
+    return run_estimate(tmp_path_factory.mktemp("run"), case.study, *given)
 
 
 def test_the_accounting_of_everything_bad_at_once_closes_exactly(run: Any, case: Case) -> None:
@@ -175,13 +175,12 @@ def test_more_bad_input_than_allowed_is_exit_code_3_with_the_outputs(run: Any, c
     assert "(publish.at_least): 1, with 1 report in all; 1 window with one report each" in run.err
 
 
-def test_dead_letters_say_where_they_stood_why_and_their_hash(run: Any, case: Case, request: Any) -> None:
-    kept = "kept" in request.node.name
+def test_dead_letters_say_where_they_stood_why_and_their_hash(run: Any, case: Case) -> None:
     by_file: dict[str, list[Any]] = {}
     for letter in run.dead_letters:
         by_file.setdefault(Path(letter["file"]).name, []).append(letter)
-        assert (letter["record"] is not None) == kept
-        if kept and letter["reason"] in ("not_json", "corrupt_block", "bad_file"):
+        assert letter["record"] is not None
+        if letter["reason"] in ("not_json", "corrupt_block", "bad_file"):
             assert hashlib.sha256(letter["record"]).hexdigest() == letter["sha256"]
     assert len(by_file["lines.jsonl"]) == len(case.lines)
     for letter, (at, reason, what) in zip(by_file["lines.jsonl"], case.lines, strict=True):
@@ -190,7 +189,7 @@ def test_dead_letters_say_where_they_stood_why_and_their_hash(run: Any, case: Ca
         if isinstance(what, bytes):
             assert letter["sha256"] == hashlib.sha256(what).hexdigest()
             assert letter["detail"].startswith("not ")
-        elif kept:
+        else:
             assert letter["record"] == json.dumps(what).encode()
     ((damaged,), (cut,)) = by_file["damaged.avro"], by_file["cut.avro"]
     assert (damaged["position"], damaged["reports"], damaged["reason"]) == (

@@ -32,6 +32,7 @@ def test_without_a_key_a_guessed_id_is_found(
 ) -> None:
     run = run_estimate(tmp_path / "run", small_text + WINDOWS, [inputs / "*"], "--on-bad-file", "skip")
     assert {letter["reason"] for letter in run.dead_letters} == REASONS | {"bad_file"}
+    assert {letter["record"] for letter in run.dead_letters} == {None}
     found = looked_through(run.out + run.err, run.path, inputs)
     # The search is one that finds: each record's hash, of each of the two files, is among what is written.
     assert len(set(found)) > len(bad_lines())
