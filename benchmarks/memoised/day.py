@@ -11,7 +11,7 @@ import math
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -241,25 +241,41 @@ def run(cell: Cell, place: int) -> dict[str, Any]:
             found[f"{what} {kind}"] = [float(inside.mean()), float((high - low).mean())]
             if kind == "distribution":
                 found[f"{what} largest"] = [float(inside[told.argmax()]), 0.0]
-    return {"cell": cell.name, "run": place, "held": found}
+    return found
+
+
+def held_by_cell(
+    path: Path, names: Iterable[str], runs: int, minutes: float, run: Callable[[str, int], dict[str, Any]]
+) -> dict[str, list[dict[str, Any]]]:
+    """What each run of each cell held; runs that a file has are not repeated, and others are added to it.
+
+    Args:
+        path: the file, with a line per run.
+        names: the cells.
+        runs: of each cell. Cells take turns, so that those that take longest have their share of the time.
+        minutes: no run begins after so many.
+        run: what one run held, by the name of its cell and its number.
+    """
+    path.parent.mkdir(exist_ok=True)
+    done = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    known = {(result["cell"], result["run"]) for result in done}
+    until = time.monotonic() + 60.0 * minutes
+    with path.open("a") as stream:
+        for first, name in itertools.product(range(0, runs, ROUND), names):
+            for place in range(first, min(first + ROUND, runs)):
+                if (name, place) not in known and time.monotonic() < until:
+                    done.append({"cell": name, "run": place, "held": run(name, place)})
+                    stream.write(json.dumps(done[-1]) + "\n")
+    by_cell = defaultdict(list)
+    for result in done:
+        by_cell[result["cell"]].append(result["held"])
+    return by_cell
 
 
 def section(runs: int, minutes: float) -> Iterator[str]:
     """Run what is missing, then the lines of the section."""
-    RESULTS.parent.mkdir(exist_ok=True)
-    done = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-    known = {(result["cell"], result["run"]) for result in done}
-    started = time.monotonic()
-    with RESULTS.open("a") as stream:
-        for first, cell in itertools.product(range(0, runs, ROUND), cells()):
-            for place in range(first, min(first + ROUND, runs)):
-                if (cell.name, place) in known or time.monotonic() - started > 60.0 * minutes:
-                    continue
-                done.append(run(cell, place))
-                stream.write(json.dumps(done[-1]) + "\n")
-    by_cell = defaultdict(list)
-    for result in done:
-        by_cell[result["cell"]].append(result["held"])
+    by_name = {cell.name: cell for cell in cells()}
+    by_cell = held_by_cell(RESULTS, by_name, runs, minutes, lambda name, place: run(by_name[name], place))
     rows, outside = [], 0
     for cell in cells():
         held = by_cell[cell.name]

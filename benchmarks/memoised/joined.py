@@ -5,11 +5,8 @@ What each user sent is drawn from the constants of the two steps.
 
 from __future__ import annotations
 
-import json
 import math
-import time
 import zlib
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +25,7 @@ from benchmarks.memoised.day import (
     WANTED,
     Cell,
     Inputs,
+    held_by_cell,
     inputs_of,
 )
 from ldpbeam.attributes import Attribute, ServiceVersion
@@ -41,8 +39,6 @@ from ldpbeam.memoised.chains import uniform_part
 from ldpbeam.statistics import Moments, Statistic
 
 BUDGETS, PEOPLE = (2.0, 1.0), 2_000
-#: Runs of a cell before the next cell has its turn.
-ROUND = 10
 RESULTS = Path("build/memoised-joined.jsonl")
 
 
@@ -208,26 +204,13 @@ def run(cell: Cell, place: int) -> dict[str, Any]:
                 found[f"{way} {kind} {whose}"] = float(inside.mean())
                 if kind == "distribution":
                     found[f"{way} largest {whose}"] = float(inside[truth[kind].argmax()])
-    return {"cell": cell.name, "run": place, "held": found}
+    return found
 
 
 def section(runs: int, minutes: float) -> Iterator[str]:
     """Run what is missing, then the lines of the section."""
-    RESULTS.parent.mkdir(exist_ok=True)
-    done = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-    known = {(result["cell"], result["run"]) for result in done}
-    started = time.monotonic()
-    with RESULTS.open("a") as stream:
-        for first in range(0, runs, ROUND):
-            for cell in cells():
-                for place in range(first, min(first + ROUND, runs)):
-                    if (cell.name, place) in known or time.monotonic() - started > 60.0 * minutes:
-                        continue
-                    done.append(run(cell, place))
-                    stream.write(json.dumps(done[-1]) + "\n")
-    by_cell = defaultdict(list)
-    for result in done:
-        by_cell[result["cell"]].append(result["held"])
+    by_name = {cell.name: cell for cell in cells()}
+    by_cell = held_by_cell(RESULTS, by_name, runs, minutes, lambda name, place: run(by_name[name], place))
     yield from HEAD.splitlines()
     yield (
         "| mechanism | remember | values | number | runs | population | error | largest | people | rolled up "
