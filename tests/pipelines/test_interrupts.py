@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 
@@ -40,10 +39,10 @@ def test_a_stream_stops_at_the_first_request_and_ends_at_the_second(
     monkeypatch.setattr(stream_watch.os, "_exit", end)
     with stream_watch._stopped_by(lambda: asked.append(clock[0]), "all is lost"):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
-            os.kill(os.getpid(), number)
+            signal.raise_signal(number)
         clock[0] = 102.0
         with pytest.raises(SystemExit, match="130"):
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
     assert asked == [100.0]
     assert capsys.readouterr().err == "\nldpbeam: all is lost\n"
 
@@ -56,14 +55,14 @@ def test_the_clean_up_after_ctrl_c_is_not_interrupted_by_a_second_signal(
     before = signal.getsignal(signal.SIGINT)
     with interrupted_once():
         try:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
             raise AssertionError("not interrupted")
         except KeyboardInterrupt:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
             cleaned = True
         clock[0] += 2
         with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
     assert cleaned
     assert signal.getsignal(signal.SIGINT) is before
 
