@@ -115,6 +115,7 @@ def _panes_shown() -> Iterator[None]:
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(_Told("%(message)s"))
     logger = logging.getLogger("ldpbeam")
+    level, propagate = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     logger.propagate = False
@@ -122,6 +123,8 @@ def _panes_shown() -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate
 
 
 def _not_of_the_machine(record: logging.LogRecord) -> bool:

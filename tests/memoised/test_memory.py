@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,7 @@ def test_reports_that_go_through_the_pipeline_are_tested_and_a_sentence_says_wha
     # A stream's days are numbered by themselves, and have limits of their own.
     spending = Spending(since=START, started=START, earlier_runs=0, period=HOUR, attributes=2)
     stage = PaneFit(study, str(tmp_path / "fit"), spending)
+    caplog.set_level(logging.INFO, logger="ldpbeam.panes")
     stage.process(("x", [day]))
     (path,) = (tmp_path / "fit").iterdir()
     (found,) = read_record(Fit, path.read_bytes()).tests
