@@ -24,7 +24,7 @@ from ldpbeam.domains import Categories, Domain, Floats, KeyValuePairs, KeyValues
 from ldpbeam.estimators import Question, estimate
 from ldpbeam.fit import fit_tests, flagged
 from ldpbeam.influence import influence
-from ldpbeam.intervals.means import false_reports, has_sums
+from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.mechanisms import Mechanism, NumericMechanism, UnbiasedMechanism, build_mechanism
 from ldpbeam.statistics import Answers, Statistic, tally
 
@@ -129,7 +129,7 @@ def seen(attribute: Attribute, statistic: Statistic) -> bool:
     if any(flagged([test.p_value for test in fit_tests(attribute, statistic)])):
         return True
     question = Question(attribute, statistic, ("s",))
-    return has_sums(question) and bool(false_reports(question, 0.95))
+    return has_sums(question) and bool(mean_interval(question, 0.95).flag)
 
 
 class Measured(NamedTuple):

@@ -96,27 +96,28 @@ def _answer(question: Question, name: str, mean: float, variance: float, **detai
     domain = cast(Numeric, question.attribute.domain)
     error = float(np.sqrt(variance))
     inside = float(np.clip(mean, 0.0, 1.0))
-    warnings: tuple[str, ...] = ()
     if mean != inside:
         details["mean_of_reports"] = float(domain.from_unit(mean))
-    if abs(mean - inside) > FAR_OUTSIDE * error:
-        warnings = (far_outside(domain, mean, error),)
+    warning = far_outside(domain, mean, error)
     return question.answer(
         name,
         mean=float(domain.from_unit(inside)),
         standard_error=error * domain.width,
         details=details,
-        warnings=warnings,
+        warnings=(warning,) if warning else (),
     )
 
 
 def far_outside(domain: Numeric, mean: float, error: float) -> str:
-    """A sentence on a mean of reports, on [0, 1], that noise does not explain."""
-    errors = (abs(mean - 0.5) - 0.5) / error
+    """A sentence on a mean of reports, on [0, 1], that noise does not explain; empty if noise does."""
+    outside = abs(mean - 0.5) - 0.5
+    # Also of an error that is no number nothing can be said.
+    if not outside > FAR_OUTSIDE * error:
+        return ""
     return (
-        f"the reports have a mean of {float(domain.from_unit(mean)):.6g}, which is {errors:.0f} standard "
-        "errors outside of the domain, so the nearest end is given: some reports are false, or of another "
-        "epsilon"
+        f"the reports have a mean of {float(domain.from_unit(mean)):.6g}, which is {outside / error:.0f} "
+        "standard errors outside of the domain, so the nearest end is given: some reports are false, or of "
+        "another epsilon"
     )
 
 

@@ -25,7 +25,7 @@ from ldpbeam.estimators.question import Question
 from ldpbeam.fit import FitTest, fit_tests
 from ldpbeam.intervals.answer import Intervals, Parts, WantedIntervals
 from ldpbeam.intervals.keys import explain_keys, keys_intervals
-from ldpbeam.intervals.means import false_reports, has_sums, mean_interval
+from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.numbers import UNBIASED_SUMS, explain_numbers, of_distribution
 from ldpbeam.intervals.shares import shares_interval
 from ldpbeam.statistics import Statistic
@@ -148,9 +148,9 @@ def _parts(question: Question, wanted: WantedIntervals, *, only_mean: bool) -> P
     if isinstance(domain, KeyValues):
         return Parts(*keys_intervals(question, wanted))
     if only_mean:
-        false = false_reports(question, wanted.level)
-        ends = mean_interval(question, wanted.level).ends
-        return Parts({"mean": ends}, {"mean": UNBIASED_SUMS}, {"mean": false} if false else {})
+        of_sums = mean_interval(question, wanted.level)
+        flags = {"mean": of_sums.flag} if of_sums.flag else {}
+        return Parts({"mean": of_sums.ends}, {"mean": UNBIASED_SUMS}, flags)
     return of_distribution(question, wanted)
 
 

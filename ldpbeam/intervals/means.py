@@ -8,7 +8,7 @@ import numpy as np
 
 from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators.channel_means import channel_mean
-from ldpbeam.estimators.means import FAR_OUTSIDE, far_outside
+from ldpbeam.estimators.means import far_outside
 from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.several_windows import mean_variance
 from ldpbeam.intervals.bounded import within_one
@@ -49,13 +49,11 @@ class MeanInterval(NamedTuple):
 
     Attributes:
         ends: the two ends, in the attribute's unit, within the domain.
-        mean: the mean of the reports, on [0, 1] but for noise and false reports.
-        error: its standard error, on the same scale.
+        flag: why the reports do not have the mean of honest people; empty if noise explains it.
     """
 
     ends: tuple[float, float]
-    mean: float
-    error: float
+    flag: str
 
 
 def mean_interval(question: Question, level: float) -> MeanInterval:
@@ -79,12 +77,5 @@ def mean_interval(question: Question, level: float) -> MeanInterval:
     bias = float(parts @ [channel_mean(question, index).bias for index in question.versions])
     low, high = max(low - bias, 0.0), min(high + bias, 1.0)
     domain = cast(Numeric, question.attribute.domain)
-    return MeanInterval((float(domain.from_unit(low)), float(domain.from_unit(high))), mean, error)
-
-
-def false_reports(question: Question, level: float) -> str:
-    """Why the mean of the reports is not the mean of honest people; empty if it lies in the domain."""
-    of_sums = mean_interval(question, level)
-    if max(-of_sums.mean, of_sums.mean - 1.0) > FAR_OUTSIDE * of_sums.error:
-        return far_outside(cast(Numeric, question.attribute.domain), of_sums.mean, of_sums.error)
-    return ""
+    ends = float(domain.from_unit(low)), float(domain.from_unit(high))
+    return MeanInterval(ends, far_outside(domain, mean, error))

@@ -20,7 +20,7 @@ from ldpbeam.estimators.auto.numbers import by_bucket, fit
 from ldpbeam.estimators.by_user import added_noise
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import Parts, WantedIntervals
-from ldpbeam.intervals.means import false_reports, has_sums, mean_interval
+from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.spread import variance_interval
 from ldpbeam.joined_windows import JoinedCells
 from ldpbeam.mechanisms import NumericMechanism
@@ -137,9 +137,9 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
         flags = {"distribution": "the counts have no likelihood of whole reports, so it has no intervals"}
         if not has_sums(question):
             return Parts({}, {}, flags)
-        false = false_reports(question, wanted.level)
-        flags |= {"mean": false} if false else {}
-        return Parts({"mean": mean_interval(question, wanted.level).ends}, {"mean": UNBIASED_SUMS}, flags)
+        of_sums = mean_interval(question, wanted.level)
+        flags |= {"mean": of_sums.flag} if of_sums.flag else {}
+        return Parts({"mean": of_sums.ends}, {"mean": UNBIASED_SUMS}, flags)
     shares, level = told.shares, wanted.level
     x = bucket_midpoints(shares.shape[1])
     means = shares @ x
@@ -156,13 +156,13 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
         inside = [[_between(own, edges, *ends_of) for ends_of in wanted.ranges] for own in below]
         found["ranges"] = np.clip(ends(np.array(inside), level), 0.0, 1.0)
     methods = dict.fromkeys(found, SMOOTH)
+    false = ""
     if has_sums(question):
-        found["mean"], methods["mean"] = mean_interval(question, level).ends, UNBIASED_SUMS
+        (found["mean"], false), methods["mean"] = mean_interval(question, level), UNBIASED_SUMS
         variance = variance_interval(question, told.centre, level)
         if variance is not None:
             found["variance"], methods["variance"] = variance, UNBIASED_SUMS
     flags = {name: told.flag for name, method in methods.items() if told.flag and method == SMOOTH}
-    false = false_reports(question, level) if has_sums(question) else ""
     if false:
         flags |= dict.fromkeys(methods, false)
     return Parts(found, methods, flags)
