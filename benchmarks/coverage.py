@@ -176,7 +176,10 @@ def truths(cell: Cell, people: Any) -> dict[str, Floats]:
         "mean": np.array([people.mean()]),
         "variance": np.array([people.var()]),
         "quantiles": np.quantile(people, WANTED.quantiles),
-        "ranges": np.array([((people >= low) & (people <= high)).mean() for low, high in WANTED.ranges]),
+        # As value buckets do, a range holds its lower end, and its upper one at the end of the domain only.
+        "ranges": np.array(
+            [((people >= low) & ((people < high) | (high == 1.0))).mean() for low, high in WANTED.ranges]
+        ),
         "distribution": NUMBERS.histogram(people, BUCKETS) / len(people),
     }
 

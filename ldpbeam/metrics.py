@@ -63,7 +63,11 @@ def quantiles(distribution: ArrayLike, edges: ArrayLike, levels: Sequence[float]
 
 
 def range_share(distribution: ArrayLike, edges: ArrayLike, low: float, high: float) -> float:
-    """The share of a distribution, uniform inside each bucket, that lies in [low, high]."""
+    """The share of a distribution, uniform inside each bucket, that lies in a range.
+
+    Of people with just these values, those at ``low`` count and those at ``high`` do not, unless it is the
+    end of the domain: value buckets hold their lower ends, too.
+    """
     cumulative = np.concatenate(([0.0], np.cumsum(np.asarray(distribution, dtype=float))))
     below, above = np.interp([low, high], np.asarray(edges, dtype=float), cumulative)
     return float(above - below)
