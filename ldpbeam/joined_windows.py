@@ -148,6 +148,12 @@ class JoinedSupports:
         found: Floats = (self.users * away**2).sum(axis=(1, 2))
         return found
 
+    @property
+    def factors(self) -> Floats:
+        """How many times the variance of independent reports these are, at least 1, shape (categories,)."""
+        independent = self.supports * (1.0 - self.supports / max(self.reports, 1))
+        return np.maximum(1.0, self.variances / np.where(independent > 0.0, independent, np.inf))
+
     def shares(self, own: float, other: float) -> tuple[Floats, Floats]:
         """(unbiased shares, their standard errors), each of shape (categories,).
 

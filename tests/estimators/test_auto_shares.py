@@ -345,3 +345,26 @@ def test_the_grid_has_a_point_within_a_deviation_of_every_category() -> None:
     assert (nearest < 0.5 / np.sqrt(likelihood.information(seen))).all()
     kept = posterior(likelihood)
     assert set(atoms) <= set(kept.atoms) and kept.weights.shape == (200, len(kept.atoms))
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [RandomisedResponse(1.0, 12), OptimisedUnaryEncoding(1.0, 12), LocalHashing(1.0, 12, seeds=64)],
+    ids=["grr", "oue", "olh"],
+)
+def test_a_report_that_is_sent_again_in_every_window_counts_once(mechanism: Mechanism) -> None:
+    """Joined windows of people who repeat one report say what one window says."""
+    attribute, users, windows = asked(12, mechanism), 3_000, 6
+    rng = np.random.default_rng(5)
+    reports = mechanism.perturb(rng.choice(12, users, p=np.arange(12) / 66.0), rng)
+    once = tally(attribute, users, [Answers(0, np.arange(users), reports)])
+    rows = np.repeat(np.arange(users), windows)
+    often = tally(
+        attribute,
+        users,
+        [Answers(0, rows, np.repeat(reports, windows, axis=0))],
+        checked=True,
+        windows=windows,
+    )
+    one, day = (estimate("auto", attribute, statistic) for statistic in (once, often))
+    assert day.distribution == pytest.approx(one.distribution, abs=1e-6)

@@ -14,7 +14,7 @@ from typing import cast
 import numpy as np
 
 from ldpbeam.domains import Floats
-from ldpbeam.estimators.auto.share_likelihood import Likelihood, Part, Supports
+from ldpbeam.estimators.auto.share_likelihood import Likelihood, Part, Supports, independent_reports
 from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms import CategoricalMechanism
 
@@ -35,7 +35,8 @@ def with_all_counts(question: Question, likelihood: Likelihood, shares: Floats) 
         mechanism = cast(CategoricalMechanism, question.attribute.versions[index].mechanism)
         part = parts[place]
         if mechanism.seed_family and isinstance(part, Supports) and _is_small(mechanism):
-            counts = question.statistic.histograms[index].astype(np.float64)
+            worth = independent_reports(question, index, shares) / question.reports_of(index)
+            counts = np.asarray(worth * question.statistic.histograms[index], dtype=np.float64)
             parts[place] = _scored(part, mechanism.channel(mechanism.size, 0).dense(), counts, shares)
     if all(own is before for own, before in zip(parts, likelihood.parts, strict=True)):
         return None

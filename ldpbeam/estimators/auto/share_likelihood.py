@@ -16,6 +16,7 @@ import numpy as np
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.frequencies import unbiased_shares
 from ldpbeam.estimators.question import Question
+from ldpbeam.joined_windows import JoinedSupports
 from ldpbeam.mechanisms import CategoricalMechanism
 
 #: Unbiased shares of more categories are grouped: those of a group differ by less than this many standard
@@ -193,10 +194,26 @@ def _grouped(part: Part, members: Integers) -> Part:
 def _part(question: Question, index: int) -> Part:
     """The likelihood of one service's or version's reports."""
     mechanism = cast(CategoricalMechanism, question.attribute.versions[index].mechanism)
-    reports = question.reports_of(index)
-    shares = mechanism.unbiased_frequencies(question.statistic.histograms[index], reports)
+    shares = mechanism.unbiased_frequencies(question.statistic.histograms[index], question.reports_of(index))
+    reports = independent_reports(question, index, shares)
     if mechanism.support_probabilities is None:
         return Normal(shares, mechanism.frequency_variance / reports)
     own, other = mechanism.support_probabilities
     told = reports * other * (1.0 - other) / ((own - other) ** 2 * mechanism.frequency_variance)
     return Supports(np.clip(told * (other + (own - other) * shares), 0.0, told), told, own, other)
+
+
+def independent_reports(question: Question, index: int, shares: Floats) -> float:
+    """How many independent reports say as much of the shares as a channel's reports do, in the mean.
+
+    Args:
+        question: what the reports are of.
+        index: of the channel, in ``attribute.versions``.
+        shares: about those that people have, shape (categories,).
+    """
+    joined = question.statistic.joined
+    if isinstance(joined, JoinedSupports):
+        factors = joined.factors
+    else:
+        factors = question.share_factors(index, np.clip(shares, 0.0, 1.0))
+    return float(question.reports_of(index) / factors.mean())
