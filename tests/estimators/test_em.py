@@ -189,26 +189,6 @@ def test_running_out_of_iterations_is_said() -> None:
     assert found.details["tolerance"] == 1e-3
 
 
-# EMS smooths over neighbours at its fixed point too, so its error falls with the buckets' width.
-@pytest.mark.parametrize(("method", "sizes"), [("em", (32, 32, 32)), ("ems", (32, 128, 256))])
-@pytest.mark.parametrize("name", ["square_wave", "piecewise", "laplace"])
-def test_the_planted_truth_is_recovered_as_users_grow(name: str, method: str, sizes: tuple[int, ...]) -> None:
-    errors = []
-    for n, buckets in zip((1e3, 1e5, 1e7), sizes, strict=True):
-        attribute, truth = one_service(name, [1.0], buckets), beta(buckets)
-        found = estimate(method, attribute, expected_statistic(attribute, truth, n))
-        assert found.distribution is not None
-        assert found.mean is not None
-        assert found.converged
-        assert found.distribution.min() >= 0.0
-        assert found.distribution.sum() == pytest.approx(1.0, abs=1e-12)
-        errors.append(wasserstein(found.distribution, truth))
-    assert errors[0] > errors[1] > errors[2]
-    assert errors[2] < 0.25 * errors[0]
-    # W1 bounds the error of the mean, but for values uniform inside buckets 2/7 is not met exactly.
-    assert abs(found.mean - 2 / 7) < min(errors[2], 0.001)
-
-
 @pytest.mark.parametrize("method", ["em", "ems"])
 def test_versions_of_a_service_are_one_population(method: str) -> None:
     attribute, truth = one_service("square_wave", [0.5, 2.0], 128), beta(128)
@@ -232,16 +212,6 @@ def test_several_services_are_called_a_composite_likelihood() -> None:
     statistic = expected_statistic(attribute, beta(16), 1e4)
     assert "composite" in estimate("ems", attribute, statistic).details["likelihood"]
     assert "likelihood" not in estimate("ems", attribute, statistic, ["b"]).details
-
-
-def test_grr_recovers_the_planted_frequencies() -> None:
-    names = Categories(("a", "b", "c", "d"))
-    mechanism = RandomisedResponse(1.0, size=4)
-    attribute = Attribute("c", names, 0, (ServiceVersion("s", "", mechanism),))
-    truth = np.array([0.6, 0.3, 0.1, 0.0])
-    found = estimate("em", attribute, expected_statistic(attribute, truth, 1e7))
-    np.testing.assert_allclose(found.distribution, truth, atol=1e-3)
-    assert (found.mean, found.variance) == (None, None)
 
 
 def test_moments_of_a_distribution_are_those_of_uniform_buckets() -> None:

@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ldpbeam import Attribute, Numeric, ServiceVersion, build_mechanism
-from ldpbeam.estimators import Estimate, Question, estimate
+from ldpbeam.estimators import Estimate, Question
 from ldpbeam.estimators.admm import admm, check_hierarchy, nearest_distribution
 from ldpbeam.estimators.frequencies import norm_sub
 from ldpbeam.mechanisms import Mechanism, Piecewise
-from ldpbeam.mechanisms.ranges.binned import Binned
-from ldpbeam.mechanisms.ranges.haar import Haar
 from ldpbeam.mechanisms.ranges.hierarchy import Hierarchy, constrained_inference
 from ldpbeam.statistics import Answers, Statistic, empty, tally
 
@@ -263,64 +261,6 @@ def test_services_are_averaged_level_by_level() -> None:
     np.testing.assert_array_equal(
         admm_of(attribute, statistic, "s1").distribution, admm_of(alone, copy).distribution
     )
-
-
-TRUTHS = (
-    Hierarchy(2.0, 4, 64),
-    Hierarchy(2.0, 4, 64, "grr"),
-    Hierarchy(2.0, 2, 64, "hadamard"),
-    Haar(2.0, 64),
-    Binned(2.0, 32),
-    Binned(2.0, 32, "hadamard"),
-    Binned(2.0, 32, "oue"),
-)
-
-
-@pytest.mark.parametrize("mechanism", TRUTHS, ids=lambda m: f"{m.name}-{getattr(m, 'oracle', '')}")
-def test_a_planted_truth_is_recovered_as_reports_grow(mechanism: Any) -> None:
-    attribute = asked(mechanism, buckets=64)
-    bins = mechanism.bins
-    errors: dict[str, list[float]] = {"norm_sub": [], "em": [], "ems": [], "admm": []}
-    for users in (5_000, 500_000):
-        statistic, truth = reported(attribute, users, seed=users)
-        own = truth.reshape(bins, -1).sum(axis=1)
-        shares = distribution(estimate("inversion", attribute, statistic)).reshape(bins, -1).sum(axis=1)
-        # Inversion is the mechanism's own, whose bias and variance are tested beside it.
-        expected = mechanism.unbiased_frequencies(statistic.histograms[0], users)
-        np.testing.assert_allclose(shares, expected, rtol=0, atol=1e-12)
-        for name, distances in errors.items():
-            if name == "admm" and not isinstance(mechanism, Hierarchy):
-                continue
-            answer = admm_of(attribute, statistic) if name == "admm" else estimate(name, attribute, statistic)
-            found = distribution(answer).reshape(bins, -1).sum(axis=1)
-            assert found.min() >= 0.0
-            assert found.sum() == pytest.approx(1.0, abs=1e-12)
-            distances.append(float(np.abs(np.cumsum(found - own)).max()))
-            if name == "norm_sub":
-                # A projection on a convex set that holds the truth is no further from it.
-                assert np.linalg.norm(found - own) <= np.linalg.norm(shares - own)
-    uniform = float(np.abs(np.cumsum(own - 1.0 / bins)).max())
-    # A hundred times the reports: a tenth of the error, of a fixed seed. EMS smooths however many there are.
-    for name in ("norm_sub", "em", "admm"):
-        if errors[name]:
-            assert errors[name][1] < 0.35 * errors[name][0], name
-            assert errors[name][1] < 0.15 * uniform, name
-    if not mechanism.composite:
-        assert errors["ems"][1] < 0.3 * uniform
-
-
-def test_admm_is_nearer_the_truth_than_inversion_and_norm_sub() -> None:
-    # 20 seeds in pairs, by the sum of squared errors of the distribution function (range queries).
-    attribute = asked(Hierarchy(1.0, 4, 64, "hadamard"), buckets=64)
-    squares: dict[str, list[float]] = {"inversion": [], "norm_sub": [], "admm": []}
-    for seed in range(20):
-        statistic, truth = reported(attribute, 5000, seed)
-        for name, errors in squares.items():
-            found = admm_of(attribute, statistic) if name == "admm" else estimate(name, attribute, statistic)
-            errors.append(float(np.square(np.cumsum(distribution(found) - truth)).sum()))
-    for name in ("inversion", "norm_sub"):
-        gain = np.subtract(squares[name], squares["admm"])
-        assert gain.mean() > 4 * gain.std(ddof=1) / math.sqrt(20), name
 
 
 def test_services_of_other_mechanisms_or_trees_are_refused() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import numpy as np
 import pytest
@@ -24,7 +23,6 @@ from ldpbeam.mechanisms import (
     SquareWave,
     StochasticRounding,
 )
-from ldpbeam.metrics import wasserstein
 from ldpbeam.statistics import Answers, tally
 
 Floats = NDArray[np.float64]
@@ -100,21 +98,6 @@ def test_one_service_at_the_same_resolution_is_ems(mechanism: Mechanism) -> None
     assert (joined.users, joined.reports) == (alone.users, alone.reports)
     assert joined.users is not None
     assert 0 < joined.users < 5000
-
-
-def test_joining_laplace_helps_the_others_and_them() -> None:
-    # Squared W1 over 100 seeds in pairs: the mean gain against its own standard error.
-    attribute = dataclasses.replace(FOUR, buckets=32, joint_buckets=16)
-    truth = np.diff(special.betainc(2, 5, np.linspace(0, 1, 33)))
-    choices = (("sw",), ("laplace",), ("sw", "laplace"))
-    errors: list[list[float]] = []
-    for seed in range(100):
-        statistic = tally(attribute, 500, ask(attribute, 500, seed, answering=1.0))
-        found = [estimate("ule", attribute, statistic, one).distribution for one in choices]
-        errors.append([wasserstein(distribution, truth) ** 2 for distribution in found])
-    for alone in (0, 1):
-        gains = np.array(errors)[:, alone] - np.array(errors)[:, 2]
-        assert gains.mean() > 2.5 * gains.std(ddof=1) / math.sqrt(100)
 
 
 @pytest.mark.parametrize(

@@ -158,25 +158,6 @@ def test_statistics_of_parts_of_the_users_merge_to_that_of_all() -> None:
     assert merge(parts) == merge(parts[::-1]) == tally(FOUR, users, answers)
 
 
-def test_four_services_joined_are_nearer_the_truth_than_the_best_of_them() -> None:
-    # Squared errors over 60 seeds in pairs: the mean gain against its own standard error.
-    users, seeds = 1000, 60
-    choices = [*((name,) for name in NAMES), NAMES]
-    errors = np.zeros((seeds, len(choices)))
-    for seed in range(seeds):
-        statistic = tally(FOUR, users, ask(FOUR, users, seed, 1.0))
-        for place, services in enumerate(choices):
-            found = estimate("ule", FOUR, statistic, services, {"tolerance": 1e-2}).distribution
-            assert found is not None
-            errors[seed, place] = np.square(found - TRUTH).sum()
-    joined, alone = errors[:, -1], errors[:, :-1]
-    best = alone[:, alone.mean(axis=0).argmin()]
-    gains = best - joined
-    assert gains.mean() > 2 * gains.std(ddof=1) / math.sqrt(seeds)
-    # Four services of about as much information each: about a third of the best one's squared error.
-    assert joined.mean() < 0.6 * best.mean()
-
-
 def test_who_answered_only_some_services_counts_with_those() -> None:
     # Half of the users told GRR alone, the other half OLH alone: joined, it is both halves' reports.
     users, seeds = 1000, 60

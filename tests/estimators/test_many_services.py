@@ -7,7 +7,6 @@ import pytest
 from support.joint_users import ask, brute_force, iterate
 
 from ldpbeam import Attribute, Numeric, ServiceVersion
-from ldpbeam.estimators import estimate
 from ldpbeam.estimators.joint_likelihood import JointLikelihood, marginal
 from ldpbeam.estimators.question import Question
 from ldpbeam.joint_cells import words
@@ -103,19 +102,3 @@ def test_the_likelihoods_of_a_million_entries_are_rows_in_single_precision() -> 
     statistic = tally(attribute, users, ask(attribute, users, 5, answering=1.0))
     products = JointLikelihood(Question(attribute, statistic, attribute.services)).products
     assert type(products).__name__ == "UserRows"
-
-
-def test_more_services_bring_the_estimate_closer_to_the_truth() -> None:
-    """Squared errors of the mean over 30 seeds in pairs: the gain is above two of its standard errors."""
-    gains = []
-    for seed in range(30):
-        attribute, users = many(12, buckets=32), 300
-        statistic = tally(attribute, users, ask(attribute, users, seed, answering=1.0))
-        few, all_of_them = (
-            estimate("ule", attribute, statistic, services).mean
-            for services in (attribute.services[:3], attribute.services)
-        )
-        assert few is not None
-        assert all_of_them is not None
-        gains.append((few - 2 / 7) ** 2 - (all_of_them - 2 / 7) ** 2)
-    assert np.mean(gains) > 2 * np.std(gains, ddof=1) / np.sqrt(len(gains))

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import stats
 
 from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
 from ldpbeam.channels import Channel, DenseChannel
@@ -38,8 +37,8 @@ from ldpbeam.mechanisms import (
     SquareWave,
     SymmetricUnaryEncoding,
 )
-from ldpbeam.metrics import mean_absolute_error, wasserstein
-from ldpbeam.statistics import Answers, Moments, Statistic, empty, tally
+from ldpbeam.metrics import mean_absolute_error
+from ldpbeam.statistics import Answers, tally
 
 Floats = NDArray[np.float64]
 UNIT = Numeric(0.0, 1.0)
@@ -67,18 +66,6 @@ def of_categories(truth: Floats, mechanism: Mechanism, users: int, seed: int) ->
     rng = np.random.default_rng(seed)
     values = np.repeat(np.arange(len(truth)), rng.multinomial(users, truth))
     return answered(asked(categories(len(truth)), 0, mechanism), values, rng)
-
-
-def of_expectation(attribute: Attribute, truth: Floats, n: float) -> Question:
-    """What n users of a distribution send on average, rounded to integers."""
-    histograms = tuple(
-        np.rint(n * attribute.channel(index).dense() @ truth).astype(np.int64)
-        for index in range(len(attribute.versions))
-    )
-    nothing = (0,) * len(histograms)
-    moments = {1 << i: Moments(int(h.sum()), nothing, nothing) for i, h in enumerate(histograms)}
-    statistic: Statistic = dataclasses.replace(empty(attribute), histograms=histograms, moments=moments)
-    return Question(attribute, statistic, attribute.services)
 
 
 def distribution(estimate: Estimate) -> Floats:
@@ -500,58 +487,6 @@ def test_without_merges_it_is_em_and_ems() -> None:
     rng = np.random.default_rng(0)
     numbers = answered(asked(UNIT, 32, SquareWave(1.0)), rng.beta(2, 5, 2_000), rng)
     np.testing.assert_allclose(distribution(mr(numbers, keep=1.0)), distribution(ems(numbers)), atol=1e-12)
-
-
-def test_merging_equal_rare_categories_gains_on_em() -> None:
-    """57 of 60 categories are equally rare, so merging all of them is exactly right."""
-    truth = np.r_[0.3, 0.2, 0.1, np.full(57, 0.4 / 57)]
-    mechanism = RandomisedResponse(1.0, size=60)
-    errors = []
-    for seed in range(24):
-        question = of_categories(truth, mechanism, 50_000, seed)
-        found = distribution(mr(question)), distribution(em(question))
-        errors.append([mean_absolute_error(estimate, truth) for estimate in found])
-    merged, plain = np.array(errors).T
-    # In pairs: under half of EM's error, by three standard errors.
-    difference = merged - 0.5 * plain
-    assert difference.mean() < -3 * difference.std(ddof=1) / np.sqrt(len(errors))
-
-
-@pytest.mark.slow
-def test_merging_windows_gains_on_ems_where_half_of_the_range_is_empty() -> None:
-    attribute = asked(UNIT, 128, Piecewise(1.0))
-    errors = []
-    # The gain is a third of its own deviation: of 120 it is five standard errors.
-    for seed in range(120):
-        rng = np.random.default_rng(seed)
-        values = 0.5 + 0.5 * rng.random(2_000)
-        question = answered(attribute, values, rng)
-        truth = UNIT.histogram(values, 128) / len(values)
-        found = distribution(mr(question)), distribution(ems(question))
-        errors.append([wasserstein(estimate, truth) for estimate in found])
-    difference = np.subtract(*np.array(errors).T)
-    assert difference.mean() < -3 * difference.std(ddof=1) / np.sqrt(len(errors))
-
-
-@pytest.mark.parametrize("kind", ["categories", pytest.param("numbers", marks=pytest.mark.slow)])
-def test_the_planted_truth_is_recovered_as_users_grow(kind: str) -> None:
-    if kind == "categories":
-        truth, attribute = TRUTH, asked(categories(12), 0, RandomisedResponse(2.0, size=12))
-    else:
-        truth = np.diff(stats.beta(2, 5).cdf(np.linspace(0.0, 1.0, 257)))
-        attribute = asked(UNIT, 256, Piecewise(2.0), SquareWave(1.0))
-    errors = []
-    for n in (1e3, 1e5, 1e7):
-        question = of_expectation(attribute, truth, n)
-        found = mr(question)
-        assert found.converged
-        errors.append(wasserstein(distribution(found), truth))
-    # EM stops at its tolerance, and EMS smooths at its fixed point too: no more than that is lost.
-    plain = em(question) if kind == "categories" else ems(question)
-    assert errors[2] < 1.05 * wasserstein(distribution(plain), truth)
-    assert errors[2] < 0.2 * errors[0]
-    # With many users fewer are below two deviations.
-    assert found.details["components"][-1] > len(truth) / 2
 
 
 def test_services_are_stacked_and_called_a_composite_likelihood() -> None:

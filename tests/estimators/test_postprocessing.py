@@ -284,23 +284,6 @@ def test_where_the_same_people_answer_services_are_weighted_by_perturbation_alon
     np.testing.assert_allclose(found.distribution, np.average(alone, axis=0, weights=weights), rtol=1e-9)
 
 
-def test_few_precise_reports_of_other_people_do_not_spoil_many() -> None:
-    errors = []
-    for seed in range(12):
-        attribute, statistic = of_two(1000, seed)
-        found = [
-            estimate("norm_sub", attribute, statistic, services).distribution
-            for services in (("s0", "s1"), ("s0",), ("s1",))
-        ]
-        errors.append([float(np.square(one - HALVING).sum()) for one in found])
-    both, few, many = np.array(errors).T
-    # The many are the better ones by far, though weights by perturbation alone would favour the few.
-    assert many.mean() < 0.1 * few.mean()
-    assert GRR.frequency_variance / 1000 < OUE.frequency_variance / 40_000
-    lost = both - many
-    assert lost.mean() < 2.33 * lost.std(ddof=1) / math.sqrt(12)
-
-
 BINNED = Attribute("x", UNIT, 16, (ServiceVersion("s", "", Binned(1.0, bins=4, oracle="grr")),))
 # Shares of about 0.68, 0.55, -0.05 and -0.18.
 BIN_COUNTS = [380, 340, 160, 120]
@@ -504,22 +487,6 @@ def test_em_of_unary_encodings_ends_at_the_maximum_of_its_own_likelihood(
     assert "likelihood" not in found.details
     plain = estimate("em", attribute, statistic, options={"accelerated": False, "tolerance": 1e-3})
     assert plain.n_iterations > found.n_iterations
-
-
-@pytest.mark.parametrize("name", ["oue", "sue"])
-def test_em_of_unary_encodings_ends_near_the_closed_form_of_their_set_bits(name: str) -> None:
-    """Another likelihood of the same reports: it also has what the unset bits say."""
-    mechanism, n, rng = build_mechanism(name, names_of(5), 1.0), 2000, np.random.default_rng(7)
-    attribute = attribute_of(mechanism)
-    reports = mechanism.perturb(rng.choice(5, n, p=[0.4, 0.3, 0.15, 0.1, 0.05]), rng)
-    statistic = tally(attribute, n, [Answers(0, np.arange(n), reports)])
-    ends = [
-        estimate("em", attribute, statistic, options={"tolerance": 1e-10}).distribution,
-        estimate("mle", attribute, statistic).distribution,
-    ]
-    # Half a standard deviation of a share at most, and far more than where either stops.
-    deviation = math.sqrt(mechanism.frequency_variance / n)  # type: ignore[attr-defined]
-    assert 1e-4 < np.abs(np.subtract(*ends)).max() < 0.5 * deviation
 
 
 EMPTY = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import stats
 
 from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
 from ldpbeam.estimators import Question
@@ -13,7 +12,6 @@ from ldpbeam.estimators.frequencies import norm_sub, unbiased_shares
 from ldpbeam.estimators.wiener import iiw, iterative_wiener
 from ldpbeam.mechanisms import Mechanism, RandomisedResponse
 from ldpbeam.mechanisms.ranges.binned import Binned
-from ldpbeam.metrics import mean_absolute_error
 from ldpbeam.statistics import Answers, tally
 
 Floats = NDArray[np.float64]
@@ -95,28 +93,6 @@ def test_what_is_kept_of_pure_noise(correction: bool, kept: float) -> None:
     passed = np.abs(np.fft.rfft(found)[1:-1]) > 1e-12
     # 2047 frequencies: within four standard deviations of a binomial share.
     assert abs(passed.mean() - kept) < 4 * np.sqrt(kept * (1 - kept) / 2_047)
-
-
-@pytest.mark.parametrize("correction", [True, False])
-@pytest.mark.parametrize("population", ["flat", "smooth"])
-def test_smooth_populations_gain_on_norm_sub(population: str, correction: bool) -> None:
-    size, users, seeds = 64, 20_000, 20
-    edges = np.linspace(0.0, 1.0, size + 1)
-    truth = np.full(size, 1 / size) if population == "flat" else np.diff(stats.beta(4, 4).cdf(edges))
-    attribute = asked(RandomisedResponse(1.0, size=size))
-    errors = []
-    for seed in range(seeds):
-        question = answered(attribute, truth, users, seed)
-        found = iiw(question, correction=correction).distribution
-        assert found is not None
-        assert found.min() >= 0.0
-        assert found.sum() == pytest.approx(1.0, abs=1e-12)
-        plain = norm_sub(unbiased_shares(question)[0])
-        errors.append((mean_absolute_error(found, truth), mean_absolute_error(plain, truth)))
-    smoothed, plain_errors = np.array(errors).T
-    # In pairs: a quarter or more of Norm-Sub's error goes, by three standard errors.
-    difference = smoothed - 0.75 * plain_errors
-    assert difference.mean() < -3 * difference.std(ddof=1) / np.sqrt(seeds)
 
 
 def test_the_noise_is_that_of_all_services() -> None:

@@ -219,10 +219,17 @@ def jobs_proto(put_reports: Any, study: Path, tmp_path: Path) -> Any:
     return pipeline.run().job.proto_pipeline
 
 
-def test_the_steps_of_a_job_have_our_names_and_combiners_are_whole(
+def test_the_steps_of_a_job_have_our_names_its_combiners_are_whole_and_workers_get_packages_alone(
     google: GoogleServer, put_reports: Any, study: Path, tmp_path: Path
 ) -> None:
     components = jobs_proto(put_reports, study, tmp_path).components
+    (environment,) = components.environments.values()
+    roles = [
+        beam_runner_api_pb2.ArtifactStagingToRolePayload.FromString(artifact.role_payload).staged_name
+        for artifact in environment.dependencies
+    ]
+    # Nothing of the main module.
+    assert sorted(roles) == ["extra_packages.txt", "ldpbeam-0.1.0.tar.gz"]
     steps = {step.unique_name: step for step in components.transforms.values()}
     assert {name for name in steps if "/" not in name and not name.startswith(("Unwindow", "ref_"))} == {
         *("Read", "Statistics", "WriteStatistics", "DeadLetters", "WriteDeadLetters", "Counts"),
@@ -253,17 +260,6 @@ def test_the_steps_of_a_job_have_our_names_and_combiners_are_whole(
     }
     assert not google.jobs
     assert all(name.startswith("reports/") for name in google.objects)
-
-
-def test_workers_are_handed_packages_and_nothing_of_the_main_module(
-    google: GoogleServer, put_reports: Any, study: Path, tmp_path: Path
-) -> None:
-    (environment,) = jobs_proto(put_reports, study, tmp_path).components.environments.values()
-    roles = [
-        beam_runner_api_pb2.ArtifactStagingToRolePayload.FromString(artifact.role_payload).staged_name
-        for artifact in environment.dependencies
-    ]
-    assert sorted(roles) == ["extra_packages.txt", "ldpbeam-0.1.0.tar.gz"]
 
 
 def test_a_checkout_is_staged_as_a_source_package_and_its_job_is_a_local_run(

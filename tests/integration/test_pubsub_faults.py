@@ -69,29 +69,6 @@ def test_counts_say_where_a_subscription_stands(own: Clients, own_pubsub: PubSub
     assert own_pubsub.counts(own.subscription) == Counts(delivered=3, acked=1, unacked=3, outstanding=1)
 
 
-def repeated(own: Clients, server: PubSubServer, seed: int) -> tuple[list[int], int]:
-    """Which of 1,000 messages were sent twice although they were acknowledged; how many were sent."""
-    server.faults = Faults(seed=seed, redelivered=0.3, redelivered_after=0.2)
-    first = int(own.publish(*[b"x"] * 1000)[0])
-    received = own.pull(1000)
-    own.acknowledge(received)
-    assert server.counts(own.subscription).unacked == 0
-    again = own.pull(1000, seconds=2)
-    own.acknowledge(again)
-    return sorted(int(message.message.message_id) - first for message in again), len(received)
-
-
-def test_a_share_of_the_messages_is_sent_again_though_acknowledged(
-    own: Clients, own_pubsub: PubSubServer
-) -> None:
-    again, sent = repeated(own, own_pubsub, seed=1)
-    assert sent == 1000
-    assert len(set(again)) == len(again)
-    assert abs(len(again) - 300) < 4 * (1000 * 0.3 * 0.7) ** 0.5
-    counts = own_pubsub.counts(own.subscription)
-    assert counts == Counts(delivered=1000 + len(again), acked=1000, unacked=0, outstanding=0)
-
-
 def test_a_repeat_of_what_is_acknowledged_is_not_kept(own: Clients, own_pubsub: PubSubServer) -> None:
     own_pubsub.faults = Faults(redelivered=1.0, redelivered_after=0.1)
     own.publish(b"x")
@@ -107,14 +84,6 @@ def test_an_acknowledgement_after_the_deadline_does_not_count(own: Clients, own_
     time.sleep(0.3)
     own.acknowledge(received)
     assert own_pubsub.counts(own.subscription) == Counts(delivered=1, acked=0, unacked=1, outstanding=0)
-
-
-def test_the_seed_decides_which_messages_are_struck() -> None:
-    def struck(seed: int) -> list[bool]:
-        return [Faults(seed=seed).draw("redeliver", str(number)) < 0.3 for number in range(1000)]
-
-    assert struck(1) == struck(1)
-    assert struck(1) != struck(2)
 
 
 def test_messages_are_shuffled_within_the_horizon_and_not_beyond(
@@ -199,17 +168,6 @@ def test_dropped_connections_end_calls_and_keep_messages(own: Clients, own_pubsu
     assert own_pubsub.counts(own.subscription).outstanding == 1
     own.acknowledge(held)
     assert own_pubsub.counts(own.subscription).acked == 1
-
-
-def test_the_library_goes_on_after_dropped_connections(own: Clients, own_pubsub: PubSubServer) -> None:
-    seen: list[bytes] = []
-    with own.receiving(lambda message: (seen.append(message.data), message.ack())):
-        for body in (b"0", b"1", b"2"):
-            own.publish(body)
-            eventually(lambda expected=body: seen[-1:] == [expected])
-            own_pubsub.drop_connections()
-        eventually(lambda: own_pubsub.counts(own.subscription).acked == 3)
-    assert seen == [b"0", b"1", b"2"]
 
 
 def test_nothing_of_a_server_stays_behind(topic_and_subscription: Any) -> None:

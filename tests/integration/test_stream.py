@@ -35,8 +35,8 @@ pytestmark = pytest.mark.slow
 
 STUDY = rides("size: 10s, allowed_lateness: 5m")
 SPAN, DISORDER = 60_000, 5_000
-BATCHED, SINGLY, TOO_LATE = 100_000, 10_000, 30  # people, who each send two reports
-BATCH = 1_000
+BATCHED, SINGLY, TOO_LATE = 20_000, 4_000, 30  # people, who each send two reports
+BATCH = 200
 REPEATED = 0.05
 CROWD = 2_000  # people: several batches
 EACH_TICK = 1.5  # seconds; the accounting is written once a second at most

@@ -9,7 +9,7 @@ from typing import Any
 
 import flink as jobs
 import pytest
-from stream_messages import MINUTE, WEEK_AGO, evenly, in_batches, one_by_one, publish, reports_of, rides
+from stream_messages import MINUTE, WEEK_AGO, evenly, in_batches, publish, reports_of, rides
 from stream_runs import Stream, answers, closes, statistics_of, streaming
 
 from ldpbeam.runners.flink.cluster import Cluster
@@ -26,26 +26,6 @@ DEADLINE, IDLE = 10, ("--stop-when-idle", "13s")
 
 def on(cluster: Cluster, *options: object) -> list[str]:
     return ["--runner", "flink", "--flink-master", cluster.address, *map(str, options)]
-
-
-def test_a_backlog_is_that_of_a_batch_run(
-    flink: Cluster, pubsub: str, topic_and_subscription: Any, batch_of: Any, tmp_path: Path
-) -> None:
-    names = topic_and_subscription(pubsub, ack_deadline_seconds=60)
-    many = reports_of(STUDY, "many", evenly(WEEK_AGO, 6 * SIZE, 30_000), seed=1)
-    single = reports_of(STUDY, "single", evenly(WEEK_AGO, 6 * SIZE, 1_000), seed=2)
-    publish(names.topic, in_batches(many) + one_by_one(single))
-    options = ["--subscription", names.subscription, "--max-disorder", "2h", *IDLE]
-    with streaming(tmp_path, STUDY, None, *on(flink), *options) as stream:
-        assert stream.wait() == 0, stream.said
-        print(stream.said)
-        left = stream.left
-    batch = batch_of([*many, *single])
-    assert left.statistics == statistics_of(batch.snapshots)
-    assert left.estimates == answers(batch.estimates)
-    assert closes(left.accounting)
-    assert left.accounting["used"] == batch.accounting["used"]
-    assert left.accounting["late"] == 0
 
 
 class Halves:

@@ -125,17 +125,14 @@ def _damaged(table: pa.Table) -> pa.Table:
 @pytest.mark.parametrize(
     ("text", "span"),
     [
-        (WINDOWED, {}),
         (WINDOWED, {"start": "2025-11-20T11:00:00Z"}),
-        (SLIDING, {}),
         (SLIDING, {"start": "2025-11-20T10:00:00Z", "stop": "2025-11-20T11:20:00Z"}),
         (ALONE, {}),
         (REPEATED, {}),
-        (CATEGORIES, {}),
         (KEY_VALUES, {}),
         (VECTOR, {}),
     ],
-    ids=["windows", "from", "sliding-groups", "span", "keep", "all", "categories", "key-values", "vector"],
+    ids=["from", "span", "keep", "all", "key-values", "vector"],
 )
 @pytest.mark.slow
 def test_the_result_is_that_of_the_command(

@@ -97,6 +97,7 @@ def _numbers() -> list[Case]:
         *(Case(name, name, RANGE) for name in plain),
         Case("general_wave", "general_wave", RANGE, variants=waves),
         Case("triangle", "general_wave", RANGE, {"top": 0.0, "half_width": 0.4}),
+        Case("trapezoid", "general_wave", RANGE, {"top": 0.6}),
     ]
 
 

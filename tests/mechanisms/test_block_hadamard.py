@@ -12,9 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
-from ldpbeam import Answers, Attribute, Categories, ServiceVersion, build_mechanism, tally
 from ldpbeam.domains import Floats
-from ldpbeam.estimators import estimate
 from ldpbeam.mechanisms import (
     BlockHadamardResponse,
     CategoricalMechanism,
@@ -169,51 +167,6 @@ def test_integers_that_are_no_reports_are_refused() -> None:
     payloads = np.array([0, 7, 8, -1, 0.5, np.nan, np.inf])
     assert mechanism.is_report(payloads).tolist() == [True, True, False, False, False, False, False]
     assert mechanism.output() == "4 times one of 2 blocks, plus one of its 4 reports, 0 to 7"
-
-
-SIZE, USERS = 100, 20_000
-DOMAIN = Categories(tuple(f"c{i}" for i in range(SIZE)))
-LONG_TAIL = 1 / np.arange(1, SIZE + 1) / np.sum(1 / np.arange(1, SIZE + 1))
-
-
-def squared_errors(name: str, estimator: str, repeats: int) -> tuple[CategoricalMechanism, Floats]:
-    """A mechanism of epsilon 4, and the summed squared error of its shares in each of many runs."""
-    mechanism = build_mechanism(name, DOMAIN, 4.0)
-    assert isinstance(mechanism, CategoricalMechanism)
-    attribute = Attribute("x", DOMAIN, 0, (ServiceVersion("s", "", mechanism),))
-    rng = np.random.default_rng(3)
-    values = rng.choice(SIZE, USERS, p=LONG_TAIL)
-    truth = np.bincount(values, minlength=SIZE) / USERS
-    errors = []
-    for _ in range(repeats):
-        answers = Answers(0, np.arange(USERS), mechanism.perturb(values, rng))
-        found = estimate(estimator, attribute, tally(attribute, USERS, [answers])).distribution
-        assert found is not None
-        errors.append(np.square(found - truth).sum())
-    return mechanism, np.array(errors)
-
-
-def test_at_epsilon_4_hrrs_squared_error_is_more_than_four_and_a_half_times_as_large() -> None:
-    rng = np.random.default_rng(3)
-    shares = np.bincount(rng.choice(SIZE, USERS, p=LONG_TAIL), minlength=SIZE) / USERS
-    exact = {}
-    for name in ("hadamard", "block_hadamard"):
-        mechanism, errors = squared_errors(name, "inversion", 60)
-        # The variance over draws for each person, summed over people; people's categories are fixed.
-        column, one = mechanism.channel(SIZE, 0).dense(), shares_of_one_report(mechanism)
-        noise = (column.T @ one**2).sum(axis=1) - np.square(column.T @ one).sum(axis=1)
-        exact[name] = float(noise @ shares) / USERS
-        tolerance = 4 * errors.std(ddof=1) / math.sqrt(len(errors))
-        assert tolerance < 0.2 * exact[name]
-        assert abs(errors.mean() - exact[name]) < tolerance
-    assert exact["hadamard"] > 4.5 * exact["block_hadamard"]
-
-
-@pytest.mark.parametrize("estimator", ["norm_sub", "em"])
-def test_at_epsilon_4_it_gains_with_every_estimator(estimator: str) -> None:
-    (_, hrr), (_, block) = (squared_errors(name, estimator, 20) for name in ("hadamard", "block_hadamard"))
-    gained = hrr - 2 * block
-    assert gained.mean() > 4 * gained.std(ddof=1) / math.sqrt(len(gained))
 
 
 def test_the_guides_variances_relative_to_hrr_and_oue_are_those_of_the_formulas() -> None:

@@ -206,17 +206,6 @@ def test_reports_that_no_client_of_a_tree_can_send_are_refused() -> None:
     assert accepted(auto, (1, 0, 1), (1, 7, 1), (2, 7, 1), (2, 7, 5)) == [True, False, True, False]
 
 
-def test_reports_that_no_other_client_can_send_are_refused() -> None:
-    haar = Haar(1.0, 16)
-    assert haar.is_report(np.array([0, 29], dtype=np.uint32)).all()
-    assert haar.is_report(np.array([0.0, 29.0])).all()
-    assert not haar.is_report(np.array([-1.0, 30.0, 0.5, math.nan, math.inf, -math.inf])).any()
-    assert not haar.is_report(np.array([30, 2**32 - 1], dtype=np.uint32)).any()
-    binned = Binned(1.0, 6, "grr")
-    assert binned.is_report(np.array([0.0, 5.0])).all()
-    assert not binned.is_report(np.array([-1.0, 6.0, 0.5, math.nan])).any()
-
-
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [

@@ -23,8 +23,6 @@ from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, build_mechanism
 from ldpbeam.channels import BandChannel, DenseChannel, MixtureChannel
 from ldpbeam.estimators import estimate
 from ldpbeam.mechanisms import (
-    Mechanism,
-    NumericMechanism,
     Piecewise,
     RandomisedResponse,
     SquareWave,
@@ -35,11 +33,9 @@ from ldpbeam.mechanisms.numbers.gaussian import Gaussian, hockey_stick
 from ldpbeam.mechanisms.numbers.general_wave import GeneralWave
 from ldpbeam.mechanisms.numbers.hybrid import Hybrid
 from ldpbeam.mechanisms.numbers.stochastic_rounding import LinearChannel
-from ldpbeam.metrics import wasserstein
 
 Floats = NDArray[np.float64]
 UNIT = Numeric(0.0, 1.0)
-TOPS = (0.0, 0.2, 0.6, 1.0)
 reproducibly = settings(derandomize=True, deadline=None, max_examples=60)
 
 
@@ -224,15 +220,6 @@ def test_gaussian_end_cells_hold_what_lies_beyond_the_equal_ones() -> None:
     assert (cells == 0).sum() == 0
 
 
-def test_gaussian_noise_is_normal() -> None:
-    mechanism = Gaussian(1.0)
-    reports = mechanism.perturb(np.full(100_000, 0.8), np.random.default_rng(4))
-    assert stats.kstest(reports, stats.norm(0.6, mechanism.sigma).cdf).pvalue > 1e-4
-    # The largest draw and the least are finite.
-    for draw in (0.0, 1 - 2.0**-53):
-        assert mechanism.is_report(mechanism.perturb(np.ones(1), OnePerCall(draw, draw, draw))).all()
-
-
 # Waves of any shape
 
 
@@ -310,35 +297,6 @@ def test_a_waves_density_channel_mean_and_variance_by_integration(
             for u, w in itertools.pairwise(places)
         )
     np.testing.assert_allclose(mechanism.channel(2, 3).dense(), expected, rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "top", "x"), [(0.5, 0.0, 0.37), (2.0, 0.2, 1.0), (5.0, 0.6, 0.37), (2.0, 1.0, 0.0)]
-)
-def test_a_waves_sampler_has_its_density(epsilon: float, top: float, x: float) -> None:
-    mechanism = GeneralWave(epsilon, top)
-    reports = mechanism.perturb(np.full(100_000, x), np.random.default_rng(5))
-    # The trapezoidal rule is exact between kinks, as the density is linear there; a square wave's jump costs
-    # half a step: 7e-4 at most, a tenth of what 100,000 reports resolve at this level.
-    b = mechanism.b
-    grid = np.union1d(np.linspace(-b, 1 + b, 20_001), [x - b, x - top * b, x + top * b, x + b])
-    density = [wave_density(mechanism, x, y) for y in grid]
-    cumulated = integrate.cumulative_trapezoid(density, grid, initial=0.0)
-    assert stats.kstest(reports, lambda y: np.interp(y, grid, cumulated)).pvalue > 1e-4
-
-
-@pytest.mark.parametrize("top", TOPS)
-def test_a_waves_channel_is_right_at_extreme_epsilons(top: float) -> None:
-    for epsilon in (1.1e-6, 1e-5, 10.0, 20.0):
-        mechanism = GeneralWave(epsilon, top)
-        matrix = mechanism.channel(64, 48).dense()
-        # Each entry is even reports' share at least, and a difference of numbers of size one by 64 buckets.
-        low, high = mechanism.report_range
-        assert matrix.min() >= mechanism.densities[1] * (high - low) / 48 - 64 * 1e-15
-        np.testing.assert_allclose(matrix.sum(axis=0), 1.0, rtol=0, atol=1e-12)
-        x = np.full(2000, 0.3)
-        mean = mechanism.unbiased(mechanism.perturb(x, np.random.default_rng(6))).mean()
-        assert abs(mean - 0.3) < 4 * math.sqrt(mechanism.variance(0.3) / 2000)
 
 
 @pytest.mark.parametrize(
@@ -433,15 +391,6 @@ def test_statistics_without_sums_of_outputs_are_of_another_mechanism() -> None:
     assert discrete(1.0, 64).parameters["sums"] == "outputs"
 
 
-def test_what_no_client_of_discrete_square_wave_can_send_is_refused() -> None:
-    mechanism = discrete(1.0, 64)  # b = floor(64 x 0.256) = 16, so 96 outputs
-    assert mechanism.output() == "the index of an output, 0 to 95"
-    assert mechanism.is_report(np.arange(96)).all()
-    wrong = np.array([-1.0, 96.0, 0.5, math.nan, math.inf, -math.inf])
-    assert not mechanism.is_report(wrong).any()
-    assert not mechanism.is_report(np.array([-1, 96])).any()
-
-
 def test_buckets_that_bins_do_not_divide_are_refused() -> None:
     mechanism = discrete(1.0, 64)
     with pytest.raises(ValueError, match="multiple of 64, found 100; 64 or 128 would do"):
@@ -457,39 +406,3 @@ def test_a_number_of_bins_that_is_none_is_refused(bins: Any) -> None:
 
 
 # From reports to an estimate
-
-
-PLANTED: dict[str, Mechanism] = {
-    "hybrid": Hybrid(2.0),
-    "gaussian": Gaussian(4.0, 0.4),
-    "triangle": GeneralWave(2.0, top=0.0),
-    "trapezoid": GeneralWave(2.0, top=0.6),
-    "discrete": DiscreteSquareWave(2.0, bins=32),
-}
-
-
-@pytest.mark.parametrize("method", ["em", "ems"])
-@pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_truth_is_recovered(name: str, method: str) -> None:
-    mechanism = PLANTED[name]
-    attribute = Attribute("x", UNIT, 256, (ServiceVersion("s", "", mechanism),))
-    distances = []
-    for users in (500, 200_000):
-        rng = np.random.default_rng(7)
-        values = rng.beta(2, 5, users)
-        answers = [Answers(0, np.arange(users), mechanism.perturb(values, rng))]
-        statistic = tally(attribute, users, answers)
-        found = estimate(method, attribute, statistic)
-        assert found.converged
-        assert found.distribution is not None
-        distances.append(wasserstein(found.distribution, UNIT.histogram(values, 256) / users))
-        if isinstance(mechanism, NumericMechanism):
-            mean = estimate("ivw", attribute, statistic)
-            assert mean.mean is not None
-            assert mean.standard_error is not None
-            assert abs(mean.mean - values.mean()) < 4 * mean.standard_error
-    # Found are 0.0014 to 0.0029, and 0.007 under normal noise, whose deconvolution is slow; 0.0044 to 0.0046
-    # in three seeds by em of hybrid, which goes on to gains of 1e-3. The uniform guess is off by 0.21.
-    limits = {("gaussian", "em"): 0.008, ("gaussian", "ems"): 0.008, ("hybrid", "em"): 0.0055}
-    assert distances[1] < limits.get((name, method), 0.004)
-    assert distances[1] < 0.5 * distances[0]

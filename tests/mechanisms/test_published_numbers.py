@@ -14,7 +14,6 @@ from scipy import integrate, optimize, stats
 from ldpbeam import Numeric, build_mechanism
 from ldpbeam.mechanisms import (
     NumericMechanism,
-    RandomisedResponse,
     SecureUniforms,
     SquareWave,
     registered_mechanisms,
@@ -88,24 +87,6 @@ def test_unbiased_value_and_variance_are_the_papers(name: str) -> None:
         mean, variance = closed_forms(name, epsilon, x)
         np.testing.assert_allclose(mechanism.unbiased(mean), x, atol=1e-10)
         np.testing.assert_allclose(mechanism.variance(x), variance, rtol=1e-9)
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_grr_frequencies_are_unbiased_with_the_papers_variance(epsilon: float) -> None:
-    size, users, E = 6, 20_000, math.exp(epsilon)
-    mechanism = RandomisedResponse(epsilon, size=size)
-    p, q = E / (E + size - 1), 1 / (E + size - 1)
-    # Category 0 never occurs: its unbiased frequency is 0 on average.
-    values = np.random.default_rng(4).integers(1, size, users)
-    reports = mechanism.perturb(values, np.random.default_rng(5))
-    found = mechanism.unbiased_frequencies(np.bincount(reports, minlength=size), users)
-    truth = np.bincount(values, minlength=size) / users
-    expected_variance = (size - 2 + E) / (E - 1) ** 2
-    assert mechanism.frequency_variance == pytest.approx(expected_variance)
-    assert expected_variance == pytest.approx(q * (1 - q) / (p - q) ** 2)
-    widest = max(expected_variance, p * (1 - p) / (p - q) ** 2)
-    assert np.abs(found - truth).max() < 4 * math.sqrt(widest / users)
-    assert found.sum() == pytest.approx(1.0)
 
 
 def test_square_wave_half_width_equals_its_exact_series() -> None:

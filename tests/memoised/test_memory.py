@@ -158,7 +158,7 @@ def test_reports_that_go_through_the_pipeline_are_tested_and_a_sentence_says_wha
     assert [test.p_value for test in fit_tests(study.attribute("x"), day.statistic)] == [entry.test.p_value]
     sentence = fit.misfit_sentence(study, entry)
     assert "window 2026-11-20T00:00:00Z: the reports of 400 users to app" in sentence
-    assert "remember it: correct the clients, or the study (lifetime_epsilon)" in sentence
+    assert "takes for fresh: correct the clients, or the study (lifetime_epsilon)" in sentence
     # A stream's days are numbered by themselves, and have limits of their own.
     spending = Spending(since=START, started=START, earlier_runs=0, period=HOUR, attributes=2)
     stage = PaneFit(study, str(tmp_path / "fit"), spending)
