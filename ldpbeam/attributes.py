@@ -110,6 +110,11 @@ class Attribute:
         """The indexes into ``versions`` of all versions of the given services."""
         return tuple(i for i, version in enumerate(self.versions) if version.service in services)
 
+    @property
+    def remembering(self) -> list[str]:
+        """The labels of the channels whose clients remember their noise."""
+        return [version.label for version in self.versions if version.lifetime is not None]
+
     def channel(self, index: int) -> Channel:
         """The channel of ``versions[index]``'s histogram."""
         return self.versions[index].mechanism.histogram_channel(self.value_buckets, self.buckets)

@@ -188,6 +188,11 @@ class Study:
         """Whether a user's reports are brought together."""
         return self.duplicates == "drop" and self.repeats == "first"
 
+    @property
+    def windows_joined(self) -> int:
+        """In how many windows the reports of a user are brought together; 1 if in each by itself."""
+        return 1 if self.windows is None else self.windows.each_joined
+
     def described(self, name: str) -> StudyAttribute:
         """What the study says of an attribute, or of a vector's coordinate."""
         return self.attributes[attribute_of(name)]

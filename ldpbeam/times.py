@@ -25,6 +25,12 @@ def rfc3339(time: int) -> str:
     return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
+def window_fields(window: tuple[int, int] | None) -> dict[str, str | None]:
+    """A window in epoch milliseconds as the fields ``window_start`` and ``window_end``, in RFC 3339."""
+    start, end = (None, None) if window is None else map(rfc3339, window)
+    return {"window_start": start, "window_end": end}
+
+
 def milliseconds(text: str) -> int:
     """The epoch milliseconds of a time with a zone; the inverse of :func:`rfc3339`.
 

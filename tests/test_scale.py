@@ -31,7 +31,7 @@ from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.files import ReportFile, split
 from ldpbeam.transforms.sources.read import read_range
 from ldpbeam.transforms.windows.coders import KeyCoder
-from ldpbeam.transforms.windows.cut import within_size
+from ldpbeam.transforms.windows.cut import Pieces, within_size
 from ldpbeam.transforms.windows.keys import PieceKey
 from ldpbeam.transforms.windows.split import Split
 
@@ -71,7 +71,7 @@ def test_prices_are_those_that_beam_publishes() -> None:
 def test_as_many_pieces_are_foretold_as_are_cut(partitions: int, window: str, windows: int) -> None:
     study = study_of(2, window=window)
     one_service = channel_batches(study, 20_000, 10_000)[:1]
-    cut = outputs(Split(study.windows, partitions, within_size), one_service)
+    cut = outputs(Split(Pieces(study.windows, partitions, within_size)), one_service)
     slots = partitions * windows
     # The empty ones of `slots` are about a Poisson number where they are few, and less spread else.
     spread = math.sqrt(slots * math.exp(-10_000 / slots))

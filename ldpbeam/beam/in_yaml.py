@@ -6,7 +6,7 @@
 # Annotations are not postponed here: Beam reads the types of the arguments.
 # ruff: noqa: UP045
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Optional, Union
 
@@ -70,57 +70,43 @@ def LdpReadReports(  # noqa: N802
 LdpReadReports._yaml_requires_inputs = False  # type: ignore[attr-defined] # Beam YAML asks for it
 
 
-def LdpEstimate(  # noqa: N802
-    study: _Study,
-    attribute: Optional[str] = None,
-    service: Optional[str] = None,
-    columns: Optional[Mapping[str, str]] = None,
-    event_time: Optional[str] = "event_time",
-    partitions: Optional[int] = None,
-    user_id_key_file: Optional[str] = None,
-    keep_bad_records: bool = False,
-) -> beam.PTransform:
-    """Estimate; the outputs are ``estimates``, ``shares``, ``statistics``, ``dead_letters`` and ``counts``.
+def _of_reports(transform: type[Estimate] | type[Statistics], about: str) -> Callable[..., beam.PTransform]:
+    """A transform of reports under the arguments that both have."""
 
-    The input is a collection of reports, or all three outputs of ``LdpReadReports`` under their names.
-    """
-    return _Named(
-        Estimate(
-            study,
-            attribute=attribute,
-            service=service,
-            columns=columns,
-            event_time=event_time,
-            partitions=partitions,
-            user_id_key=_key(user_id_key_file),
-            keep_bad_records=keep_bad_records,
+    def named(
+        study: _Study,
+        attribute: Optional[str] = None,
+        service: Optional[str] = None,
+        columns: Optional[Mapping[str, str]] = None,
+        event_time: Optional[str] = "event_time",
+        partitions: Optional[int] = None,
+        user_id_key_file: Optional[str] = None,
+        keep_bad_records: bool = False,
+    ) -> beam.PTransform:
+        return _Named(
+            transform(
+                study,
+                attribute=attribute,
+                service=service,
+                columns=columns,
+                event_time=event_time,
+                partitions=partitions,
+                user_id_key=_key(user_id_key_file),
+                keep_bad_records=keep_bad_records,
+            )
         )
-    )
+
+    named.__doc__ = f"{about} The input is a collection of reports, or all outputs of ``LdpReadReports``."
+    return named
 
 
-def LdpStatistics(  # noqa: N802
-    study: _Study,
-    attribute: Optional[str] = None,
-    service: Optional[str] = None,
-    columns: Optional[Mapping[str, str]] = None,
-    event_time: Optional[str] = "event_time",
-    partitions: Optional[int] = None,
-    user_id_key_file: Optional[str] = None,
-    keep_bad_records: bool = False,
-) -> beam.PTransform:
-    """Count; the outputs are ``statistics``, ``dead_letters`` and ``counts``. The input is as above."""
-    return _Named(
-        Statistics(
-            study,
-            attribute=attribute,
-            service=service,
-            columns=columns,
-            event_time=event_time,
-            partitions=partitions,
-            user_id_key=_key(user_id_key_file),
-            keep_bad_records=keep_bad_records,
-        )
-    )
+LdpEstimate = _of_reports(
+    Estimate,
+    "Estimate; the outputs are ``estimates``, ``shares``, ``statistics``, ``dead_letters`` and ``counts``.",
+)
+LdpStatistics = _of_reports(
+    Statistics, "Count; the outputs are ``statistics``, ``dead_letters``, ``counts``."
+)
 
 
 def LdpPerturb(  # noqa: N802

@@ -112,7 +112,7 @@ def _folded(study: Study, reports: list[pa.RecordBatch], span: Span, tally: Tall
         check_overlap(windows)
     many = max(1, -(-sum(batch.num_rows for batch in reports) // PARTITION_REPORTS)) if fold.compares else 1
     folds = [(fold, Pieces(windows, many, within_size if fold.compares else together, span=span))]
-    if windows is not None and windows.joined is not None:
+    if study.windows_joined > 1:
         folds.append((JoinedFold(study, span), Pieces(windows, many, each_longer, span=span)))
     found: dict[WindowKey, list[GroupStatistics]] = {}
     for own_fold, pieces in folds:

@@ -16,7 +16,7 @@ from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.printing import document, note
 from ldpbeam.statistics import counted
-from ldpbeam.times import format_duration, rfc3339
+from ldpbeam.times import format_duration, rfc3339, window_fields
 from ldpbeam.untrusted import shown
 
 #: This many differences are printed; with ``--json`` all are.
@@ -222,8 +222,7 @@ def as_json(place: Place) -> dict[str, Any]:
     return {
         "attribute": attribute,
         "estimate": name,
-        "window_start": rfc3339(window[0]) if window else None,
-        "window_end": rfc3339(window[1]) if window else None,
+        **window_fields(window),
         "group": group,
         "other_groups": rest,
     }

@@ -54,18 +54,11 @@ def estimate_command(options: argparse.Namespace, beam_arguments: list[str]) -> 
     """
     request = request_of(options, beam_arguments)
     with tempfile.TemporaryDirectory(prefix="ldpbeam-") as staged:
-        return run(request, Path(staged))
+        return _run(request, Path(staged))
 
 
-def run(request: Request, staged: Path) -> int:
-    """Run the pipeline, compute the estimates, and print them.
-
-    Args:
-        request: the run.
-        staged: a local folder for files that the engine stages.
-
-    Returns:
-        The exit code: DONE, or WITH_CARE after too much bad input.
+def _run(request: Request, staged: Path) -> int:
+    """Run the pipeline, compute the estimates, and print them; ``staged`` is for files of the engine.
 
     Raises:
         UserError: if the engine cannot run it, or an input file is damaged and ends the run.

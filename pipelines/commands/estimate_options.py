@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ldpbeam.pipelines.commands.options import (
+    check_number,
     check_partitions,
+    check_people,
     check_processes,
     check_reachable,
     check_service,
@@ -112,8 +114,7 @@ def _check(options: argparse.Namespace, study: Study, beam_arguments: Sequence[s
         raise UserError(
             "--processes: it is for --estimate-on driver; workers compute as the engine runs them"
         )
-    if not 0 <= options.max_bad_fraction <= 1:
-        raise UserError(f"--max-bad-fraction {options.max_bad_fraction}: from 0 to 1")
+    check_number("--max-bad-fraction", options.max_bad_fraction, 0, 1)
     try:
         if study.group_users:
             check_overlap(study.windows)
@@ -122,18 +123,6 @@ def _check(options: argparse.Namespace, study: Study, beam_arguments: Sequence[s
     check_service(options.service, study)
     if any(argument.partition("=")[0] == "--streaming" for argument in beam_arguments):
         raise UserError("--streaming: this command reads files to their end, and is not a streaming one")
-
-
-def check_truth(options: argparse.Namespace) -> None:
-    """Check that no option names a column of the truth where ``--truth`` names no file.
-
-    Raises:
-        UserError: if one does.
-    """
-    columns = ("value_column", "key_column", "user_column", "time_column", "weight_column", "group_column")
-    given = [f"--{name.replace('_', '-')}" for name in columns if getattr(options, name) is not None]
-    if given and not options.truth:
-        raise UserError(f"{', '.join(given)}: columns are of the file that --truth names, which is missing")
 
 
 def truth_of(options: argparse.Namespace, study: Study, *, times: bool, groups: bool) -> People | None:
@@ -149,7 +138,7 @@ def truth_of(options: argparse.Namespace, study: Study, *, times: bool, groups: 
         UserError: if the options for people do not fit together, or leave open which people an estimate is
             of, or their file cannot be read.
     """
-    check_truth(options)
+    check_people(options, "--truth", options.truth)
     if not options.truth:
         return None
     if len(study.attributes) > 1 and not options.attribute:

@@ -13,6 +13,9 @@ from rich.console import Console
 
 from ldpbeam.estimators.solving import check
 from ldpbeam.pipelines.commands.options import (
+    check_attribute,
+    check_number,
+    check_people,
     check_processes,
     output_folder,
     people_columns,
@@ -80,11 +83,9 @@ def evaluate_command(options: argparse.Namespace) -> int:
 
 
 def _attribute(study: Study, asked: str | None) -> str:
-    names = ", ".join(study.attributes)
     if asked is None and len(study.attributes) > 1:
-        raise UserError(f"--attribute is missing: the study has {names}")
-    if asked is not None and asked not in study.attributes:
-        raise UserError(f"--attribute {asked}: the study has {names}")
+        raise UserError(f"--attribute is missing: the study has {', '.join(study.attributes)}")
+    check_attribute(asked, study)
     name = asked or next(iter(study.attributes))
     reason = untried(study.attribute(name))
     if reason is not None:
@@ -95,9 +96,7 @@ def _attribute(study: Study, asked: str | None) -> str:
 def _people(options: argparse.Namespace, study: Study, name: str) -> People | None:
     """The people of ``--data``, if it is given."""
     if options.data is None:
-        for column in ("value", "key", "user", "time", "weight", "group"):
-            if getattr(options, f"{column}_column") is not None:
-                raise UserError(f"--{column}-column is for a file of people: --data FILE is missing")
+        check_people(options, "--data", options.data)
         return None
     domain = study.attribute(name).domain
     people = read_people(options.data, people_columns(options, domain), domain)
@@ -111,12 +110,9 @@ def _check_numbers(epsilons: Sequence[float], users: Sequence[int], trials: int,
         if not 0.0 < epsilon < math.inf:
             raise UserError(f"--epsilon {epsilon:g}: a number above 0")
     for count in users:
-        if not 1 <= count <= MOST_SIMULATED:
-            raise UserError(f"--users {count}: from 1 to {MOST_SIMULATED:,}")
-    if not 1 <= trials <= 100_000:
-        raise UserError(f"--trials {trials}: from 1 to 100,000")
-    if seed < 0:
-        raise UserError(f"--seed {seed}: 0 or above")
+        check_number("--users", count, 1, MOST_SIMULATED)
+    check_number("--trials", trials, 1, 100_000)
+    check_number("--seed", seed, 0)
 
 
 def _populations(study: Study, name: str, asked: list[str], people: People | None) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 from pathlib import Path
 
 import numpy as np
@@ -35,8 +36,7 @@ def study_of(path: str, attribute: str | None = None) -> Study:
         StudyError: if the file cannot be read or is no valid study.
     """
     study = parse_study(_text(path), path) if "://" in path else read_study(path)
-    if attribute is not None and attribute not in study.attributes:
-        raise UserError(f"--attribute {attribute}: the study has {', '.join(study.attributes)}")
+    check_attribute(attribute, study)
     return study
 
 
@@ -76,24 +76,35 @@ def _text(path: str) -> str:
         raise StudyError(f"{path}: cannot be read: {error}") from None
 
 
-def check_partitions(partitions: int | None) -> None:
-    """Check ``--partitions``; None is the default of a command that has none of its own.
+def check_number(option: str, given: float | None, least: float, most: float = math.inf) -> None:
+    """Check the number of an option; None is an option that is not given.
 
     Raises:
         UserError: if it is out of range.
     """
-    if partitions is not None and not 1 <= partitions <= LARGEST_NUMBER:
-        raise UserError(f"--partitions {partitions}: from 1 to {LARGEST_NUMBER}")
+    if given is not None and not least <= given <= most:
+        allowed = f"{least:g} or above" if most == math.inf else f"from {least:g} to {most:,}"
+        raise UserError(f"{option} {given}: {allowed}")
+
+
+def check_partitions(partitions: int | None) -> None:
+    """Check ``--partitions``, as :func:`check_number` does."""
+    check_number("--partitions", partitions, 1, LARGEST_NUMBER)
 
 
 def check_processes(processes: int | None) -> None:
-    """Check ``--processes``; None is the number of cores.
+    """Check ``--processes``, as :func:`check_number` does."""
+    check_number("--processes", processes, 1, 1024)
+
+
+def check_attribute(attribute: str | None, study: Study) -> None:
+    """Check that the study has the attribute of ``--attribute``, if one is given.
 
     Raises:
-        UserError: if it is out of range.
+        UserError: if it does not.
     """
-    if processes is not None and not 1 <= processes <= 1024:
-        raise UserError(f"--processes {processes}: from 1 to 1024")
+    if attribute is not None and attribute not in study.attributes:
+        raise UserError(f"--attribute {attribute}: the study has {', '.join(study.attributes)}")
 
 
 def check_service(service: str | None, study: Study) -> None:
@@ -158,6 +169,26 @@ def duration_of(option: str, text: str) -> int:
         raise UserError(f"{option} {text}: write a whole number and a unit, as in 90s or 1h") from None
 
 
+#: The options that name the columns of a file of people.
+_OF_PEOPLE = ("value_column", "key_column", "user_column", "time_column", "weight_column", "group_column")
+
+
+def check_people(options: argparse.Namespace, option: str, file: str | None) -> None:
+    """Check that no option names a column of a file of people that is not given.
+
+    Args:
+        options: the options of the command.
+        option: the option that names the file.
+        file: the file; None if it is not given.
+
+    Raises:
+        UserError: if one does.
+    """
+    given = [f"--{name.replace('_', '-')}" for name in _OF_PEOPLE if getattr(options, name) is not None]
+    if given and not file:
+        raise UserError(f"{', '.join(given)}: columns are of the file that {option} names, which is missing")
+
+
 def people_columns(options: argparse.Namespace, domain: Domain) -> PeopleColumns:
     """The columns that the options name, checked against the domain.
 
@@ -182,10 +213,7 @@ def people_columns(options: argparse.Namespace, domain: Domain) -> PeopleColumns
         raise UserError(
             "--weight-column makes a row several people, who have no user ids: leave out --user-column"
         )
-    return PeopleColumns(
-        options.value_column, options.key_column, options.user_column, options.time_column,
-        options.weight_column, options.group_column,
-    )  # fmt: skip
+    return PeopleColumns(*(getattr(options, name) for name in _OF_PEOPLE))
 
 
 def output_folder(path: str) -> Path:

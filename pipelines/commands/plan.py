@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from rich.console import Console
 
-from ldpbeam.pipelines.commands.options import study_of
+from ldpbeam.pipelines.commands.options import check_number, study_of
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.printing import document, progress_bar
@@ -28,14 +28,11 @@ def plan_command(options: argparse.Namespace) -> int:
         UserError: if an option or the study cannot be used.
     """
     study = study_of(options.study, options.attribute)
-    if not 1 <= options.users <= MOST_USERS:
-        raise UserError(f"--users {options.users}: from 1 to {MOST_USERS:,}")
+    check_number("--users", options.users, 1, MOST_USERS)
     if options.error is not None and not 0.0 < options.error < math.inf:
         raise UserError(f"--error {options.error:g}: a number above 0")
-    if not 2 <= options.trials <= 10_000:
-        raise UserError(f"--trials {options.trials}: from 2 to 10,000")
-    if options.seed < 0:
-        raise UserError(f"--seed {options.seed}: 0 or above")
+    check_number("--trials", options.trials, 2, 10_000)
+    check_number("--seed", options.seed, 0)
     if options.simulate is not None and options.users > MOST_SIMULATED:
         raise UserError(f"--users {options.users:,}: at most {MOST_SIMULATED:,} people are simulated")
     wanted = {options.attribute} if options.attribute else set(study.attributes)

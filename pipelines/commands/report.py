@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from ldpbeam.pipelines.commands.estimate_options import check_truth, truth_of
+from ldpbeam.pipelines.commands.estimate_options import truth_of
+from ldpbeam.pipelines.commands.options import check_attribute, check_people
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.pipelines.estimates.results import Results
@@ -41,7 +42,7 @@ def report_command(options: argparse.Namespace) -> int:
 
 def _people(options: argparse.Namespace, outputs: Sequence[Results]) -> dict[str, People]:
     """True values by attribute; empty without ``--truth``."""
-    check_truth(options)
+    check_people(options, "--truth", options.truth)
     if not options.truth:
         return {}
     for results in outputs:
@@ -49,8 +50,7 @@ def _people(options: argparse.Namespace, outputs: Sequence[Results]) -> dict[str
         if study is None:
             why = results.study_problem or "it does not hold its study; estimate again with this version"
             raise UserError(f"--truth: {results.folder}: {why}")
-        if options.attribute is not None and options.attribute not in study.attributes:
-            raise UserError(f"--attribute {options.attribute}: the study has {', '.join(study.attributes)}")
+        check_attribute(options.attribute, study)
         if study.fingerprint != outputs[0].about.study_fingerprint:
             raise UserError("--truth: the outputs are of several studies: make a page for each")
     assert study is not None

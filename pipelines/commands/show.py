@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from ldpbeam.fit.words import tally
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.as_csv import csv_of
@@ -90,9 +91,7 @@ def _sentences(results: Results) -> list[str]:
     if tests:
         flags = sum(test.flagged for test in tests)
         where = f"{FIT_FOLDER}/ of a run" if results.kind == "stream" else FIT
-        sentences.append(
-            f"{flags:,} of {len(tests):,} tests say that the reports are not what the study claims ({where})"
-        )
+        sentences.append(f"{tally(flags, len(tests))} ({where})")
     return sentences
 
 

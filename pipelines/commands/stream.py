@@ -8,6 +8,7 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ldpbeam.fit.words import tally
 from ldpbeam.pipelines.commands.stream_options import Request, check_engine, request_of
 from ldpbeam.pipelines.errors import DONE, WITH_CARE
 from ldpbeam.pipelines.estimates import tables
@@ -48,18 +49,11 @@ def stream_command(options: argparse.Namespace, beam_arguments: list[str]) -> in
     """
     request = request_of(options, beam_arguments)
     with tempfile.TemporaryDirectory(prefix="ldpbeam-") as staged:
-        return run(request, Path(staged))
+        return _run(request, Path(staged))
 
 
-def run(request: Request, staged: Path) -> int:
-    """Run the stream until it is stopped.
-
-    Args:
-        request: the run.
-        staged: a local folder for files that the engine stages.
-
-    Returns:
-        The exit code: DONE, or WITH_CARE if input files were damaged.
+def _run(request: Request, staged: Path) -> int:
+    """Run the stream until it is stopped; ``staged`` is for files of the engine.
 
     Raises:
         UserError: if the engine, the feed or the output folder cannot be used.
@@ -139,7 +133,7 @@ def _finished(job: StreamJob) -> int:
     document({**ended, "fit": {"tests": tests, "flagged": flags}})
     print(tables.accounting_line(counts))
     if tests:
-        print(f"{flags:,} of {tests:,} tests say that the reports are not what the study claims")
+        print(tally(flags, tests))
     where = f"estimates and statistics are in {job.output}, what became of the reports in {job.of_run('')}"
     print(shown(where))
     if counts.get(NOT_BEGUN):

@@ -163,7 +163,7 @@ def _in_common(study: Study | None, attribute: str, overlap: bool) -> str:
         return "the windows overlap"
     if study is None:
         return "the study cannot be read here, so clients may remember their noise"
-    names = [own.label for own in study.attribute(attribute).versions if own.lifetime is not None]
+    names = study.attribute(attribute).remembering
     return f"clients of {', '.join(names)} remember their noise" if names else ""
 
 

@@ -44,9 +44,9 @@ def explain(study: Study) -> list[str]:
         # The coordinates of a vector differ only in their names, so the first one stands for all.
         first = study.attribute(estimated[0])
         sentences += statistics.explain(first)
-        if study.windows is not None and study.windows.joined is not None:
+        if study.windows_joined > 1:
             sentences.append(
-                f"That of joined windows has {joined_counts(first, study.windows.each_joined):,} integers "
+                f"That of joined windows has {joined_counts(first, study.windows_joined):,} integers "
                 "more. Of few users they tell what each sent, so only their owner may read these files."
             )
             if isinstance(first.domain, Categories):

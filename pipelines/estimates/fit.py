@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ldpbeam.attributes import Attribute
 from ldpbeam.fit import FALSE_ALARMS, FitTest, fit_tests, flagged, not_tested
+from ldpbeam.fit.words import misfit, tally
 from ldpbeam.pipelines.estimates.blas import limit_blas
-from ldpbeam.pipelines.runs.output import FIT, Output, snapshots_of
+from ldpbeam.pipelines.runs.output import FIT, Output, snapshots_of, windows_of
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import MOST_ROWS, merge
 from ldpbeam.study import Study
-from ldpbeam.times import rfc3339
+from ldpbeam.times import rfc3339, window_fields
 from ldpbeam.transforms.storage import write_bytes
 from ldpbeam.untrusted import shown
 
@@ -46,7 +45,7 @@ class Tested:
 def write_fit(job: Output) -> tuple[list[Tested], list[Tested]]:
     """Test all snapshots of a run, and write ``fit.json``: (all tests, those that are flagged)."""
     limit_blas()
-    tested = list(_tests(job))
+    tested = [entry for snapshots in windows_of(job) for entry in tests_of_window(job.study, snapshots)]
     flags = flagged([entry.test.p_value for entry in tested])
     entries = [fields_of_test(entry, flag) for entry, flag in zip(tested, flags, strict=True)]
     untested_parts = [*untested(job.study, job.study.estimated), *_shared_noise(job)]
@@ -72,8 +71,7 @@ def fields_of_test(entry: Tested, flag: bool) -> dict[str, Any]:
         "attribute": entry.attribute,
         "group": entry.group,
         "other_groups": entry.rest,
-        "window_start": rfc3339(entry.window[0]) if entry.window else None,
-        "window_end": rfc3339(entry.window[1]) if entry.window else None,
+        **window_fields(entry.window),
         "test": entry.test.test,
         "services": list(entry.test.services),
         "reports": entry.test.reports,
@@ -98,13 +96,6 @@ def explain() -> str:
     )
 
 
-def _tests(job: Output) -> Iterator[Tested]:
-    """The tests of all windows."""
-    by_window = itertools.groupby(snapshots_of(job), lambda snapshot: (snapshot.attribute, snapshot.window))
-    for _, snapshots in by_window:
-        yield from tests_of_window(job.study, list(snapshots))
-
-
 def tests_of_window(study: Study, snapshots: Sequence[Snapshot]) -> Iterator[Tested]:
     """The tests of each snapshot, and of all groups of a window together if there are several.
 
@@ -127,15 +118,11 @@ def tests_of_window(study: Study, snapshots: Sequence[Snapshot]) -> Iterator[Tes
             yield Tested(name, window, None, False, test)
 
 
-def _remembering(attribute: Attribute) -> list[str]:
-    return [version.label for version in attribute.versions if version.lifetime is not None]
-
-
 def _shared_noise(job: Output) -> Iterator[str]:
     """Sentences on attributes whose reports of several windows are not tested."""
     names = {snapshot.attribute for snapshot in snapshots_of(job) if snapshot.windows > 1}
     for name in job.study.estimated:
-        remembering = _remembering(job.study.attribute(name))
+        remembering = job.study.attribute(name).remembering
         if remembering and name in names:
             yield (
                 f"{name}, reports to {', '.join(remembering)} of several windows: a user's reports share "
@@ -166,7 +153,7 @@ def print_fit(study: Study, tested: Sequence[Tested], misfits: Sequence[Tested],
     if len(misfits) > MOST_PRINTED:
         print(f"ldpbeam: warning: {len(misfits) - MOST_PRINTED:,} more are in {FIT}", file=sys.stderr)
     if tested:
-        print(f"{len(misfits):,} of {len(tested):,} tests say that the reports are not what the study claims")
+        print(tally(len(misfits), len(tested)))
 
 
 def misfit_sentence(study: Study, entry: Tested) -> str:
@@ -178,38 +165,6 @@ def misfit_sentence(study: Study, entry: Tested) -> str:
     if entry.group is not None or entry.rest:
         where.append("the merged groups" if entry.rest else f"group {entry.group}")
     chance = "below 1e-12" if test.p_value < 1e-12 else f"at most {test.p_value:.1g}"
-    if test.test == "same_people":
-        one, other = test.services
-        return (
-            f"{', '.join(where)}: the reports of {test.reports:,} users to {one} and {other} do not go "
-            f"together (by chance: {chance}). A user id may mean different people there, or one of the two "
-            "may report another value, unit or sign"
-        )
-    (label,) = test.services
-    version = next(v for v in study.attribute(entry.attribute).versions if v.label == label)
-    if test.test == "tails":
-        return (
-            f"{', '.join(where)}: the {test.reports:,} reports to {label} do not reach as far as the noise "
-            f"of {version.mechanism.title} with epsilon {version.mechanism.epsilon:g}, or reach further "
-            f"(by chance: {chance}). Some are false, or of another epsilon or domain; "
-            "docs/fake_users.md says what these can do"
-        )
-    if test.test == "remembered_noise":
-        return (
-            f"{', '.join(where)}: the reports of {test.reports:,} users to {label} in several windows agree "
-            f"less than remembered noise makes them (by chance: {chance}). Its clients may draw fresh noise "
-            "for each report, which reveals more than the study's lifetime_epsilon: correct the clients, or "
-            "the study"
-        )
-    if test.test == "fresh_noise":
-        claim = "remember it" if version.lifetime is None else "repeat reports"
-        return (
-            f"{', '.join(where)}: the reports of {test.reports:,} users to {label} in several windows agree "
-            f"more than noise that is drawn for each window lets them (by chance: {chance}). Its clients may "
-            f"{claim}: correct the clients, or the study (lifetime_epsilon)"
-        )
-    return (
-        f"{', '.join(where)}: the {test.reports:,} reports to {label} do not fit {version.mechanism.title} "
-        f"with epsilon {version.mechanism.epsilon:g} (by chance: {chance}). Its clients may use another "
-        "mechanism, epsilon or domain, or some may send something else"
-    )
+    version = next(v for v in study.attribute(entry.attribute).versions if v.label in test.services)
+    mechanism = f"{version.mechanism.title} with epsilon {version.mechanism.epsilon:g}"
+    return f"{', '.join(where)}: {misfit(test.test, test.services, test.reports, mechanism, chance)}"

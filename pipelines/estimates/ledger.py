@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbeam.pipelines.runs.output import LEDGER, Output, snapshots_of
 from ldpbeam.study import Study, attribute_of
-from ldpbeam.times import rfc3339
+from ldpbeam.times import window_fields
 from ldpbeam.transforms.storage import write_bytes
 
 
@@ -40,8 +40,7 @@ def write_ledger(job: Output) -> list[dict[str, Any]]:
         {
             "attribute": name,
             "group": group,
-            "window_start": rfc3339(window[0]) if window else None,
-            "window_end": rfc3339(window[1]) if window else None,
+            **window_fields(window),
             "spent": [
                 {"epsilon": e, **({"delta": d} if d else {}), "users": n}
                 for (e, d), n in sorted(by_epsilon.items())

@@ -19,6 +19,7 @@ from ldpbeam.pipelines.runs.output import (
     RUN,
     STUDY,
     files_in,
+    folder_of,
     names_in,
 )
 from ldpbeam.schemas.outputs.records import (
@@ -119,7 +120,7 @@ def _run_record(path: str) -> RunRecord:
 def _shared(folder: str, about: RunRecord, kind: FolderKind) -> Results:
     """The results of runs that share a folder; each has a folder of its own below ``runs/``."""
     with naming(folder):
-        names = sorted({_parent(entry.path) for entry in files_in(_path(folder, RUNS), "*/*")})
+        names = sorted({folder_of(entry) for entry in files_in(_path(folder, RUNS), "*/*")})
     runs = []
     for name in names:
         run_folder = _path(folder, RUNS, name)
@@ -188,8 +189,3 @@ def _exists(folder: str, name: str) -> bool:
 
 def _path(folder: str, *names: str) -> str:
     return str(FileSystems.join(folder, *names))
-
-
-def _parent(path: str) -> str:
-    """The name of the folder that a file lies in."""
-    return str(FileSystems.split(FileSystems.split(path)[0])[1])

@@ -103,13 +103,7 @@ def rolled_up(
     for path, snapshot in found:
         _check_channels(study, path, snapshot)
         given += 1
-        name = (
-            snapshot.run,
-            snapshot.attribute,
-            snapshot.group,
-            snapshot.other_groups > 0,
-            snapshot.window,
-        )
+        name = (snapshot.run, *snapshot.series, snapshot.window)
         before = newest.get(name)
         if before is None or before[1].pane_index < snapshot.pane_index:
             newest[name] = (path, snapshot)
@@ -139,8 +133,7 @@ def rolled_up(
 def not_joined(study: Study, snapshots: Sequence[Snapshot]) -> Iterator[str]:
     """A sentence on each attribute whose reports of several windows share noise that is not counted."""
     for name in dict.fromkeys(snapshot.attribute for snapshot in snapshots if snapshot.windows > 1):
-        versions = study.attribute(name).versions
-        remembering = [version.label for version in versions if version.lifetime is not None]
+        remembering = study.attribute(name).remembering
         if remembering:
             yield (
                 f"{name}: clients of {', '.join(remembering)} remember their noise, and a user's reports in "
@@ -248,9 +241,8 @@ def _check_apart(newest: Sequence[tuple[str, Snapshot]]) -> None:
             if name in holders:
                 raise UserError(f"{holders[name]} and {path}: {name} is in both, and would be counted twice")
             holders[name] = path
-        group = (snapshot.attribute, snapshot.group, snapshot.other_groups > 0)
-        same_place.setdefault((*group, snapshot.window), []).append((path, snapshot))
-        same_run.setdefault((*group, snapshot.run), []).append((path, snapshot))
+        same_place.setdefault((*snapshot.series, snapshot.window), []).append((path, snapshot))
+        same_run.setdefault((*snapshot.series, snapshot.run), []).append((path, snapshot))
     for parts in same_place.values():
         for (one_path, one), (other_path, other) in itertools.combinations(parts, 2):
             if one.statistic == other.statistic and one.statistic.reports >= FEW_REPORTS:
@@ -269,19 +261,22 @@ def _check_apart(newest: Sequence[tuple[str, Snapshot]]) -> None:
                 )
 
 
-def _window_of(path: str, snapshot: Snapshot, window: int | None) -> tuple[int, int] | None:
-    if window is None or snapshot.window is None:
-        if window is not None:
-            raise UserError(f"{path}: it has no window, so it lies in none of {format_duration(window)}")
+def _window_of(path: str, snapshot: Snapshot, window: int | None) -> Bounds | None:
+    """The new window that a snapshot lies in; None if all windows become one.
+
+    Raises:
+        UserError: if it does not lie in one.
+    """
+    if window is None:
         return None
-    start, end = snapshot.window
-    first = start - start % window
-    if end > first + window:
+    longer = _aligned(snapshot, window)
+    if longer is None or snapshot.window is None:
+        raise UserError(f"{path}: it has no window, so it lies in none of {format_duration(window)}")
+    if snapshot.window[1] > longer[1]:
         raise UserError(
-            f"{path}: its window {rfc3339(start)} to {rfc3339(end)} does not lie in one of "
-            f"{format_duration(window)}"
+            f"{path}: its window {times_of(snapshot.window)} does not lie in one of {format_duration(window)}"
         )
-    return first, first + window
+    return longer
 
 
 def _merged(

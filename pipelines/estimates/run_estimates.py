@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from ldpbeam.pipelines.runs.output import (
     Output,
     names_in,
     snapshot_counts,
-    snapshots_of,
+    windows_of,
 )
 from ldpbeam.schemas.outputs.estimates import write_json_lines
 from ldpbeam.schemas.outputs.records import EstimateRecord
@@ -75,7 +74,7 @@ def _on_driver(
     study, least = job.study, dict[str, Size]()
     if len(names_in(job.path(STATISTICS), "*.avro")) > study.publish.windows:
         sizes: dict[str, list[Size]] = {}
-        for snapshots in _windows(job):
+        for snapshots in windows_of(job):
             sizes.setdefault(snapshots[0].attribute, []).append(size_of(snapshots))
         least = smallest(study, sizes)
 
@@ -88,18 +87,10 @@ def _on_driver(
         )
 
     def estimated() -> Iterator[Snapshot]:
-        for snapshots in _windows(job):
+        for snapshots in windows_of(job):
             picked = chosen(study, snapshots, least)
             counts.update(picked.counts)
             yield from picked.snapshots
 
     with solving_progress(console, total) as progress:
         return compute_all(study, estimated(), total, progress, processes)
-
-
-def _windows(job: Output) -> Iterator[list[Snapshot]]:
-    """The snapshots of each attribute and window of a run."""
-    for _, snapshots in itertools.groupby(
-        snapshots_of(job), lambda snapshot: (snapshot.attribute, snapshot.window)
-    ):
-        yield list(snapshots)

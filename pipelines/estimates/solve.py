@@ -65,10 +65,9 @@ class Solver:
 
     def solve(self, snapshot: Snapshot) -> list[EstimateRecord]:
         """Every estimate of one snapshot of a pane."""
-        series = (snapshot.attribute, snapshot.group, snapshot.other_groups > 0)
-        starts = self._last.get(series) if snapshot.pane_timing == "early" else None
+        starts = self._last.get(snapshot.series) if snapshot.pane_timing == "early" else None
         found = answers(self.study, snapshot, starts=starts)
-        self._last[series] = found
+        self._last[snapshot.series] = found
         return [estimate_record(self.study, snapshot, name, answer) for name, answer in found.items()]
 
 

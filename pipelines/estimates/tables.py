@@ -11,7 +11,9 @@ from rich.table import Table
 
 from ldpbeam.pipelines.fitting import print_fitting, table_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.statistics import counted
 from ldpbeam.times import format_duration
+from ldpbeam.transforms.reports.counts import FATES
 
 #: Tables with more rows show only their start and end; the files have every estimate.
 MOST_ROWS = 60
@@ -140,10 +142,9 @@ def _window(record: EstimateRecord) -> str:
 
 def accounting_line(counts: Mapping[str, Any]) -> str:
     """The identity that every run must satisfy, with its numbers: reports in = used + duplicates + ..."""
-    parts = ("used", "duplicates", "late", "out_of_range", "dead_letters")
-    total = sum(counts[part] for part in parts)
+    total = sum(counts[part] for part in FATES)
     sign = "=" if total == counts["in"] else "is NOT"
-    terms = " + ".join(f"{counts[part]:,} {part.replace('_', ' ')}" for part in parts)
+    terms = " + ".join(f"{counts[part]:,} {part.replace('_', ' ')}" for part in FATES)
     line = f"{counts['in']:,} reports in {sign} {terms}"
     if counts["damaged_files"]:
         line += f"\n{damage_line(counts['damaged_files'])}"
@@ -154,9 +155,8 @@ def accounting_line(counts: Mapping[str, Any]) -> str:
 
 def damage_line(damaged_files: int) -> str:
     """A sentence on damaged files and what they lost; there is at least one."""
-    if damaged_files == 1:
-        return "1 file is damaged: how many reports it lost is not known"
-    return f"{damaged_files:,} files are damaged: how many reports they lost is not known"
+    are = counted(damaged_files, "file is", "files are")
+    return f"{are} damaged: how many reports {'it' if damaged_files == 1 else 'they'} lost is not known"
 
 
 def print_reasons(console: Console, counts: Mapping[str, Any]) -> None:

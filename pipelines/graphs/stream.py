@@ -68,7 +68,7 @@ class StreamJob(Output):
             earlier_runs=len(self.earlier_runs),
             period=self.study.windows.period,
             # Windows that are joined have the other half.
-            attributes=len(self.study.estimated) * (1 if self.study.windows.joined is None else 2),
+            attributes=len(self.study.estimated) * (2 if self.study.windows_joined > 1 else 1),
         )
 
     def of_run(self, name: str) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ldpbeam.fit.words import tally
 from ldpbeam.pipelines.estimates.results import Results
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.figures import Table
 from ldpbeam.pipelines.pages.page import Part
 from ldpbeam.pipelines.pages.subject import Place
+from ldpbeam.transforms.reports.counts import FATES
 
 #: A table has this many rows, the latest.
 MOST_ROWS = 100
@@ -20,7 +22,6 @@ TESTS = {
     "remembered_noise": "noise is remembered",
     "fresh_noise": "noise is drawn each time",
 }
-_FATES = ("used", "duplicates", "late", "out_of_range", "dead_letters")
 
 
 def parts_of(results: Results) -> list[Part]:
@@ -35,13 +36,13 @@ def _accounting(results: Results) -> Iterator[Part]:
     read = counts["in_"]
     rows = [
         (name.replace("_", " "), f"{counts[name]:,}", words.percent(counts[name] / read) if read else "")
-        for name in _FATES
+        for name in FATES
     ]
     rows += [
         (f"- {reason.replace('_', ' ')}", f"{count:,}", words.percent(count / read) if read else "")
         for reason, count in results.dead_letters_by_reason.items()
     ]
-    total = sum(counts[name] for name in _FATES)
+    total = sum(counts[name] for name in FATES)
     sentence = f"{words.counted(read, 'report was', 'reports were')} read, and every one is accounted for."
     if total != read:
         sentence = f"{read:,} reports were read, but {total:,} are accounted for."
@@ -66,8 +67,7 @@ def _fit(results: Results) -> Iterator[Part]:
         return
     flagged = sum(test.flagged for test in tests)
     sentences = [
-        f"{flagged:,} of {words.counted(len(tests), 'test')} "
-        f"{'says' if flagged == 1 else 'say'} that the reports are not what the study claims."
+        f"{tally(flagged, len(tests))}."
         if flagged
         else f"{words.counted(len(tests), 'test finds', 'tests find')} nothing in the reports that the study "
         "does not claim."

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ldpbeam.pipelines.pages import words
-from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, ManyEnds
+from ldpbeam.schemas.outputs.records import EstimateRecord, ManyEnds
 
 
 class Place(NamedTuple):
@@ -99,11 +99,6 @@ STATES = {
 }
 
 
-def pairs(ends: Ends | None) -> tuple[float, float] | None:
-    """The two ends of an interval; None without one."""
-    return None if ends is None else (ends.low, ends.high)
-
-
 def many(record: EstimateRecord, part: str) -> ManyEnds | None:
     """The intervals of a part of an estimate that has many of them, as ``distribution``."""
     return None if record.intervals is None else getattr(record.intervals, part)
@@ -111,7 +106,8 @@ def many(record: EstimateRecord, part: str) -> ManyEnds | None:
 
 def mean_ends(record: EstimateRecord) -> tuple[float, float] | None:
     """The interval of the mean; None without one."""
-    return None if record.intervals is None else pairs(record.intervals.mean)
+    ends = None if record.intervals is None else record.intervals.mean
+    return None if ends is None else (ends.low, ends.high)
 
 
 def level_of(records: Sequence[EstimateRecord]) -> str:

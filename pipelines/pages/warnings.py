@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from ldpbeam.fit import words as words_of_fit
 from ldpbeam.pipelines.estimates.results import Results, WindowResult
+from ldpbeam.pipelines.estimates.tables import damage_line
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.subject import Place
 from ldpbeam.schemas.outputs.records import EstimateRecord, FitEntry
@@ -40,33 +42,7 @@ def misfit(test: FitEntry) -> str:
     """A flagged test in words."""
     place = Place(test.window_start, test.window_end, test.group, 0)
     where = f"{test.attribute}{f' ({place})' if str(place) else ''}"
-    if test.test == "same_people":
-        return (
-            f"{where}: the reports of {test.reports:,} users to {words.listed(test.services)} do not go "
-            "together. A user id may mean different people there, or one service may report another "
-            "value."
-        )
-    if test.test == "tails":
-        return (
-            f"{where}: the {test.reports:,} reports to {words.listed(test.services)} do not reach as far as "
-            "the mechanism's noise, or reach further. Some are false, or of another epsilon or domain."
-        )
-    if test.test == "remembered_noise":
-        return (
-            f"{where}: the reports of {test.reports:,} users to {words.listed(test.services)} in several "
-            "windows agree less than remembered noise makes them. Clients may draw fresh noise for each "
-            "report, which reveals more than the lifetime epsilon."
-        )
-    if test.test == "fresh_noise":
-        return (
-            f"{where}: the reports of {test.reports:,} users to {words.listed(test.services)} in several "
-            "windows agree more than noise that is drawn for each window lets them. Clients may repeat "
-            "reports, or remember noise that the study takes for fresh."
-        )
-    return (
-        f"{where}: the {test.reports:,} reports to {words.listed(test.services)} do not fit the mechanism "
-        "and the epsilon that the study claims. Estimates from them may be wrong."
-    )
+    return f"{where}: {words_of_fit.misfit(test.test, test.services, test.reports)}."
 
 
 def _of_reports(results: Results) -> Iterator[str]:
@@ -85,8 +61,7 @@ def _of_reports(results: Results) -> Iterator[str]:
         share = f" ({words.percent(dead / read)} of those read)" if read else ""
         yield f"{words.counted(dead, 'report')} could not be used{share}."
     if counts.get("damaged_files"):
-        files = words.counted(counts["damaged_files"], "file is", "files are")
-        yield f"{files} damaged: how many reports were lost is not known."
+        yield f"{damage_line(counts['damaged_files'])}."
     if late:
         yield f"{words.counted(late, 'report')} came too late for {'its' if late == 1 else 'their'} window."
     unfinished = sum(run.finished is False for run in results.runs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -140,6 +141,11 @@ def names_in(folder: str, pattern: str) -> list[str]:
     return sorted(_name(entry) for entry in files_in(folder, pattern))
 
 
+def folder_of(entry: Any) -> str:
+    """The name of the folder that a file lies in."""
+    return str(FileSystems.split(FileSystems.split(entry.path)[0])[1])
+
+
 def _name(entry: Any) -> str:
     return str(FileSystems.split(entry.path)[1])
 
@@ -152,6 +158,16 @@ def snapshots_of(job: Output) -> Iterator[Snapshot]:
     """
     for name in names_in(job.path(STATISTICS), "*.avro"):
         yield from snapshots_in(job.path(STATISTICS, name))
+
+
+def windows_of(job: Output) -> Iterator[list[Snapshot]]:
+    """The snapshots of each attribute and window that a run wrote.
+
+    Raises:
+        UserError: if one of the files is damaged.
+    """
+    by_window = itertools.groupby(snapshots_of(job), lambda snapshot: (snapshot.attribute, snapshot.window))
+    return (list(snapshots) for _, snapshots in by_window)
 
 
 def snapshot_counts(job: Output) -> Iterator[tuple[str, int]]:

@@ -17,6 +17,7 @@ from ldpbeam.pipelines.runs.output import (
     STATISTICS,
     delete,
     files_in,
+    folder_of,
     named_in_errors,
     snapshots_in,
     write_json,
@@ -97,7 +98,7 @@ def incomplete_windows(study: Study, output: str, own: str = "") -> frozenset[Op
         if not output or not FileSystems.exists(output):
             return frozenset()
         for entry in files_in(FileSystems.join(output, RUNS), "*/journal-*.json"):
-            run = FileSystems.split(FileSystems.split(entry.path)[0])[1]
+            run = folder_of(entry)
             if run == own:
                 continue
             named = named_windows(output, run)
@@ -118,8 +119,7 @@ def earlier_runs(output: str, own: str) -> tuple[str, ...]:
     with named_in_errors(output):
         if not output or not FileSystems.exists(output):
             return ()
-        paths = [entry.path for entry in files_in(FileSystems.join(output, RUNS), f"*/{RUN}")]
-    names = sorted(FileSystems.split(FileSystems.split(path)[0])[1] for path in paths)
+        names = sorted(map(folder_of, files_in(FileSystems.join(output, RUNS), f"*/{RUN}")))
     return tuple(name for name in names if name < own)
 
 

@@ -72,6 +72,11 @@ class Snapshot:
         return self.parts or (f"{self.run}/{self.attribute}/{window}/{self.group or ''}{rest}",)
 
     @property
+    def series(self) -> tuple[str, str | None, bool]:
+        """What the snapshots of one attribute and group share: (attribute, group, rest of groups)."""
+        return self.attribute, self.group, self.other_groups > 0
+
+    @property
     def joined(self) -> bool:
         """Whether the reports of a user in several windows were brought together."""
         return self.statistic.joined is not None

@@ -18,8 +18,7 @@ def check_joined(study: Study) -> None:
     Raises:
         ValueError: if they cannot; the text begins with the place in the file.
     """
-    windows = study.windows
-    if windows is None or windows.joined is None:
+    if study.windows_joined == 1:
         return
     if not study.group_users:
         raise ValueError(
@@ -28,7 +27,7 @@ def check_joined(study: Study) -> None:
         )
     groups = study.groups.at_most if study.groups else 1
     for name in study.compiled:
-        problem = _problem(study.attribute(name), windows.each_joined, groups)
+        problem = _problem(study.attribute(name), study.windows_joined, groups)
         if problem:
             raise ValueError(f"windows.joined: attribute {attribute_of(name)!r} {problem}")
 

@@ -137,7 +137,7 @@ def given(part: object) -> str | None:
 
 
 ESTIMATE: list[tuple[tuple[object, ...], str]] = [
-    (("--partitions", 0), "--partitions 0: from 1 to 65536"),
+    (("--partitions", 0), "--partitions 0: from 1 to 65,536"),
     (("--processes", 2, "--estimate-on", "worker"), "--processes: it is for --estimate-on driver"),
     (("--partitions", "many"), "--partitions many: a whole number"),
     (("--max-bad-fraction", 2), "--max-bad-fraction 2.0: from 0 to 1"),
@@ -148,6 +148,10 @@ ESTIMATE: list[tuple[tuple[object, ...], str]] = [
     (("--truth", "people.csv"), "--value-column is missing"),
     (("--truth", "nothing.csv", "--value-column", "value"), "nothing.csv: "),
     (("--user-id-key-file", "nothing.key"), "--user-id-key-file nothing.key: No such file"),
+    (
+        ("--user-id-key-file", "short.key"),
+        "--user-id-key-file short.key: a key has 16 bytes or more, found 15",
+    ),
     (("--parallelism", "few"), "--parallelism few: a whole number"),
     (("--runner", "moon"), "moon"),
 ]
@@ -155,8 +159,16 @@ ESTIMATE: list[tuple[tuple[object, ...], str]] = [
 
 @pytest.mark.parametrize(("options", "message"), ESTIMATE, ids=given)
 def test_a_mistake_in_estimates_options_is_one_message_and_nothing_starts(
-    options: tuple[object, ...], message: str, good: Path, small_text: str, tmp_path: Path, run_estimate: Any
+    options: tuple[object, ...],
+    message: str,
+    good: Path,
+    small_text: str,
+    tmp_path: Path,
+    run_estimate: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("short.key").write_bytes(b"k" * 15)
     found = run_estimate(tmp_path / "a", small_text, [good], *options)
     assert (found.code, found.out) == (2, "")
     assert found.err.startswith("ldpbeam: ")
@@ -164,22 +176,8 @@ def test_a_mistake_in_estimates_options_is_one_message_and_nothing_starts(
     assert not found.path.exists()
 
 
-def test_a_short_key_is_refused(good: Path, small_text: str, tmp_path: Path, run_estimate: Any) -> None:
-    (tmp_path / "key").write_bytes(b"k" * 15)
-    found = run_estimate(tmp_path / "a", small_text, [good], "--user-id-key-file", tmp_path / "key")
-    assert found.code == 2
-    assert "a key has 16 bytes or more, found 15" in found.err
-
-
 PERTURB: list[tuple[tuple[object, ...], str]] = [
     ((), "--value-column is missing"),
-    (("--value-column", "nothing"), "nothing"),
-    (("--value-column", "t"), "column 't' has texts such as 'now', and no number"),
-    (("--value-column", "value", "--services", "c"), "--services c: there are a, b"),
-    (
-        ("--value-column", "value", "--weight-column", "n"),
-        "has the weight 1.5; a weight is a whole number",
-    ),
     (("--value-column", "value", "--time-column", "t"), "column 't' has times such as 'now'"),
     (("--value-column", "value", "--weight-column", "n", "--user-column", "t"), "leave out --user-column"),
     (("--value-column", "value", "--start", "now"), "--start now: write a time with its zone"),
@@ -255,21 +253,3 @@ def test_another_runs_outputs_are_not_replaced_unless_asked(
     assert [s.window for s in replaced.snapshots] == [(NOW, NOW + 3_600_000)], (
         "nothing of the run before is left"
     )
-
-
-def test_a_run_with_other_options_is_another_run(
-    good: Path, small_text: str, tmp_path: Path, run_estimate: Any
-) -> None:
-    good.write_text(good.read_text().replace('"service": "a", ', ""))
-    first = run_estimate(tmp_path / "a", small_text, [good], "--service", "a")
-    refused = run_estimate(tmp_path / "a", small_text, [good], "--service", "b")
-    assert (first.code, refused.code) == (0, 2)
-    assert "another run" in refused.err
-
-
-def test_a_file_is_no_output_folder(good: Path, small_text: str, tmp_path: Path, run_estimate: Any) -> None:
-    (tmp_path / "output").write_text("a file")
-    found = run_estimate(tmp_path, small_text, [good])
-    assert found.code == 2
-    assert found.err.startswith("ldpbeam: ")
-    assert str(found.path) in found.err

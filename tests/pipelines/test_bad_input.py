@@ -42,24 +42,6 @@ def test_good_input_is_used_without_a_word_of_complaint(
     assert [str(w.message) for w in complaints if issubclass(w.category, FutureWarning)] == []
 
 
-# A file that is no Avro, Parquet or JSON: named in the error; --on-bad-file skip makes it a dead letter.
-def test_a_file_that_is_none_is_named_or_skipped_as_a_dead_letter(
-    good: Path, small_text: str, tmp_path: Path, run_estimate: Any
-) -> None:
-    other = tmp_path / "in" / "other.csv"
-    other.write_bytes(b"user,value\n1,2\n")
-    found = run_estimate(tmp_path / "stop", small_text, [good, other])
-    assert found.code == 2
-    assert f"{other}: " in found.err
-    assert "--on-bad-file skip" in found.err
-    assert not found.path.exists()
-    found = run_estimate(tmp_path / "skip", small_text, [good, other], "--on-bad-file", "skip")
-    # What stood in the file is not known, so it may have been reports.
-    assert found.code == 3
-    assert [(d["file"], d["reason"]) for d in found.dead_letters] == [(str(other), "bad_file")]
-    assert (found.accounting["used"], found.accounting["damaged_files"]) == (200, 1)
-
-
 def test_a_pattern_without_a_file_is_named(
     good: Path, small_text: str, tmp_path: Path, run_estimate: Any
 ) -> None:

@@ -150,15 +150,3 @@ def test_a_scheduled_run_that_stops_for_damage_leaves_what_was_there(
     stopped = run_estimate(tmp_path, text, [path], *span)
     assert (stopped.code, str(path) in stopped.err) == (2, True)
     assert {file: file.read_bytes() for file in first.path.rglob("*") if file.is_file()} == before
-
-
-def test_an_input_without_a_report_is_said(small_text: str, tmp_path: Path, run_estimate: Any) -> None:
-    path = tmp_path / "r.jsonl"
-    path.write_bytes(b"\n")
-    found = run_estimate(tmp_path, small_text, [path])
-    assert (found.code, found.err) == (
-        0,
-        "ldpbeam: warning: the input has no report, so there is no estimate\n",
-    )
-    assert "0 reports in = 0 used" in found.out
-    assert found.estimates == []

@@ -5,19 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import fastavro
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from ldpbeam.schemas.encodings import avro_records, avro_rows
 from ldpbeam.schemas.files import json_lines, parquet
-from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.windows import split as windows
 
@@ -160,29 +157,3 @@ def test_a_key_for_user_ids_changes_no_statistic(
     inputs = write(tmp_path / "in", apart, ["jsonl"], 8)
     plain = run_estimate(tmp_path / "plain", study, [inputs])
     same(run_estimate(tmp_path, study, [inputs], "--user-id-key-file", tmp_path / "key"), plain)
-
-
-@pytest.mark.parametrize("users", ["random", "names", "UUIDs"])
-def test_reports_in_every_format_of_perturb_give_the_same_numbers(
-    users: str,
-    small_text: str,
-    tmp_path: Path,
-    run_estimate: Any,
-    simulate: Callable[..., Any],
-    write_reports: Callable[..., Any],
-) -> None:
-    names = {
-        "random": None,
-        "names": [f"person {i % 150:09}" for i in range(200)],  # 16 characters; 50 people come twice
-        "UUIDs": [f"0123ABCD-4567-89ab-cdef-{i:012x}" for i in range(200)],
-    }[users]
-    sent = simulate(parse_study(small_text), "x", np.linspace(0, 1, 200), seed=3, users=names)
-    found = []
-    # The last in two formats: the same users must be joined across them.
-    for kinds in (("avro", "avro"), ("parquet", "jsonl")):
-        folder = tmp_path / "-".join(kinds)
-        for part, kind in zip(sent, kinds, strict=True):
-            write_reports(folder / "in", [part], kind)
-        found.append(run_estimate(folder, small_text, [folder / "in" / "*"]))
-    assert found[0].snapshots[0].statistic.users == (150 if users == "names" else 200)
-    same(found[1], found[0])

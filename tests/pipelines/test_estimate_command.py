@@ -129,20 +129,6 @@ def test_statistics_are_those_of_the_reports_one_by_one(run: Any, sent: list[Any
         assert (snapshot.attribute, snapshot.group, snapshot.other_groups) == ("minutes", None, 0)
 
 
-def test_the_ledger_says_how_many_users_spent_how_much(run: Any, sent: list[Any]) -> None:
-    survey = set(sent[2].users.tolist())
-    for place, entry in enumerate(run.json("ledger.json")):
-        assert (entry["window_start"], entry["window_end"]) == WINDOWS[place]
-        inside = [u for u, t in zip(sent[0].users.tolist(), sent[0].times, strict=True)
-                  if (t - START) // HOUR == place]  # fmt: skip
-        all_three = sum(user in survey for user in inside)
-        assert entry["spent"] == [
-            {"epsilon": 1.5, "users": len(inside) - all_three},
-            {"epsilon": 2.3, "users": all_three},
-        ]
-        assert entry["users_over_cap"] == 0
-
-
 def test_the_table_compares_every_estimate_with_the_truth(run: Any, people: Path) -> None:
     lines = run.out.splitlines()
     header = re.split(r"\s{2,}", lines[0].strip())
@@ -154,11 +140,3 @@ def test_the_table_compares_every_estimate_with_the_truth(run: Any, people: Path
         place = [start for start, _ in WINDOWS].index(line["window_start"])
         inside = truth[(truth[:, 1] - START) // HOUR == place, 0]
         assert f"{line['mean'] - inside.mean():.4g}" in row.split()
-
-
-def test_estimates_are_near_the_truth(run: Any, people: Path) -> None:
-    # ivw is unbiased and says its own standard error: four of them, twice, with a fixed seed.
-    truth = np.loadtxt(people, delimiter=",", skiprows=1)
-    for place, line in enumerate(e for e in run.estimates if e["name"] == "mean"):
-        inside = truth[(truth[:, 1] - START) // HOUR == place, 0]
-        assert abs(line["mean"] - inside.mean()) < 4 * line["standard_error"]

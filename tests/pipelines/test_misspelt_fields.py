@@ -42,12 +42,3 @@ def test_the_field_that_is_meant_is_named(
         ("no_user_id", "the record has 'userid'; did you mean 'user_id'?")
     }
     assert len(found.dead_letters) == (4 if kind == "mixed.jsonl" else 3)
-
-
-@pytest.mark.parametrize("name", ["ann@example.org", "user_id_20931"])
-def test_a_field_of_another_name_is_not_repeated(
-    name: str, tmp_path: Path, run_estimate: Any, small_text: str, write_lines: Any
-) -> None:
-    lines = write_lines(tmp_path / "in.jsonl", [{name: 1, "payload": 0.5, "service": "a"}])
-    found = run_estimate(tmp_path, small_text, [lines], "--max-bad-fraction", 1)
-    assert [(own["reason"], own["detail"]) for own in found.dead_letters] == [("no_user_id", "")]

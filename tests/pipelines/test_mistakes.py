@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -37,7 +36,12 @@ def test_a_run_that_cannot_start_leaves_the_outputs_of_the_last_one(
 
 @pytest.mark.parametrize(
     ("output", "said"),
-    [("", "''"), ("foo://x", "foo://x: "), ("/dev/null/x", "/dev/null/x: Not a directory: ")],
+    [
+        ("", "''"),
+        ("foo://x", "foo://x: "),
+        ("/dev/null", "/dev/null: "),
+        ("/dev/null/x", "/dev/null/x: Not a directory: "),
+    ],
 )
 def test_an_output_folder_that_cannot_be_is_one_message(
     output: str, said: str, good: Path, small_text: str, tmp_path: Path, command: Any
@@ -98,16 +102,6 @@ def test_reports_of_a_service_are_replaced_and_no_others(
     assert "has reports of x to a already" in refused.err
     assert sent("--services", "a", "--overwrite").code == 0
     assert all(path.read_bytes() == data for path, data in other.items())
-
-
-def test_what_is_gzipped_is_looked_into(
-    good: Path, small_text: str, tmp_path: Path, run_estimate: Any
-) -> None:
-    packed = tmp_path / "people.csv.gz"
-    packed.write_bytes(gzip.compress(b"user,value\nu1,0.5\n"))
-    found = run_estimate(tmp_path / "a", small_text, [good, packed])
-    assert found.code == 2
-    assert f"{packed}: it starts neither like" in found.err
 
 
 def test_sliding_windows_count_report_windows_also_where_nothing_is_joined(small_text: str) -> None:

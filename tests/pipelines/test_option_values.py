@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from support.studies import SMALL
 
+from ldpbeam.pipelines.commands import estimate_options
 from ldpbeam.pipelines.commands.options import (
     check_partitions,
     check_processes,
@@ -18,6 +22,7 @@ from ldpbeam.pipelines.commands.options import (
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs.feed import check_name
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.windows import EVERYTHING, Span
 
 STUDY = parse_study(SMALL)
 DURATION, TIME = "write a whole number and a unit, as in 90s or 1h", "write a time with its zone, as in "
@@ -46,8 +51,8 @@ def topic(text: str) -> None:
         *((disorder, text, f"--max-disorder {text}: {DURATION}") for text in ("5", "soon", "-1s", "1.5h")),
         (disorder, "", f"--max-disorder : {DURATION}"),
         *((start, text, f"--from {text}: {TIME}") for text in ("2026-11-20T10:00:00", "tomorrow", "-1")),
-        *((check_partitions, number, f"--partitions {number}: from 1 to 65536") for number in (0, 65537)),
-        *((check_processes, number, f"--processes {number}: from 1 to 1024") for number in (0, 1025)),
+        *((check_partitions, number, f"--partitions {number}: from 1 to 65,536") for number in (0, 65537)),
+        *((check_processes, number, f"--processes {number}: from 1 to 1,024") for number in (0, 1025)),
         (lambda name: check_service(name, STUDY), "c", "--service c: the study has a, b"),
         *(
             (check, form.format(other), f"{option} {form.format(other)}: {PLACE}/{kind}/NAME")
@@ -67,6 +72,37 @@ def test_a_value_that_cannot_be_is_one_sentence(
 ) -> None:
     with pytest.raises(UserError, match=re.escape(message)):
         check(given)
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "expected"),
+    [
+        (None, None, Span()),
+        # With windows of an hour those that lie inside of the span, which is open where no end is given.
+        (None, "2026-11-20T12:30:00Z", Span(stop=1_795_176_000_000)),
+        ("2026-11-20T09:30:00Z", None, Span(start=1_795_168_800_000)),
+        ("2026-11-20T09:30:00Z", "2026-11-20T12:30:00Z", Span(1_795_168_800_000, 1_795_176_000_000)),
+    ],
+)
+def test_an_end_that_is_not_given_is_open(start: str | None, stop: str | None, expected: Span) -> None:
+    study = parse_study(SMALL + "windows: {size: 1h}\n")
+    assert estimate_options._span_of(argparse.Namespace(start=start, stop=stop), study) == expected
+
+
+def test_whatever_changes_the_results_makes_another_run(tmp_path: Path) -> None:
+    def name(
+        span: Span = EVERYTHING,
+        inputs: tuple[str, ...] = ("in/*",),
+        renamed: Mapping[str, str] = MappingProxyType({}),
+        **options: str,
+    ) -> str:
+        every = dict.fromkeys(("attribute", "service", "start", "stop"))
+        given = argparse.Namespace(overwrite=False, **(every | options))
+        return estimate_options._place(given, STUDY, str(tmp_path / "out"), span, inputs, renamed)[0].run
+
+    others = [name(service="a"), name(attribute="x"), name(Span(start=5)), name(inputs=("other",))]
+    assert len({name(), *others, name(renamed={"user_id": "uid"})}) == 6
+    assert name() == name()
 
 
 def test_values_at_the_ends_are_good() -> None:

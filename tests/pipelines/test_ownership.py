@@ -109,6 +109,9 @@ def test_a_run_alone_is_complete_when_its_block_ends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["november [2]", "a*b", "what?"])
 def test_a_folders_name_may_look_like_a_pattern(name: str, tmp_path: Path) -> None:
+    streamed = Output(STUDY, str(tmp_path / "streams" / name), "a")
+    take(streamed, STREAMS)
+    assert owner(streamed, STREAMS) == ""
     own = Output(STUDY, str(tmp_path / name), "a")
     take(own, NOBODY)
     (tmp_path / name / "estimates.jsonl").write_text("{}\n")

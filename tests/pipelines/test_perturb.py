@@ -14,7 +14,6 @@ from scipy import stats
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files import avro_blocks, avro_headers, json_lines, parquet
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
 
 COLOURS = """
@@ -232,39 +231,3 @@ def test_reports_are_distributed_as_the_channel_says(
     found = np.bincount(mechanism.bucketise(sent.payloads, 16), minlength=mechanism.cells(16))
     expected = mechanism.channel(1024, 16).matvec(np.bincount(wanted, minlength=1024).astype(float))
     assert stats.chisquare(found, expected).pvalue > 1e-4
-
-
-class Farthest:
-    """The last draws below one, as they come where the noise is largest."""
-
-    def random(self, size: int) -> Any:
-        return 1 - (1 + np.arange(size)) * 2.0**-53
-
-
-def test_laplaces_far_reports_of_one_value_are_those_of_any_other(
-    simulate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ldpbeam.pipelines.simulated.perturb.uniforms_for", lambda *_: Farthest())
-    text = COLOURS.replace('{categories: [red, green, blue, "0"]}', "{numeric: [0, 1]}")
-    study = parse_study(text.replace("grr", "laplace").replace("{estimator: em}", "{estimator: ivw}"))
-    ends = []
-    for value in (0.0, 0.1234567, 0.5, 1.0):
-        (sent,) = simulate(study, "colour", np.full(4096, value), services=["shop"])
-        ends.append(sent.payloads)
-    assert (np.abs(ends[0]) > 1).all()
-    for other in ends[1:]:
-        # Not one of them is a report that only some of the values can have sent.
-        assert set(other.tolist()) == set(ends[0].tolist())
-
-
-def test_category_reports_are_distributed_as_the_channel_says(simulate: Callable[..., Any]) -> None:
-    study = parse_study(COLOURS)
-    truth = np.array([20_000, 5_000, 4_000, 1_000])
-    (sent,) = simulate(study, "colour", np.repeat(np.arange(4), truth), seed=6, services=["shop"])
-    mechanism = study.attribute("colour").versions[0].mechanism
-    found = np.bincount(sent.payloads, minlength=4)
-    # Reports of people of different categories are sums of multinomials; chi-square is then, if anything,
-    # too lenient, so each count is also held to four of its own standard deviations.
-    matrix = mechanism.channel(4, 4).dense()
-    deviation = np.sqrt((matrix * (1 - matrix)) @ truth)
-    assert np.all(np.abs(found - matrix @ truth) < 4 * deviation)

@@ -89,43 +89,6 @@ def test_rows_of_a_user_who_has_an_earlier_one_are_told(perturb: Callable[..., A
     assert "rows of users who have an earlier row: 1; of a user's reports" in ran.err
 
 
-@pytest.mark.parametrize(
-    ("changed", "told"),
-    [
-        (("epsilon: 1.0}, shop", "epsilon: 0}, shop"), "epsilon is above 0 and at most 20, found 0"),
-        (("epsilon: 1.0}, shop", "epsilon: 21}, shop"), "epsilon is above 0 and at most 20, found 21"),
-        (("study: s\n", ""), "study: this key is missing"),
-        (
-            ("[0, 100]", "[0]"),
-            "entry 2 of numeric of domain of attribute price: an entry of the pair is missing",
-        ),
-        (
-            ("    estimates", "    buckets: 1\n    estimates"),
-            "this must be greater than or equal to 2",
-        ),
-    ],
-)
-def test_a_study_that_is_wrong(
-    command: Callable[..., Any], tmp_path: Path, changed: tuple[str, str], told: str
-) -> None:
-    (tmp_path / "study.yaml").write_text(STUDY.replace(*changed))
-    ran = command("explain", "--study", tmp_path / "study.yaml")
-    assert ran.code == 2
-    assert told in ran.err
-
-
-def test_a_study_that_is_no_file_or_no_text(command: Callable[..., Any], tmp_path: Path) -> None:
-    ran = command("explain", "--study", tmp_path / "none.yaml")
-    assert (ran.code, ran.err) == (
-        2,
-        f"ldpbeam: {tmp_path}/none.yaml: cannot be read: No such file or directory\n",
-    )
-    (tmp_path / "bytes.yaml").write_bytes(b"study: \xff\xfe")
-    ran = command("explain", "--study", tmp_path / "bytes.yaml")
-    assert ran.code == 2
-    assert "a study is text in UTF-8, and this file is not" in ran.err
-
-
 def test_a_missing_key_is_made_with_a_command(command: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(STUDY)
     ran = command(
@@ -134,16 +97,6 @@ def test_a_missing_key_is_made_with_a_command(command: Callable[..., Any], tmp_p
     )  # fmt: skip
     assert ran.code == 2
     assert f"openssl rand -out {tmp_path}/key 32 makes a new key" in ran.err
-
-
-def test_what_a_url_needs_is_named(command: Callable[..., Any], tmp_path: Path) -> None:
-    (tmp_path / "study.yaml").write_text(STUDY)
-    ran = command(
-        "estimate", "--study", tmp_path / "study.yaml", "--input", "s3://bucket/file.avro",
-        "--output", tmp_path / "out",
-    )  # fmt: skip
-    assert ran.code == 2
-    assert "s3://bucket/file.avro cannot be read without boto3: pip install 'apache-beam[aws]'" in ran.err
 
 
 @pytest.mark.parametrize("option", ["--input", "--output", "--study"])

@@ -30,7 +30,7 @@ from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.sources import arrivals
 from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.journal import ask_to_stop
-from ldpbeam.transforms.windows.cut import each_window
+from ldpbeam.transforms.windows.cut import Pieces, each_window
 from ldpbeam.transforms.windows.split import Split
 
 HOUR = 3_600_000
@@ -181,7 +181,7 @@ def _split(times: list[int], study: ldp.Study = STUDY) -> tuple[list[Any], Count
         "event_time": pa.array(times, pa.int64()),
         "payload": pa.array([0.5] * len(times)),
     }
-    function = Split(study.windows, 1, each_window, clock=True)
+    function = Split(Pieces(study.windows, 1, each_window), clock=True)
     function.start_bundle()
     batch = tagged(pa.RecordBatch.from_pydict(columns), "x", 0)
     counts: Counter[str] = Counter()

@@ -49,6 +49,7 @@ def test_a_dead_letter_names_the_fields_of_the_input_and_keeps_the_record(
     assert json.loads(letter["record"]) == record
 
 
+# Of columns that go together: tests/schemas/test_renamed_fields.
 @pytest.mark.parametrize("name", ["estimate", "stream"])
 @pytest.mark.parametrize(
     ("given", "said"),
@@ -56,17 +57,6 @@ def test_a_dead_letter_names_the_fields_of_the_input_and_keeps_the_record(
         (["userid=uid"], "--column: 'userid' is no column of this study's reports; did you mean 'user_id'?"),
         (["user_id"], "--column user_id: write our name and theirs, as in user_id=uid"),
         (["user_id=a", "user_id=b"], "--column user_id=b: 'user_id' is given twice, as 'a' before"),
-        (
-            ["user_id=payload"],
-            "--column: 'user_id' and 'payload' would both be read from the field 'payload': name another "
-            "one for one of them",
-        ),
-        (["user_id="], "--column: 'user_id' needs the name of the field that has it, as in user_id=uid"),
-        (
-            ["user_id=ldpbeam.id"],
-            "--column: 'user_id' cannot be read from 'ldpbeam.id': names that begin with ldpbeam. are "
-            "ldpbeam's own",
-        ),
     ],
 )
 def test_what_cannot_be_is_one_sentence(

@@ -93,57 +93,18 @@ def test_further_runs_of_the_study_share_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (("study: commute", "study: other"), "of study 'commute', or another version of this one"),
-        (("epsilon: 2.0", "epsilon: 1.0"), "of study 'commute', or another version of this one"),
-        (("size: 1h", "size: 2h"), "of study 'commute', or another version of this one"),
-    ],
+    ("name", "text"), [("letters.txt", "mine"), *(("run.json", text) for text in ("{", "", "[]", "7"))]
 )
-def test_a_folder_of_another_study_or_of_this_one_before_it_changed_is_refused(
-    change: tuple[str, str], said: str, tmp_path: Path
+def test_a_folder_of_somebody_else_or_whose_mark_is_damaged_is_refused(
+    name: str, text: str, tmp_path: Path
 ) -> None:
-    claim_for_stream(job(tmp_path))
-    before = files(tmp_path)
-    other = parse_study(TEXT.replace(*change))
-    with pytest.raises(UserError) as found:
-        claim_for_stream(job(tmp_path, "run-2", other))
-    assert str(found.value).startswith(f"--output {tmp_path}: it holds other outputs ")
-    assert said in str(found.value)
-    assert files(tmp_path) == before
-
-
-@pytest.mark.parametrize(
-    "mark",
-    [
-        {"run": "0123", "study": "commute", "study_fingerprint": STUDY.fingerprint, "input": ["in/*"]},
-        {"kind": "scheduled", "run": "0123", "study": "commute", "study_fingerprint": STUDY.fingerprint},
-    ],
-)
-def test_a_folder_of_a_batch_run_is_refused(mark: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text(json.dumps(mark))
-    before = files(tmp_path)
-    with pytest.raises(UserError, match="it holds other outputs"):
-        claim_for_stream(job(tmp_path))
-    assert files(tmp_path) == before
-
-
-def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "letters.txt").write_text("mine")
-    with pytest.raises(UserError, match="the folder is not empty, and not written by ldpbeam stream"):
-        claim_for_stream(job(tmp_path))
-    assert files(tmp_path) == {"letters.txt": b"mine"}
-
-
-@pytest.mark.parametrize("text", ["{", "", "[]", "7"])
-def test_a_folder_whose_mark_is_damaged_is_refused(text: str, tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text(text)
+    (tmp_path / name).write_text(text)
     with pytest.raises(UserError, match=f"--output {tmp_path}: "):
         claim_for_stream(job(tmp_path))
-    assert files(tmp_path) == {"run.json": text.encode()}
+    assert files(tmp_path) == {name: text.encode()}
 
 
-@pytest.mark.parametrize("output", ["file/x", "foo://x", ""])
+@pytest.mark.parametrize("output", ["file", "file/x", "foo://x", ""])
 def test_a_folder_that_cannot_be_is_refused(
     output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,21 +114,6 @@ def test_a_folder_that_cannot_be_is_refused(
         claim_for_stream(job(output))
     assert str(found.value).startswith(f"--output {output or repr(output)}: ")
     assert files(tmp_path) == {"file": b"mine"}
-
-
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
-    (tmp_path / "out").write_text("mine")
-    with pytest.raises(UserError) as found:
-        claim_for_stream(job(tmp_path / "out"))
-    assert str(found.value).startswith(f"--output {tmp_path / 'out'}: ")
-    assert files(tmp_path) == {"out": b"mine"}
-
-
-def test_a_folder_may_be_called_like_a_pattern(tmp_path: Path) -> None:
-    output = tmp_path / "out[1]*"
-    claim_for_stream(job(output))
-    claim_for_stream(job(output, "run-2"))
-    assert files(output).keys() == {"run.json", "study.json", "runs/run-1/run.json", "runs/run-2/run.json"}
 
 
 def test_what_earlier_runs_left_open_stands_in_the_runs_folder(tmp_path: Path) -> None:

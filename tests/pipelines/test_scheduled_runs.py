@@ -100,30 +100,15 @@ def told(estimates: list[dict[str, Any]]) -> list[str]:
     return sorted(map(json.dumps, estimates))
 
 
-@pytest.mark.parametrize(
-    ("more", "start", "stop"),
-    [(SLIDING, 0.75, 4.25), (FIXED + "duplicates: keep\n", None, 4.25)],
-    ids=["sliding, joined", "fixed, alone, no start"],
-)
 def test_windows_inside_are_estimated_as_over_all_reports_and_no_others(
-    more: str,
-    start: float | None,
-    stop: float,
-    records: list[dict[str, Any]],
-    reports: Path,
-    small_text: str,
-    tmp_path: Path,
-    run_estimate: Any,
+    records: list[dict[str, Any]], reports: Path, small_text: str, tmp_path: Path, run_estimate: Any
 ) -> None:
-    text = (
-        small_text.replace("{estimator: ule}", "{estimator: ems}") if "keep" in more else small_text
-    ) + more
-    every = run_estimate(tmp_path / "all", text, [reports], "--max-bad-fraction", "0.1")
+    every = run_estimate(tmp_path / "all", small_text + SLIDING, [reports], "--max-bad-fraction", "0.1")
     assert every.code == 0, every.err
-    options = span(start or 0, stop)[0 if start else 2 :]
-    found = run_estimate(tmp_path / "span", text, [reports], *options, "--max-bad-fraction", "0.1")
+    options = (*span(0.75, 4.25), "--max-bad-fraction", "0.1")
+    found = run_estimate(tmp_path / "span", small_text + SLIDING, [reports], *options)
     assert found.code == 0, found.err
-    ends = START + round((-99 if start is None else start) * HOUR), START + round(stop * HOUR)
+    ends = START + round(0.75 * HOUR), START + round(4.25 * HOUR)
 
     def inside(window: tuple[int, int]) -> bool:
         return ends[0] <= window[0] and window[1] <= ends[1]
@@ -134,29 +119,25 @@ def test_windows_inside_are_estimated_as_over_all_reports_and_no_others(
     assert len(expected) >= 4
     assert told(found.estimates) == told(expected)
     assert found.snapshots == [s for s in every.snapshots if inside(s.window)]
-    fates = what_becomes(records, more, inside)
+    fates = what_becomes(records, inside)
     assert {fate: found.accounting.get(fate, 0) for fate in fates} == dict(fates)
     assert closes(found.accounting)
     assert found.accounting["in"] == len(records)
 
 
-def what_becomes(
-    records: list[dict[str, Any]], more: str, inside: Callable[[tuple[int, int]], bool]
-) -> Counter[str]:
+def what_becomes(records: list[dict[str, Any]], inside: Callable[[tuple[int, int]], bool]) -> Counter[str]:
     """The accounting, one report and window after the other."""
-    size, alone = HOUR if more.startswith(FIXED) else HOUR * 3 // 2, "keep" in more
     good = [record for record in records if record["payload"] != 99.0]
-    fates = Counter(used=0, duplicates=0, out_of_range=0, dead_letters=len(records) - len(good))
-    if size > HOUR:
-        fates["used_in_windows"] = 0
+    dead = len(records) - len(good)
+    fates = Counter(used=0, duplicates=0, out_of_range=0, dead_letters=dead, used_in_windows=0)
     good.sort(key=lambda record: record["event_time"])
     ids: set[tuple[str, str, str | None]] = set()
     standing = []
     for record in good:
         own = record["user_id"], record["service"], record.get("report_id")
-        windows = [window for window in windows_of(record["event_time"], size) if inside(window)]
+        windows = [window for window in windows_of(record["event_time"]) if inside(window)]
         # A report that repeats one outside of the span does not stand.
-        if own in ids and not alone:
+        if own in ids:
             fates["duplicates"] += 1
         elif not windows:
             fates["out_of_range"] += 1
@@ -167,21 +148,23 @@ def what_becomes(
     seen: set[tuple[Any, ...]] = set()
     for record, windows in standing:
         keys = [(record["user_id"], record["service"], window) for window in windows]
-        fresh = [key for key in keys if key not in seen or alone]
+        fresh = [key for key in keys if key not in seen]
         seen.update(keys)
         fates["used" if fresh else "duplicates"] += 1
-        if "used_in_windows" in fates:
-            fates["used_in_windows"] += len(fresh)
+        fates["used_in_windows"] += len(fresh)
     return fates
 
 
-def windows_of(time: int, size: int) -> Iterator[tuple[int, int]]:
+def windows_of(time: int) -> Iterator[tuple[int, int]]:
+    """Those of :data:`SLIDING` that hold a time."""
+    size = HOUR * 3 // 2
     first = (time - size) // HOUR * HOUR + HOUR
     for start in range(first, time + 1, HOUR):
         yield start, start + size
 
 
-def test_an_hour_at_a_time_all_at_once_and_in_other_words_are_the_same_bytes(
+# An hour at a time and all at once are the same bytes: test_scheduled.
+def test_a_run_in_other_words_is_the_same_bytes(
     reports: Path,
     small_text: str,
     tmp_path: Path,
@@ -200,9 +183,6 @@ def test_an_hour_at_a_time_all_at_once_and_in_other_words_are_the_same_bytes(
     at_once = run("once", *span(1, 3))
     assert len(of_windows(at_once)) == 2 * 4
     assert any("dead_letters" in name for name in at_once)
-    for hour in (2, 1):
-        hourly = run("hourly", *span(hour, hour + 1))
-    assert of_windows(hourly) == of_windows(at_once)
     # Ends that hold the same windows are the same run, wherever it starts and however it computes.
     monkeypatch.chdir(reports.parent)
     other = ("--partitions", 3, "--estimate-on", "worker", "--overwrite")

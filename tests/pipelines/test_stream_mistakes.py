@@ -93,17 +93,13 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_files_start(streaming: Streaming) -> None:
-    found = streaming.run("--input", "in/*", "--stop-when-idle", "5s", "--max_disorder", "30s")
+    renamed = ("--column", "user_id=uid", "--column", "payload=blob")
+    found = streaming.run("--input", "in/*", "--stop-when-idle", "5s", "--max_disorder", "30s", *renamed)
     assert (found.code, found.err) == (0, "")
     (job,) = streaming.jobs
+    assert job.feed.columns.renamed == (("user_id", "uid"), ("payload", "blob"))
     assert (job.feed.name, job.stop_when_idle, job.disorder, job.native) == ("in/*", 5000, 30_000, False)
     assert found.out.startswith(f"run {job.run}: reading in/*; stop with Ctrl-C\n")
-
-
-def test_the_columns_of_messages_may_have_other_names(streaming: Streaming) -> None:
-    assert streaming.run("--input", "in/*", "--column", "user_id=uid", "--column", "payload=blob").code == 0
-    (job,) = streaming.jobs
-    assert job.feed.columns.renamed == (("user_id", "uid"), ("payload", "blob"))
 
 
 def test_a_subscription_starts(streaming: Streaming, server: Any) -> None:
@@ -152,7 +148,7 @@ def test_a_study_that_is_not_there(streaming: Streaming) -> None:
         (["--stop-when-idle", "1.5h"], "--stop-when-idle 1.5h: write a whole number and a unit"),
         (["--service", "c"], "--service c: the study has a, b"),
         (["--attribute", "z"], "--attribute z: the study has x"),
-        (["--partitions", "0"], "--partitions 0: from 1 to 65536"),
+        (["--partitions", "0"], "--partitions 0: from 1 to 65,536"),
         (["--publish-to", "reports"], "--publish-to reports: write it as projects/PROJECT/topics/NAME"),
         (["--partitions", "some"], "--partitions some: a whole number"),
         (["--subscribtion", SUBSCRIPTION], "unknown option --subscribtion; did you mean --subscription?"),
@@ -286,19 +282,6 @@ def test_without_prism_it_is_said_what_that_costs(
 
 
 # The output folder, and what is read.
-
-
-def test_an_output_folder_of_a_batch_run(streaming: Streaming) -> None:
-    streaming.output.mkdir()
-    (streaming.output / "run.json").write_text('{"run": "0123", "study": "small", "complete": true}')
-    said = streaming.refuse("--input", "in/*")
-    assert said.startswith(f"--output {streaming.output}: it holds other outputs ")
-
-
-def test_an_output_folder_that_cannot_be(streaming: Streaming) -> None:
-    before = set(streaming.folder.iterdir())
-    assert streaming.refuse("--input", "in/*", output="foo://x").startswith("--output foo://x: ")
-    assert set(streaming.folder.iterdir()) == before
 
 
 @pytest.mark.parametrize("name", ["files.json", "journal-0.json"])

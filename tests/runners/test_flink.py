@@ -245,17 +245,14 @@ def test_workers_are_processes_of_this_environment(
     assert 1000 < int(own.environment_cache_millis) < 1000 * longest
 
 
-def test_workers_of_a_pool(rest_server: Any) -> None:
-    found = flink.options(rest_server(answers()), workers="pool", pool="localhost:50000")
+@pytest.mark.parametrize(
+    ("workers", "pool", "kind"),
+    [("pool", "localhost:50000", "EXTERNAL"), ("docker", None, "DOCKER"), ("loopback", None, "LOOPBACK")],
+)
+def test_other_workers(rest_server: Any, workers: str, pool: str | None, kind: str) -> None:
+    found = flink.options(rest_server(answers()), workers=workers, pool=pool)
     own = PipelineOptions(found).view_as(PortableOptions)
-    assert (own.environment_type, own.environment_config) == ("EXTERNAL", "localhost:50000")
-
-
-@pytest.mark.parametrize("workers", ["docker", "loopback"])
-def test_other_workers(rest_server: Any, workers: str) -> None:
-    found = flink.options(rest_server(answers()), workers=workers)
-    own = PipelineOptions(found).view_as(PortableOptions)
-    assert (own.environment_type, own.environment_config) == (workers.upper(), None)
+    assert (own.environment_type, own.environment_config) == (kind, pool)
 
 
 def test_the_local_cluster_is_not_asked(small_job_server: Path) -> None:

@@ -62,7 +62,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[argparse.Namespace, lis
 
     for command in (estimate_command, stream_command):
         monkeypatch.setattr(command, "request_of", request_of)
-        monkeypatch.setattr(command, "run", lambda request, staged: 0)
+        monkeypatch.setattr(command, "_run", lambda request, staged: 0)
     return found
 
 

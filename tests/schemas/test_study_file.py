@@ -284,12 +284,16 @@ def test_two_mistakes_are_two_lines_in_one_message(commute_text: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("content", [None, b"study: \xff\xfe"], ids=["missing", "not UTF-8"])
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None) -> None:
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "No such file"), (b"study: \xff\xfe", "a study is text in UTF-8, and this file is not")],
+    ids=["missing", "not UTF-8"],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None, said: str) -> None:
     path = tmp_path / "study.yaml"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(StudyError, match=r"study\.yaml: cannot be read: ") as caught:
+    with pytest.raises(StudyError, match=rf"study\.yaml: cannot be read: {said}") as caught:
         read_study(path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)

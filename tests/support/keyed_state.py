@@ -180,7 +180,7 @@ class StreamByHand:
         stages = FoldStream(study, partitions, stop)
         self.branches = [(stages.cut.function, stages.function)]
         if stages.longer is not None:
-            self.branches.append((stages.longer.cut.function, stages.longer.function))
+            self.branches.append((stages.cut_longer.function, stages.longer))
         self.pane = _Window(study, stop)
         self.joins: dict[tuple[int, PieceKey], Key] = {}
         self.windows: dict[WindowKey, Key] = {}

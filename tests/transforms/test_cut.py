@@ -17,7 +17,7 @@ from ldpbeam.transforms.reports.batches import attribute_name, tagged, version_i
 from ldpbeam.transforms.reports.partitions import partition
 from ldpbeam.transforms.windows import cut as stage
 from ldpbeam.transforms.windows import split as split_stage
-from ldpbeam.transforms.windows.cut import Runs, each_window, together, windows_in, within_size
+from ldpbeam.transforms.windows.cut import Pieces, Runs, each_window, together, windows_in, within_size
 from ldpbeam.transforms.windows.keys import PieceKey
 from ldpbeam.transforms.windows.split import Split
 from ldpbeam.windows import EVERYTHING, FUTURE, Bounds, Span, Windows
@@ -107,7 +107,7 @@ class Piece(NamedTuple):
 
 def streamed(model: Windows, partitions: int) -> Split:
     """As a stream cuts."""
-    return Split(model, partitions, each_window, clock=True)
+    return Split(Pieces(model, partitions, each_window), clock=True)
 
 
 def split(
@@ -187,27 +187,6 @@ def test_a_window_is_open_until_the_watermark_is_there(lateness: int) -> None:
         assert sum(piece.batch.num_rows for piece in last) == 2 - late
 
 
-def test_a_report_late_for_some_of_its_windows_is_no_late_report() -> None:
-    # Time 12 lies in the windows [4, 14), [8, 18) and [12, 22).
-    function = streamed(windows(10, 4), 1)
-    found = {}
-    for watermark in (13, 14, 18, 21, 22):
-        _, last, counts = split(function, [batch_of([Sent(b"u1", 12)], watermark)])
-        found[watermark] = (len(last), counts["late"], counts["late_in_windows"])
-    assert found == {13: (3, 0, 0), 14: (2, 0, 1), 18: (1, 0, 2), 21: (1, 0, 2), 22: (0, 1, 3)}
-
-
-def test_windows_that_do_not_slide_have_no_second_count() -> None:
-    _, _, counts = split(streamed(windows(10), 1), [batch_of([Sent(b"u1", 0)], 99)])
-    assert counts == {"late": 1}
-
-
-def test_without_a_watermark_nothing_is_late() -> None:
-    function = streamed(windows(10), 1)
-    _, last, counts = split(function, [batch_of([Sent(b"u1", -(2**41)), Sent(b"u1", YEAR_2020)])])
-    assert (len(last), counts) == (2, {})
-
-
 def test_reports_from_a_day_ahead_of_the_clock_are_out_of_range(monkeypatch: pytest.MonkeyPatch) -> None:
     # Their windows would stay open until then. What is both late and from the future is out of range.
     monkeypatch.setattr(split_stage, "time", SimpleNamespace(time_ns=lambda: YEAR_2020 * 1_000_000 + 999_999))
@@ -271,7 +250,7 @@ def windowed(runs: Runs, model: Windows, span: Span, piece: Piece) -> list[tuple
 def test_a_report_comes_to_each_of_its_windows_inside_the_span_once(
     name: str, model: Windows, bundle: list[list[Sent]], span: Span
 ) -> None:
-    function = Split(model, 3, RUNS[name], span=span)
+    function = Split(Pieces(model, 3, RUNS[name], span=span))
     _, last, counts = split(function, [batch_of(some) for some in bundle])
     expected = Counter(
         (window, report)
@@ -288,14 +267,14 @@ def test_a_report_comes_to_each_of_its_windows_inside_the_span_once(
 
 def test_without_windows_there_is_no_run_and_event_times_may_be_anything() -> None:
     reports = [Sent(b"u1", -(2**63)), Sent(b"u2", 2**63 - 1)]
-    _, (piece,), _ = split(Split(None, 1, together), [batch_of(reports)])
+    _, (piece,), _ = split(Split(Pieces(None, 1, together)), [batch_of(reports)])
     assert piece.key == PieceKey("minutes", 0, None)
     assert (rows(piece), piece.time) == (reports, 0)
 
 
 def test_the_key_can_be_another_column() -> None:
     reports = [Sent(b"u1", 0, report_id=b"r%d" % place) for place in range(50)]
-    _, last, _ = split(Split(None, 8, together, column="report_id"), [batch_of(reports)])
+    _, last, _ = split(Split(Pieces(None, 8, together, column="report_id")), [batch_of(reports)])
     assert len(last) > 1
     for piece in last:
         assert set(partition(piece.batch.column("report_id"), 8)) == {piece.key.partition}

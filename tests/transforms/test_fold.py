@@ -26,7 +26,7 @@ from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import empty
 from ldpbeam.study import Study
 from ldpbeam.transforms.windows import groups
-from ldpbeam.transforms.windows.cut import together, within_size
+from ldpbeam.transforms.windows.cut import Pieces, together, within_size
 from ldpbeam.transforms.windows.fold import Fold, Folded
 from ldpbeam.transforms.windows.group_statistics import GroupStatistics, added_up
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
@@ -118,7 +118,10 @@ def test_runs_of_windows_are_folded_as_each_window_by_itself(
     windows, kept = "size: 10s, period: 4s", "duplicates: keep" if alone else ""
     study = parse_study(study_text(estimates=NOT_TO_JOIN, windows=windows, more=kept))
     assert study.windows is not None
-    fold, split = Fold(study, span), Split(study.windows, 1, together if alone else within_size, span=span)
+    fold, split = (
+        Fold(study, span),
+        Split(Pieces(study.windows, 1, together if alone else within_size, span=span)),
+    )
     split.start_bundle()
     for batch in batches_of(*reports):
         assert not list(split.process(batch))
@@ -178,13 +181,6 @@ def test_a_report_that_comes_before_the_one_that_stood_moves_its_user() -> None:
     assert gain.histograms[0].sum() == 0
 
 
-def test_a_group_that_loses_its_only_report_loses_it_all() -> None:
-    study = study_of("groups, two at most")
-    ann, moved = Report("ann", 5000, group="north"), Report("ann", 1000, group="south")
-    found = groups.gains(study, folded(study, ann, moved), folded(study, ann))
-    assert {key: own.reports for key, own in found.items()} == {("x", "north"): -1, ("x", "south"): 1}
-
-
 class Driven:
     """A partition of users in the window, driven by hand.
 
@@ -237,15 +233,6 @@ def test_nothing_is_said_before_the_windows_end_and_then_all() -> None:
     assert key.total == folded(key.study, ANN, BOB, CHO)
 
 
-def test_what_is_late_is_said_at_once_a_bundle_at_a_time() -> None:
-    key = Driven()
-    key.come(ANN)
-    key.advance(12_000)
-    assert key.come(BOB) == key.come(CHO) == NOTHING
-    assert key.advance(12_000) == (2, {"used": 2})
-    assert key.total == folded(key.study, ANN, BOB, CHO)
-
-
 TAXI = ANN._replace(version=1, report_id=None)
 
 
@@ -270,25 +257,6 @@ def test_a_duplicate_changes_nothing_and_is_counted(again: Report, watermark: in
         gains, counts = main_and_counts(key.key.advance(watermark))
         assert (gains, counts) == ([], {"duplicates": 1}), "no gain, so no pane"
     assert key.total == folded(key.study, ANN, TAXI)
-
-
-def test_reports_without_an_id_are_told_apart_by_user_and_service_alone() -> None:
-    key = Driven()
-    key.come(Report("ann", 2000), Report("bob", 2000))
-    key.come(Report("ann", 2000), Report("ann", 2000, version=1))
-    assert key.advance(10_000) == (3, {"used": 3, "duplicates": 1})
-
-
-def test_a_late_report_that_comes_first_takes_the_place_of_another() -> None:
-    key = Driven()
-    key.come(ANN, BOB)
-    key.advance(10_000)
-    earlier = ANN._replace(time=0, payload=0.9, report_id=None)
-    key.come(earlier)
-    gains, counts = main_and_counts(key.key.advance(10_000))
-    assert (len(gains), counts) == (1, {"duplicates": 1})
-    total = added_up([key.total, gains[0][1]])
-    assert total == folded(key.study, earlier, BOB) != key.total
 
 
 @pytest.mark.parametrize("lateness", [0, 20_000])
@@ -362,14 +330,6 @@ def test_sliding_windows_count_a_report_in_the_one_that_starts_last() -> None:
         0: (4, {"used": 2, "duplicates": 1, "used_in_windows": 4}),
         4000: (2, {"used": 2, "used_in_windows": 2}),
     }
-
-
-def test_what_is_late_for_a_sliding_window_is_counted_when_it_comes() -> None:
-    key = Driven(SLIDING, bounds=(-4000, 6000))
-    key.come(ANN, BOB)
-    assert key.advance(6000) == (2, {"used_in_windows": 2})
-    key.come(CHO, ANN)
-    assert key.advance(6000) == (1, {"used_in_windows": 1})
 
 
 def test_a_report_late_for_several_sliding_windows_is_one_late_report() -> None:

@@ -7,19 +7,16 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
-import pyarrow as pa
-import pytest
 from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.runners import direct
-from ldpbeam.schemas.outputs.snapshots import Snapshot, decode_statistic, encode_statistic
+from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.statistics import Answers, Statistic, empty, merge, tally
+from ldpbeam.statistics import Answers, Statistic, merge, tally
 from ldpbeam.transforms.joining.join import UserReports
-from ldpbeam.transforms.reports.batches import attribute_name, tagged, version_index
 from ldpbeam.transforms.windows import groups as stage
 from ldpbeam.transforms.windows.bounded import Aggregate
 from ldpbeam.transforms.windows.combine import SIDE_BY_SIDE, CombineGroups
@@ -136,47 +133,6 @@ def test_an_accumulator_crosses_the_wire_merged_and_nothing_is_nothing() -> None
     many = merge([back] * 2000)
     assert max(moments.squares[1] for moments in many.moments.values()) > 2**64
     assert coder.decode(coder.encode([GroupStatistics({KEY: many})])) == [{KEY: many}]
-
-
-def test_equal_statistics_have_equal_bytes() -> None:
-    parts = [tally(X, p.users, p.answers) for p in (people(20, 1), people(30, 2))]
-    assert encode_statistic(merge(parts)) == encode_statistic(merge(parts[::-1]))
-    assert decode_statistic(encode_statistic(parts[0])) == parts[0]
-    assert decode_statistic(encode_statistic(empty(X))) == empty(X)
-
-
-def test_statistics_of_different_channels_refuse_to_merge() -> None:
-    other = parse_study(TEXT.replace("epsilon: 0.1", "epsilon: 0.2")).attribute("x")
-    combine = CombineGroups()
-    with pytest.raises(ValueError, match="different channels"):
-        combine.merge_accumulators(
-            [[GroupStatistics({KEY: empty(X)})], [GroupStatistics({KEY: empty(other)})]]
-        )
-
-
-@settings(max_examples=150, derandomize=True)
-@given(st.data())
-def test_a_batch_of_reports_comes_back_as_it_was(data: st.DataObject) -> None:
-    rows = data.draw(st.integers(1, 6))
-    keys = data.draw(
-        st.sampled_from([st.binary(min_size=16, max_size=16), st.binary(min_size=1, max_size=20)])
-    )
-    times = data.draw(st.sampled_from([st.integers(-5, 5), st.integers(-(2**40), 2**42)]))
-    columns: dict[str, pa.Array] = {
-        "user": pa.array(data.draw(st.lists(keys, min_size=rows, max_size=rows)), pa.binary()),
-        "event_time": pa.array(data.draw(st.lists(times, min_size=rows, max_size=rows)), pa.int64()),
-        "payload": pa.array(range(rows), data.draw(st.sampled_from([pa.float64(), pa.uint32()]))),
-    }
-    if data.draw(st.booleans()):
-        columns["report_id"] = pa.array([None, *[b"0123456789abcdef"] * (rows - 1)], pa.binary())
-        columns["group"] = pa.array(["", *[None] * (rows - 1)], pa.string())
-    whole = tagged(pa.RecordBatch.from_pydict(columns), "x", 3)
-    start = data.draw(st.integers(0, rows - 1))
-    coder = beam.coders.registry.get_coder(pa.RecordBatch)
-    for batch in (whole, whole.slice(start), whole.slice(start, 1)):
-        back = coder.decode(coder.encode(batch))
-        assert back.equals(batch, check_metadata=True)
-        assert (attribute_name(back), version_index(back)) == ("x", 3)
 
 
 def test_no_group_the_empty_name_and_other_groups_are_aggregated_apart() -> None:

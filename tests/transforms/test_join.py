@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.joined_reports import Answered, answers_of, drawn, in_batches, in_order, tied_first
 
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -54,11 +54,6 @@ class Report(NamedTuple):
     payload: float
     group: str | None
 
-    @property
-    def rank(self) -> tuple[Any, ...]:
-        """What decides which of two reports stands, event time and report id (none first); else a draw."""
-        return self.time, self.report_id is not None, self.report_id or b""
-
 
 @st.composite
 def reports(draw: st.DrawFn) -> Report:
@@ -91,28 +86,7 @@ TIED = st.lists(
 
 
 def batches_of(some: list[Report], size: int) -> list[pa.RecordBatch]:
-    """Batches of one channel each; columns that are null throughout are left out, as the stream does."""
-    by_version: dict[int, list[Report]] = defaultdict(list)
-    for report in some:
-        by_version[report.version].append(report)
-    made = []
-    for version, own in by_version.items():
-        for start in range(0, len(own), size):
-            part = own[start : start + size]
-            columns = {
-                "user": pa.array([r.user for r in part], pa.binary()),
-                "event_time": pa.array([r.time for r in part], pa.int64()),
-                "payload": pa.array([r.payload for r in part], pa.float64()),
-            }
-            if any(r.report_id is not None for r in part):
-                columns["report_id"] = pa.array([r.report_id for r in part], pa.binary())
-            if any(r.group is not None for r in part):
-                columns["group"] = pa.array([r.group for r in part], pa.string())
-            made.append(tagged(pa.RecordBatch.from_pydict(columns), "x", version))
-    return made
-
-
-Answered = Counter[tuple[tuple[int, float], ...]]
+    return in_batches(some, size, "x", lambda part: pa.array([r.payload for r in part], pa.float64()))
 
 
 def answers_by_group(joined: list[UserReports]) -> dict[str | None, Answered]:
@@ -121,29 +95,11 @@ def answers_by_group(joined: list[UserReports]) -> dict[str | None, Answered]:
     for users in joined:
         assert users.attribute == "x"
         assert users.group not in found, "a group comes once"
-        rows: dict[int, dict[int, float]] = {row: {} for row in range(users.users)}
-        for answer in users.answers:
-            assert len(set(answer.rows.tolist())) == len(answer.rows), "one report a user and channel"
-            for row, payload in zip(answer.rows.tolist(), answer.payloads.tolist(), strict=True):
-                rows[row][answer.version] = payload
-        assert all(rows.values()), "no row without a report"
-        found[users.group] = Counter(tuple(sorted(sent.items())) for sent in rows.values())
+        found[users.group] = answers_of(users)
     return found
 
 
 Key = tuple[bytes | None, str]
-
-
-def tied_first(some: Iterable[Report], key: Callable[[Report], Key]) -> dict[Key, list[Report]]:
-    """Of the reports that are one, those that no other comes before; one of them stands."""
-    first: dict[Key, list[Report]] = {}
-    for report in some:
-        best = first.setdefault(key(report), [])
-        if best and report.rank < best[0].rank:
-            best.clear()
-        if not best or report.rank == best[0].rank:
-            best.append(report)
-    return first
 
 
 def of_user(report: Report) -> Key:
@@ -154,26 +110,9 @@ def of_id(report: Report) -> Key:
     return report.user, report.report_id, SERVICE[report.version]
 
 
-def in_order(some: Iterable[Report]) -> list[Report]:
-    """The same list whatever the order of the reports."""
-    return sorted(some, key=lambda r: (r.rank, r.user, r.version, r.payload, r.group or ""))
-
-
-def drawn(tied: list[Report]) -> Report:
-    """Which of a user's tied reports stands: the one that does when nobody sent anything else."""
-    if len(tied) == 1:
-        return tied[0]
-    joined, used, duplicates = join(X, batches_of(in_order(tied), len(tied)))
-    assert (used, duplicates) == (1, len(tied) - 1)
-    ((group, users),) = answers_by_group(joined).items()
-    (((version, payload),),) = users
-    (one, *_) = [r for r in tied if (r.group, r.version, r.payload) == (group, version, payload)]
-    return one
-
-
 def by_dictionary(some: list[Report]) -> tuple[dict[str | None, Answered], int]:
     """The join one report at a time, ties drawn a user alone, and how many were duplicates."""
-    first = [drawn(tied) for tied in tied_first(some, of_user).values()]
+    first = [drawn(X, tied, batches_of) for tied in tied_first(some, of_user).values()]
     sent: dict[tuple[str | None, bytes], dict[int, float]] = defaultdict(dict)
     for report in first:
         sent[report.group, report.user][report.version] = report.payload
@@ -261,7 +200,7 @@ def test_of_tied_reports_the_same_one_stands_whatever_else_is_sent_and_in_any_or
         one = report(user=b"user %d" % number)
         for again in (1, 2):
             tied = [one] + [one._replace(**other)] * again
-            chosen = drawn(tied)
+            chosen = drawn(X, tied, batches_of)
             stood[chosen == one] += 1
             # Whatever lists of reports: the dictionary join.
             for more in beside(one) if number < 3 else ():

@@ -159,18 +159,6 @@ def test_groups_beyond_the_most_are_added_up_and_may_change_places() -> None:
     ]
 
 
-def test_a_group_that_loses_its_only_report_is_in_no_later_pane() -> None:
-    window = Driven(more="groups: {field: region}")
-    bob = BOB._replace(group="south")
-    before, after = ANN._replace(group="north"), ANN._replace(group="south", time=0)
-    window.change((), (before, bob))
-    (on_time,) = window.advance(10_001)
-    window.change((before, bob), (after, bob))
-    (late,) = window.advance(10_001)
-    assert [(own.group, own.statistic.reports) for own in on_time] == [("north", 1), ("south", 1)]
-    assert [(own.group, own.statistic.reports) for own in late] == [("south", 2)]
-
-
 def test_a_window_without_reports_has_no_pane() -> None:
     window = Driven()
     window.change((ANN,), ())

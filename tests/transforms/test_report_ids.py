@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -11,11 +10,13 @@ import pyarrow as pa
 import pytest
 from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
+from support.tallied import tallied
 
 from ldpbeam.runners import direct
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.joining.drop_report_ids import DropDuplicateIds
 from ldpbeam.transforms.reports.batches import tagged
+from ldpbeam.windows import Span
 
 STUDY = parse_study(
     """
@@ -89,25 +90,20 @@ def check(batches: list[list[Sent]], stand: list[Sent], duplicates: int, partiti
 
 def test_one_id_of_a_user_in_a_service_counts_once_whatever_its_windows_and_versions() -> None:
     first = Sent("u1", "r1", time=5)
-    others = [Sent("u1", "r1", time=6), Sent("u1", "r1", time=9 * HOUR), Sent("u1", "r1", time=7, version=1)]
-    check([[first, others[0]], [others[1]], [others[2]]], [first], 3)
-
-
-def test_the_same_id_of_another_user_is_another_id() -> None:
-    some = [Sent("u1", "r1", time=5), Sent("u2", "r1", time=4), Sent("", "u1r1"), Sent("u1r", "1")]
-    check([some], some, 0, partitions=1)
-
-
-def test_ids_of_different_services_and_attributes_do_not_collide() -> None:
-    some = [Sent("u1", "r1"), Sent("u1", "r1", version=2), Sent("u1", "r1", attribute="y")]
-    check([[one] for one in some], some, 0, partitions=1)
-
-
-def test_reports_without_an_id_are_left_alone() -> None:
-    twins = [Sent("u1", None), Sent("u1", None)]
-    named = [Sent("u1", "r1"), Sent("u1", "r2")]
-    # A batch without the column, one where some have an id, and one where all have.
-    check([twins, [*twins, Sent("u1", "r1", time=1)], named], [*twins, *twins, *named], 1)
+    again = [Sent("u1", "r1", time=6), Sent("u1", "r1", time=9 * HOUR), Sent("u1", "r1", time=7, version=1)]
+    # The same id of other users, or in another service or attribute, is another one.
+    users = [Sent("u2", "r1", time=4), Sent("", "u1r1"), Sent("u1r", "1")]
+    elsewhere = [Sent("u1", "r1", version=2), Sent("u1", "r1", attribute="y")]
+    # Reports without an id: a batch without the column, one where some have an id, and one where all have.
+    twins = [Sent("u3", None), Sent("u3", None)]
+    named = [Sent("u3", "r1"), Sent("u3", "r2")]
+    check(
+        [[first, again[0]], [again[1]], [again[2]], users, *([one] for one in elsewhere)]
+        + [twins, [*twins, Sent("u3", "r1", time=1)], named],
+        [first, *users, *elsewhere, *twins, *twins, *named],
+        4,
+        partitions=1,
+    )
 
 
 @pytest.mark.parametrize("partitions", [1, 5])
@@ -132,14 +128,14 @@ def test_many_ids_leave_one_report_each_whatever_the_partitions(partitions: int)
 
 
 # u1 comes twice in one hour, and r1 twice in two.
-TWICE = [
+TWICE: list[dict[str, Any]] = [
     {"user_id": user, "report_id": report_id, "event_time": time, "service": "a", "payload": place / 10}
     for place, (user, report_id, time) in enumerate(
         [("u1", None, 0), ("u1", None, 1), ("u3", "r1", 2), ("u3", "r1", HOUR), ("u3", None, HOUR)]
     )
 ]
-#: Without this, event times of 1970 are dead letters.
-OLD_TIMES = ("--from", "1960-01-01T00:00:00Z")
+#: Without it, event times of 1970 are dead letters.
+OLD_TIMES = Span(-10 * 365 * 24 * HOUR)
 
 
 @pytest.mark.parametrize(
@@ -151,29 +147,19 @@ OLD_TIMES = ("--from", "1960-01-01T00:00:00Z")
     ],
 )
 def test_a_study_says_whether_users_and_ids_may_come_again(
-    line: str, used: int, users: list[int | None], small_text: str, tmp_path: Path, run_estimate: Any,
-    write_lines: Any,
-) -> None:  # fmt: skip
-    records = [{key: value for key, value in one.items() if value is not None} for one in TWICE]
-    study = small_text.replace("{estimator: ule}", "{estimator: ems}") + f"windows: {{size: 1h}}\n{line}\n"
-    study += "publish: {at_least: 1}\n"
-    inputs = write_lines(tmp_path / "r.jsonl", records)
-    found = run_estimate(tmp_path, study, [inputs], "--attribute", "x", *OLD_TIMES)
-    assert found.code == 0, found.err
-    assert (found.accounting["used"], found.accounting["duplicates"]) == (used, 5 - used)
-    assert [e["users"] for e in found.estimates if e["name"] == "mean"] == users
-    assert sum(e["reports"] for e in found.estimates if e["name"] == "mean") == used
-    spent = [entry["users"] for window in found.json("ledger.json") for entry in window["spent"]]
-    assert sum(spent) == (3 if users[0] else 0), "who spent how much is known only where users are"
-
-
-def test_reports_that_are_kept_count_once_in_sliding_windows(
-    small_text: str, tmp_path: Path, run_estimate: Any, write_lines: Any
+    line: str, used: int, users: list[int | None], small_text: str
 ) -> None:
+    study = small_text.replace("{estimator: ule}", "{estimator: ems}") + f"windows: {{size: 1h}}\n{line}\n"
+    found = tallied(study, TWICE, OLD_TIMES)
+    assert (found.accounting["used"], found.accounting["duplicates"]) == (used, 5 - used)
+    assert [own.statistic.users for own in found.snapshots] == users
+    assert sum(own.statistic.reports for own in found.snapshots) == used
+
+
+def test_reports_that_are_kept_count_once_in_sliding_windows(small_text: str) -> None:
     study = small_text.replace("{estimator: ule}", "{estimator: ems}")
     study += "windows: {size: 2h, period: 1h}\nduplicates: keep\n"
-    records = [{key: value for key, value in one.items() if value is not None} for one in TWICE]
-    inputs = write_lines(tmp_path / "r.jsonl", records)
-    found = run_estimate(tmp_path, study, [inputs], "--attribute", "x", *OLD_TIMES)
-    assert [(s.window[0] // HOUR, s.statistic.reports) for s in found.snapshots] == [(-1, 3), (0, 5), (1, 2)]
+    found = tallied(study, TWICE, OLD_TIMES)
+    windows = [(own.window and own.window[0] // HOUR, own.statistic.reports) for own in found.snapshots]
+    assert windows == [(-1, 3), (0, 5), (1, 2)]
     assert (found.accounting["in"], found.accounting["used"]) == (5, 5)

@@ -494,13 +494,17 @@ def test_it_ends_when_nothing_has_come_for_so_long(drive: Drive) -> None:
     assert driven.stopped_at is None
 
 
-def test_it_does_not_end_before_all_is_safe(drive: Drive) -> None:
+@pytest.mark.parametrize("anew", [False, True])
+def test_it_does_not_end_before_all_is_safe_whichever_reader_handed_it_on(anew: bool, drive: Drive) -> None:
     driven = drive(stop_when_idle=30 * SECOND)
     driven.come(-5)
+    mark = driven.mark()
+    if anew:
+        replaced(driven)
     driven.now += WEEK
     assert not driven.take()
     assert driven.watermark == -7
-    driven.commit()
+    mark.finalize_checkpoint()
     assert not driven.take()
     assert driven.reader.get_watermark() == MAX_TIMESTAMP
 
@@ -526,28 +530,21 @@ def test_what_was_taken_is_acknowledged_after_the_engine_closed_the_reader(drive
     assert driven.stopped_at is None
 
 
-def test_a_reader_that_has_ended_is_forgotten_when_all_is_safe(drive: Drive) -> None:
-    driven = drive()
-    driven.come(-5)
-    ask_to_stop(driven.output, driven.reading.run)
-    assert not driven.take()
-    assert reader._readers
-    driven.commit()
-    assert reader._readers == {}
-
-
-@pytest.mark.parametrize("ending", ["idle", "closed", "stopped"])
-def test_a_reader_that_has_ended_with_nothing_unsafe_is_forgotten(ending: str, drive: Drive) -> None:
+@pytest.mark.parametrize("ending", ["idle", "closed", "stopped", "stopped before all is safe"])
+def test_a_reader_that_has_ended_is_forgotten_when_all_is_safe(ending: str, drive: Drive) -> None:
     driven = drive(stop_when_idle=SECOND if ending == "idle" else None)
     driven.come(-5)
-    driven.commit()
+    if ending != "stopped before all is safe":
+        driven.commit()
     driven.now += WEEK
-    if ending == "stopped":
+    if ending.startswith("stopped"):
         ask_to_stop(driven.output, driven.reading.run)
     if ending == "closed":
         driven.reader.close()
     else:
         assert not driven.take()
+    if ending == "stopped before all is safe":
+        assert reader._readers
     driven.commit()
     assert reader._readers == {}
 
@@ -765,19 +762,6 @@ def test_what_any_reader_before_it_handed_on_holds_the_watermark_until_it_is_saf
     mark.finalize_checkpoint()
     assert driven.feed.acknowledged[-1] == first
     assert driven.watermark == -12
-
-
-def test_it_does_not_end_before_what_the_reader_before_it_handed_on_is_safe(drive: Drive) -> None:
-    driven = drive(stop_when_idle=30 * SECOND)
-    driven.come(-5)
-    mark = driven.mark()
-    replaced(driven)
-    driven.now += 30 * SECOND
-    assert not driven.take()
-    assert driven.watermark == -7
-    mark.finalize_checkpoint()
-    assert not driven.take()
-    assert driven.reader.get_watermark() == MAX_TIMESTAMP
 
 
 def test_readers_in_each_others_place_are_forgotten_when_all_is_safe(drive: Drive) -> None:

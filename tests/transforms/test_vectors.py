@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.joined_reports import Answered, answers_of, drawn, in_batches, tied_first
 from support.tallied import tallied as tallied_of
 
 from ldpbeam import Answers, merge, tally
@@ -20,7 +21,6 @@ from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Statistic
 from ldpbeam.transforms.joining.coordinates import by_coordinate
 from ldpbeam.transforms.joining.join import UserReports, join, without_join
-from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.groups import tallied
 
@@ -62,11 +62,6 @@ class Report(NamedTuple):
     def payload(self) -> bytes:
         return self.coordinate.to_bytes(4, "little") + np.float64(self.value).tobytes()
 
-    @property
-    def rank(self) -> tuple[Any, ...]:
-        """What decides which of two reports stands, event time and report id (none first); else a draw."""
-        return self.time, self.report_id is not None, self.report_id or b""
-
 
 @st.composite
 def reports(draw: st.DrawFn) -> Report:
@@ -87,52 +82,16 @@ reproducibly = settings(derandomize=True, deadline=None, max_examples=80)
 
 
 def batches_of(some: Iterable[Report], size: int = 4) -> list[pa.RecordBatch]:
-    by_version: dict[int, list[Report]] = defaultdict(list)
-    for report in some:
-        by_version[report.version].append(report)
-    made = []
-    for version, own in by_version.items():
-        for start in range(0, len(own), size):
-            part = own[start : start + size]
-            payloads = np.array([(r.coordinate, r.value) for r in part], dtype=DTYPE)
-            columns = {
-                "user": pa.array([r.user for r in part], pa.binary()),
-                "event_time": pa.array([r.time for r in part], pa.int64()),
-                "payload": payload_column(payloads),
-                "report_id": pa.array([r.report_id for r in part], pa.binary()),
-                "group": pa.array([r.group for r in part], pa.string()),
-            }
-            made.append(tagged(pa.RecordBatch.from_pydict(columns), "v", version))
-    return made
+    def payloads(part: list[Report]) -> pa.Array:
+        return payload_column(np.array([(r.coordinate, r.value) for r in part], dtype=DTYPE))
 
-
-def drawn(tied: list[Report]) -> Report:
-    """Which of a user's tied reports stands: the one that does when nobody sent anything else."""
-    if len(tied) == 1:
-        return tied[0]
-    ordered = sorted(tied, key=lambda r: (r.version, r.payload, r.group or ""))
-    joined = join(V, batches_of(ordered, len(tied)))
-    assert (joined.used, joined.duplicates) == (1, len(tied) - 1)
-    (users,) = joined.users
-    (answer,) = users.answers
-    place = users.group, answer.version, answer.payloads.tobytes()
-    (one, *_) = [r for r in tied if (r.group, r.version, r.payload) == place]
-    return one
+    return in_batches(some, size, "v", payloads)
 
 
 def standing(some: Iterable[Report]) -> list[Report]:
     """One report a user and service, whatever its coordinate: the first by rank, ties drawn."""
-    first: dict[tuple[bytes, str], list[Report]] = {}
-    for report in some:
-        best = first.setdefault((report.user, SERVICE[report.version]), [])
-        if best and report.rank < best[0].rank:
-            best.clear()
-        if not best or report.rank == best[0].rank:
-            best.append(report)
-    return [drawn(tied) for tied in first.values()]
-
-
-Answered = Counter[tuple[tuple[int, float], ...]]
+    first = tied_first(some, lambda report: (report.user, SERVICE[report.version]))
+    return [drawn(V, tied, batches_of) for tied in first.values()]
 
 
 def by_dictionary(some: Iterable[Report]) -> dict[tuple[str, str | None], Answered]:
@@ -154,15 +113,9 @@ def parts_of(users: Iterable[UserReports]) -> dict[tuple[str, str | None], Answe
         total = 0
         for part in by_coordinate(V, whole):
             assert (part.attribute, part.group) not in found, "a coordinate comes once"
-            rows: dict[int, dict[int, float]] = {row: {} for row in range(part.users)}
-            assert len({a.version for a in part.answers}) == len(part.answers)
-            for answer in part.answers:
-                assert len(set(answer.rows.tolist())) == len(answer.rows) > 0
-                assert answer.payloads.dtype == np.float64
-                for row, payload in zip(answer.rows.tolist(), answer.payloads.tolist(), strict=True):
-                    rows[row][answer.version] = payload
-            assert all(rows.values()), "no row without a report"
-            found[part.attribute, part.group] = Counter(tuple(sorted(sent.items())) for sent in rows.values())
+            assert len({answer.version for answer in part.answers}) == len(part.answers)
+            assert all(answer.payloads.dtype == np.float64 for answer in part.answers)
+            found[part.attribute, part.group] = answers_of(part)
             total += part.reports
         assert total == whole.reports
     return found

@@ -12,9 +12,9 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.joining.report_ids import by_report_id, without_duplicate_ids
 from ldpbeam.transforms.reports.counts import COUNTS, DUPLICATES
 from ldpbeam.transforms.reports.emitted import count
-from ldpbeam.transforms.windows.cut import together
+from ldpbeam.transforms.windows.cut import Pieces, together
 from ldpbeam.transforms.windows.keys import PieceKey
-from ldpbeam.transforms.windows.split import Cut, Split
+from ldpbeam.transforms.windows.split import Cut
 
 _IDENTIFIED = "identified"
 
@@ -40,13 +40,13 @@ class DropDuplicateIds(beam.PTransform):
             _IDENTIFIED, main="plain"
         ).with_output_types(pa.RecordBatch)
         pieces, _ = parted[_IDENTIFIED] | "SplitByReportId" >> Cut(
-            Split(None, self.partitions, together, column="report_id")
+            Pieces(None, self.partitions, together, column="report_id")
         )
         first = (
             pieces
             | "GroupReportIds" >> beam.GroupByKey()
             | "FirstOfReportIds"
-            >> beam.ParDo(_FirstOfReportIds(self.study))
+            >> beam.FlatMap(_first_of_report_ids, self.study)
             .with_outputs(COUNTS, main="first")
             .with_output_types(pa.RecordBatch)
         )
@@ -62,13 +62,9 @@ def _by_having_an_id(batch: pa.RecordBatch) -> Iterable[Any]:
         yield plain
 
 
-class _FirstOfReportIds(beam.DoFn):
-    def __init__(self, study: Study) -> None:
-        self.study = study
-
-    def process(self, element: tuple[PieceKey, Iterable[pa.RecordBatch]]) -> Iterable[Any]:
-        key, batches = element
-        first, duplicates = without_duplicate_ids(self.study.attribute(key.attribute), list(batches))
-        yield from first
-        if duplicates:
-            yield count(DUPLICATES, duplicates)
+def _first_of_report_ids(element: tuple[PieceKey, Iterable[pa.RecordBatch]], study: Study) -> Iterable[Any]:
+    key, batches = element
+    first, duplicates = without_duplicate_ids(study.attribute(key.attribute), list(batches))
+    yield from first
+    if duplicates:
+        yield count(DUPLICATES, duplicates)

@@ -40,19 +40,14 @@ class WriteAccounting(beam.PTransform):
 
     def expand(self, counts: beam.PCollection[tuple[str, int]]) -> beam.PCollection[None]:
         """Add up each count, bring all together under one key, and write them."""
+        path = self.path
         return (
             counts
             | "AddUp" >> beam.CombinePerKey(sum)
-            # (name, reports)
             | "ToOne" >> beam.Map(lambda pair: ("", pair))
             | "Together" >> beam.GroupByKey()
-            # ("", Iterable[(name, reports)])
-            | "WriteFile" >> beam.Map(_write, self.path)
+            | "WriteFile" >> beam.MapTuple(lambda _, named: write_accounting(path, named))
         )
-
-
-def _write(element: tuple[str, Iterable[tuple[str, int]]], path: str) -> str:
-    return write_accounting(path, element[1])
 
 
 class WriteRunningAccounting(beam.PTransform):
@@ -67,7 +62,6 @@ class WriteRunningAccounting(beam.PTransform):
         return (
             counts
             | "SumOfBundle" >> beam.ParDo(_SumOfBundle()).with_output_types(tuple[str, bytes])
-            # ("", counts by name as JSON)
             | "WriteAccounting" >> beam.ParDo(_WriteSums(self.path)).with_input_types(tuple[str, bytes])
         )
 

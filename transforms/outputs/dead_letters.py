@@ -73,27 +73,18 @@ class WriteDeadLetters(beam.PTransform):
 
     def expand(self, letters: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[None]:
         """Gather the batches of a shard, and write one file per shard."""
+        folder = self.folder
         return (
             letters
             | "KeyByShard" >> beam.Map(_shard).with_output_types(tuple[int, pa.RecordBatch])
             | "GroupShards" >> beam.GroupByKey()
-            # (shard, Iterable[RecordBatch])
-            | "WriteFiles" >> beam.ParDo(_WriteShard(self.folder))
+            | "WriteFiles" >> beam.MapTuple(lambda shard, batches: write_letters(folder, shard, batches))
         )
 
 
 def _shard(batch: pa.RecordBatch) -> tuple[int, pa.RecordBatch]:
     file = batch.column("file")[0].as_py()
     return zlib.crc32(file.encode()) % DEAD_LETTER_SHARDS, batch
-
-
-class _WriteShard(beam.DoFn):
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-
-    def process(self, element: tuple[int, Iterable[pa.RecordBatch]]) -> Iterator[str]:
-        shard, batches = element
-        yield write_letters(self.folder, shard, batches)
 
 
 class WriteStreamDeadLetters(beam.PTransform):
@@ -107,15 +98,11 @@ class WriteStreamDeadLetters(beam.PTransform):
         """Gather all batches under one key, and write a file when it is due."""
         return (
             letters
-            | "KeyLetters" >> beam.Map(_unnamed).with_output_types(tuple[str, pa.RecordBatch])
-            # ("", RecordBatch)
+            | "KeyLetters"
+            >> beam.Map(lambda batch: ("", batch)).with_output_types(tuple[str, pa.RecordBatch])
             | "WriteLetters"
             >> beam.ParDo(_WriteLetters(self.folder)).with_input_types(tuple[str, pa.RecordBatch])
         )
-
-
-def _unnamed(batch: pa.RecordBatch) -> tuple[str, pa.RecordBatch]:
-    return "", batch
 
 
 class _WriteLetters(beam.DoFn):

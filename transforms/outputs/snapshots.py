@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
@@ -49,18 +47,9 @@ class WriteSnapshots(beam.PTransform):
 
     def __init__(self, study: Study, folder: str, run: str) -> None:
         super().__init__()
-        self.function = _WriteSnapshots(study, folder, run)
+        self.study, self.folder, self.run = study, folder, run
 
     def expand(self, snapshots: beam.PCollection[tuple[str, list[Snapshot]]]) -> beam.PCollection[str]:
         """Write one file for each element."""
-        return snapshots | "WriteFiles" >> beam.ParDo(self.function)
-
-
-class _WriteSnapshots(beam.DoFn):
-    def __init__(self, study: Study, folder: str, run: str) -> None:
-        self.study = study
-        self.folder = folder
-        self.run = run
-
-    def process(self, element: tuple[str, list[Snapshot]]) -> Iterator[str]:
-        yield write_window(self.study, self.folder, self.run, element[1])
+        study, folder, run = self.study, self.folder, self.run
+        return snapshots | "WriteFiles" >> beam.MapTuple(lambda _, own: write_window(study, folder, run, own))

@@ -14,6 +14,8 @@ DUPLICATES = "duplicates"
 LATE = "late"
 OUT_OF_RANGE = "out_of_range"
 DEAD_LETTERS = "dead_letters"
+#: What can become of a report that was read: every one is in one of these counts.
+FATES = (USED, DUPLICATES, LATE, OUT_OF_RANGE, DEAD_LETTERS)
 #: With sliding windows: a report that is used in three windows counts three times.
 IN_WINDOWS = "used_in_windows"
 #: With sliding windows: a report that is too late for three of them counts three times.
@@ -49,8 +51,7 @@ def accounting(counts: Iterable[tuple[str, int]]) -> dict[str, object]:
     for name, reports in counts:
         total[name] += reports
     reasons = {k.removeprefix(REASON): n for k, n in sorted(total.items()) if k.startswith(REASON)}
-    names = (IN, USED, DUPLICATES, LATE, OUT_OF_RANGE, DEAD_LETTERS)
-    sums: dict[str, object] = {name: total[name] for name in names}
+    sums: dict[str, object] = {name: total[name] for name in (IN, *FATES)}
     sums["damaged_files"] = sum(name.startswith(DAMAGED) for name in total)
     for name in OCCASIONAL:
         if total[name]:

@@ -13,14 +13,14 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.windows.combine import CombineGroups
-from ldpbeam.transforms.windows.cut import each_longer, together, within_size
+from ldpbeam.transforms.windows.cut import Pieces, each_longer, together, within_size
 from ldpbeam.transforms.windows.fold import Fold
 from ldpbeam.transforms.windows.fold_each import FoldEach, outputs
 from ldpbeam.transforms.windows.group_statistics import GroupStatistics, added_up
 from ldpbeam.transforms.windows.groups import snapshots
 from ldpbeam.transforms.windows.joined import JoinedFold
 from ldpbeam.transforms.windows.keys import PieceKey, WindowGroupKey, WindowKey
-from ldpbeam.transforms.windows.split import Cut, Split
+from ldpbeam.transforms.windows.split import Cut
 from ldpbeam.windows import EVERYTHING, Span
 
 
@@ -44,42 +44,30 @@ class FoldBatch(beam.PTransform):
         """Cut by window and partition, bring the pieces of a key together, and fold them."""
         fold, windows, span = self.fold, self.fold.study.windows, self.fold.span
         if not fold.compares:
-            pieces, _ = reports | "CutByStep" >> Cut(Split(windows, 1, together, span=span))
+            pieces, _ = reports | "CutByStep" >> Cut(Pieces(windows, 1, together, span=span))
             folding = beam.ParDo(FoldEach(fold))
         else:
-            cut = Cut(Split(windows, self.partitions, within_size, span=span))
+            cut = Cut(Pieces(windows, self.partitions, within_size, span=span))
             pieces, _ = reports | "CutByWindowAndUser" >> cut
             pieces = pieces | "GroupPartitions" >> beam.GroupByKey()
             folding = beam.ParDo(_FoldPartition(fold))
-        typed = folding.with_output_types(tuple[WindowKey, GroupStatistics])
-        folded = pieces | "JoinUsers" >> typed.with_outputs(COUNTS, main="statistics")
-        statistics = folded.statistics
-        if windows is not None and windows.joined is not None:
-            longer = reports | "JoinWindows" >> _FoldLonger(JoinedFold(fold.study, span), self.partitions)
-            statistics = (statistics, longer) | "BesideLonger" >> beam.Flatten()
-        return statistics, folded[COUNTS]
-
-
-class _FoldLonger(beam.PTransform):
-    """Fold batches of a channel into statistics of longer windows; nothing is counted a second time."""
-
-    def __init__(self, fold: JoinedFold, partitions: int) -> None:
-        super().__init__()
-        self.fold = fold
-        self.partitions = partitions
-
-    def expand(
-        self, reports: beam.PCollection[pa.RecordBatch]
-    ) -> beam.PCollection[tuple[WindowKey, GroupStatistics]]:
-        split = Split(self.fold.study.windows, self.partitions, each_longer, span=self.fold.span)
-        pieces, _ = reports | "CutByLongerWindow" >> Cut(split)
-        typed = beam.ParDo(_FoldPartition(self.fold)).with_output_types(tuple[WindowKey, GroupStatistics])
-        folded = (
-            pieces
-            | "GroupPartitions" >> beam.GroupByKey()
-            | "JoinUsers" >> typed.with_outputs(COUNTS, main="statistics")
+        folded = pieces | "JoinUsers" >> _typed(folding)
+        if fold.study.windows_joined == 1:
+            return folded.statistics, folded[COUNTS]
+        inside, _ = reports | "CutByLongerWindow" >> Cut(
+            Pieces(windows, self.partitions, each_longer, span=span)
         )
-        return folded.statistics
+        inside = inside | "GroupLongerPartitions" >> beam.GroupByKey()
+        # The windows inside have counted the reports.
+        longer = inside | "JoinWindows" >> _typed(beam.ParDo(_FoldPartition(JoinedFold(fold.study, span))))
+        return (folded.statistics, longer.statistics) | "BesideLonger" >> beam.Flatten(), folded[COUNTS]
+
+
+def _typed(folding: beam.ParDo) -> beam.PTransform:
+    """A fold with the types of its outputs: ``statistics``, and counts."""
+    return folding.with_output_types(tuple[WindowKey, GroupStatistics]).with_outputs(
+        COUNTS, main="statistics"
+    )
 
 
 class _FoldPartition(beam.DoFn):

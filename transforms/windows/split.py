@@ -17,9 +17,8 @@ from ldpbeam.transforms.reports.counts import COUNTS, OUT_OF_RANGE
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows import coders  # noqa: F401 - registers the coders of keys
-from ldpbeam.transforms.windows.cut import Pieces, Runs
+from ldpbeam.transforms.windows.cut import Pieces
 from ldpbeam.transforms.windows.keys import PieceKey
-from ldpbeam.windows import EVERYTHING, Span, Windows
 
 #: Pieces are emitted when a bundle has gathered this many reports, and at its end.
 GATHERED_REPORTS = 2**20
@@ -29,12 +28,13 @@ class Cut(beam.PTransform):
     """Cut batches of a channel into (:class:`PieceKey`, batch); count reports that are late or out of range.
 
     Args:
-        function: cuts the batches of a bundle.
+        pieces: how batches are cut.
+        clock: as of :class:`Split`.
     """
 
-    def __init__(self, function: Split) -> None:
+    def __init__(self, pieces: Pieces, *, clock: bool = False) -> None:
         super().__init__()
-        self.function = function
+        self.function = Split(pieces, clock=clock)
 
     def expand(
         self, reports: beam.PCollection[pa.RecordBatch]
@@ -47,52 +47,34 @@ class Cut(beam.PTransform):
 
 
 class Split(beam.DoFn):
-    """How batches of a channel are cut, by window and by the partition of a column.
+    """Cuts the batches of a bundle, by window and by the partition of a column.
 
     Args:
-        windows: as of :class:`~ldpbeam.transforms.windows.cut.Pieces`, like the next four.
-        partitions: see there.
-        runs: see there.
-        column: see there.
-        span: see there.
+        pieces: how batches are cut.
         clock: whether reports dated a day or more ahead of this machine's clock, or longer before it than the
             study's ``max_age``, are out of range; then the study has windows.
     """
 
-    def __init__(
-        self,
-        windows: Windows | None,
-        partitions: int,
-        runs: Runs,
-        *,
-        column: str = "user",
-        span: Span = EVERYTHING,
-        clock: bool = False,
-    ) -> None:
-        self.windows = windows
-        self.partitions = partitions
-        self.runs = runs
-        self.column = column
-        self.span = span
+    def __init__(self, pieces: Pieces, *, clock: bool = False) -> None:
+        self.pieces = pieces
         self.clock = clock
-        self._pieces: Pieces
 
     def start_bundle(self) -> None:
-        """Start with no gathered pieces."""
-        self._pieces = Pieces(self.windows, self.partitions, self.runs, column=self.column, span=self.span)
+        """Forget what a bundle that failed has gathered."""
+        list(self.pieces.taken())
 
     def process(self, batch: pa.RecordBatch) -> Iterable[Any]:
         """Gather the pieces of a batch; emit all when there are :data:`GATHERED_REPORTS` reports."""
         if self.clock:
-            assert self.windows is not None
+            assert self.pieces.windows is not None
             now = time.time_ns() // 1_000_000
-            outside = self.windows.implausible(batch.column("event_time").to_numpy(), now)
+            outside = self.pieces.windows.implausible(batch.column("event_time").to_numpy(), now)
             if outside.any():
                 yield count(OUT_OF_RANGE, int(outside.sum()))
                 batch = batch.filter(pa.array(~outside))
-        for name, reports in self._pieces.gather(batch):
+        for name, reports in self.pieces.gather(batch):
             yield count(name, reports)
-        if self._pieces.reports >= GATHERED_REPORTS:
+        if self.pieces.reports >= GATHERED_REPORTS:
             for at, key, piece in self._taken():
                 yield window.TimestampedValue((key, piece), at)
 
@@ -102,9 +84,9 @@ class Split(beam.DoFn):
             yield WindowedValue((key, piece), at, [window.GlobalWindow()])
 
     def _taken(self) -> Iterator[tuple[Timestamp, PieceKey, pa.RecordBatch]]:
-        for key, parts in self._pieces.taken():
+        for key, parts in self.pieces.taken():
             piece = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
             # The timestamp is the earliest event time: it holds the watermark, so that no window of the piece
             # closes before the piece is processed. Without windows event times are not checked.
-            earliest = 0 if self.windows is None else int(piece.column("event_time").to_numpy().min())
+            earliest = 0 if self.pieces.windows is None else int(piece.column("event_time").to_numpy().min())
             yield timestamp(earliest), key, piece

@@ -29,14 +29,14 @@ from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.sources.journal import Stop
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
-from ldpbeam.transforms.windows.cut import each_longer, each_window, together
+from ldpbeam.transforms.windows.cut import Pieces, each_longer, each_window, together
 from ldpbeam.transforms.windows.fold import Fold, Folded, counted
 from ldpbeam.transforms.windows.fold_each import FoldEach, outputs
 from ldpbeam.transforms.windows.group_statistics import GroupStatistics
 from ldpbeam.transforms.windows.groups import gains
 from ldpbeam.transforms.windows.joined import JoinedFold
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
-from ldpbeam.transforms.windows.split import Cut, Split
+from ldpbeam.transforms.windows.split import Cut
 from ldpbeam.windows import Bounds
 
 
@@ -50,53 +50,34 @@ class FoldStream(beam.PTransform):
 
     def __init__(self, study: Study, partitions: int, stop: Stop | None = None) -> None:
         super().__init__()
-        fold = Fold(study, report_ids=study.duplicates == "drop")
-        self.cut = Cut(
-            Split(study.windows, partitions, each_window, clock=True)
-            if fold.compares
-            else Split(study.windows, 1, together, clock=True)
-        )
+        fold, windows = Fold(study, report_ids=study.duplicates == "drop"), study.windows
+        pieces = Pieces(windows, partitions, each_window) if fold.compares else Pieces(windows, 1, together)
+        self.cut = Cut(pieces, clock=True)
         self.function = FoldWindow(fold, partitions, stop) if fold.compares else FoldEach(fold)
         self.longer = None
-        if study.windows is not None and study.windows.joined is not None:
-            self.longer = FoldLonger(study, partitions, stop)
+        if study.windows_joined > 1:
+            self.cut_longer = Cut(Pieces(windows, partitions, each_longer), clock=True)
+            self.longer = FoldWindow(JoinedFold(study), partitions, stop, early=False)
 
     def expand(
         self, reports: beam.PCollection[pa.RecordBatch]
     ) -> tuple[beam.PCollection[tuple[WindowKey, GroupStatistics]], beam.PCollection[tuple[str, int]]]:
         """Cut by window and partition, keep the pieces in state, and fold them when the timer fires."""
         pieces, late = reports | "CutByWindow" >> self.cut
-        typed = beam.ParDo(self.function).with_input_types(tuple[PieceKey, pa.RecordBatch])
-        folded = pieces | "JoinWindows" >> typed.with_output_types(
-            tuple[WindowKey, GroupStatistics]
-        ).with_outputs(COUNTS, main="gains")
+        folded = pieces | "JoinWindows" >> _typed(self.function)
         gains = folded.gains
         if self.longer is not None:
-            gains = (gains, reports | "JoinLonger" >> self.longer) | "BesideLonger" >> beam.Flatten()
+            # The windows inside count what became of the reports.
+            inside, _ = reports | "CutByLongerWindow" >> self.cut_longer
+            longer = inside | "JoinLonger" >> _typed(self.longer)
+            gains = (gains, longer.gains) | "BesideLonger" >> beam.Flatten()
         return gains, (late, folded[COUNTS]) | "FoldCounts" >> beam.Flatten()
 
 
-class FoldLonger(beam.PTransform):
-    """Fold batches of a channel into gains of longer windows, in which the windows of a user are joined.
-
-    What became of the reports is counted by the windows inside, and not here.
-    """
-
-    def __init__(self, study: Study, partitions: int, stop: Stop | None = None) -> None:
-        super().__init__()
-        self.cut = Cut(Split(study.windows, partitions, each_longer, clock=True))
-        self.function = FoldWindow(JoinedFold(study), partitions, stop, early=False)
-
-    def expand(
-        self, reports: beam.PCollection[pa.RecordBatch]
-    ) -> beam.PCollection[tuple[WindowKey, GroupStatistics]]:
-        """Keep the pieces of each longer window and partition in state until the timer fires."""
-        pieces, _ = reports | "CutByLongerWindow" >> self.cut
-        typed = beam.ParDo(self.function).with_input_types(tuple[PieceKey, pa.RecordBatch])
-        folded = pieces | "JoinWindows" >> typed.with_output_types(
-            tuple[WindowKey, GroupStatistics]
-        ).with_outputs(COUNTS, main="gains")
-        return folded.gains
+def _typed(function: beam.DoFn) -> beam.PTransform:
+    """The ParDo of a fold with the types of its input and of its outputs: ``gains``, and counts."""
+    typed = beam.ParDo(function).with_input_types(tuple[PieceKey, pa.RecordBatch])
+    return typed.with_output_types(tuple[WindowKey, GroupStatistics]).with_outputs(COUNTS, main="gains")
 
 
 class _Progress(NamedTuple):

@@ -20,7 +20,7 @@ from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.files import ReportFile, split
 from ldpbeam.transforms.sources.read import read_range
-from ldpbeam.transforms.windows.cut import within_size
+from ldpbeam.transforms.windows.cut import Pieces, within_size
 from ldpbeam.transforms.windows.split import Split
 
 
@@ -53,7 +53,7 @@ def measure(folder: Path) -> dict[str, Any]:
     assert sum(part.num_rows for part in good) == reports
 
     def cut(partitions: int) -> tuple[float, float]:
-        step = Split(study.windows, partitions, within_size)
+        step = Split(Pieces(study.windows, partitions, within_size))
         slices = filled(partitions, BATCH_REPORTS) / BATCH_REPORTS
         return slices, spent(lambda: outputs(step, good)) / reports
 

@@ -21,7 +21,7 @@ from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources import native_pubsub
 from ldpbeam.transforms.sources.message_batches import batch_of
 from ldpbeam.transforms.sources.pubsub import BATCH_MESSAGES
-from ldpbeam.transforms.windows.cut import each_window
+from ldpbeam.transforms.windows.cut import Pieces, each_window
 from ldpbeam.transforms.windows.split import Split
 
 
@@ -65,7 +65,7 @@ def measure(folder: Path) -> dict[str, Any]:
     def cut(partitions: int) -> tuple[float, float]:
         assert study.windows is not None
         step, slices = (
-            Split(study.windows, partitions, each_window, clock=True),
+            Split(Pieces(study.windows, partitions, each_window), clock=True),
             filled(partitions, MESSAGE_REPORTS),
         )
         return slices / MESSAGE_REPORTS, spent(lambda: outputs(step, batches)) / 200_000
