@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ldpbeam.pipelines.estimates.results import Results
 from ldpbeam.pipelines.pages import words
+from ldpbeam.pipelines.pages.changes import changes_of
 from ldpbeam.pipelines.pages.figures import Figure, Table
 from ldpbeam.pipelines.pages.means import means
 from ldpbeam.pipelines.pages.names import frequencies, key_means
@@ -13,7 +14,7 @@ from ldpbeam.pipelines.pages.numbers import distributions
 from ldpbeam.pipelines.pages.over_time import means_over_time, shares_over_time
 from ldpbeam.pipelines.pages.page import Chapter, Content
 from ldpbeam.pipelines.pages.parts import parts_of
-from ldpbeam.pipelines.pages.subject import Place, Subject
+from ldpbeam.pipelines.pages.subject import Place, Subject, mean_ends
 from ldpbeam.pipelines.pages.truth import Truth, truths_of
 from ldpbeam.pipelines.pages.warnings import warnings_of
 from ldpbeam.pipelines.simulated.people import People
@@ -60,7 +61,8 @@ def content_of(
             if study is not None and people_of_name is not None
             else {}
         )
-        chapters.append(Chapter(name, figures_of(subject, truths), estimates))
+        changes = tuple(changes_of(subject, study))
+        chapters.append(Chapter(name, figures_of(subject, truths), estimates, changes=changes))
     return Content(
         title=results.about.study,
         lead=_lead(results, records, names),
@@ -165,7 +167,6 @@ def _estimates(subject: Subject, most: int) -> Table:
     for place, records in subject.places.items():
         for record in records:
             quantiles = record.quantiles or {}
-            ends = record.intervals.mean if record.intervals else None
             rows.append(
                 {
                     "window": place.window,
@@ -175,7 +176,7 @@ def _estimates(subject: Subject, most: int) -> Table:
                     "reports": f"{record.reports:,}",
                     "users": "" if record.users is None else f"{record.users:,}",
                     "mean": words.number(record.mean),
-                    "interval": words.interval((ends.low, ends.high) if ends else None),
+                    "interval": words.interval(mean_ends(record)),
                     "5%": words.number(quantiles.get("0.05")),
                     "median": words.number(quantiles.get("0.5")),
                     "95%": words.number(quantiles.get("0.95")),

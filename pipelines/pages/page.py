@@ -40,12 +40,21 @@ class Part:
 
 @dataclass(frozen=True)
 class Chapter:
-    """What the page says about one attribute: its figures, a table of its estimates, and a sentence."""
+    """What the page says about one attribute.
+
+    Attributes:
+        name: the attribute.
+        figures: its charts.
+        estimates: a row for each of its estimates.
+        note: what a reader must know of the chapter; empty if nothing.
+        changes: what differs between two windows, and between two groups.
+    """
 
     name: str
     figures: Sequence[Figure]
     estimates: Table
     note: str = ""
+    changes: Sequence[Part] = ()
 
 
 @dataclass(frozen=True)
