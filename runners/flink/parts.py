@@ -41,6 +41,13 @@ _ADD_OPENS = "java.base/java.lang java.base/java.util java.base/java.nio java.ba
 _SERVICES = {
     "org.apache.beam.vendor.grpc.v1p69p0.io.grpc.ManagedChannelProvider": "ldpbeam.UnixChannelProvider",
 }
+#: Maven would wait half an hour for a server that has fallen silent; its versions name the limit differently.
+_PATIENCE = (
+    "-Dmaven.wagon.rto=60000",
+    "-Dmaven.wagon.http.retryHandler.count=5",
+    "-Daether.connector.requestTimeout=60000",
+    "-Daether.connector.http.retryHandler.count=5",
+)
 #: The oldest Java that Flink and Beam run on.
 _OLDEST_JAVA = 11
 #: The most bytes of a line of a manifest, without its end.
@@ -156,7 +163,7 @@ def _fetch_beam(folder: Path) -> None:
             "there is no mvn on PATH: install Maven and Java 11 or 17 (on Debian: apt-get install maven)"
         )
     command = [
-        maven, "--batch-mode", "--quiet", f"--file={POM}", "-Dmaven.artifact.threads=16",
+        maven, "--batch-mode", "--quiet", f"--file={POM}", "-Dmaven.artifact.threads=16", *_PATIENCE,
         f"-Dflink.minor={FLINK_MINOR}", f"-Dbeam.version={BEAM}", f"-Dbeam.job-service.version={JOB_SERVICE}",
         "dependency:copy-dependencies", "-DexcludeGroupIds=org.apache.flink", f"-DoutputDirectory={folder}",
     ]  # fmt: skip
