@@ -19,12 +19,11 @@ from scipy.stats import beta
 from benchmarks.memoised.day import (
     BUCKETS,
     CATEGORIES,
-    FLEETS,
     HOURS,
-    MECHANISMS,
     WANTED,
     Cell,
     Inputs,
+    cells,
     held_by_cell,
     inputs_of,
 )
@@ -38,15 +37,7 @@ from ldpbeam.memoised import Lifetime, SupportChain
 from ldpbeam.memoised.chains import uniform_part
 from ldpbeam.statistics import Moments, Statistic
 
-BUDGETS, PEOPLE = (2.0, 1.0), 2_000
 RESULTS = Path("build/memoised-joined.jsonl")
-
-
-def cells() -> Iterator[Cell]:
-    """All cells."""
-    for remember, values in FLEETS:
-        for mechanism in MECHANISMS:
-            yield Cell(mechanism, BUDGETS, PEOPLE, remember, values)
 
 
 class Sent(NamedTuple):
@@ -213,10 +204,10 @@ def section(runs: int, minutes: float) -> Iterator[str]:
     by_cell = held_by_cell(RESULTS, by_name, runs, minutes, lambda name, place: run(by_name[name], place))
     yield from HEAD.splitlines()
     yield (
-        "| mechanism | remember | values | number | runs | population | error | largest | people | rolled up "
-        "| wider than independent | than rolled up |"
+        "| mechanism | epsilons | people | remember | values | number | runs | population | error | largest "
+        "| sample | rolled up | wider than independent | than rolled up |"
     )
-    yield "| --- " * 12 + "|"
+    yield "| --- " * 14 + "|"
     for cell in cells():
         held = by_cell[cell.name]
         kinds = (
@@ -236,21 +227,21 @@ def _row(cell: Cell, kind: str, held: list[dict[str, float]]) -> list[str]:
     largest = "-" if cell.mechanism == "square_wave" else f"{mean('joined largest population'):.1%}"
     number = "shares" if kind == "distribution" else kind
     return [
-        cell.mechanism, cell.remember, cell.values, number, str(len(held)),
+        cell.mechanism, f"{cell.budgets[0]:g}, {cell.budgets[1]:g}", f"{cell.people:,}", cell.remember,
+        cell.values, number, str(len(held)),
         f"{own.mean():.1%}", f"{error:.1%}", largest, f"{mean(f'joined {kind} people'):.1%}",
         f"{mean(f'bound {kind} population'):.1%}", f"{widths['joined'] / widths['independent']:.2f}",
         f"{widths['joined'] / widths['bound']:.2f}",
     ]  # fmt: skip
 
 
-HEAD = f"""\
+HEAD = """\
 ## A day of joined hours
-The same day with `windows: {{size: 1h, joined: 1d}}`, at epsilons {BUDGETS[0]:g} and {BUDGETS[1]:g},
-for {PEOPLE:,} people who are drawn from the population anew in each run. Counts by user are drawn
-directly; `tests/memoised/test_joined_day.py` takes reports of each mechanism through the pipeline and
-compares the statistic with a loop over users.
+The same day with `windows: {size: 1h, joined: 1d}`, for people who are drawn from the population anew in
+each run. Counts by user are drawn directly; `tests/memoised/test_joined_day.py` takes reports of each
+mechanism through the pipeline and compares the statistic with a loop over users.
 
-- `population` and `people` are the shares of 95% intervals that hold the numbers of the population and of
+- `population` and `sample` are the shares of 95% intervals that hold the numbers of the population and of
   the people who were drawn; `error` is the standard error of the first, and `largest` is of the largest
   category.
 - `rolled up` is what intervals of the fewest users hold of the population, where hours are not joined.
