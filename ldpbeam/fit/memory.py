@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import stdtr
-from scipy.stats import binom
+from scipy.special import gammaln, stdtr, xlog1py, xlogy
 
 from ldpbeam.attributes import ServiceVersion
 from ldpbeam.domains import Floats, Integers
@@ -210,11 +209,16 @@ def _rare(told: Agreement, windows: int, equal: float) -> Floats:
     times = np.arange(windows + 1)
     supports, sent = times[:, None], times[None, :]
     permanent, yes, no = told.steps
-    with_answer, without = binom.pmf(supports, sent, yes), binom.pmf(supports, sent, no)
+    ways = gammaln(sent + 1.0) - gammaln(supports + 1.0) - gammaln(np.maximum(sent - supports, 0) + 1.0)
+
+    def binomial(chance: float) -> Floats:
+        logs = ways + xlogy(supports, chance) + xlog1py(sent - supports, -chance)
+        return np.where(supports <= sent, np.exp(logs), 0.0)
+
+    with_answer, without = binomial(yes), binomial(no)
     remembered = permanent * with_answer + (1.0 - permanent) * without
-    changing = binom.pmf(supports, sent, told.other)
-    found: Floats = np.asarray(equal * remembered + (1.0 - equal) * changing, dtype=np.float64)
-    return found
+    chances: Floats = equal * remembered + (1.0 - equal) * binomial(told.other)
+    return chances
 
 
 def _family_variance(version: ServiceVersion, shares: Floats) -> float:

@@ -8,8 +8,7 @@ nobody and of everybody, and the counts of all slots have a known sum.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtr
-from scipy.stats import binom
+from scipy.special import betainc, ndtr
 
 from ldpbeam.channels import Slots
 from ldpbeam.domains import Floats
@@ -27,7 +26,9 @@ def slots_p_value(slots: Slots, counts: Floats, reports: int) -> float:
     rows = np.column_stack((slots.own, slots.other))
     # A count may be below that of nobody or everybody, or above both.
     low, high = rows.min(axis=1), rows.max(axis=1)
-    below, above = binom.cdf(table, reports, low), binom.sf(table - 1.0, reports, high)
+    # The probabilities of at most and of at least so many reports; scipy.stats takes a second to import.
+    below = np.where(table < reports, betainc(np.maximum(reports - table, 1.0), table + 1.0, 1.0 - low), 1.0)
+    above = np.where(table > 0.0, betainc(np.maximum(table, 1.0), reports - table + 1.0, high), 1.0)
     each = min(1.0, 2.0 * table.size * float(min(below.min(), above.min())))
     return min(1.0, 2.0 * min(each, _sum_p_value(slots, float(table[:, 1:].sum()) / reports, reports)))
 
