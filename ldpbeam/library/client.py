@@ -16,8 +16,9 @@ from ldpbeam.domains import Floats, KeyValuePairs, KeyValues
 from ldpbeam.library.times import event_times_of
 from ldpbeam.library.values import scaled_means, scaled_values
 from ldpbeam.mechanisms import SecureUniforms, Uniforms
-from ldpbeam.memoised import NO_CLIENT
+from ldpbeam.memoised import check_device_key
 from ldpbeam.schemas.reports.columns import cast_column
+from ldpbeam.schemas.reports.memos import memo_of
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
@@ -44,10 +45,12 @@ class Client:
         rng: None for the operating system's secure source. A ``numpy.random.Generator`` is for tests and
             simulations only: its reports protect nobody.
         means: for PrivKVM from the second round on: each key's mean in the round before.
+        device_key: for services with a ``lifetime_epsilon``: 16 random bytes or more, which the device keeps
+            and never sends. The client is then of one user: the permanent answers follow from this key.
 
     Raises:
         ValueError: if the study has no such attribute, service or version, the mechanism needs means, or
-            clients of the service remember their noise.
+            clients of the service remember their noise and there is no device key of 16 bytes or more.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class Client:
         clip: bool = False,
         rng: Uniforms | None = None,
         means: Mapping[str, float] | None = None,
+        device_key: bytes | None = None,
     ) -> None:
         _check_known("attribute", attribute, study.attributes)
         self.study = study
@@ -69,8 +73,7 @@ class Client:
         self.clip = clip
         self._described = study.attributes[attribute].services[service]
         self._indexes = self.attribute.versions_of([service])
-        if any(self.attribute.versions[index].lifetime is not None for index in self._indexes):
-            raise ValueError(f"service {service!r}: {NO_CLIENT}")
+        self._device_key = self._checked_key(device_key)
         self._uniforms = SecureUniforms() if rng is None else rng
         self._version = self._own_version(version)
         self._means = self._round_means(means)
@@ -179,6 +182,20 @@ class Client:
             _check_known("version", version, described.versions)
         return version or next(iter(described.versions))
 
+    def _checked_key(self, device_key: bytes | None) -> bytes | None:
+        """The device key; None if no version of the service needs one."""
+        remembers = any(self.attribute.versions[index].lifetime is not None for index in self._indexes)
+        if remembers and device_key is None:
+            raise ValueError(
+                f"service {self.service!r}: its clients remember their noise (lifetime_epsilon): give "
+                "device_key, 16 random bytes or more that the device keeps"
+            )
+        if not remembers and device_key is not None:
+            raise ValueError(
+                f"service {self.service!r}: device_key is for services with a lifetime_epsilon: leave it out"
+            )
+        return check_device_key(device_key) if remembers else None
+
     def _round_means(self, means: Mapping[str, float] | None) -> Floats | None:
         mechanisms = [self.attribute.versions[index].mechanism for index in self._indexes]
         later = [mechanism for mechanism in mechanisms if mechanism.round > 1]
@@ -208,6 +225,11 @@ class Client:
         payloads = np.zeros(people, dtype=next(iter(kinds)))
         for index, rows in parts:
             of_rows = scaled.chosen(rows) if isinstance(scaled, KeyValuePairs) else scaled[rows]
+            if self.attribute.versions[index].lifetime is not None:
+                assert self._device_key is not None and not isinstance(of_rows, KeyValuePairs)
+                memo = memo_of(self.study, self.attribute, index)
+                payloads[rows] = memo.perturb([self._device_key] * len(rows), of_rows, self._uniforms)
+                continue
             mechanism = self.attribute.versions[index].mechanism
             payloads[rows] = mechanism.perturb_with(of_rows, self._means, self._uniforms)
         return payloads
@@ -243,11 +265,17 @@ class Client:
             ValueError: if there are not as many as people, or one is missing or too long.
         """
         if given is None:
+            if self._device_key is not None and people > 1:
+                raise ValueError("a device key is of one user: give user_ids, the same id for each report")
             # One draw gives 48 random bits and more: three draws fill 16 bytes.
             draws = self._uniforms.random(3 * people).reshape(-1, 3)
             words = (draws * 2**48).astype("<u8").view("<u2").reshape(-1, 12)[:, [0, 1, 2, 4, 5, 6, 8, 9]]
             return payload_column(np.ascontiguousarray(words).view("V16").ravel()).cast(pa.binary())
         ids = cast_column("user_id", _column(given, people, "user_ids"))
+        if self._device_key is not None and people > 1 and len(ids.unique()) > 1:
+            raise ValueError(
+                "a device key is of one user, and user_ids names several: make a client for each"
+            )
         if ids.null_count:
             raise ValueError(
                 f"user id {ids.is_null().index(True).as_py()} is missing: every report needs one"

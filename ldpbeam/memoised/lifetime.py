@@ -34,11 +34,6 @@ MEMOISED: tuple[type[Mechanism], ...] = (
     Piecewise,
 )
 _NUMBERS = (StochasticRounding, SquareWave, Piecewise)
-#: Why reports are not made: fresh noise in each would spend the epsilon of a window again and again.
-NO_CLIENT = (
-    "its clients remember their noise (lifetime_epsilon), and ldpbeam reads their reports but makes none: "
-    "docs/over_time.md says what a client draws"
-)
 #: The most memo buckets of a number.
 MOST_MEMO_BUCKETS = 65_536
 

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ldpbeam.memoised import NO_CLIENT
+from ldpbeam.attributes import Attribute
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.commands.options import (
     duration_of,
@@ -20,6 +20,7 @@ from ldpbeam.pipelines.commands.options import (
 )
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.printing import document, note, progress_bar, warn
+from ldpbeam.pipelines.runs.keys import read_key
 from ldpbeam.pipelines.simulated.people import read_people
 from ldpbeam.pipelines.simulated.perturb import simulate
 from ldpbeam.pipelines.simulated.report_files import make_room, write_reports
@@ -44,8 +45,14 @@ def perturb_command(options: argparse.Namespace) -> int:
             raise UserError(
                 f"--services {service}: {hint}there are {', '.join(attribute.services)}; spaces between them"
             )
-        if any(attribute.versions[index].lifetime is not None for index in attribute.versions_of([service])):
-            raise UserError(f"--services {service}: {NO_CLIENT}")
+    remembering = [service for service in services if _remembers(attribute, service)]
+    if remembering and options.device_key_file is None:
+        raise UserError(
+            f"--services {remembering[0]}: its clients remember their noise (lifetime_epsilon): add "
+            "--device-key-file FILE, with 16 random bytes or more"
+        )
+    if options.device_key_file is not None and not remembering:
+        raise UserError("--device-key-file: no service has a lifetime_epsilon; leave it out")
     versions = dict(entry.partition("=")[::2] for entry in options.versions)
     for service in versions:
         known = study.attributes[options.attribute].services.get(service)
@@ -76,6 +83,12 @@ def perturb_command(options: argparse.Namespace) -> int:
         if described.version_field and service not in versions:
             first = next(iter(described.versions))
             note(f"{service}: as clients of version {first}; --versions {service}=... for another")
+    key = read_key(options.device_key_file, "--device-key-file", "undo the permanent noise with it")
+    if key is not None:
+        warn(
+            f"{options.device_key_file}: whoever has this file and the user ids can undo the permanent noise "
+            "of these reports; real devices have keys of their own, which never leave them"
+        )
     if options.seed is not None:
         warn("drawn from a seed: for tests only, these reports protect nobody")
     written: list[dict[str, object]] = []
@@ -93,6 +106,7 @@ def perturb_command(options: argparse.Namespace) -> int:
             spread=duration_of("--spread", options.spread),
             seed=options.seed,
             means=means,
+            device_key=key,
         ):
             paths = write_reports(folder, sent, options.format)
             show(len(written) + 1, None)
@@ -111,6 +125,11 @@ def perturb_command(options: argparse.Namespace) -> int:
             )
     warn_of_rows(people)
     return DONE
+
+
+def _remembers(attribute: Attribute, service: str) -> bool:
+    """Whether clients of a service, or of one of its versions, remember their noise."""
+    return any(attribute.versions[index].lifetime is not None for index in attribute.versions_of([service]))
 
 
 @contextlib.contextmanager

@@ -141,6 +141,11 @@ def perturb(parser: Parser) -> None:
         help="event times lie within this of the first (default: 1h)",
     )  # fmt: skip
     clients.add_argument("--seed", type=int, metavar="N", help="draw from a seed: for tests only")
+    clients.add_argument(
+        "--device-key-file", metavar="FILE",
+        help="services with a lifetime_epsilon: the key, 16 bytes or more, from which the key of each "
+        "simulated user follows; whoever has it can undo the permanent noise",
+    )  # fmt: skip
 
 
 def vectors(parser: Parser) -> None:

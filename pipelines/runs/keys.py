@@ -1,4 +1,4 @@
-"""The key that hides user ids, from its file."""
+"""The key that hides user ids, and that of simulated devices, from their files."""
 
 from __future__ import annotations
 
@@ -30,8 +30,15 @@ def disclosure_of(key_file: str | None, keep_bad_records: bool) -> Disclosure:
     return Disclosure(keep_bad_records, key)
 
 
-def read_key(path: str | None) -> bytes | None:
+def read_key(
+    path: str | None, option: str = "--user-id-key-file", revealed: str = "guess user ids with it"
+) -> bytes | None:
     """The HMAC key in a file; None without a path. It warns if every account can read the file.
+
+    Args:
+        path: the file.
+        option: the option that names it.
+        revealed: what whoever reads the key can do.
 
     Raises:
         UserError: if the file cannot be read, or is shorter than 16 bytes.
@@ -45,15 +52,13 @@ def read_key(path: str | None) -> bytes | None:
         hint = ""
         if isinstance(error, FileNotFoundError):
             hint = f"; openssl rand -out {path} 32 makes a new key, to be kept as long as its outputs"
-        raise UserError(f"--user-id-key-file {path}: {error.strerror or error}{hint}") from None
+        raise UserError(f"{option} {path}: {error.strerror or error}{hint}") from None
     if Path(path).stat().st_mode & 0o004:
         print(
-            f"ldpbeam: warning: --user-id-key-file {shown(path)}: every account of this machine can read "
-            "this key, and guess user ids with it: chmod 600",
+            f"ldpbeam: warning: {option} {shown(path)}: every account of this machine can read this key, and "
+            f"{revealed}: chmod 600",
             file=sys.stderr,
         )
     if len(key) < SHORTEST_KEY:
-        raise UserError(
-            f"--user-id-key-file {path}: a key has {SHORTEST_KEY} bytes or more, found {len(key)}"
-        )
+        raise UserError(f"{option} {path}: a key has {SHORTEST_KEY} bytes or more, found {len(key)}")
     return key

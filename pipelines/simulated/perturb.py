@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -13,9 +14,12 @@ from numpy.typing import NDArray
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Domain, Floats, KeyValuePairs, Numeric, Vector
 from ldpbeam.mechanisms import Mechanism, SecureUniforms, Uniforms
+from ldpbeam.memoised import Memo
+from ldpbeam.memoised.memos import fields_of
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.simulated.people import People
 from ldpbeam.pipelines.simulated.report_files import SentReports
+from ldpbeam.schemas.reports.memos import memo_of
 from ldpbeam.schemas.reports.stamps import stamp_of
 from ldpbeam.study import Service, Study
 
@@ -37,6 +41,13 @@ def user_keys(people: People, seed: int | None) -> NDArray[np.bytes_]:
         kept = words[:, [0, 1, 2, 4, 5, 6, 8, 9]]
         return np.ascontiguousarray(kept).view("V16").ravel()
     return padded(people.users, "user ids")
+
+
+def device_keys(key: bytes, users: NDArray[np.bytes_]) -> list[bytes]:
+    """The device key of each simulated user: HMAC-SHA256 of the user id under the key of them all."""
+    purpose = fields_of("ldpbeam simulated device 1")
+    ids = [user.tobytes().rstrip(b"\0") if users.dtype.kind == "S" else user.tobytes() for user in users]
+    return [hmac.digest(key, purpose + user, hashlib.sha256) for user in ids]
 
 
 def padded(text: pa.Array, what: str) -> NDArray[np.bytes_]:
@@ -63,6 +74,7 @@ def simulate(
     spread: int,
     seed: int | None,
     means: Floats | None = None,
+    device_key: bytes | None = None,
 ) -> Iterator[SentReports]:
     """Perturb people's true values into the reports that their clients send to each service.
 
@@ -76,6 +88,7 @@ def simulate(
         spread: the milliseconds after ``start`` over which event times are drawn uniformly at random.
         seed: for tests only; None draws from the operating system's secure source.
         means: each key's mean from the round before, scaled to [0, 1], shape (keys,), for PrivKVM.
+        device_key: the key from which that of each user follows; None if no client remembers its noise.
 
     Yields:
         The reports to one service, of one payload type.
@@ -94,13 +107,20 @@ def simulate(
         # A person answers all services at one time, so that reports to be joined fall into the same window.
         draws = uniforms_for(seed, f"{attribute.name}/times").random(people.count)
         times = start + np.floor(draws * spread).astype(np.int64)
+    keys = [] if device_key is None else device_keys(device_key, users)
     for service in services:
         uniforms = uniforms_for(seed, f"{attribute.name}/{service}")
         described = model.services[service]
         own_extras = dict(extras)
         chosen = _versions(attribute, service, described, versions.get(service), times, own_extras)
         alike = _alike(
-            (index, rows, _perturbed(attribute.versions[index].mechanism, values, rows, uniforms, means))
+            (
+                index,
+                rows,
+                _perturbed(attribute.versions[index].mechanism, values, rows, uniforms, means)
+                if attribute.versions[index].lifetime is None
+                else _remembered(memo_of(study, attribute, index), keys, values, rows, uniforms),
+            )
             for index, rows in chosen
         )
         for part, (indexes, rows, payloads) in enumerate(alike):
@@ -147,6 +167,18 @@ def _perturbed(
         )
     chosen = values.chosen(rows) if isinstance(values, KeyValuePairs) else values[rows]
     return mechanism.perturb_with(chosen, means, uniforms)
+
+
+def _remembered(
+    memo: Memo,
+    keys: Sequence[bytes],
+    values: NDArray[Any] | KeyValuePairs,
+    rows: NDArray[np.int64],
+    uniforms: Uniforms,
+) -> NDArray[Any]:
+    """The payloads of the people in ``rows``, whose clients remember their noise, shape (rows,)."""
+    assert not isinstance(values, KeyValuePairs)
+    return memo.perturb([keys[row] for row in rows.tolist()], values[rows], uniforms)
 
 
 def _alike(

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from ldpbeam.library import client as library_client
 from ldpbeam.mechanisms import GeneralWave
 from ldpbeam.pipelines.estimates.explain import explain
 from ldpbeam.schemas.reports.stamps import differences, stamp_of
@@ -147,11 +144,6 @@ def test_a_stamp_says_what_clients_remember_and_fresh_noise_differs_from_it() ->
     assert differences(stamp_of(fresh, 0), lasting, 0) == ["fresh noise instead of a lifetime_epsilon of 2"]
 
 
-def test_no_client_of_ours_answers_with_fresh_noise_instead() -> None:
-    with pytest.raises(ValueError, match="makes none"):
-        library_client.Client(study_of("mechanism: grr, epsilon: 1, lifetime_epsilon: 2"), "x", "app")
-
-
 def test_explain_says_both_epsilons_what_windows_reveal_and_how_much_is_rounded() -> None:
     text = " ".join(explain(study_of("mechanism: piecewise, epsilon: 1, lifetime_epsilon: 2", NUMBERS)))
     assert "epsilon 1 a window and 2 for life" in text
@@ -177,19 +169,3 @@ def test_the_json_schema_takes_the_keys_where_clients_can_remember() -> None:
     for name in ("hadamard", "auto"):
         assert problems(f"mechanism: {name}, epsilon: 1, lifetime_epsilon: 2")
     assert problems("mechanism: grr, epsilon: 1, lifetime_epsilon: 21")
-
-
-def test_perturb_refuses_the_service_before_it_draws_anything(
-    tmp_path: Path, command: Callable[..., Any]
-) -> None:
-    (tmp_path / "study.yaml").write_text(
-        "study: s\nattributes:\n  x:\n    domain: {categories: [a, b]}\n    services:\n"
-        "      app: {mechanism: grr, epsilon: 1, lifetime_epsilon: 2}\n"
-    )
-    (tmp_path / "people.csv").write_text("x\na\nb\n")
-    ran = command(
-        "perturb", "--study", str(tmp_path / "study.yaml"), "--attribute", "x", "--value-column", "x",
-        "--input", str(tmp_path / "people.csv"), "--output", str(tmp_path / "reports"),
-    )  # fmt: skip
-    assert ran.code == 2 and "--services app: its clients remember their noise" in ran.err
-    assert not (tmp_path / "reports").exists()
