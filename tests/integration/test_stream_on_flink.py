@@ -10,7 +10,7 @@ from typing import Any
 import flink as jobs
 import pytest
 from stream_messages import MINUTE, WEEK_AGO, evenly, in_batches, publish, reports_of, rides
-from stream_runs import Stream, answers, closes, statistics_of, streaming
+from stream_runs import Stream, answers, closes, run_batch, statistics_of, streaming
 
 from ldpbeam.runners.flink.cluster import Cluster
 
@@ -20,6 +20,16 @@ pytestmark = pytest.mark.slow
 #: Long enough that no window closes by the clock alone.
 STUDY = rides("size: 10m, allowed_lateness: 10m")
 SIZE = 10 * MINUTE
+#: With a window that is open in all others: its users report in each of them.
+JOINED = """\
+study: joined
+attributes:
+  minutes:
+    domain: {numeric: [0, 180]}
+    buckets: 32
+    services: {maps: {mechanism: square_wave, epsilon: 1.0}}
+windows: {size: 10m, joined: 1h, allowed_lateness: 10m, max_age: 30000d}
+"""
 #: Longer than it takes until the server sends again what a reader had that is gone.
 DEADLINE, IDLE = 10, ("--stop-when-idle", "13s")
 
@@ -31,19 +41,19 @@ def on(cluster: Cluster, *options: object) -> list[str]:
 class Halves:
     """A stream that has taken half of what is sent; the other half is sent after something happened."""
 
-    def __init__(self, stream: Stream, names: Any, server: Any) -> None:
+    def __init__(self, stream: Stream, names: Any, server: Any, study: str = STUDY) -> None:
         self.topic = names.topic
-        self.sent = [
-            *reports_of(STUDY, "first", evenly(WEEK_AGO, 3 * SIZE, 20_000), seed=1),
-            *reports_of(STUDY, "second", evenly(WEEK_AGO + SIZE, 3 * SIZE, 20_000), seed=2),
-        ]
-        publish(names.topic, in_batches(self.sent[:2]))
+        first = reports_of(study, "first", evenly(WEEK_AGO, 3 * SIZE, 20_000), seed=1)
+        who = "first" if study == JOINED else "second"
+        self.sent = [*first, *reports_of(study, who, evenly(WEEK_AGO + SIZE, 3 * SIZE, 20_000), seed=2)]
+        self.taken = len(first)
+        publish(names.topic, in_batches(first))
         stream.wait_until_said("^run .* reading ")
         # Something is in a checkpoint, and the rest on its way.
         stream.wait_until(lambda: server.counts(names.subscription).acked > 0)
 
     def go_on(self) -> None:
-        publish(self.topic, in_batches(self.sent[2:]))
+        publish(self.topic, in_batches(self.sent[self.taken :]))
 
 
 def check_undisturbed(stream: Stream, halves: Halves, batch: Any) -> None:
@@ -84,23 +94,30 @@ def test_what_is_lost_is_made_good(
     assert own_pubsub.counts(names.subscription).unacked == 0
 
 
-def test_it_goes_on_from_a_savepoint(
-    flink: Cluster, own_pubsub: Any, topic_and_subscription: Any, batch_of: Any, tmp_path: Path
+def test_it_goes_on_from_a_savepoint_amid_joined_windows(
+    flink: Cluster,
+    own_pubsub: Any,
+    topic_and_subscription: Any,
+    run_estimate: Any,
+    write_reports: Any,
+    tmp_path: Path,
 ) -> None:
     names = topic_and_subscription(own_pubsub.address, ack_deadline_seconds=DEADLINE)
     options = ["--subscription", names.subscription, "--max-disorder", "2h", *IDLE]
-    with streaming(tmp_path, STUDY, None, *on(flink), *options) as stream:
-        halves = Halves(stream, names, own_pubsub)
+    with streaming(tmp_path, JOINED, None, *on(flink), *options) as stream:
+        halves = Halves(stream, names, own_pubsub, JOINED)
         job = flink.rest.jobs()[0]["jid"]
         savepoint = jobs.stop_with_savepoint(flink, job, tmp_path / "savepoints")
         assert stream.wait() == 2
         assert "Job was cancelled" in stream.said
         assert not stream.left.records
     resumed = ["--resume", stream.left.run, "--savepoint", savepoint]
-    with streaming(tmp_path, STUDY, None, *on(flink), *options, *resumed) as again:
+    with streaming(tmp_path, JOINED, None, *on(flink), *options, *resumed) as again:
         again.wait_until_said("^run .* reading ")
         halves.go_on()
-        check_undisturbed(again, halves, batch_of(halves.sent))
+        batch = run_batch(run_estimate, write_reports, tmp_path / "batch", JOINED, halves.sent)
+        assert any(snapshot.joined for snapshot in batch.snapshots)
+        check_undisturbed(again, halves, batch)
         assert again.left.run == stream.left.run
     assert own_pubsub.counts(names.subscription).unacked == 0
 
