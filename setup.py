@@ -60,7 +60,7 @@ setup(
         "ldpbeam": ["py.typed"],
         "ldpbeam.beam": ["providers.yaml"],
         "ldpbeam.pipelines.pages": ["assets/*"],
-        "ldpbeam.schemas": ["*.avsc", "test_vectors.json", "bigquery/*.json"],
+        "ldpbeam.schemas": ["*.avsc", "test_vectors.json", "memo_vectors.json", "bigquery/*.json"],
         "ldpbeam.runners.prism": ["closed_doors.patch"],
         "ldpbeam.runners.flink": ["pom.xml", "java/*.java"],
     },

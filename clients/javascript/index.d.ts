@@ -37,9 +37,9 @@ export type NumericMechanism =
   | Named<"hierarchy", { branching: number; leaves: number; oracle: "auto" | "grr" | "olh" | "hadamard" }>
   | Named<"haar", { leaves: number }>;
 
-export type CategoricalMechanism =
-  | Named<"auto" | Exclude<Oracle, "olh">>
-  | Named<"olh", { seeds: number | "any"; hashed: "index" | "text"; hashes: number }>;
+type Hashing = Named<"olh", { seeds: number | "any"; hashed: "index" | "text"; hashes: number }>;
+
+export type CategoricalMechanism = Named<"auto" | Exclude<Oracle, "olh">> | Hashing;
 
 export type KeyValueMechanism =
   | Named<"privkv", { key_share: number }>
@@ -56,15 +56,42 @@ interface Asked<Domain> {
   readonly domain: Domain;
 }
 
-/** A service of a study, with the domain of its attribute. */
-export type Service =
+/** A service of a study with fresh noise in each report, with the domain of its attribute. */
+export type Service = { readonly lifetime_epsilon?: undefined } & (
   | (NumericMechanism & Asked<NumericDomain>)
   | (CategoricalMechanism & Asked<CategoriesDomain>)
   | (KeyValueMechanism & Asked<KeysDomain>)
-  | (NumericMechanism & Asked<VectorDomain>);
+  | (NumericMechanism & Asked<VectorDomain>)
+);
+
+/** What clients that remember their noise need, besides; `device_key` never leaves the device. */
+interface Remembered {
+  /** What all reports about one value reveal of it: above `epsilon`, and at most 20. */
+  readonly lifetime_epsilon: number;
+  /** 16 random bytes or more, which the device draws once and keeps. */
+  readonly device_key: Uint8Array;
+  /** The names in the study; `version` if the service has several. */
+  readonly study: string;
+  readonly attribute: string;
+  readonly service: string;
+  readonly version?: string;
+}
+
+/** A service with a lifetime epsilon. */
+export type RememberedService =
+  | (Hashing & Asked<CategoriesDomain> & Remembered & { readonly as_published?: boolean })
+  | (Named<"grr" | "oue" | "sue"> &
+      Asked<CategoriesDomain> &
+      Remembered & { readonly as_published?: boolean })
+  | (Named<"stochastic_rounding" | "square_wave" | "piecewise"> &
+      Asked<NumericDomain> &
+      Remembered & {
+        /** As in the study, or the attribute's number of buckets; from 2 to 65536. */
+        readonly memo_buckets: number;
+      });
 
 /** What a person has, by the domain of a service. */
-export type ValueOf<S extends Service> = S extends { readonly domain: NumericDomain }
+export type ValueOf<S extends Service | RememberedService> = S extends { readonly domain: NumericDomain }
   ? number
   : S extends { readonly domain: CategoriesDomain }
     ? string | number
@@ -83,13 +110,24 @@ export type Payload = number | Uint8Array;
  * The optional draws of that function, numbers from [0, 1), are for tests only: without them a report draws from
  * the operating system's secure source. It throws a TypeError for a value that does not belong to the domain.
  *
- * @throws {TypeError} for a service that no study could have.
+ * Where clients remember their noise, the function returns a promise, and the draws are those of the instant step.
+ *
+ * @throws {TypeError} for a service that no study could have, and for one with a lifetime epsilon without a
+ * device key.
  */
+export function client<const S extends RememberedService>(
+  service: S,
+): (value: ValueOf<S>, draws?: readonly number[]) => Promise<Payload>;
 export function client<const S extends Service>(
   service: S,
 ): (value: ValueOf<S>, draws?: readonly number[]) => Payload;
 
 /** One report of a value to a service; for many values `client` computes the service's constants only once. */
+export function report<const S extends RememberedService>(
+  service: S,
+  value: ValueOf<S>,
+  draws?: readonly number[],
+): Promise<Payload>;
 export function report<const S extends Service>(
   service: S,
   value: ValueOf<S>,

@@ -18,7 +18,8 @@ def vectors_command(options: argparse.Namespace) -> int:
         UserError: if there are no test vectors of the mechanism.
     """
     name = options.mechanism
-    vectors = json.loads((files("ldpbeam.schemas") / "test_vectors.json").read_text(encoding="utf-8"))
+    file = "memo_vectors.json" if options.memoised else "test_vectors.json"
+    vectors = json.loads((files("ldpbeam.schemas") / file).read_text(encoding="utf-8"))
     if name is not None:
         known = list(dict.fromkeys(vector["mechanism"] for vector in vectors))
         vectors = [vector for vector in vectors if vector["mechanism"] == name]

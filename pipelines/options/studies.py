@@ -152,3 +152,8 @@ def vectors(parser: Parser) -> None:
     """Add the options of ``ldpbeam vectors``."""
     group = parser.add_argument_group("which vectors")
     group.add_argument("--mechanism", metavar="MECHANISM", help="print only the vectors of this mechanism")
+    group.add_argument(
+        "--memoised",
+        action="store_true",
+        help="those of clients that remember their noise (lifetime_epsilon)",
+    )

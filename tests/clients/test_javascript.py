@@ -204,12 +204,14 @@ def test_the_package_has_what_it_needs_and_works_where_it_is_installed(node: str
     described = json.loads((source / "package.json").read_text())
     assert described["version"] == ldpbeam.__version__
     assert f"ldpbeam-client-{ldpbeam.__version__}.tgz" in (source / "README.md").read_text()
-    # The example of its README.
-    (block,) = re.findall(r"```js\n(.*?)```", (package / "README.md").read_text(), re.DOTALL)
-    ran = subprocess.run(
-        [node, "--input-type=module", "-"], input=block, cwd=installed, capture_output=True, text=True
-    )
-    assert ran.returncode == 0, ran.stderr
+    # The examples of its README.
+    blocks = re.findall(r"```js\n(.*?)```", (package / "README.md").read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    for block in reversed(blocks):
+        ran = subprocess.run(
+            [node, "--input-type=module", "-"], input=block, cwd=installed, capture_output=True, text=True
+        )
+        assert ran.returncode == 0, ran.stderr
     (batch,) = decode_lines(0, ran.stdout.encode(), Columns())
     assert batch.num_rows == 1
 

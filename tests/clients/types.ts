@@ -1,6 +1,6 @@
 /** What the types take, and what they refuse: each line below "@ts-expect-error" must be an error. */
 
-import { client, line, report, type Payload, type Service } from "ldpbeam-client";
+import { client, line, report, type Payload, type RememberedService, type Service } from "ldpbeam-client";
 
 const maps = { mechanism: "square_wave", epsilon: 1, domain: { numeric: [0, 180] } } as const;
 const payload: Payload = report(maps, 42);
@@ -23,6 +23,20 @@ const bytes: Payload = category(3);
 client({ mechanism: "pckv_ue", epsilon: 1, domain: { keys: 2, values: [1, 5] } })({ 0: 4 });
 client({ mechanism: "haar", epsilon: 1, domain: { coordinates: 2, values: [1, 5] } })([1, 2]);
 
+const names = { study: "s", attribute: "x", service: "app", device_key: new Uint8Array(32) };
+const remembered: RememberedService[] = [
+  { mechanism: "oue", epsilon: 1, lifetime_epsilon: 2, domain: { categories: 5 }, ...names },
+  { mechanism: "olh", epsilon: 1, lifetime_epsilon: 2, as_published: true, domain: { categories: 5 }, ...names },
+];
+const minutes = { mechanism: "piecewise", epsilon: 1, lifetime_epsilon: 2, domain: { numeric: [0, 180] } } as const;
+const promised: Promise<Payload> = report({ ...minutes, memo_buckets: 64, ...names }, 42);
+
+// @ts-expect-error no device key
+report({ ...minutes, memo_buckets: 64, study: "s", attribute: "x", service: "app" }, 42);
+// @ts-expect-error no memo buckets
+report({ ...minutes, ...names }, 42);
+// @ts-expect-error a promise of a payload
+const early: Payload = report({ ...minutes, memo_buckets: 64, ...names }, 42);
 // @ts-expect-error a number is no text
 report(maps, "42");
 // @ts-expect-error no such mechanism
@@ -40,4 +54,4 @@ line({ payload });
 // @ts-expect-error no payload
 line({ user_id: "u" });
 
-export { bytes, services, text };
+export { bytes, early, promised, remembered, services, text };

@@ -15,6 +15,14 @@ def test_the_command_prints_the_file(command: Any) -> None:
     assert command("vectors") == (0, FILE.read_text(encoding="utf-8"), "")
 
 
+def test_the_vectors_of_clients_that_remember_are_printed_as_they_are(command: Any) -> None:
+    assert command("vectors", "--memoised") == (
+        0,
+        FILE.with_name("memo_vectors.json").read_text(encoding="utf-8"),
+        "",
+    )
+
+
 def test_every_mechanisms_vectors_can_be_selected(command: Any) -> None:
     every = json.loads(FILE.read_text(encoding="utf-8"))
     selected = []

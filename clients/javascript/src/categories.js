@@ -68,6 +68,13 @@ export function hasAnySeed(epsilon, size) {
 /** What of a category is hashed: its index as four bytes, or as decimal digits. */
 const HASHED = { index: (k) => words(k), text: (k) => new TextEncoder().encode(`${k}`) };
 
+/** g and S of OLH, and the hash of a category under a seed. */
+export function olhParts(epsilon, { seeds, hashed, hashes: asked }, size) {
+  const hashes = asked || Math.round(Math.exp(epsilon)) + 1;
+  const family = seedsOf(seeds, size, hashes);
+  return { hashes, family, hash: (k, seed) => xxh32(HASHED[hashed](k), seed) % hashes };
+}
+
 export const olh = {
   options: {
     seeds: {
@@ -82,15 +89,14 @@ export const olh = {
       words: `a whole number of hash values from 2 to ${2 ** 22} (0 for the default)`,
     },
   },
-  make(epsilon, { seeds, hashed, hashes: asked }, size) {
+  make(epsilon, options, size) {
     const E = Math.exp(epsilon);
-    const hashes = asked || Math.round(E) + 1;
+    const { hashes, family, hash } = olhParts(epsilon, options, size);
     const p = E / (E + hashes - 1);
-    const family = seedsOf(seeds, size, hashes);
     return (k, draws) => {
       const [first, second, third] = [draws.unit(), draws.unit(), draws.unit()];
       const seed = Math.floor(family * first);
-      const h = xxh32(HASHED[hashed](k), seed) % hashes;
+      const h = hash(k, seed);
       return words(seed, second < p ? h : another(h, hashes, third));
     };
   },

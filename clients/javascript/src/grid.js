@@ -14,9 +14,14 @@ export const STEPS = 2 ** 30;
 const BITS = 256n;
 export const ONE = 1n << BITS;
 
-/** exp(epsilon) times ONE, rounded down; it is correct to more than sixty digits. Epsilon is at least 1e-6. */
+/** A number of doubles, at least 1e-7, times ONE. */
+export function exact(number) {
+  return BigInt(number * 2 ** 80) << (BITS - 80n);
+}
+
+/** exp(epsilon) times ONE, rounded down; it is correct to more than sixty digits. Epsilon is at least 1e-7. */
 export function growth(epsilon) {
-  const x = BigInt(epsilon * 2 ** 80) << (BITS - 80n);
+  const x = exact(epsilon);
   let sum = 0n;
   for (let term = ONE, k = 1n; term > 0n; k += 1n) {
     sum += term;

@@ -11,7 +11,7 @@ import { STEPS, growth, inWave, makeWave, ONE, place, placeFrom, quotient, round
 import { number, orNull, whole } from "./options.js";
 
 /** b of SW, the half width of the wave. */
-function halfWidth(epsilon) {
+export function halfWidth(epsilon) {
   if (epsilon < 0.1) {
     // Near zero both differences lose their digits; their power series do not.
     let [above, below, term] = [0, 0, 1 / 2];

@@ -8,6 +8,7 @@ import { pckvGrr, pckvPm, pckvUe, privkv, privkvm } from "./keys.js";
 import { gaussian, laplace } from "./noise.js";
 import * as numbers from "./numbers.js";
 import { readOptions } from "./options.js";
+import { checkRemembering, remembering, REMEMBERED } from "./remembering.js";
 import { binned, haar, hierarchy } from "./ranges.js";
 
 const FOR_NUMBERS = {
@@ -82,8 +83,11 @@ function onCoordinate(perturb, size, isWhole) {
  * @param {object} service.domain the attribute's domain as in the study, such as `{ numeric: [0, 180] }`
  * @param {object} [service.options] the mechanism's options
  * @param {number[]} [service.means] the last round's mean of each key, for `privkvm` from round 2 on
+ * @param {number} [service.lifetime_epsilon] where clients remember their noise: what all reports about one value
+ *   reveal. It needs `device_key`, 16 random bytes or more that the device keeps and never sends, and the names
+ *   `study`, `attribute`, `service` and `version` (if it has several); for numbers also `memo_buckets`
  * @returns {(value: any, draws?: number[]) => number | Uint8Array} a function from a value, in the domain's
- *   units and names, to a report's payload. The optional draws, numbers from [0, 1), are for tests only:
+ *   units and names, to a report's payload, or to a promise of it where clients remember their noise. The optional draws, numbers from [0, 1), are for tests only:
  *   without them the report draws from the operating system's secure source.
  * @throws {TypeError} for a service that no study could have; the function throws one for a value that does not
  *   belong to the domain.
@@ -92,8 +96,14 @@ export function client(service) {
   if (typeof service !== "object" || service === null) {
     throw new TypeError("a service is an object with mechanism, epsilon and domain");
   }
-  checkKeys(service, ["mechanism", "epsilon", "domain", "options", "means"], "a service");
+  const remembers = service.lifetime_epsilon !== undefined;
+  const keys = ["mechanism", "epsilon", "domain", "options", "means"];
+  checkKeys(service, remembers ? [...keys, ...REMEMBERED] : keys, "a service");
   const domain = readDomain(service.domain);
+  if (remembers) {
+    const given = checkRemembering(service, domain);
+    return remembering(given, domain, mechanismOf(given, domain).chosen);
+  }
   const { make, chosen, whole } = mechanismOf(service, domain);
   const inner = make(service.epsilon, chosen, domain.size, meansOf(service, domain));
   const perturb = domain.kind === "coordinates" ? onCoordinate(inner, domain.size, whole) : inner;
