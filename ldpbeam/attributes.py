@@ -32,12 +32,15 @@ class ServiceVersion:
         mechanism: the mechanism that the service's clients run; of clients that remember their noise, the one
             whose channel the reports of a single window come through.
         lifetime: what the clients remember; None if each report has fresh noise.
+        values_at_most: how many different values a user who remembers has in a period of the ledger, at most;
+            None for as many as there are.
     """
 
     service: str
     version: str
     mechanism: Mechanism
     lifetime: Lifetime | None = None
+    values_at_most: int | None = None
 
     @property
     def label(self) -> str:

@@ -146,6 +146,19 @@ class Publish:
     windows: int = MOST_WINDOWS
 
 
+@dataclass(frozen=True)
+class LedgerPeriod:
+    """The ledger adds up what each user spends over periods; one starts at each multiple of their length.
+
+    Attributes:
+        period: how long a period lasts, in milliseconds; a multiple of ``Windows.step``.
+        cap: the ledger counts the users who spent more in a period; None for no cap.
+    """
+
+    period: int
+    cap: float | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Study:
     """What is being estimated and how. Two studies that say the same are equal.
@@ -162,6 +175,7 @@ class Study:
         duplicates: ``drop``, or ``keep``: no report is compared with another, and users are not grouped.
         repeats: whether only a user's ``first`` report in a window counts, or ``all``.
         epsilon_cap: the ledger counts the users whose reports in a window spent more; None for no cap.
+        ledger: the periods over which the ledger adds up; None for windows alone.
         text: the study file, in JSON (which is YAML); empty for a study that was not read from one.
     """
 
@@ -175,6 +189,7 @@ class Study:
     duplicates: Literal["drop", "keep"] = "drop"
     repeats: Literal["first", "all"] = "first"
     epsilon_cap: float | None = None
+    ledger: LedgerPeriod | None = None
     text: str = field(default="", repr=False)
 
     def __eq__(self, other: object) -> bool:

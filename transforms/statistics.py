@@ -14,8 +14,10 @@ import pyarrow as pa
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.drop_report_ids import DropDuplicateIds
+from ldpbeam.transforms.outputs.received import Keeping, WriteReceived
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
+from ldpbeam.transforms.reports.received import RECEIVED
 from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.sources.journal import Stop
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
@@ -47,21 +49,32 @@ class BatchStatistics(beam.PTransform):
         partitions: the number of partitions of users; results do not depend on it.
         span: reports outside are out of range, and only the windows inside are counted.
         disclosure: what dead letters may reveal, with the HMAC key for user ids.
+        ledger: where the rows of the ledger over periods go; None for nowhere.
     """
 
     def __init__(
-        self, study: Study, partitions: int, *, span: Span = EVERYTHING, disclosure: Disclosure = PLAIN
+        self,
+        study: Study,
+        partitions: int,
+        *,
+        span: Span = EVERYTHING,
+        disclosure: Disclosure = PLAIN,
+        ledger: Keeping | None = None,
     ) -> None:
         super().__init__()
         self.study = study
         self.partitions = partitions
         self.span = span
         self.disclosure = disclosure
+        self.ledger = ledger
 
     def expand(self, decoded: beam.PCollection[pa.RecordBatch]) -> Counted:
         """Wire the stages; every report is in the counts of one of them."""
         study, span = self.study, self.span
-        validated = decoded | "Validate" >> ValidateReports(study, span=span, disclosure=self.disclosure)
+        validated = decoded | "Validate" >> ValidateReports(
+            study, span=span, disclosure=self.disclosure, ledger_key=_key_of(self.ledger)
+        )
+        _keep(validated, self.ledger)
         counts = [validated[COUNTS]]
         reports = validated.reports
         if study.duplicates == "drop":
@@ -85,6 +98,7 @@ class StreamStatistics(beam.PTransform):
         partitions: the number of partitions of users; results do not depend on it.
         disclosure: what dead letters may reveal, with the HMAC key for user ids.
         stop: the stop that the engine's state does not outlive; None if it does.
+        ledger: where the rows of the ledger over periods go; None for nowhere.
     """
 
     def __init__(
@@ -94,17 +108,32 @@ class StreamStatistics(beam.PTransform):
         *,
         disclosure: Disclosure = PLAIN,
         stop: Stop | None = None,
+        ledger: Keeping | None = None,
     ) -> None:
         super().__init__()
         self.study = study
         self.partitions = partitions
         self.disclosure = disclosure
         self.stop = stop
+        self.ledger = ledger
 
     def expand(self, decoded: beam.PCollection[pa.RecordBatch]) -> Counted:
         """Wire the stages; every report is in the counts of one of them."""
-        validated = decoded | "Validate" >> ValidateReports(self.study, disclosure=self.disclosure)
+        validated = decoded | "Validate" >> ValidateReports(
+            self.study, disclosure=self.disclosure, ledger_key=_key_of(self.ledger)
+        )
+        _keep(validated, self.ledger)
         gains, folded = validated.reports | "GroupUsers" >> FoldStream(self.study, self.partitions, self.stop)
         panes = gains | "Panes" >> Panes(self.study, self.stop)
         counts = (validated[COUNTS], folded) | "Counts" >> beam.Flatten()
         return Counted(panes, validated[DEAD], counts)
+
+
+def _key_of(ledger: Keeping | None) -> bytes | None:
+    return None if ledger is None else ledger.key
+
+
+def _keep(validated: beam.pvalue.DoOutputsTuple, ledger: Keeping | None) -> None:
+    """Write the rows of the ledger over periods: what was received, before anything is dropped."""
+    if ledger is not None:
+        _ = validated[RECEIVED] | "WriteReceived" >> beam.ParDo(WriteReceived(ledger))

@@ -18,6 +18,7 @@ from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
 from ldpbeam.pipelines.estimates.ledger import write_ledger
+from ldpbeam.pipelines.estimates.period_ledger import print_periods, write_periods
 from ldpbeam.pipelines.estimates.published import cut_windows, warnings_of
 from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
 from ldpbeam.pipelines.estimates.truth import errors_of
@@ -36,10 +37,11 @@ from ldpbeam.pipelines.runs.output import (
     write_json,
 )
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned
+from ldpbeam.pipelines.runs.received import bring_together, clear_parts, files_of
 from ldpbeam.pipelines.runs.scheduled import owned_by_schedule, publish
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.estimates import json_fields
-from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry, fields_of
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.counts import WINDOWS_BEYOND
@@ -81,6 +83,8 @@ def _run(request: Request, staged: Path) -> int:
     for sentence in slow_parts(job.study):
         note(sentence)
     with _held(request) as held:
+        if job.keeping:
+            clear_parts(job.keeping)
         with step("reading reports and adding them up"):
             run_pipeline(pipeline, progress, engine.here)
         with step("estimating"):
@@ -88,6 +92,7 @@ def _run(request: Request, staged: Path) -> int:
         with step("testing the fit"):
             spenders = sum(entry["users_over_cap"] for entry in write_ledger(job))
             tested, misfits = write_fit(job)
+        periods = _periods(request)
         held.check()
         if request.shared:
             publish(request.shared, estimates)
@@ -102,6 +107,7 @@ def _run(request: Request, staged: Path) -> int:
             "errors": errors,
             "accounting": accounting,
             "over_epsilon_cap": spenders,
+            "periods": [fields_of(entry) for entry in periods],
             "fit": {"tests": len(tested), "flagged": len(misfits)},
         }
     )
@@ -110,6 +116,8 @@ def _run(request: Request, staged: Path) -> int:
     if spenders:
         what = "user-windows" if job.study.windows else "users"
         print(f"{spenders:,} {what} spent more than the study's epsilon_cap of {job.study.epsilon_cap:g}")
+    if periods:
+        print_periods(console, periods)
     impossible = accounting["dead_letters_by_reason"].get("payload_outside_mechanism", 0)
     print_fit(job.study, tested, misfits, impossible)
     print(tables.accounting_line(accounting))
@@ -154,6 +162,19 @@ def _estimated(request: Request, console: Console) -> tuple[dict[str, Any], list
         # Workers computed their estimates before the damage was known.
         estimates = [replace(record, complete=False) for record in estimates]
     return accounting, estimates
+
+
+def _periods(request: Request) -> list[PeriodEntry]:
+    """The ledger over periods of a run that shares its folder with no other; empty for other runs.
+
+    A scheduled run keeps its part of the ledger, and ``ldpbeam ledger`` adds up those of all runs.
+    """
+    job, shared = request.job, request.shared
+    if job.keeping is None:
+        return []
+    with step("adding up the ledger"):
+        bring_together(job, job.keeping, files_of([shared.output]) if shared else ())
+        return [] if shared else write_periods(job.study, [job.output])
 
 
 def _errors(request: Request, estimates: list[EstimateRecord]) -> list[dict[str, float]] | None:

@@ -27,6 +27,7 @@ from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
 from ldpbeam.pipelines.runs.keys import disclosure_of
 from ldpbeam.pipelines.runs.output import Output, run_name
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner
+from ldpbeam.pipelines.runs.received import ledger_key
 from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.pipelines.simulated.people import People, read_people
 from ldpbeam.study import Study
@@ -180,6 +181,7 @@ def _job_of(
         span=span,
         disclosure=disclosure,
         partitions=options.partitions,
+        ledger_key=ledger_key(shared or output, disclosure.user_id_key, shared=shared is not None),
         estimate_on=options.estimate_on,
     )
     return job, shared

@@ -10,12 +10,12 @@ from rich.console import Console
 
 from ldpbeam.fit.words import tally
 from ldpbeam.pipelines.errors import DONE, UserError
-from ldpbeam.pipelines.estimates import tables
+from ldpbeam.pipelines.estimates import period_ledger, tables
 from ldpbeam.pipelines.estimates.as_csv import csv_of
 from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.pipelines.estimates.results import Results, RunResults
 from ldpbeam.pipelines.printing import document, note
-from ldpbeam.pipelines.runs.output import FIT, FIT_FOLDER
+from ldpbeam.pipelines.runs.output import FIT, FIT_FOLDER, LEDGER_PERIODS
 from ldpbeam.schemas.outputs.records import fields_of
 from ldpbeam.statistics import counted
 from ldpbeam.times import rfc3339
@@ -87,6 +87,12 @@ def _sentences(results: Results) -> list[str]:
     over = sum(entry.users_over_cap for entry in entries)
     if over:
         sentences.append(f"{over:,} users spent more than the study's epsilon_cap")
+    for period in results.periods:
+        sentences.append(
+            f"users spent epsilon {period.about_values[-1].at_most:g} at most in all from "
+            f"{period.period_start} to {period.period_end} ({LEDGER_PERIODS})"
+        )
+    sentences += period_ledger.sentences(results.periods)
     tests = [test for run in results.runs if run.fit for test in run.fit.tests]
     if tests:
         flags = sum(test.flagged for test in tests)
@@ -106,6 +112,7 @@ def _as_json(results: Results) -> dict[str, Any]:
             {**vars(window), "window": [rfc3339(time) for time in window.window]}
             for window in results.windows
         ],
+        "periods": [fields_of(entry) for entry in results.periods],
         "estimates": [fields_of(record) for record in results.estimates],
     }
 

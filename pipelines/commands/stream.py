@@ -22,10 +22,12 @@ from ldpbeam.pipelines.runs.feed import open_feed
 from ldpbeam.pipelines.runs.output import (
     DEAD_LETTERS,
     ESTIMATES,
+    LEDGER_FOLDER,
     STATISTICS,
     TABLE_FOLDERS,
     sweep,
 )
+from ldpbeam.pipelines.runs.received import bring_stream_together
 from ldpbeam.pipelines.runs.stream_runs import (
     earlier_runs,
     incomplete_windows,
@@ -75,6 +77,7 @@ def _run(request: Request, staged: Path) -> int:
             stop_when_idle=request.stop_when_idle,
             stays=engine.ended_when_past,
             disclosure=request.disclosure,
+            ledger_key=request.ledger_key,
             publish_to=request.feed.publish_to,
             incomplete=incomplete_windows(request.study, request.output, name),
             earlier_runs=earlier_runs(request.output, name),
@@ -125,7 +128,9 @@ def _finished(job: StreamJob) -> int:
     """Print what a finished run wrote and counted, and return its exit code."""
     windows = ((STATISTICS,), (ESTIMATES,), *TABLE_FOLDERS.values())
     sweep([job.path(*folder) for folder in windows], job.run)
-    sweep([job.of_run(""), job.of_run(DEAD_LETTERS)])
+    sweep([job.of_run(""), job.of_run(DEAD_LETTERS), job.of_run(LEDGER_FOLDER)])
+    if job.keeping:
+        bring_stream_together(job, job.keeping)
     counts = read_run_accounting(job)
     fit = fit_of_panes(job.of_run(""))
     tests, flags = (len(fit.tests), sum(test.flagged for test in fit.tests)) if fit else (0, 0)

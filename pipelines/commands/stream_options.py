@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ldpbeam.pipelines.commands.options import (
     check_partitions,
@@ -21,6 +21,8 @@ from ldpbeam.pipelines.options.stream import DISORDER
 from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.feed import FeedRequest
 from ldpbeam.pipelines.runs.keys import disclosure_of
+from ldpbeam.pipelines.runs.output import Output
+from ldpbeam.pipelines.runs.received import ledger_key
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.dead_letters import Disclosure
@@ -42,6 +44,7 @@ class Request:
         stop_when_idle: the milliseconds without a report after which the run ends; None to go on.
         partitions: how many partitions users are divided into.
         disclosure: what outputs may reveal about inputs.
+        ledger_key: the key of the ledger over periods; None if the study has none.
         resume: the run whose state a savepoint has; None for a new run.
         page: the file of the page that is kept current; None for none.
         for_own_source: the options among those given that only our own source can obey.
@@ -57,6 +60,7 @@ class Request:
     stop_when_idle: int | None
     partitions: int
     disclosure: Disclosure
+    ledger_key: bytes | None = field(repr=False)
     resume: str | None
     page: str | None
     for_own_source: tuple[str, ...]
@@ -79,11 +83,13 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     check_partitions(options.partitions)
     engine = engine_request(options)
     renamed = renamed_of(options, study)
+    output = engine.reachable(options.output)
+    disclosure = disclosure_of(options.user_id_key_file, options.keep_bad_records)
     idle = options.stop_when_idle
     own_source = ("input", "stop_when_idle", "max_disorder")
     return Request(
         study=study,
-        output=engine.reachable(options.output),
+        output=output,
         feed=FeedRequest(
             options.subscription,
             options.topic,
@@ -98,7 +104,8 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
         disorder=duration_of("--max-disorder", options.max_disorder or DISORDER),
         stop_when_idle=None if idle is None else duration_of("--stop-when-idle", idle),
         partitions=options.partitions,
-        disclosure=disclosure_of(options.user_id_key_file, options.keep_bad_records),
+        disclosure=disclosure,
+        ledger_key=ledger_key(Output(study, output, ""), disclosure.user_id_key, shared=True),
         resume=options.resume,
         page=options.report,
         for_own_source=tuple(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TypeVar
 
 from apache_beam.io.filesystems import FileSystems
@@ -16,6 +17,7 @@ from ldpbeam.pipelines.runs.output import (
     FIT_FOLDER,
     FORMAT,
     LEDGER,
+    LEDGER_PERIODS,
     RUN,
     STUDY,
     files_in,
@@ -28,6 +30,7 @@ from ldpbeam.schemas.outputs.records import (
     Fit,
     FormatRecord,
     LedgerEntry,
+    PeriodEntry,
     RunRecord,
     read_record,
 )
@@ -50,6 +53,11 @@ def read_results(folder: str) -> Results:
         UserError: if it is no output folder, no run has finished there, a newer version wrote it, or one of
             its files is damaged; one sentence that names the file.
     """
+    results = _read_results(folder)
+    return replace(results, periods=_read(tuple[PeriodEntry, ...], folder, LEDGER_PERIODS) or ())
+
+
+def _read_results(folder: str) -> Results:
     about = _about(folder)
     if about.kind == "scheduled":
         return _shared(folder, about, "scheduled")

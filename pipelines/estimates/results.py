@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from ldpbeam.schemas.outputs.records import Accounting, EstimateRecord, Fit, LedgerEntry, RunRecord, bounds
+from ldpbeam.schemas.outputs.records import (
+    Accounting,
+    EstimateRecord,
+    Fit,
+    LedgerEntry,
+    PeriodEntry,
+    RunRecord,
+    bounds,
+)
 from ldpbeam.study import Study
 from ldpbeam.windows import Bounds
 
@@ -75,6 +83,7 @@ class Results:
         study_problem: why the study that it holds cannot be read; empty if it can, or there is none.
         runs: the runs that wrote it, in the order of their names: one, or several that share the folder.
         estimates: the estimates, by attribute and window. Two runs of a stream may both have one window.
+        periods: what users spent in each period of the ledger, when it was last added up.
     """
 
     folder: str
@@ -84,6 +93,7 @@ class Results:
     study_problem: str
     runs: tuple[RunResults, ...]
     estimates: tuple[EstimateRecord, ...]
+    periods: tuple[PeriodEntry, ...] = ()
 
     @cached_property
     def windows(self) -> tuple[WindowResult, ...]:

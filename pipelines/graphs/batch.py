@@ -10,12 +10,21 @@ import apache_beam as beam
 
 from ldpbeam.pipelines.estimates.solve import sort_key
 from ldpbeam.pipelines.estimates.solve_windows import Solve
-from ldpbeam.pipelines.runs.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, WORKER_ESTIMATES, Output
+from ldpbeam.pipelines.runs.output import (
+    ACCOUNTING,
+    DEAD_LETTERS,
+    LEDGER_PARTS,
+    STATISTICS,
+    WORKER_ESTIMATES,
+    Output,
+)
+from ldpbeam.pipelines.runs.received import keeping
 from ldpbeam.schemas.outputs.estimates import write_json_lines
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import WriteAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteDeadLetters
+from ldpbeam.transforms.outputs.received import Keeping
 from ldpbeam.transforms.outputs.snapshots import WriteSnapshots
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
@@ -45,6 +54,7 @@ class BatchJob(Output):
             estimated.
         disclosure: what outputs may reveal about inputs, with the HMAC key for user ids.
         partitions: the number of partitions of users; None for as many as the input's size needs.
+        ledger_key: the key of the ledger over periods; None if the study has none.
         estimate_on: ``driver`` or ``worker``: where estimates are computed from snapshots.
     """
 
@@ -56,6 +66,7 @@ class BatchJob(Output):
     span: Span = EVERYTHING
     disclosure: Disclosure = PLAIN
     partitions: int | None = None
+    ledger_key: bytes | None = field(default=None, repr=False)
     estimate_on: str = "driver"
 
     @property
@@ -65,6 +76,11 @@ class BatchJob(Output):
             return self.partitions
         size = sum(file.size for file in self.files)
         return max(FEWEST_PARTITIONS, min(MOST_PARTITIONS, -(-size // PARTITION_BYTES)))
+
+    @property
+    def keeping(self) -> Keeping | None:
+        """Where workers write what users spent; None if the study has no ledger over periods."""
+        return keeping(self, self.path(LEDGER_PARTS), self.ledger_key, self.span)
 
 
 def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
@@ -80,7 +96,7 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
     )
     read = pipeline | "Read" >> ReadReports(list(job.files), list(job.bad_files), columns, job.disclosure)
     counted = read.decoded | "Statistics" >> BatchStatistics(
-        study, job.user_partitions, span=job.span, disclosure=job.disclosure
+        study, job.user_partitions, span=job.span, disclosure=job.disclosure, ledger=job.keeping
     )
     snapshots = counted.snapshots
     counts = [read[COUNTS], counted.counts]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import apache_beam as beam
@@ -12,11 +12,13 @@ from apache_beam.io.filesystems import FileSystems
 from ldpbeam.fit.spending import Spending
 from ldpbeam.pipelines.estimates.pane_fit import PaneFit
 from ldpbeam.pipelines.estimates.solve_windows import Solve
-from ldpbeam.pipelines.runs.output import ACCOUNTING, DEAD_LETTERS, FIT_FOLDER, Output
+from ldpbeam.pipelines.runs.output import ACCOUNTING, DEAD_LETTERS, FIT_FOLDER, LEDGER_FOLDER, Output
+from ldpbeam.pipelines.runs.received import keeping
 from ldpbeam.times import milliseconds
 from ldpbeam.transforms.outputs.accounting import WriteRunningAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
 from ldpbeam.transforms.outputs.panes import Publish, WritePaneEstimates, WritePaneStatistics
+from ldpbeam.transforms.outputs.received import Keeping
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.sources.feeds import Feed
@@ -40,6 +42,7 @@ class StreamJob(Output):
         readers: how many readers pull, on engines with slots for several.
         stays: whether a finished reader stays open, for engines where this process ends the job.
         disclosure: what outputs may reveal about inputs, with the HMAC key for user ids.
+        ledger_key: the key of the ledger over periods; None if the study has none.
         publish_to: the topic to which estimates are published; None for no topic.
         incomplete: windows that earlier runs left open; reports acknowledged in them may be lost.
         earlier_runs: the names of the runs of the stream before this one.
@@ -53,6 +56,7 @@ class StreamJob(Output):
     readers: int = 1
     stays: bool = False
     disclosure: Disclosure = PLAIN
+    ledger_key: bytes | None = field(default=None, repr=False)
     publish_to: str | None = None
     incomplete: frozenset[OpenWindow] = frozenset()
     earlier_runs: tuple[str, ...] = ()
@@ -70,6 +74,11 @@ class StreamJob(Output):
             # Windows that are joined have the other half.
             attributes=len(self.study.estimated) * (2 if self.study.windows_joined > 1 else 1),
         )
+
+    @property
+    def keeping(self) -> Keeping | None:
+        """Where workers write what users spent; None if the study has no ledger over periods."""
+        return keeping(self, self.of_run(LEDGER_FOLDER), self.ledger_key)
 
     def of_run(self, name: str) -> str:
         """A path below the run's own folder; an empty name is the folder."""
@@ -119,7 +128,7 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
         if job.readers == 1 and not job.stays:
             stop = Stop(job.output, job.run)
     counted = read.decoded | "Statistics" >> StreamStatistics(
-        study, job.partitions, disclosure=job.disclosure, stop=stop
+        study, job.partitions, disclosure=job.disclosure, stop=stop, ledger=job.keeping
     )
     written = counted.snapshots | "WriteStatistics" >> beam.ParDo(
         WritePaneStatistics(study, job.output, job.run, job.incomplete)

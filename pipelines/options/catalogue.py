@@ -146,6 +146,11 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
             "show:show_command", results.show, printing=("json", "quiet"),
         ),
         Command(
+            "ledger", "what users spent over periods, in all windows, services and attributes",
+            "ldpbeam ledger out",
+            "ledger:ledger_command", results.ledger, printing=("json", "quiet", "verbose"),
+        ),
+        Command(
             "dead-letters", "why reports could not be used, with examples of where they are",
             "ldpbeam dead-letters out --reason unknown_service",
             "dead_letters:dead_letters_command", results.dead_letters, printing=("json",),

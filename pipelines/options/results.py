@@ -17,6 +17,16 @@ def show(parser: Parser) -> None:
     )
 
 
+def ledger(parser: Parser) -> None:
+    """Add the options of ``ldpbeam ledger``."""
+    group = parser.add_argument_group("what is added up")
+    group.add_argument(
+        "folders", nargs="+", metavar="OUT",
+        help="output folders of estimate or stream, of one study and one --user-id-key-file; the first one "
+        "gets the sums, for ldpbeam report",
+    )  # fmt: skip
+
+
 def dead_letters(parser: Parser) -> None:
     """Add the options of ``ldpbeam dead-letters``."""
     group = parser.add_argument_group("what is shown")

@@ -26,7 +26,7 @@ TESTS = {
 
 def parts_of(results: Results) -> list[Part]:
     """The parts that the output has."""
-    return [*_accounting(results), *_fit(results), *_ledger(results), _runs(results)]
+    return [*_accounting(results), *_fit(results), *_ledger(results), *_periods(results), _runs(results)]
 
 
 def _accounting(results: Results) -> Iterator[Part]:
@@ -111,6 +111,52 @@ def _ledger(results: Results) -> Iterator[Part]:
         sentences.append(f"The last {MOST_ROWS} of {len(rows):,} entries are listed; ledger.json has all.")
     columns = ("attribute", *(["where"] if where else []), "epsilon", "users")
     yield Part("What users spent", sentences, Table(columns, shown, frozenset(("epsilon", "users"))))
+
+
+def _periods(results: Results) -> Iterator[Part]:
+    """What users spent over periods: a row per epsilon, and both lines where they differ."""
+    if not results.periods:
+        return
+    rows, several = [], len(results.periods) > 1
+    remembered = any(period.about_values != period.changes_included for period in results.periods)
+    for period in results.periods:
+        span = words.window(period.period_start, period.period_end)
+        for line, levels in (
+            ("about values", period.about_values),
+            ("changes included", period.changes_included),
+        ):
+            if line == "about values" or remembered:
+                rows += [(span, line, f"{level.at_most:g}", f"{level.users:,}") for level in levels]
+    sentences = [
+        "What each user's reports spent over a period, in all windows, services and attributes: all that "
+        "were received, used or not. Periods begin at multiples of their length from 1970 on, so any time "
+        "of that length may hold the epsilons of two periods."
+    ]
+    if not several:
+        sentences.append(f"The period is {rows[0][0]}.")
+    if remembered:
+        sentences.append(
+            "Clients remember their noise: about values is what reports reveal of the values a user had, "
+            "changes included is what they reveal about anything. The cap is compared with the first."
+        )
+    period = results.periods[-1]
+    if period.cap is not None:
+        sentences.append(f"The cap is epsilon {period.cap:g} for a period.")
+    if len(rows) > MOST_ROWS:
+        sentences.append(
+            f"The last {MOST_ROWS} of {len(rows):,} rows are listed; ledger_periods.json has all."
+        )
+    kept = [i for i, wanted in enumerate((several, remembered, True, True)) if wanted]
+    columns = ("period", "line", "epsilon at most", "users")
+    yield Part(
+        "What users spent over periods",
+        sentences,
+        Table(
+            [columns[i] for i in kept],
+            [[row[i] for i in kept] for row in rows[-MOST_ROWS:]],
+            frozenset(("epsilon at most", "users")),
+        ),
+    )
 
 
 def _runs(results: Results) -> Part:

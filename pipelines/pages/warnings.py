@@ -102,6 +102,13 @@ def _of_ledger(results: Results) -> Iterator[str]:
     over = sum(entry.users_over_cap for run in results.runs for entry in run.ledger)
     if over:
         yield f"{words.counted(over, 'user')} spent more epsilon in a window than the study's cap."
+    for period in results.periods:
+        if period.users_over_cap:
+            span = words.window(period.period_start, period.period_end)
+            yield (
+                f"{words.counted(period.users_over_cap, 'user')} spent more than epsilon {period.cap:g} in "
+                f"all in the period {span}."
+            )
 
 
 def _of_estimates(records: Sequence[EstimateRecord]) -> Iterator[str]:

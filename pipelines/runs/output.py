@@ -31,6 +31,9 @@ FORMAT = 1
 #: The folder of each kind of table, where runs share an output folder.
 TABLE_FOLDERS = {kind: (TABLES, kind) for kind in SCHEMAS}
 LEDGER = "ledger.json"
+#: The folder of what users spent, which the ledger over periods adds up; of parts of it, until a run has all;
+#: and what the ledger says.
+LEDGER_FOLDER, LEDGER_PARTS, LEDGER_PERIODS = "ledger", ".ledger", "ledger_periods.json"
 FIT = "fit.json"
 #: In the folder of a stream's run: the tests of fit, a file for each attribute and window.
 FIT_FOLDER = "fit"
@@ -99,13 +102,16 @@ def keep_study(job: Output) -> None:
 def clear(job: Output) -> None:
     """Delete the outputs of earlier runs in the folder, scheduled or not; other files stay."""
     whole = [f"{ESTIMATES}.jsonl", *(f"{kind}.parquet" for kind in TABLE_FOLDERS)]
-    ours = [job.path(name) for name in (*whole, ACCOUNTING, LEDGER, FIT, STUDY)]
+    ours = [job.path(name) for name in (*whole, ACCOUNTING, LEDGER, LEDGER_PERIODS, FIT, STUDY)]
     for folder, pattern in (
         (STATISTICS, "*.avro"),
         (DEAD_LETTERS, "*.avro"),
         (ESTIMATES, "*.jsonl"),
         (RUNS, "*/*.json"),
         (RUNS, f"*/{DEAD_LETTERS}/*.avro"),
+        (LEDGER_FOLDER, "*.arrow"),
+        (LEDGER_PARTS, "*.arrow"),
+        (RUNS, f"*/{LEDGER_FOLDER}/*.arrow"),
     ):
         ours += [entry.path for entry in files_in(job.path(folder), pattern)]
     for kind in TABLE_FOLDERS:

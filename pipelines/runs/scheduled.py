@@ -24,6 +24,7 @@ from ldpbeam.pipelines.runs.output import (
     FIT,
     FORMAT,
     LEDGER,
+    LEDGER_FOLDER,
     RUN,
     STATISTICS,
     TABLE_FOLDERS,
@@ -111,7 +112,12 @@ def _move_all(job: Scheduled) -> None:
     made, own = job.made, job.own
     delete([own.path(RUN)])
     tables = ((folder, "*.parquet") for folder in TABLE_FOLDERS.values())
-    for folder, pattern in (((STATISTICS,), "*.avro"), ((ESTIMATES,), "*.jsonl"), *tables):
+    for folder, pattern in (
+        ((STATISTICS,), "*.avro"),
+        ((ESTIMATES,), "*.jsonl"),
+        ((LEDGER_FOLDER,), "*.arrow"),
+        *tables,
+    ):
         # A window that is not estimated has statistics alone.
         written = names_in(made.path(*folder), pattern)
         for name in written:
@@ -142,5 +148,5 @@ def _is_inside(span: Span, name: str) -> bool:
 
 
 def _move(source: Output, target: Output, *names: str) -> None:
-    make_folder(target.path(*names[:-1]), private=names[0] == DEAD_LETTERS)
+    make_folder(target.path(*names[:-1]), private=names[0] in (DEAD_LETTERS, LEDGER_FOLDER))
     FileSystems.rename([source.path(*names)], [target.path(*names)])

@@ -264,6 +264,29 @@ class LedgerEntry:
 
 
 @dataclass(frozen=True, config=_CHECKED)
+class SpentAtMost:
+    """This many users spent at most this epsilon in a period."""
+
+    at_most: float
+    users: Count
+
+
+@dataclass(frozen=True, config=_CHECKED)
+class PeriodEntry:
+    """An entry of ``ledger_periods.json``: what users spent in a period, in all windows and attributes."""
+
+    period_start: Time
+    period_end: Time
+    users: Count
+    reports: Count
+    about_values: tuple[SpentAtMost, ...]
+    changes_included: tuple[SpentAtMost, ...]
+    delta: float = 0.0
+    cap: float | None = None
+    users_over_cap: Count = 0
+
+
+@dataclass(frozen=True, config=_CHECKED)
 class FitEntry:
     """A test in ``fit.json``: whether reports are what the study claims (``docs/formats.md``)."""
 

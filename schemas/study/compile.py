@@ -29,6 +29,7 @@ from ldpbeam.schemas.study.models import (
 from ldpbeam.study import (
     FEWEST_USERS,
     Groups,
+    LedgerPeriod,
     Publish,
     Service,
     Study,
@@ -38,6 +39,7 @@ from ldpbeam.study import (
     WantedEstimate,
     attribute_of,
 )
+from ldpbeam.times import format_duration
 
 #: The joint histogram's default resolution is the finest whose table stays below this.
 DEFAULT_JOINT_CELLS = 2**20
@@ -69,6 +71,7 @@ def compile_study(model: StudyModel) -> Study:
         duplicates=model.duplicates,
         repeats=model.repeats,
         epsilon_cap=model.epsilon_cap,
+        ledger=_ledger(model),
         text=model.model_dump_json(exclude_unset=True),
     )
     check_joined(study)
@@ -84,6 +87,8 @@ def _fingerprint(model: StudyModel) -> str:
         unsaid["intervals"] = True
     if model.publish == PublishModel():
         unsaid["publish"] = True
+    if model.ledger is None:
+        unsaid["ledger"] = True
     if model.windows is not None:
         later = [name for name in ("max_age", "joined") if getattr(model.windows, name) is None]
         if later:
@@ -102,6 +107,22 @@ def _unsaid(model: AttributeModel) -> dict[str, Any]:
             for version, own in service.versions.items()
         }
     return found
+
+
+def _ledger(model: StudyModel) -> LedgerPeriod | None:
+    """The periods of the ledger.
+
+    Raises:
+        ValueError: if a window could lie in two of them.
+    """
+    if model.ledger is None:
+        return None
+    if model.windows is not None and model.ledger.period % (step := model.windows.windows.step):
+        raise ValueError(
+            f"ledger.period must be a multiple of {format_duration(step)}, so that no window lies in two "
+            f"periods, found {format_duration(model.ledger.period)}"
+        )
+    return LedgerPeriod(model.ledger.period, model.ledger.cap)
 
 
 def _groups(model: GroupsModel | None) -> Groups | None:
@@ -183,7 +204,8 @@ def _compiled(name: str, model: AttributeModel, group_users: bool) -> Iterator[A
             mechanism = _mechanism(place, described, own, domain, model.buckets)
             if lifetime is not None:
                 mechanism = lifetime.window
-            versions.append(ServiceVersion(service, version, mechanism, lifetime))
+            at_most = own.values_at_most or described.values_at_most
+            versions.append(ServiceVersion(service, version, mechanism, lifetime, at_most))
     if not isinstance(domain, Vector):
         joined = _joined(model, domain, versions, group_users)
         yield _attribute(name, model, domain, tuple(versions), joined, group_users)

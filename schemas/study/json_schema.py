@@ -155,7 +155,8 @@ def _remembered(key: str, service: Schema) -> Schema:
     given = {"categories": ("as_published",), "numeric": ("memo_buckets",)}.get(key)
     if given is None:
         return {}
-    found = {name: _never_null(service["properties"][name]) for name in ("lifetime_epsilon", *given)}
+    names = ("lifetime_epsilon", "values_at_most", *given)
+    found = {name: _never_null(service["properties"][name]) for name in names}
     found["lifetime_epsilon"] |= {"exclusiveMinimum": SMALLEST_EPSILON, "maximum": LARGEST_EPSILON}
     if "memo_buckets" in found:
         found["memo_buckets"] |= {"minimum": 2, "maximum": MOST_MEMO_BUCKETS}

@@ -140,10 +140,15 @@ class _RememberingModel(_Model):
         None,
         description="to how many buckets clients round a number: a multiple of buckets, by default as many",
     )
+    values_at_most: Annotated[int, Field(strict=True, ge=1)] | None = Field(
+        None,
+        description="how many different values a user has in a period of the ledger, at most; by default as "
+        "many as there are",
+    )
 
     @property
     def remembering(self) -> dict[str, Any]:
-        """Those of the three keys that are given."""
+        """Those of the four keys that are given."""
         return {name: getattr(self, name) for name in REMEMBERING if getattr(self, name) is not None}
 
 
@@ -345,6 +350,13 @@ class IntervalsModel(_Model):
     )
 
 
+class LedgerModel(_Model):
+    """What each user spends over a period, in all windows, services and attributes."""
+
+    period: Duration = Field(gt=0, description="periods are aligned to 1970-01-01T00:00:00Z")
+    cap: Number | None = Field(None, gt=0, description="users who spent more in a period are counted")
+
+
 class StudyModel(_Model):
     """What is being estimated and how."""
 
@@ -370,4 +382,7 @@ class StudyModel(_Model):
         None,
         gt=0,
         description="users whose reports in a window spent more are counted in the ledger",
+    )
+    ledger: LedgerModel | None = Field(
+        None, description="adds up what each user spends over a period, in all windows and attributes"
     )

@@ -18,13 +18,15 @@ from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure
 read_here = 0
 
 
-def parted(function: beam.DoFn, main: str) -> beam.PTransform:
+def parted(function: beam.DoFn, main: str, *others: str) -> beam.PTransform:
     """The ParDo of a DoFn that yields batches (``main``), dead letters (``DEAD``) and counts (``COUNTS``).
+
+    It may yield other batches, under the tags ``others``.
 
     Without these types, Beam would pickle each dead letter at every shuffle.
     """
-    typed = beam.ParDo(function).with_output_types(pa.RecordBatch, **{DEAD: pa.RecordBatch, COUNTS: Any})
-    return typed.with_outputs(DEAD, COUNTS, main=main)
+    types = {**dict.fromkeys((DEAD, *others), pa.RecordBatch), COUNTS: Any}
+    return beam.ParDo(function).with_output_types(pa.RecordBatch, **types).with_outputs(*types, main=main)
 
 
 def count(name: str, reports: int) -> beam.pvalue.TaggedOutput:

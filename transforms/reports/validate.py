@@ -12,6 +12,7 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import OUT_OF_RANGE
 from ldpbeam.transforms.reports.dead_letters import PLAIN, Disclosure
 from ldpbeam.transforms.reports.emitted import count, emit, parted
+from ldpbeam.transforms.reports.received import RECEIVED, as_batch
 from ldpbeam.transforms.reports.validation import Validation
 from ldpbeam.windows import EVERYTHING, Span
 
@@ -22,7 +23,8 @@ class ValidateReports(beam.PTransform):
     Reports outside the span are dropped and counted; those with a report id that is compared are dropped
     later, by :class:`LeaveOutside`.
 
-    Outputs: batches of one channel (``reports``, the main one), dead letters (``DEAD``), and counts.
+    Outputs: batches of one channel (``reports``, the main one), dead letters (``DEAD``), and counts. With the
+    key of a ledger over periods also its rows (``RECEIVED``).
     """
 
     def __init__(
@@ -31,23 +33,27 @@ class ValidateReports(beam.PTransform):
         *,
         span: Span = EVERYTHING,
         disclosure: Disclosure = PLAIN,
+        ledger_key: bytes | None = None,
     ) -> None:
         super().__init__()
-        self.function = _Validate(study, span, disclosure)
+        self.function = _Validate(study, span, disclosure, ledger_key)
+        self.others = () if ledger_key is None else (RECEIVED,)
 
     def expand(self, decoded: beam.PCollection[pa.RecordBatch]) -> beam.pvalue.DoOutputsTuple:
         """Validate every decoded batch by itself."""
-        return decoded | "Validate" >> parted(self.function, "reports")
+        return decoded | "Validate" >> parted(self.function, "reports", *self.others)
 
 
 class _Validate(beam.DoFn):
-    def __init__(self, study: Study, span: Span, disclosure: Disclosure) -> None:
-        self.validation = Validation(study, span, disclosure)
+    def __init__(self, study: Study, span: Span, disclosure: Disclosure, ledger_key: bytes | None) -> None:
+        self.validation = Validation(study, span, disclosure, ledger_key)
         self.disclosure = disclosure
 
     def process(self, batch: pa.RecordBatch) -> Iterable[Any]:
         validated = self.validation.validate(batch)
         yield from validated.reports
+        for rows in validated.received:
+            yield beam.pvalue.TaggedOutput(RECEIVED, as_batch(rows))
         if validated.out_of_range:
             yield count(OUT_OF_RANGE, validated.out_of_range)
         yield from emit(validated.letters, self.disclosure)

@@ -26,6 +26,7 @@ from ldpbeam.schemas.reports.columns import (
     binary_of_width,
 )
 from ldpbeam.schemas.reports.payloads import payload_column
+from ldpbeam.spent import Received, services_of
 from ldpbeam.study import Service, Study
 from ldpbeam.transforms.reports.batches import WATERMARK, is_null, tagged
 from ldpbeam.transforms.reports.dead_letters import (
@@ -39,6 +40,7 @@ from ldpbeam.transforms.reports.dead_letters import (
 from ldpbeam.transforms.reports.details import details
 from ldpbeam.transforms.reports.payloads import checked_payloads
 from ldpbeam.transforms.reports.reasons import CODE, REASONS
+from ldpbeam.transforms.reports.received import payload_key, received_rows, window_starts
 from ldpbeam.windows import EVERYTHING, FAR, Span
 
 #: The most bytes of the texts of a report that are keys or reach an output: its user id, its report id, and
@@ -82,7 +84,7 @@ def wanted_columns(
 
 def _needs_time(study: Study) -> bool:
     services = (service for model in study.attributes.values() for service in model.services.values())
-    return bool(study.windows) or any(service.by_time for service in services)
+    return bool(study.windows or study.ledger) or any(service.by_time for service in services)
 
 
 def columns_or_only(
@@ -122,11 +124,13 @@ class Validated(NamedTuple):
         reports: batches of one channel, with the valid reports.
         letters: a dead letter for each report that is not valid, made as it is asked for; so it is read once.
         out_of_range: how many valid reports were dropped because they lie outside the span.
+        received: the rows of the ledger over periods, of all valid reports; empty without its key.
     """
 
     reports: list[pa.RecordBatch]
     letters: Iterator[DeadLetter]
     out_of_range: int
+    received: list[Received]
 
 
 class Validation:
@@ -134,12 +138,22 @@ class Validation:
 
     Reports outside the span are dropped. If the study compares report ids, reports with an id pass: one may
     make a report inside the span a duplicate, and they are dropped after duplicates are.
+
+    With the key of a ledger over periods, each valid report has a row there, wherever it lies.
     """
 
-    def __init__(self, study: Study, span: Span = EVERYTHING, disclosure: Disclosure = PLAIN) -> None:
+    def __init__(
+        self,
+        study: Study,
+        span: Span = EVERYTHING,
+        disclosure: Disclosure = PLAIN,
+        ledger_key: bytes | None = None,
+    ) -> None:
         self.study = study
         self.span = span
         self.key = disclosure.user_id_key
+        self.ledger_key = ledger_key
+        self.ledger_places = {pair: place for place, pair in enumerate(services_of(study))}
         self.services = sorted({s for model in study.attributes.values() for s in model.services})
         self.needs_time = _needs_time(study) or span.bounded
         self.old_times = -FAR < span.start < event_times.YEAR_1990
@@ -147,6 +161,7 @@ class Validation:
     def validate(self, batch: pa.RecordBatch) -> Validated:
         """Sort the reports of a decoded batch into batches of one channel, and dead letters."""
         batches: list[pa.RecordBatch] = []
+        received: list[Received] = []
         by_attribute = _rows_by(batch, "attribute", list(self.study.attributes))
         by_service = _rows_by(batch, "service", self.services)
         reasons = self._common_reasons(batch, by_attribute, by_service)
@@ -171,6 +186,9 @@ class Validation:
                     payloads, problems = checked_payloads(mechanism, batch, rows)
                     reasons[rows] = problems
                     good = problems == 0
+                    if self.ledger_key is not None and good.any():
+                        place = self.ledger_places[name, index]
+                        received.append(self._received(batch, rows[good], place, payloads[good]))
                     kept = good & ~self._left_out(batch, rows)
                     out_of_range += int(good.sum() - kept.sum())
                     if kept.any():
@@ -178,7 +196,7 @@ class Validation:
                         watermark = (batch.schema.metadata or {}).get(WATERMARK)
                         batches.append(tagged(reports, name, index, watermark))
                 reasons[unclaimed] = CODE["unknown_version"]
-        return Validated(batches, _dead_letters(self.study, batch, reasons), out_of_range)
+        return Validated(batches, _dead_letters(self.study, batch, reasons), out_of_range, received)
 
     def _common_reasons(
         self, batch: pa.RecordBatch, by_attribute: _RowsBy, by_service: _RowsBy
@@ -220,6 +238,15 @@ class Validation:
             outside &= is_null(batch.column("report_id"))[rows]
         return outside
 
+    def _received(
+        self, batch: pa.RecordBatch, rows: NDArray[np.int64], service: int, payloads: NDArray[Any]
+    ) -> Received:
+        assert self.ledger_key is not None
+        users = _keyed(batch.column("user_id").take(pa.array(rows)), self.ledger_key)
+        times = batch.column("event_time").to_numpy(zero_copy_only=False)[rows].astype(np.int64)
+        windows = window_starts(self.study, times)
+        return received_rows(users, windows, service, payloads, payload_key(self.ledger_key))
+
     def _reports(
         self, batch: pa.RecordBatch, rows: NDArray[np.int64], payloads: NDArray[Any]
     ) -> pa.RecordBatch:
@@ -231,7 +258,7 @@ class Validation:
 
         users = column("user_id")
         columns = {
-            "user": users if self.key is None else _keyed(users, self.key),
+            "user": users if self.key is None else binary_of_width(_keyed(users, self.key)),
             "event_time": pc.fill_null(column("event_time"), 0),
             "payload": payload_column(payloads),
         }
@@ -324,9 +351,10 @@ def _is_in(batch: pa.RecordBatch, field: str, names: Sequence[str]) -> NDArray[n
     return result
 
 
-def _keyed(users: pa.Array, key: bytes) -> pa.Array:
-    """Replace each user key by the first 128 bits of its HMAC-SHA-256."""
+def _keyed(users: pa.Array, key: bytes) -> NDArray[np.uint8]:
+    """The first 128 bits of the HMAC-SHA-256 of each user id, shape (n, 16)."""
     encoded = users.dictionary_encode()
     digests = [hmac.digest(key, user, "sha256")[:16] for user in encoded.dictionary.to_pylist()]
     table = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, 16)
-    return binary_of_width(table[encoded.indices.to_numpy()])
+    digests_of: NDArray[np.uint8] = table[encoded.indices.to_numpy()]
+    return digests_of

@@ -1,0 +1,218 @@
+"""The files of what users spent: where the runs of an output folder keep them, and how they are added up.
+
+A run of ``ldpbeam estimate`` has one file, which a later run of the same windows replaces. A stream has a
+file for each bundle, and one of them all when it has ended. The rows of all files are a set.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.pipelines.errors import UserError, naming
+from ldpbeam.pipelines.runs.output import LEDGER_FOLDER, Output, delete, files_in
+from ldpbeam.schemas.outputs.received import (
+    MOST_BITS,
+    About,
+    bits_for,
+    read_about,
+    read_received,
+    write_received,
+)
+from ldpbeam.spent import Received, concatenated, distinct
+from ldpbeam.transforms.outputs.names import span_name
+from ldpbeam.transforms.outputs.received import Keeping
+from ldpbeam.transforms.reports.received import key_check
+from ldpbeam.transforms.sources.journal import RUNS
+from ldpbeam.transforms.storage import make_folder, open_raw, replacing
+from ldpbeam.windows import EVERYTHING, FAR, Span
+
+#: At most about this many rows are in memory.
+ROWS_AT_ONCE = 2**22
+
+
+@dataclass(frozen=True)
+class ReceivedFile:
+    """A file of received reports, the output folder that it is of, and what it says of itself."""
+
+    folder: str
+    path: str
+    about: About
+
+
+def ledger_key(output: Output, key: bytes | None, *, shared: bool) -> bytes | None:
+    """The key of a run's ledger over periods; None if the study has none.
+
+    Without a file of the key, a run that shares its folder with no other draws one, and forgets it.
+
+    Raises:
+        UserError: if runs are to be brought together, and no key is given, or another one than before.
+    """
+    if output.study.ledger is None:
+        return None
+    if key is None:
+        if shared:
+            raise UserError(
+                "--user-id-key-file is missing: the study's ledger brings the users of several runs "
+                "together, by the hashes of their ids with this key"
+            )
+        return secrets.token_bytes(32)
+    if shared:
+        for file in files_of([output.output]):
+            if file.about.key != key_check(key):
+                raise UserError(
+                    f"--user-id-key-file: {file.path} was written with another key, so the users of both "
+                    "cannot be brought together; give the key of the runs before, or another --output"
+                )
+    return key
+
+
+def keeping(output: Output, folder: str, key: bytes | None, span: Span = EVERYTHING) -> Keeping | None:
+    """What workers need to write what users spent; None without a key."""
+    if key is None:
+        return None
+    about = About(output.study.fingerprint, key_check(key), span.start, span.stop)
+    return Keeping(folder, about, key)
+
+
+def files_of(folders: Sequence[str]) -> list[ReceivedFile]:
+    """The files of received reports in output folders.
+
+    Raises:
+        UserError: if one of them is damaged.
+    """
+    found = []
+    for folder in folders:
+        with naming(folder):
+            entries = [
+                entry
+                for pattern in (f"{LEDGER_FOLDER}/*.arrow", f"{RUNS}/*/{LEDGER_FOLDER}/*.arrow")
+                for entry in files_in(folder, pattern)
+            ]
+        found += [_file(folder, entry.path) for entry in entries]
+    return found
+
+
+def _file(folder: str, path: str) -> ReceivedFile:
+    with naming(path), open_raw(path) as stream:
+        return ReceivedFile(folder, path, read_about(stream))
+
+
+def bits_at_once(files: Sequence[ReceivedFile]) -> int:
+    """How many bits of users tell the parts apart that are in memory one after the other."""
+    rows = sum(file.about.rows for file in files)
+    return min(MOST_BITS, (max(rows - 1, 0) // ROWS_AT_ONCE).bit_length())
+
+
+def users_in_turn(files: Sequence[ReceivedFile], bits: int | None = None) -> Iterator[Received]:
+    """The distinct rows of all files, in 2^bits parts, in the order of users.
+
+    Of two runs of a window, the later one counts: its reports replace those of the earlier one. Reports that
+    a run received outside of its windows are in no other run's place, and count too.
+
+    Raises:
+        UserError: if a file is damaged.
+    """
+    bits = bits_at_once(files) if bits is None else bits
+    replaced = [_replaced(file, files) for file in files]
+    for place in range(1 << bits):
+        parts = []
+        for file, spans in zip(files, replaced, strict=True):
+            with naming(file.path), open_raw(file.path) as stream:
+                part = read_received(stream, bits, place)
+            parts.append(_without(part, file.about.span, spans))
+        yield distinct(concatenated(parts))
+
+
+def _replaced(file: ReceivedFile, files: Sequence[ReceivedFile]) -> list[Span]:
+    """The spans of the later runs in a file's folder that share windows with its run."""
+    own = file.about
+    return [
+        other.about.span
+        for other in files
+        if other.folder == file.folder
+        and other.about.span.bounded
+        and other.about.written > own.written
+        and other.about.start < own.stop
+        and own.start < other.about.stop
+    ]
+
+
+def _without(rows: Received, own: Span, later: Sequence[Span]) -> Received:
+    """The rows but those of the file's own windows that later runs have estimated again."""
+    if not later:
+        return rows
+    again = np.zeros(len(rows), dtype=np.bool_)
+    for span in later:
+        again |= ~span.outside(rows.window)
+    return rows.chosen(~(again & ~own.outside(rows.window)))
+
+
+def bring_together(output: Output, kept: Keeping, before: Sequence[ReceivedFile] = ()) -> None:
+    """Make one file of the parts that the workers of a run of ``estimate`` wrote, and delete these.
+
+    A run that received nothing has a file too, which replaces those of earlier runs of its windows.
+
+    Args:
+        output: the run.
+        kept: where the parts are.
+        before: the files of the runs that it shares its folder with: it comes later than all of them.
+    """
+    span = kept.about.span
+    latest = max((file.about.written for file in before), default=0)
+    written = max(latest + 1, time.time_ns() // 1_000_000)
+    others = [file for file in before if not span.holds((file.about.start, file.about.stop))]
+    name = span_name(span.start, span.stop) if span.start > -FAR and span.stop < FAR else "all"
+    make_folder(output.path(LEDGER_FOLDER), private=True)
+    path = output.path(LEDGER_FOLDER, f"received-{name}.arrow")
+    _write_together(_parts(output, kept), replace(kept.about, written=written), path, others)
+    clear_parts(kept)
+
+
+def bring_stream_together(output: Output, kept: Keeping) -> None:
+    """Make one file of those that the workers of a stream wrote, and delete these."""
+    parts = _parts(output, kept)
+    if len(parts) > 1:
+        # The rows are a set: a reader who sees old files and the new one counts them once.
+        _write_together(parts, kept.about, str(FileSystems.join(kept.folder, f"{uuid.uuid4().hex}.arrow")))
+        delete([part.path for part in parts])
+
+
+def _parts(output: Output, kept: Keeping) -> list[ReceivedFile]:
+    return [_file(output.output, entry.path) for entry in files_in(kept.folder, "*.arrow")]
+
+
+def _write_together(
+    parts: Sequence[ReceivedFile], about: About, path: str, others: Sequence[ReceivedFile] = ()
+) -> None:
+    """Write the rows of all parts, without those outside of the run's windows that other runs have."""
+    rows = sum(part.about.rows for part in parts)
+    bits = bits_at_once([*parts, *others])
+    each = users_in_turn(parts, bits)
+    if others:
+        pairs = zip(each, users_in_turn(others, bits), strict=True)
+        each = (_first_received(own, known, about.span) for own, known in pairs)
+    with replacing(path, private=True) as stream:
+        # The file has at least as many batches as it has parts.
+        write_received(stream, replace(about, rows=rows, bits=max(bits, bits_for(rows))), each)
+
+
+def _first_received(own: Received, known: Received, span: Span) -> Received:
+    """The rows of a run that lie in its windows, or that no other run has."""
+    outside = own.chosen(span.outside(own.window))
+    fresh = distinct(concatenated([known, outside]), only_from=len(known))
+    return distinct(concatenated([own.chosen(~span.outside(own.window)), fresh]))
+
+
+def clear_parts(kept: Keeping) -> None:
+    """Delete what workers of this run, or of one that was killed, left in the folder of parts."""
+    delete([entry.path for pattern in ("*", ".*") for entry in files_in(kept.folder, pattern)])
+    if "://" not in kept.folder:
+        shutil.rmtree(kept.folder, ignore_errors=True)

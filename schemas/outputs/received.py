@@ -1,0 +1,147 @@
+"""Files of received reports, which the ledger over periods adds up: Arrow IPC, by the bits of users.
+
+A file has 2^b batches. Batch i holds the users whose keyed hash begins with the b bits of i, each batch
+sorted as by :func:`ldpbeam.spent.distinct`. So the users of any prefix of bits can be read from many files
+by themselves, and what is in memory is bounded.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import TypeAdapter, ValidationError
+
+from ldpbeam.spent import KINDS, Received, concatenated
+from ldpbeam.windows import FAR, Span
+
+#: The version of the format.
+FORMAT = 1
+#: About how many rows a batch has.
+BATCH_ROWS = 2**13
+MOST_BITS = 20
+_ABOUT = b"ldpbeam"
+SCHEMA = pa.schema([(name, pa.from_numpy_dtype(kind)) for name, kind in KINDS.items()])
+
+
+@dataclass(frozen=True)
+class About:
+    """What a file of received reports says of itself.
+
+    Attributes:
+        study: the study's fingerprint.
+        key: what ``key_check`` says of the key.
+        start: the first event time of the run's windows, in milliseconds.
+        stop: the first event time after them.
+        written: which of two runs of a window came later, the larger.
+        bits: the file has 2^bits batches.
+        rows: how many rows it has, in all.
+        format: the version of the format.
+    """
+
+    study: str
+    key: str
+    start: int = -FAR
+    stop: int = FAR
+    written: int = 0
+    bits: int = 0
+    rows: int = 0
+    format: int = FORMAT
+
+    @property
+    def span(self) -> Span:
+        """The event times of the run's windows."""
+        return Span(self.start, self.stop)
+
+
+def bits_for(rows: int) -> int:
+    """How many bits of users tell the batches of a file of so many rows apart."""
+    return min(MOST_BITS, (max(rows - 1, 0) // BATCH_ROWS).bit_length())
+
+
+def write_received(stream: IO[bytes], about: About, parts: Iterable[Received]) -> None:
+    """Write a file.
+
+    Args:
+        stream: where to.
+        about: what it says of itself; its ``rows`` may be more than there are in the end.
+        parts: the distinct rows, in the order of users; each part has whole batches.
+    """
+    schema = SCHEMA.with_metadata({_ABOUT: json.dumps(asdict(about)).encode()})
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    following = 0
+    with pa.ipc.new_file(stream, schema, options=options) as writer:
+        for part in parts:
+            batches = batch_of(part.high, about.bits)
+            last = int(batches[-1]) + 1 if len(part) else following
+            ends = np.searchsorted(batches, np.arange(following, last + 1))
+            for start, stop in itertools.pairwise(ends):
+                writer.write_batch(_batch(part.chosen(slice(start, stop)), schema))
+            following = last
+        for _ in range(following, 1 << about.bits):
+            writer.write_batch(_batch(concatenated([]), schema))
+
+
+def batch_of(high: np.ndarray, bits: int) -> np.ndarray:
+    """The batch of each user, shape (n,), by the first 64 bits of its hash."""
+    if bits == 0:
+        return np.zeros(len(high), dtype=np.int64)
+    batches: np.ndarray = (high >> np.uint64(64 - bits)).astype(np.int64)
+    return batches
+
+
+def _batch(rows: Received, schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in rows.columns.values()], schema=schema)
+
+
+def read_about(stream: IO[bytes]) -> About:
+    """What a file says of itself.
+
+    Raises:
+        ValueError: if it is no file of received reports, or of a newer version.
+    """
+    return _opened(stream)[1]
+
+
+def read_received(stream: IO[bytes], bits: int, place: int) -> Received:
+    """The rows of the users whose hash begins with the bits of ``place``.
+
+    Raises:
+        ValueError: if the file is damaged.
+    """
+    reader, about = _opened(stream)
+    try:
+        if about.bits >= bits:
+            each = 1 << (about.bits - bits)
+            return concatenated([_rows(reader.get_batch(i)) for i in range(place * each, (place + 1) * each)])
+        rows = _rows(reader.get_batch(place >> (bits - about.bits)))
+    except (pa.ArrowException, OSError, IndexError) as error:
+        raise ValueError(f"damaged: {error}") from None
+    own = batch_of(rows.high, bits)
+    return rows.chosen(slice(*np.searchsorted(own, [place, place + 1])))
+
+
+def _rows(batch: pa.RecordBatch) -> Received:
+    return Received(*(batch.column(name).to_numpy() for name in KINDS))
+
+
+def _opened(stream: IO[bytes]) -> tuple[Any, About]:
+    try:
+        reader = pa.ipc.open_file(stream)
+        text = (reader.schema.metadata or {})[_ABOUT]
+        found = json.loads(text)
+        if found["format"] > FORMAT:
+            raise ValueError(
+                f"a newer version of ldpbeam wrote it (format {found['format']}): update ldpbeam"
+            )
+        about: About = TypeAdapter(About).validate_python(found)
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValidationError) as error:
+        raise ValueError(f"this is no file of a ledger, or it is damaged ({type(error).__name__})") from None
+    if not reader.schema.equals(SCHEMA) or reader.num_record_batches != 1 << about.bits:
+        raise ValueError("this is no file of a ledger, or it is damaged")
+    return reader, about

@@ -1,0 +1,106 @@
+"""What users spent over periods, by dictionaries and loops over reports: the model of the ledger."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Report = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Price:
+    """What the reports of a service spend: ``values`` times ``lifetime`` at most, or without end."""
+
+    epsilon: float
+    lifetime: float = 0.0
+    values: int = 0
+    instant: float = 0.0
+
+    def about_values(self, reports: int) -> float:
+        fresh = reports * self.epsilon
+        return min(fresh, self.values * self.lifetime) if self.values else fresh
+
+    def changes_included(self, reports: int) -> float:
+        return reports * (self.instant or self.epsilon)
+
+
+@dataclass(frozen=True)
+class Run:
+    """The reports that a run read, and the span of its windows; a run without a span replaces nothing."""
+
+    reports: Sequence[Report]
+    span: tuple[int, int] | None = None
+
+
+def received(runs: Sequence[Run], window: int) -> set[tuple[str, int, str, str, Any]]:
+    """(user, window, attribute, service, payload) of every report that counts, of runs in their order.
+
+    What a run has in its own windows is replaced by later runs of them. Of other windows it has what no run
+    before had. A run is forgotten when a later one has all its windows.
+    """
+    kept: list[tuple[tuple[int, int] | None, set[Any]]] = []
+    for run in runs:
+        span = run.span
+        kept = [
+            (own, rows)
+            for own, rows in kept
+            if not (span and own and span[0] <= own[0] and own[1] <= span[1])
+        ]
+        sent = {
+            (
+                one["user_id"],
+                one["event_time"] // window * window,
+                one["attribute"],
+                one["service"],
+                one["payload"],
+            )
+            for one in run.reports
+        }
+        before = _counting(kept)
+        kept.append((span, {row for row in sent if _inside(row, span) or row not in before}))
+    return _counting(kept)
+
+
+def _inside(row: Any, span: tuple[int, int] | None) -> bool:
+    return span is None or span[0] <= row[1] < span[1]
+
+
+def _counting(kept: Sequence[tuple[tuple[int, int] | None, set[Any]]]) -> set[Any]:
+    return {
+        row
+        for place, (span, rows) in enumerate(kept)
+        for row in rows
+        if not (_inside(row, span) and any(later and _inside(row, later) for later, _ in kept[place + 1 :]))
+    }
+
+
+def spent(
+    runs: Sequence[Run], window: int, period: int, prices: Mapping[tuple[str, str], Price]
+) -> dict[int, dict[str, tuple[float, float]]]:
+    """(about values, changes included) of each user, by the start of the period."""
+    counts: dict[int, dict[str, Counter[tuple[str, str]]]] = defaultdict(lambda: defaultdict(Counter))
+    for user, start, attribute, service, _ in received(runs, window):
+        counts[start - start % period][user][attribute, service] += 1
+    return {
+        start: {
+            user: (
+                round(sum(prices[service].about_values(n) for service, n in sorted(own.items())), 9),
+                round(sum(prices[service].changes_included(n) for service, n in sorted(own.items())), 9),
+            )
+            for user, own in users.items()
+        }
+        for start, users in counts.items()
+    }
+
+
+def lines(each: Mapping[str, tuple[float, float]], cap: float) -> dict[str, Any]:
+    """What a ledger says of a period: users by epsilon on both lines, and how many are over the cap."""
+    return {
+        "users": len(each),
+        "about_values": dict(Counter(values for values, _ in each.values())),
+        "changes_included": dict(Counter(changes for _, changes in each.values())),
+        "over": sum(values > cap for values, _ in each.values()),
+    }
