@@ -45,7 +45,8 @@ class Perturb(beam.PTransform):
 
     Raises:
         ldpbeam.StudyError: if the study is invalid.
-        ValueError: if the study has no such attribute, service or version, or has several and none is named.
+        ValueError: if the study has no such attribute, service or version, has several and none is named, or
+            clients of the service remember their noise.
     """
 
     def __init__(
@@ -68,6 +69,12 @@ class Perturb(beam.PTransform):
                 raise ValueError(f"the study has several {what}s: name one with {what}=...")
         assert columns.attribute is not None and columns.service is not None
         self.study = study
+        known = study.attribute(columns.attribute)
+        if any(known.versions[index].lifetime is not None for index in known.versions_of([columns.service])):
+            raise ValueError(
+                f"service {columns.service!r}: its clients remember their noise (lifetime_epsilon), and "
+                "Perturb has no keys of devices: use ldpbeam.Client, or ldpbeam perturb --device-key-file"
+            )
         # What does not fit is told before the pipeline runs.
         Client(study, columns.attribute, columns.service, version=version, clip=clip)
         client = _ClientOf(study, columns.attribute, columns.service, version, clip)

@@ -73,9 +73,9 @@ class Client:
         self.clip = clip
         self._described = study.attributes[attribute].services[service]
         self._indexes = self.attribute.versions_of([service])
-        self._device_key = self._checked_key(device_key)
         self._uniforms = SecureUniforms() if rng is None else rng
         self._version = self._own_version(version)
+        self._device_key = self._checked_key(device_key)
         self._means = self._round_means(means)
 
     def report(
@@ -183,8 +183,9 @@ class Client:
         return version or next(iter(described.versions))
 
     def _checked_key(self, device_key: bytes | None) -> bytes | None:
-        """The device key; None if no version of the service needs one."""
-        remembers = any(self.attribute.versions[index].lifetime is not None for index in self._indexes)
+        """The device key; None if no version that the client reports to needs one."""
+        versions = [self.attribute.versions[index] for index in self._indexes]
+        remembers = any(own.lifetime is not None for own in versions if self._version in (None, own.version))
         if remembers and device_key is None:
             raise ValueError(
                 f"service {self.service!r}: its clients remember their noise (lifetime_epsilon): give "

@@ -10,7 +10,7 @@ import functools
 import hashlib
 import hmac
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,8 @@ PURPOSE = "ldpbeam memo 1"
 SHORTEST_DEVICE_KEY = 16
 #: A block of HMAC-SHA256 has this many draws, of eight bytes each.
 DRAWS_PER_BLOCK = 4
+#: Reports are drawn in blocks of about this many draws.
+BLOCK_DRAWS = 2**22
 
 
 def check_device_key(key: object) -> bytes:
@@ -94,13 +96,9 @@ class Memo:
         """The constants of both steps."""
         return steps_of(self.lifetime)
 
-    def text(self, drawn: str, given: str) -> bytes:
-        """What the pseudo-random function is of.
-
-        Args:
-            drawn: ``answer``, or ``seed`` of ``olh``.
-            given: the input of the permanent step in decimal digits; empty for a seed.
-        """
+    @functools.cached_property
+    def _service(self) -> bytes:
+        """The fields that all texts of the service have."""
         named = self.lifetime.named
         options = f"{named.seeds},{named.hashed}" if isinstance(named, LocalHashing) else ""
         return fields_of(
@@ -113,9 +111,16 @@ class Memo:
             options,
             ",".join(map(str, self.steps.constants)),
             self.domain,
-            drawn,
-            given,
         )
+
+    def text(self, drawn: str, given: str) -> bytes:
+        """What the pseudo-random function is of.
+
+        Args:
+            drawn: ``answer``, or ``seed`` of ``olh``.
+            given: the input of the permanent step in decimal digits; empty for a seed.
+        """
+        return self._service + fields_of(drawn, given)
 
     def seeds(self, keys: Sequence[bytes]) -> Integers:
         """The seed of ``olh`` of each device, for life, shape (n,)."""
@@ -146,6 +151,15 @@ class Memo:
             values: numbers scaled to [0, 1], or indexes of categories, shape (n,).
             uniforms: the source of instant draws; None for the operating system's secure source.
         """
+        uniforms = SecureUniforms() if uniforms is None else uniforms
+        step = max(1, BLOCK_DRAWS // self.steps.draws_of_answer)
+        blocks = [
+            self._block(keys[start : start + step], values[start : start + step], uniforms)
+            for start in range(0, max(len(keys), 1), step)
+        ]
+        return np.concatenate(blocks)
+
+    def _block(self, keys: Sequence[bytes], values: NDArray[Any], uniforms: Uniforms) -> NDArray[Any]:
         named, seeds = self.lifetime.named, None
         if self.lifetime.memo_buckets:
             buckets = self.lifetime.memo_buckets
@@ -156,13 +170,15 @@ class Memo:
             seeds = self.seeds(keys)
             inputs = named.hash(inputs, seeds).astype(np.int64)
         permanent = self.permanent(keys, inputs)
-        draws = whole_draws(SecureUniforms() if uniforms is None else uniforms, permanent.size)
-        answers = self.steps.instant(permanent, draws.reshape(permanent.shape))
-        return reports_of(self.lifetime, answers, seeds)
+        draws = whole_draws(uniforms, permanent.size).reshape(permanent.shape)
+        return reports_of(self.lifetime, self.steps.instant(permanent, draws), seeds)
 
 
-def _of_each(keys: Sequence[bytes], inputs: Integers, drawn: Any) -> Integers:
-    """What each pair of a key and an input draws, computed once per pair, in the order of the pairs."""
+def _of_each(keys: Sequence[bytes], inputs: Integers, drawn: Callable[[bytes, int], Integers]) -> Integers:
+    """What each pair of a key and an input draws, computed once per pair, in the order of the pairs.
+
+    HMAC has no form for arrays, so this is a loop over the pairs.
+    """
     pairs = list(zip(keys, inputs.tolist(), strict=True))
     found = {pair: drawn(*pair) for pair in dict.fromkeys(pairs)}
     if not pairs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ldpbeam.attributes import Attribute
@@ -45,7 +45,12 @@ def perturb_command(options: argparse.Namespace) -> int:
             raise UserError(
                 f"--services {service}: {hint}there are {', '.join(attribute.services)}; spaces between them"
             )
-    remembering = [service for service in services if _remembers(attribute, service)]
+    versions = dict(entry.partition("=")[::2] for entry in options.versions)
+    for service in versions:
+        known = study.attributes[options.attribute].services.get(service)
+        if known is None or not known.version_field:
+            raise UserError(f"--versions {service}: it has no versions told apart by a field")
+    remembering = [service for service in services if _remembers(attribute, service, versions)]
     if remembering and options.device_key_file is None:
         raise UserError(
             f"--services {remembering[0]}: its clients remember their noise (lifetime_epsilon): add "
@@ -53,11 +58,6 @@ def perturb_command(options: argparse.Namespace) -> int:
         )
     if options.device_key_file is not None and not remembering:
         raise UserError("--device-key-file: no service has a lifetime_epsilon; leave it out")
-    versions = dict(entry.partition("=")[::2] for entry in options.versions)
-    for service in versions:
-        known = study.attributes[options.attribute].services.get(service)
-        if known is None or not known.version_field:
-            raise UserError(f"--versions {service}: it has no versions told apart by a field")
     if options.group_column and study.groups is None:
         raise UserError("--group-column: the study has no groups")
     if study.groups is not None and not options.group_column:
@@ -86,8 +86,8 @@ def perturb_command(options: argparse.Namespace) -> int:
     key = read_key(options.device_key_file, "--device-key-file", "undo the permanent noise with it")
     if key is not None:
         warn(
-            f"{options.device_key_file}: whoever has this file and the user ids can undo the permanent noise "
-            "of these reports; real devices have keys of their own, which never leave them"
+            f"--device-key-file {options.device_key_file}: whoever has this file can undo the permanent "
+            "noise of these reports; real devices have keys of their own, which never leave them"
         )
     if options.seed is not None:
         warn("drawn from a seed: for tests only, these reports protect nobody")
@@ -127,9 +127,11 @@ def perturb_command(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _remembers(attribute: Attribute, service: str) -> bool:
-    """Whether clients of a service, or of one of its versions, remember their noise."""
-    return any(attribute.versions[index].lifetime is not None for index in attribute.versions_of([service]))
+def _remembers(attribute: Attribute, service: str, versions: Mapping[str, str]) -> bool:
+    """Whether clients of a service, of the version that they have if that is given, remember their noise."""
+    known = [attribute.versions[index] for index in attribute.versions_of([service])]
+    wanted = versions.get(service)
+    return any(version.lifetime is not None for version in known if wanted in (None, version.version))
 
 
 @contextlib.contextmanager

@@ -82,3 +82,13 @@ def test_mistakes_are_told(small_text: str) -> None:
         beam.Pipeline(runner=direct.runner()) as pipeline,
     ):
         _ = pipeline | beam.Create([{"value": 2.0}]) | ldp.beam.Perturb(small_text, "a")
+
+
+def test_clients_that_remember_their_noise_are_refused_because_there_are_no_keys() -> None:
+    described = {"mechanism": "grr", "epsilon": 1, "lifetime_epsilon": 2}
+    study = {
+        "study": "s",
+        "attributes": {"x": {"domain": {"categories": ["a", "b"]}, "services": {"app": described}}},
+    }
+    with pytest.raises(ValueError, match="Perturb has no keys of devices"):
+        ldp.beam.Perturb(study)

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.given_draws import Given
 
 import ldpbeam as ldp
 from ldpbeam import Categories, Numeric, build_mechanism
 from ldpbeam.mechanisms import SecureUniforms
-from ldpbeam.memoised import Lifetime, Memo
+from ldpbeam.memoised import Lifetime, Memo, memos
 from ldpbeam.memoised.memos import draws_of
 from ldpbeam.schemas.reports.memos import memo_of
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -159,6 +160,29 @@ def test_a_device_key_is_of_one_user_and_of_a_service_that_remembers() -> None:
     )
     with pytest.raises(ValueError, match="device_key is for services with a lifetime_epsilon"):
         ldp.Client(plain, "x", "app", device_key=KEY)
+
+
+def test_a_version_with_fresh_noise_needs_no_device_key() -> None:
+    service = (
+        "{mechanism: grr, epsilon: 1, version_field: v, versions: {old: {}, new: {lifetime_epsilon: 2}}}"
+    )
+    study = parse_study(
+        "study: s\nattributes:\n  x:\n    domain: {categories: [a, b]}\n    services:\n      app: "
+        f"{service}\n"
+    )
+    assert ldp.Client(study, "x", "app", version="old").report("a", "u")["v"] == "old"
+    with pytest.raises(ValueError, match="give device_key"):
+        ldp.Client(study, "x", "app", version="new")
+    assert ldp.Client(study, "x", "app", version="new", device_key=KEY).report("a", "u")["v"] == "new"
+
+
+def test_reports_in_blocks_are_those_of_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, keys = memo("oue"), [bytes([k]) * 16 for k in range(7)]
+    draws = np.random.default_rng(3).random(35)
+    whole = own.perturb(keys, np.arange(7) % 5, Given(draws.tolist()))
+    monkeypatch.setattr(memos, "BLOCK_DRAWS", 12)
+    assert (own.perturb(keys, np.arange(7) % 5, Given(draws.tolist())) == whole).all()
+    assert len(own.perturb([], np.zeros(0))) == 0
 
 
 PERTURB = """\
