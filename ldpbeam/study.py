@@ -10,6 +10,7 @@ from typing import Any, Literal
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Vector
 from ldpbeam.intervals.answer import WantedIntervals
+from ldpbeam.panels import Panel
 from ldpbeam.times import rfc3339
 from ldpbeam.windows import EVERYTHING, FAR, Span, Windows
 
@@ -172,6 +173,7 @@ class Study:
         windows: the windows; None for one window over everything.
         groups: the groups; None for none.
         publish: which windows and groups are estimated.
+        panel: which of the windows of a period a user answers; None if users may answer every window.
         duplicates: ``drop``, or ``keep``: no report is compared with another, and users are not grouped.
         repeats: whether only a user's ``first`` report in a window counts, or ``all``.
         epsilon_cap: the ledger counts the users whose reports in a window spent more; None for no cap.
@@ -186,6 +188,7 @@ class Study:
     windows: Windows | None = None
     groups: Groups | None = None
     publish: Publish = Publish()
+    panel: Panel | None = None
     duplicates: Literal["drop", "keep"] = "drop"
     repeats: Literal["first", "all"] = "first"
     epsilon_cap: float | None = None

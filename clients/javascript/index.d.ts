@@ -134,6 +134,28 @@ export function report<const S extends Service>(
   draws?: readonly number[],
 ): Payload;
 
+/** The panel of a study with `panel` and windows that do not slide. */
+export interface Panel {
+  /** The names of the study and of the attribute that the reports are of. */
+  readonly study: string;
+  readonly attribute: string;
+  /** How long a window lasts, in milliseconds. */
+  readonly size: number;
+  /** How many windows a period has. */
+  readonly windows: number;
+}
+
+/**
+ * The window that a user answers in the period of a time: when it begins and ends, in milliseconds since 1970.
+ *
+ * A report of another window is dropped, and spends epsilon for nothing.
+ */
+export function turn(
+  panel: Panel,
+  user_id: string,
+  time: Date | number,
+): Promise<readonly [begin: number, end: number]>;
+
 /** A report, as ldpbeam reads it. */
 export interface ReportRecord {
   /** 1 to 256 bytes. */

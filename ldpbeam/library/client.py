@@ -20,6 +20,7 @@ from ldpbeam.memoised import check_device_key
 from ldpbeam.schemas.reports.columns import cast_column
 from ldpbeam.schemas.reports.memos import memo_of
 from ldpbeam.schemas.reports.payloads import payload_column
+from ldpbeam.schemas.reports.turns import in_turn
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.validation import LONGEST_GROUP, LONGEST_REPORT_ID, LONGEST_USER_ID
@@ -149,8 +150,10 @@ class Client:
         times = None if event_times is None else event_times_of(event_times, people)
         if times is None and (self.study.windows is not None or self._described.by_time):
             raise ValueError("the study looks at event times: give when the values were observed")
+        users = self._user_ids(user_ids, people)
+        self._check_turns(users, times)
         columns = {
-            "user_id": self._user_ids(user_ids, people),
+            "user_id": users,
             "attribute": pa.repeat(self.attribute.name, people),
             "service": pa.repeat(self.service, people),
         }
@@ -170,6 +173,42 @@ class Client:
             _check_longest("a report id", cast_column("report_id", columns["report_id"]), LONGEST_REPORT_ID)
         columns["payload"] = payload_column(self._payloads(scaled, people, times))
         return pa.table(columns)
+
+    def in_turn(self, user_ids: Any, event_times: Any) -> NDArray[np.bool_]:
+        """Which users answer at a time; everybody does if the study has no panel.
+
+        Args:
+            user_ids: n texts, numbers or 16-byte ids.
+            event_times: one time each or one for all, as of :meth:`reports`.
+
+        Returns:
+            Shape (n,).
+        """
+        users = cast_column("user_id", _column(user_ids, len(user_ids), "user_ids"))
+        if self.study.panel is None:
+            return np.ones(len(users), dtype=np.bool_)
+        times = event_times_of(event_times, len(users))
+        return in_turn(self.study.panel, self.attribute.name, users, times)
+
+    def _check_turns(self, users: pa.Array, times: NDArray[np.int64] | None) -> None:
+        """Check that nobody answers in a window which the study's panel leaves out.
+
+        Raises:
+            ValueError: if somebody does; the text says when the user's turn is.
+        """
+        panel = self.study.panel
+        if panel is None or not len(users):
+            return
+        assert times is not None
+        others = np.flatnonzero(~in_turn(panel, self.attribute.name, users, times))
+        if not len(others):
+            return
+        row = int(others[0])
+        begin, end = panel.turn(self.attribute.name, users[row].as_py(), int(times[row]))
+        raise ValueError(
+            f"{rfc3339(int(times[row]))} is not in this user's turn, which is from {rfc3339(begin)} to "
+            f"{rfc3339(end)} (the study has a panel): ask in_turn before you report"
+        )
 
     def _own_version(self, version: str | None) -> str | None:
         """The version that every report is of; None if there are none, or time tells."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -92,6 +93,7 @@ def perturb_command(options: argparse.Namespace) -> int:
     if options.seed is not None:
         warn("drawn from a seed: for tests only, these reports protect nobody")
     written: list[dict[str, object]] = []
+    sent_to = Counter(dict.fromkeys(services, 0))
     with (
         _emptied_if_stopped(folder, options.attribute, services),
         progress_bar("services", len(services)) as show,
@@ -110,12 +112,15 @@ def perturb_command(options: argparse.Namespace) -> int:
         ):
             paths = write_reports(folder, sent, options.format)
             show(len(written) + 1, None)
+            sent_to[sent.service] += len(sent.payloads)
             written.append(
                 {"service": sent.service, "reports": len(sent.payloads), "files": list(map(str, paths))}
             )
             print(f"{len(sent.payloads):,} reports to {sent.service}: {paths[0]}"
                   + (f" and {len(paths) - 1} more" if len(paths) > 1 else ""))  # fmt: skip
     document({"reports": written, "rows_left_out": people.skipped, "values_clipped": people.clipped})
+    if study.panel is not None:
+        note(f"{max(sent_to.values()):,} of {people.count:,} people have their turn; the others send nothing")
     if people.users is not None and columns.time is None:
         repeated = people.count - len(people.users.unique())
         if repeated:

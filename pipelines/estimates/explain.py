@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ldpbeam import fit, statistics
+from ldpbeam import fit, panels, statistics
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Numeric, Vector
 from ldpbeam.estimators import registered_estimators
@@ -30,6 +30,8 @@ def explain(study: Study) -> list[str]:
     for name, described in study.attributes.items():
         sentences += _collection(study.attribute(name), described)
     sentences.append(cut.explain(study.windows))
+    if study.panel is not None:
+        sentences.append(panels.explain(study.panel))
     sentences.append(kept.explain(study))
     if study.groups:
         sentences.append(groups.explain(study.groups))

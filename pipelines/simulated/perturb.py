@@ -19,8 +19,11 @@ from ldpbeam.memoised.memos import fields_of
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.simulated.people import People
 from ldpbeam.pipelines.simulated.report_files import SentReports
+from ldpbeam.schemas.reports.columns import cast_column
 from ldpbeam.schemas.reports.memos import memo_of
+from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.stamps import stamp_of
+from ldpbeam.schemas.reports.turns import in_turn
 from ldpbeam.study import Service, Study
 
 
@@ -48,6 +51,12 @@ def device_keys(key: bytes, users: NDArray[np.bytes_]) -> list[bytes]:
     purpose = fields_of("ldpbeam simulated device 1")
     ids = [user.tobytes().rstrip(b"\0") if users.dtype.kind == "S" else user.tobytes() for user in users]
     return [hmac.digest(key, purpose + user, hashlib.sha256) for user in ids]
+
+
+def _ids(users: NDArray[np.bytes_]) -> pa.Array:
+    """User keys as readers of reports see them: bytes, those of a UUID in text."""
+    column = payload_column(users) if users.dtype.kind == "V" else pa.array(np.char.decode(users, "utf-8"))
+    return cast_column("user_id", column)
 
 
 def padded(text: pa.Array, what: str) -> NDArray[np.bytes_]:
@@ -91,7 +100,7 @@ def simulate(
         device_key: the key from which that of each user follows; None if no client remembers its noise.
 
     Yields:
-        The reports to one service, of one payload type.
+        The reports to one service, of one payload type. With a panel, people out of turn send none.
 
     Raises:
         UserError: if a mechanism needs means and has none, a version does not exist, or an id is too long.
@@ -107,6 +116,11 @@ def simulate(
         # A person answers all services at one time, so that reports to be joined fall into the same window.
         draws = uniforms_for(seed, f"{attribute.name}/times").random(people.count)
         times = start + np.floor(draws * spread).astype(np.int64)
+    if study.panel is not None:
+        turn = np.flatnonzero(in_turn(study.panel, attribute.name, _ids(users), times))
+        users, times = users[turn], times[turn]
+        values = values.chosen(turn) if isinstance(values, KeyValuePairs) else values[turn]
+        extras = {name: column[turn] for name, column in extras.items()}
     keys = [] if device_key is None else device_keys(device_key, users)
     for service in services:
         uniforms = uniforms_for(seed, f"{attribute.name}/{service}")

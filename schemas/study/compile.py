@@ -14,6 +14,7 @@ from ldpbeam.mechanisms import Mechanism, build_mechanism
 from ldpbeam.mechanisms.categories.choice import AUTO
 from ldpbeam.memoised import MEMOISED, Lifetime, released_options
 from ldpbeam.nearest import did_you_mean
+from ldpbeam.panels import Panel
 from ldpbeam.resolution import ENOUGH, enough_buckets, least_kept
 from ldpbeam.schemas.study.joined import check_joined
 from ldpbeam.schemas.study.models import (
@@ -68,6 +69,7 @@ def compile_study(model: StudyModel) -> Study:
         windows=None if model.windows is None else model.windows.windows,
         groups=_groups(model.groups),
         publish=_publish(model),
+        panel=_panel(model),
         duplicates=model.duplicates,
         repeats=model.repeats,
         epsilon_cap=model.epsilon_cap,
@@ -89,6 +91,8 @@ def _fingerprint(model: StudyModel) -> str:
         unsaid["publish"] = True
     if model.ledger is None:
         unsaid["ledger"] = True
+    if model.panel is None:
+        unsaid["panel"] = True
     if model.windows is not None:
         later = [name for name in ("max_age", "joined") if getattr(model.windows, name) is None]
         if later:
@@ -127,6 +131,16 @@ def _ledger(model: StudyModel) -> LedgerPeriod | None:
 
 def _groups(model: GroupsModel | None) -> Groups | None:
     return None if model is None else Groups(model.field, model.at_most)
+
+
+def _panel(model: StudyModel) -> Panel | None:
+    if model.panel is None:
+        return None
+    if model.windows is None or model.windows.windows.slides:
+        raise ValueError(
+            "panel: a user answers one of several windows that do not slide: give windows.size alone"
+        )
+    return Panel(model.study, model.windows.size, model.panel.windows)
 
 
 def _publish(model: StudyModel) -> Publish:

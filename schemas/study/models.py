@@ -329,6 +329,12 @@ class PublishModel(_Model):
     )  # fmt: skip
 
 
+class PanelModel(_Model):
+    """Of the windows of a period, a user answers one, which follows from a hash of the user id."""
+
+    windows: int = Field(ge=2, le=100_000, description="how many windows a period has")
+
+
 def _false_for_none(given: object) -> object:
     """The word false of a study file as None."""
     return None if given is False else given
@@ -367,6 +373,7 @@ class StudyModel(_Model):
     windows: WindowsModel | None = Field(None, description="leave out for one window over everything")
     groups: GroupsModel | None = None
     publish: PublishModel = PublishModel()
+    panel: PanelModel | None = Field(None, description="leave out if a user may answer every window")
     duplicates: Literal["drop", "keep"] = Field(
         "drop", description="keep: no report is compared with another, and users are not grouped"
     )

@@ -206,7 +206,7 @@ def test_the_package_has_what_it_needs_and_works_where_it_is_installed(node: str
     assert f"ldpbeam-client-{ldpbeam.__version__}.tgz" in (source / "README.md").read_text()
     # The examples of its README.
     blocks = re.findall(r"```js\n(.*?)```", (package / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in reversed(blocks):
         ran = subprocess.run(
             [node, "--input-type=module", "-"], input=block, cwd=installed, capture_output=True, text=True

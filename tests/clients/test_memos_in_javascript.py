@@ -6,11 +6,17 @@ import json
 import os
 import shutil
 import subprocess
+import uuid
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from support.memo_vectors import NAMES, sent, vectors
+
+from ldpbeam.panels import Panel
+from ldpbeam.schemas.reports.columns import cast_column
 
 FILE = Path(__file__).parents[2] / "schemas" / "memo_vectors.json"
 
@@ -40,6 +46,28 @@ def test_a_thousand_memos_and_reports_are_the_same(node: str) -> None:
             report == expected if isinstance(expected, str) else report == pytest.approx(expected, rel=1e-11)
         )
         assert same, (vector, report, expected)
+
+
+def test_five_hundred_turns_are_the_same(node: str) -> None:
+    rng = np.random.default_rng(53)
+    asked = []
+    for number in range(500):
+        panel = {
+            "study": f"s{number % 7}",
+            "attribute": "é",
+            "size": 60_000,
+            "windows": int(rng.integers(2, 2_000)),
+        }
+        user = str(uuid.UUID(int=number)) if number % 2 else f"user ü {number}"
+        asked.append({"panel": panel, "user_id": user, "time": int(rng.integers(-(10**12), 2 * 10**12))})
+    driver = Path(__file__).with_name("turns.mjs")
+    ran = subprocess.run([node, driver], input=json.dumps(asked).encode(), capture_output=True)
+    assert ran.returncode == 0, ran.stderr.decode()
+    for one, turn in zip(asked, json.loads(ran.stdout), strict=True):
+        panel = dict(one["panel"])
+        (user,) = cast_column("user_id", pa.array([one["user_id"]])).to_pylist()
+        attribute = panel.pop("attribute")
+        assert list(Panel(**panel).turn(attribute, user, one["time"])) == turn
 
 
 def test_the_vectors_that_are_shipped_are_what_a_client_sends() -> None:

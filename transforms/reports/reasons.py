@@ -24,6 +24,7 @@ REASONS = (
     "payload_not_bytes",
     "payload_wrong_length",
     "payload_outside_mechanism",
+    "out_of_turn",
 )
 #: The code of each reason.
 CODE = {reason: code for code, reason in enumerate(REASONS)}

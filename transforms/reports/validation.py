@@ -26,6 +26,7 @@ from ldpbeam.schemas.reports.columns import (
     binary_of_width,
 )
 from ldpbeam.schemas.reports.payloads import payload_column
+from ldpbeam.schemas.reports.turns import in_turn
 from ldpbeam.spent import Received, services_of
 from ldpbeam.study import Service, Study
 from ldpbeam.transforms.reports.batches import WATERMARK, is_null, tagged
@@ -189,6 +190,10 @@ class Validation:
                     if self.ledger_key is not None and good.any():
                         place = self.ledger_places[name, index]
                         received.append(self._received(batch, rows[good], place, payloads[good]))
+                    if self.study.panel is not None:
+                        others = self._out_of_turn(batch, name, rows)
+                        reasons[rows[good & others]] = CODE["out_of_turn"]
+                        good &= ~others
                     kept = good & ~self._left_out(batch, rows)
                     out_of_range += int(good.sum() - kept.sum())
                     if kept.any():
@@ -228,6 +233,15 @@ class Validation:
             for code in np.unique(problems[problems > 0]):
                 refuse(problems == code, event_times.PROBLEMS[code - 1][0])
         return reasons
+
+    def _out_of_turn(
+        self, batch: pa.RecordBatch, attribute: str, rows: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Which rows lie in a window that their users do not answer, shape (rows,)."""
+        assert self.study.panel is not None
+        chosen = pa.array(rows)
+        times = batch.column("event_time").take(chosen).to_numpy(zero_copy_only=False)
+        return ~in_turn(self.study.panel, attribute, batch.column("user_id").take(chosen), times)
 
     def _left_out(self, batch: pa.RecordBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which valid rows lie outside the span and are not needed to find duplicates, shape (rows,)."""

@@ -11,9 +11,10 @@ function bigEndian(number) {
   return bytes;
 }
 
-function subtle() {
+/** Web Crypto of this page or program. */
+export function subtle() {
   const found = globalThis.crypto?.subtle;
-  if (!found) throw new TypeError("clients that remember their noise need Web Crypto, which pages over https have");
+  if (!found) throw new TypeError("remembered noise and panels need Web Crypto, which pages over https have");
   return found;
 }
 
@@ -29,7 +30,7 @@ async function domainHash({ categories, numeric }) {
 }
 
 /** Some texts in UTF-8, each after its length. */
-function fieldsOf(texts) {
+export function fieldsOf(texts) {
   return joined(...texts.map((text) => utf8.encode(text)).flatMap((field) => [bigEndian(field.length), field]));
 }
 
