@@ -117,6 +117,8 @@ def test_a_client_reports_in_its_turn_and_no_other() -> None:
         client.report("tea", "ann", event_time=int(hours[mine]) + HOUR)
     with pytest.raises(ValueError, match="give when the values were observed"):
         client.report("tea", "ann")
+    with pytest.raises(ValueError, match="give user_ids, which say whose turn it is"):
+        client.report("tea", event_time=START)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
@@ -28,7 +29,7 @@ class Perturb(beam.PTransform):
 
     The elements are dicts or Beam Rows. Where the study has groups, they have its group field; they may have
     a ``report_id``. The reports are dicts with the fields of a file of reports; each has the timestamp and
-    the window of its value.
+    the window of its value. If the study has a panel, values out of their users' turn become no reports.
 
     The draws come from the operating system's secure source, so a pipeline that runs again draws again. Write
     the reports once and estimate from what was written: a person's values must not be perturbed twice.
@@ -140,6 +141,10 @@ class _Perturb(beam.DoFn):
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return
+        if self.of.study.panel is not None:
+            waiting = self._in_turn(waiting)
+            if not waiting:
+                return
         records = [record for record, _, _ in waiting]
         groups = self.of.study.groups
         users = _column(records, self.fields.user_id)
@@ -158,6 +163,16 @@ class _Perturb(beam.DoFn):
             users = [str(uuid.UUID(bytes=user)) for user in table.column("user_id").to_pylist()]
         for report, user, (_, time, window) in zip(table.to_pylist(), users, waiting, strict=True):
             yield WindowedValue({**report, "user_id": user}, time, [window])
+
+    def _in_turn(
+        self, waiting: list[tuple[Mapping[str, Any], Timestamp, Any]]
+    ) -> list[tuple[Mapping[str, Any], Timestamp, Any]]:
+        """The values of those whose turn it is; the others send nothing."""
+        users = _column([record for record, _, _ in waiting], self.fields.user_id)
+        times = self._times(waiting)
+        if users is None or times is None:
+            return waiting  # the client says what is missing
+        return [waiting[row] for row in np.flatnonzero(self._client.in_turn(users, times))]
 
     def _times(self, waiting: list[tuple[Mapping[str, Any], Timestamp, Any]]) -> list[Any] | None:
         if self.fields.event_time is None:

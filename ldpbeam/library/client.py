@@ -150,6 +150,8 @@ class Client:
         times = None if event_times is None else event_times_of(event_times, people)
         if times is None and (self.study.windows is not None or self._described.by_time):
             raise ValueError("the study looks at event times: give when the values were observed")
+        if self.study.panel is not None and user_ids is None:
+            raise ValueError("the study has a panel: give user_ids, which say whose turn it is")
         users = self._user_ids(user_ids, people)
         self._check_turns(users, times)
         columns = {

@@ -92,3 +92,24 @@ def test_clients_that_remember_their_noise_are_refused_because_there_are_no_keys
     }
     with pytest.raises(ValueError, match="Perturb has no keys of devices"):
         ldp.beam.Perturb(study)
+
+
+def test_with_a_panel_those_whose_turn_it_is_report() -> None:
+    study = f"{STUDY}panel: {{windows: 24}}\n"
+    hours = [f"2026-11-20T{hour:02}:30:00Z" for hour in range(24)]
+    day = [
+        {"value": "tea", "user_id": user, "event_time": hour, "town": "north"}
+        for user in ("ann", "bob")
+        for hour in hours
+    ]
+    client = ldp.Client(ldp.Study.from_yaml(study), "drink", "shop")
+    expected = [
+        (person["user_id"], person["event_time"])
+        for person in day
+        if client.in_turn([person["user_id"]], person["event_time"])[0]
+    ]
+    assert len(expected) == 2
+    with beam.Pipeline(runner=direct.runner()) as pipeline:
+        reports = pipeline | beam.Create(day) | ldp.beam.Perturb(study)
+        sent = reports | beam.Map(lambda report: (report["user_id"], report["event_time"]))
+        assert_that(sent, equal_to(expected))
