@@ -184,10 +184,10 @@ class Attribute:
             mechanism = self.versions[index].mechanism
             resolution = self.joint_resolution(index)
             last = first + mechanism.cells(resolution)
-            own = np.flatnonzero((cells >= first) & (cells < last))
-            if len(own):
+            of_version = np.flatnonzero((cells >= first) & (cells < last))
+            if len(of_version):
                 channel = mechanism.channel(self.value_buckets, resolution)
-                rows[own] = channel.rows(cells[own] - first)
+                rows[of_version] = channel.rows(cells[of_version] - first)
             first = last
         return rows
 

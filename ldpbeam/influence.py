@@ -49,16 +49,16 @@ def influence(attribute: Attribute, estimator: str, services: Sequence[str]) -> 
         if len(frequency) < len(mechanisms):
             return None
         weights = np.array([1.0 / mechanism.frequency_variance for mechanism in frequency])
-        found = [_of_shares(mechanism, together=estimator in PROJECTED) for mechanism in frequency]
-        return float(weights @ found / weights.sum()) if all(map(math.isfinite, found)) else None
+        influences = [_of_shares(mechanism, together=estimator in PROJECTED) for mechanism in frequency]
+        return float(weights @ influences / weights.sum()) if all(map(math.isfinite, influences)) else None
     return None
 
 
 def _of_mean(mechanism: UnbiasedMechanism, resolution: int) -> float:
     """The largest distance of a report's number and the mean of honest people, which lies in [0, 1]."""
-    told = scores_of(mechanism, resolution)
-    if told is not None:
-        numbers = told.first.cells
+    scores = scores_of(mechanism, resolution)
+    if scores is not None:
+        numbers = scores.first.cells
     elif isinstance(mechanism, NumericMechanism):
         numbers = mechanism.unbiased(mechanism.report_range)
     else:
@@ -76,8 +76,8 @@ def _of_shares(mechanism: CategoricalMechanism, *, together: bool) -> float:
         if mechanism.support_probabilities is None:
             return math.inf
         # A report may support any categories.
-        own, other = mechanism.support_probabilities
-        high, low = (1.0 - other) / (own - other), -other / (own - other)
+        p, q = mechanism.support_probabilities
+        high, low = (1.0 - q) / (p - q), -q / (p - q)
         one = max(high, 1.0 - low)
         return math.sqrt((mechanism.size - 1) * max(high, -low) ** 2 + one**2) if together else one
     if mechanism.cells(0) * mechanism.size > MOST_ENTRIES:

@@ -73,9 +73,9 @@ class Table:
     @property
     def array(self) -> Integers:
         """The whole table."""
-        found = np.zeros(math.prod(self.shape), dtype=np.int64)
-        found[self.cells] = self.counts
-        return found.reshape(self.shape)
+        flat = np.zeros(math.prod(self.shape), dtype=np.int64)
+        flat[self.cells] = self.counts
+        return flat.reshape(self.shape)
 
     def plus(self, other: Table) -> Table:
         """The sum of two tables of one shape."""
@@ -119,8 +119,8 @@ class JoinedSupports:
     @property
     def supports(self) -> Integers:
         """How many reports support each category, shape (categories,)."""
-        found: Integers = self.users.sum(axis=2) @ np.arange(self.windows + 1)
-        return found
+        supports: Integers = self.users.sum(axis=2) @ np.arange(self.windows + 1)
+        return supports
 
     def merged(self, other: JoinedSupports) -> JoinedSupports:
         """The statistic of both sets of users, who are different people.
@@ -145,8 +145,8 @@ class JoinedSupports:
         times = np.arange(self.windows + 1)
         rates = self.supports / max(self.reports, 1)
         away = times[:, None] - times * rates[:, None, None]
-        found: Floats = (self.users * away**2).sum(axis=(1, 2))
-        return found
+        squares: Floats = (self.users * away**2).sum(axis=(1, 2))
+        return squares
 
     @property
     def factors(self) -> Floats:
@@ -154,12 +154,12 @@ class JoinedSupports:
         independent = self.supports * (1.0 - self.supports / max(self.reports, 1))
         return np.maximum(1.0, self.variances / np.where(independent > 0.0, independent, np.inf))
 
-    def shares(self, own: float, other: float) -> tuple[Floats, Floats]:
+    def shares(self, p: float, q: float) -> tuple[Floats, Floats]:
         """(unbiased shares, their standard errors), each of shape (categories,).
 
         Args:
-            own: the probability that a report supports the category of its person.
-            other: the probability that it supports another one.
+            p: the probability that a report supports the category of its person.
+            q: the probability that it supports another one.
 
         Raises:
             ValueError: if there are no reports.
@@ -167,11 +167,11 @@ class JoinedSupports:
         n = self.reports
         if not n:
             raise ValueError("there are no reports")
-        return (self.supports / n - other) / (own - other), np.sqrt(self.variances) / (n * (own - other))
+        return (self.supports / n - q) / (p - q), np.sqrt(self.variances) / (n * (p - q))
 
 
-def _shape(found: JoinedSupports) -> str:
-    return f"{found.table.shape[0]} categories in {found.windows} windows"
+def _shape(supports: JoinedSupports) -> str:
+    return f"{supports.table.shape[0]} categories in {supports.windows} windows"
 
 
 def joined_supports(rows: Integers, supported: NDArray[np.bool_], windows: int) -> JoinedSupports:
@@ -214,11 +214,11 @@ def joined_reports(
     # Blocks of whole users, each with at most ``windows`` reports.
     step = max(1, BLOCK_SUPPORTS // (size * windows))
     for first in range(0, len(sent), step):
-        own = sent[first : first + step]
+        counts = sent[first : first + step]
         begin = starts[first]
-        chosen = supported(reports[order[begin : begin + own.sum()]])
+        chosen = supported(reports[order[begin : begin + counts.sum()]])
         times = np.add.reduceat(chosen, starts[first : first + step] - begin, axis=0, dtype=np.int64)
-        cells = (np.arange(size) * (windows + 1) + times) * (windows + 1) + own[:, None]
+        cells = (np.arange(size) * (windows + 1) + times) * (windows + 1) + counts[:, None]
         users += np.bincount(cells.ravel(), minlength=len(users))
     return JoinedSupports(Table.of(users.reshape(size, windows + 1, windows + 1)))
 
@@ -268,11 +268,11 @@ class JoinedCells:
         """What merging takes these users away; its counts are negative."""
         return JoinedCells(-self.totals, replace(self.table, counts=-self.table.counts))
 
-    def covariance(self, told: Floats) -> Floats:
+    def covariance(self, values: Floats) -> Floats:
         """The covariance of means over reports of what each cell tells, shape (numbers, numbers).
 
         Args:
-            told: the numbers that a report in each cell stands for, shape (cells, numbers).
+            values: the numbers that a report in each cell stands for, shape (cells, numbers).
 
         Raises:
             ValueError: if there are no reports.
@@ -281,9 +281,9 @@ class JoinedCells:
         if not n:
             raise ValueError("there are no reports")
         # A user's reports sum to T, so products with the centred numbers have T times the mean taken off.
-        centred = told - self.totals @ told / n
-        found: Floats = centred.T @ self.products @ centred / float(n) ** 2
-        return found
+        centred = values - self.totals @ values / n
+        covariance: Floats = centred.T @ self.products @ centred / float(n) ** 2
+        return covariance
 
 
 def joined_cells(rows: Integers, cells: Integers, size: int) -> JoinedCells:
@@ -301,9 +301,9 @@ def joined_cells(rows: Integers, cells: Integers, size: int) -> JoinedCells:
     by_user = cells[order]
     # Pairs of a user's reports, the first with the first, the first with the second and so on: as many rounds
     # as a user has reports, each over all users.
-    place = np.arange(len(by_user)) - np.repeat(starts[:-1], sent)
+    position = np.arange(len(by_user)) - np.repeat(starts[:-1], sent)
     for shift in range(int(sent.max()) if len(sent) else 0):
-        later = np.flatnonzero(place >= shift)
+        later = np.flatnonzero(position >= shift)
         np.add.at(products, (by_user[later - shift], by_user[later]), 1)
         if shift:
             np.add.at(products, (by_user[later], by_user[later - shift]), 1)
@@ -320,8 +320,8 @@ def merged_windows(parts: Sequence[JoinedWindows]) -> JoinedWindows | None:
     Raises:
         ValueError: if the parts are of other kinds or sizes.
     """
-    found = functools.reduce(lambda one, other: one.merged(other), parts) if parts else None  # type: ignore
-    return found if found is not None and len(found.table.counts) else None
+    merged = functools.reduce(lambda one, other: one.merged(other), parts) if parts else None  # type: ignore
+    return merged if merged is not None and len(merged.table.counts) else None
 
 
 @dataclass(frozen=True)
@@ -345,7 +345,7 @@ def difference_of_windows(
     users: int,
     first: tuple[Integers, NDArray[Any]],
     second: tuple[Integers, NDArray[Any]],
-    told: Callable[[NDArray[Any]], NDArray[Any]],
+    values_of: Callable[[NDArray[Any]], NDArray[Any]],
 ) -> Difference:
     """The difference of two windows, whoever reported in both, and however often.
 
@@ -355,26 +355,26 @@ def difference_of_windows(
         users: how many users there are.
         first: (the user of each report, from 0, shape (reports,); the reports).
         second: the same of the second window, which has no report in common with the first.
-        told: what some reports tell, shape (n, numbers).
+        values_of: the numbers that reports stand for, shape (n, numbers).
 
     Raises:
         ValueError: if a window has no reports.
     """
     if not len(first[0]) or not len(second[0]):
         raise ValueError("a window has no reports")
-    size = told(first[1][:0]).shape[1]
+    size = values_of(first[1][:0]).shape[1]
     step = max(1, BLOCK_TOLD // size)
     sides = []
     for rows, reports in (first, second):
         order = np.argsort(rows, kind="stable")
-        totals = [told(reports[at : at + step]).sum(axis=0) for at in range(0, len(rows), step)]
+        totals = [values_of(reports[at : at + step]).sum(axis=0) for at in range(0, len(rows), step)]
         sides.append((rows[order], reports[order], np.sum(totals, axis=0) / len(rows)))
     together, alone = np.zeros(size), np.zeros(size)
     for start in range(0, users, step):
         added = np.zeros((2, min(step, users - start), size))
-        for own, (rows, reports, mean) in zip(added, sides, strict=True):
+        for by_user, (rows, reports, mean) in zip(added, sides, strict=True):
             low, high = np.searchsorted(rows, (start, start + step))
-            np.add.at(own, rows[low:high] - start, (told(reports[low:high]) - mean) / len(rows))
+            np.add.at(by_user, rows[low:high] - start, (values_of(reports[low:high]) - mean) / len(rows))
         together += ((added[1] - added[0]) ** 2).sum(axis=0)
         alone += (added**2).sum(axis=(0, 1))
     return Difference(sides[0][2], sides[1][2], np.sqrt(together), np.sqrt(alone))

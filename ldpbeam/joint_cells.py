@@ -40,14 +40,14 @@ def indexes(shape: Sequence[int], digits: Sequence[Integers]) -> Integers:
         shape: the length of each axis.
         digits: each cell's place on each axis, as many arrays of shape (n,) as there are axes.
     """
-    found = []
+    columns = []
     for axes in words(shape):
         column, stride = np.zeros(len(digits[0]), dtype=np.int64), 1
         for axis in axes:
             column += stride * digits[axis]
             stride *= shape[axis]
-        found.append(column)
-    return found[0] if len(found) == 1 else np.stack(found, axis=1)
+        columns.append(column)
+    return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
 
 def columns(cells: Integers) -> Integers:

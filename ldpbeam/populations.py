@@ -142,14 +142,14 @@ def falling(categories: int, people: int, rng: np.random.Generator) -> Integers:
     """
     weights = np.exp(-6.0 * np.arange(categories) / categories)
     shuffled = np.random.default_rng(0).permutation(weights / weights.sum())
-    found: Integers = rng.choice(categories, people, p=shuffled)
-    return found
+    chosen: Integers = rng.choice(categories, people, p=shuffled)
+    return chosen
 
 
 def a_third(categories: int, people: int, rng: np.random.Generator) -> Integers:
     """Category indexes, shape (people,): every third category is equally likely, and nobody has another."""
-    found: Integers = 3 * rng.integers(0, -(-categories // 3), people)
-    return found
+    chosen: Integers = 3 * rng.integers(0, -(-categories // 3), people)
+    return chosen
 
 
 #: Populations of numbers on [0, 1], by name.

@@ -140,6 +140,6 @@ def _of_likelihood(attribute: Attribute, versions: Sequence[int], weights: Float
     mean = float(weights @ x)
     centred = x - mean
     values, vectors = np.linalg.eigh(information)
-    told = values > NOTHING * values[-1]
-    bound = float(((vectors[:, told].T @ centred) ** 2 / values[told]).sum())
+    determined = values > NOTHING * values[-1]
+    bound = float(((vectors[:, determined].T @ centred) ** 2 / values[determined]).sum())
     return max(bound - float(weights @ centred**2) / len(versions), 0.0)

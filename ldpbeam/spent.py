@@ -129,11 +129,11 @@ def costs_of(study: Study) -> Costs:
     """The costs of :func:`services_of`."""
     versions = [study.attribute(name).versions[index] for name, index in services_of(study)]
     most, instant = np.full(len(versions), np.inf), np.array([v.named.epsilon for v in versions])
-    for place, version in enumerate(versions):
+    for position, version in enumerate(versions):
         if version.lifetime is not None:
             chain = version.lifetime.chain
             values = min(version.values_at_most or chain.inputs, chain.inputs)
-            most[place], instant[place] = values * version.lifetime.epsilon, chain.loss
+            most[position], instant[position] = values * version.lifetime.epsilon, chain.loss
     return Costs(
         epsilon=np.array([v.named.epsilon for v in versions]),
         most=most,
@@ -212,12 +212,12 @@ def spent(rows: Received, costs: Costs, ledger: LedgerPeriod) -> dict[int, Perio
     each_person = np.bincount(persons)
     result = {}
     for start in np.unique(of_person):
-        own = of_person == start
+        in_period = of_person == start
         result[int(start)] = PeriodSpent(
-            about_values=Line(*np.unique(values[own], return_counts=True)),
-            changes_included=Line(*np.unique(changes[own], return_counts=True)),
-            delta=float(deltas[own].max()),
-            reports=int(each_person[own].sum()),
+            about_values=Line(*np.unique(values[in_period], return_counts=True)),
+            changes_included=Line(*np.unique(changes[in_period], return_counts=True)),
+            delta=float(deltas[in_period].max()),
+            reports=int(each_person[in_period].sum()),
         )
     return result
 
@@ -225,16 +225,16 @@ def spent(rows: Received, costs: Costs, ledger: LedgerPeriod) -> dict[int, Perio
 def added(totals: Mapping[int, PeriodSpent], more: Mapping[int, PeriodSpent]) -> dict[int, PeriodSpent]:
     """What two sets of users spent, of which none is in both."""
     result = dict(totals)
-    for start, own in more.items():
+    for start, addition in more.items():
         before = result.get(start)
         if before is None:
-            result[start] = own
+            result[start] = addition
             continue
         result[start] = PeriodSpent(
-            _together(before.about_values, own.about_values),
-            _together(before.changes_included, own.changes_included),
-            max(before.delta, own.delta),
-            before.reports + own.reports,
+            _together(before.about_values, addition.about_values),
+            _together(before.changes_included, addition.changes_included),
+            max(before.delta, addition.delta),
+            before.reports + addition.reports,
         )
     return result
 

@@ -229,9 +229,9 @@ def _check(attribute: Attribute, users: int, answer: Answers) -> None:
         )
     possible = mechanism.is_report(payloads)
     if not possible.all():
-        place = int(np.argmin(possible))
+        row = int(np.argmin(possible))
         raise ValueError(
-            f"report {place} of {version.label} is {payloads[place]}, which {mechanism.name} never sends: a "
+            f"report {row} of {version.label} is {payloads[row]}, which {mechanism.name} never sends: a "
             f"report is {mechanism.output()}"
         )
     if not attribute.group_users:
@@ -287,7 +287,7 @@ def _moments(
     answered = np.zeros(users, dtype=np.int64)
     for answer in answers:
         answered[answer.rows] |= np.int64(1 << answer.version)
-    found = {}
+    by_mask = {}
     for mask, count in zip(*np.unique(answered, return_counts=True), strict=True):
         chosen = answered == mask
         payloads = {
@@ -295,8 +295,8 @@ def _moments(
             for answer in answers
             if mask >> answer.version & 1
         }
-        found[int(mask)] = _moments_of(attribute, payloads, int(count), width)
-    return found
+        by_mask[int(mask)] = _moments_of(attribute, payloads, int(count), width)
+    return by_mask
 
 
 def _moments_of(

@@ -227,4 +227,4 @@ class Study:
     @functools.cached_property
     def places(self) -> Mapping[str, int]:
         """The place of each of ``estimated``, by which outputs are ordered."""
-        return {name: place for place, name in enumerate(self.estimated)}
+        return {name: index for index, name in enumerate(self.estimated)}

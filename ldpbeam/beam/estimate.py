@@ -127,8 +127,8 @@ class _OfReports(beam.PTransform):
         elif isinstance(reports, tuple):
             read = ReportsRead(*reports)
         if read is None:
-            found = reports | "Elements" >> DecodeElements(self.columns, self.event_time is None)
-            decoded, counts = found.decoded, found[COUNTS]
+            elements = reports | "Elements" >> DecodeElements(self.columns, self.event_time is None)
+            decoded, counts = elements.decoded, elements[COUNTS]
         else:
             decoded, counts = read.reports, read.counts
         counted: Counted = decoded | "Statistics" >> self._statistics(decoded.is_bounded)
@@ -220,9 +220,9 @@ class Estimate(_OfReports):
         """What is estimated and how, for the pages of runners; no key is shown."""
         estimates = {
             f"estimates of {name}": ", ".join(
-                f"{key} ({wanted.estimator})" for key, wanted in own.estimates.items()
+                f"{key} ({wanted.estimator})" for key, wanted in attribute.estimates.items()
             )
-            for name, own in self.study.attributes.items()
+            for name, attribute in self.study.attributes.items()
         }
         return {**super().display_data(), **estimates}
 

@@ -156,9 +156,9 @@ class _Perturb(beam.DoFn):
             report_ids=_column(records, "report_id"),
         )
         if "event_time" in table.column_names:
-            place = table.column_names.index("event_time")
-            times = table.column(place).cast(pa.int64()).to_pylist()
-            table = table.set_column(place, "event_time", pa.array(map(rfc3339, times)))
+            index = table.column_names.index("event_time")
+            times = table.column(index).cast(pa.int64()).to_pylist()
+            table = table.set_column(index, "event_time", pa.array(map(rfc3339, times)))
         if users is None:
             users = [str(uuid.UUID(bytes=user)) for user in table.column("user_id").to_pylist()]
         for report, user, (_, time, window) in zip(table.to_pylist(), users, waiting, strict=True):

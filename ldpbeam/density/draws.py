@@ -53,18 +53,18 @@ class _Chains:
         shape = (len(likelihood.sizes), self.count)
         self.modes, self.bases = np.empty(shape), np.empty(shape)
         self.plain = np.zeros(self.count, dtype=bool)
-        for fit, own in self.groups:
-            self.modes[:, own] = (fit.curves.matrix @ fit.mode.coefficients)[:, None]
-            self.bases[:, own] = np.log(fit.curves.reference)[:, None]
-            self.plain[own] = fit.curves.scale == "plain"
+        for fit, columns in self.groups:
+            self.modes[:, columns] = (fit.curves.matrix @ fit.mode.coefficients)[:, None]
+            self.bases[:, columns] = np.log(fit.curves.reference)[:, None]
+            self.plain[columns] = fit.curves.scale == "plain"
 
     def normal(self) -> _Places:
         """Draws from the normal approximations."""
         heights, coefficients = np.empty_like(self.modes), []
-        for fit, own in self.groups:
-            noise = self.rng.standard_normal((len(fit.mode.coefficients), len(own)))
+        for fit, columns in self.groups:
+            noise = self.rng.standard_normal((len(fit.mode.coefficients), len(columns)))
             coefficients.append(solve_triangular(fit.mode.root, noise))
-            heights[:, own] = fit.curves.matrix @ coefficients[-1]
+            heights[:, columns] = fit.curves.matrix @ coefficients[-1]
         return _Places(heights, coefficients)
 
     def shares(self, heights: Floats, chosen: Integers) -> Floats:
@@ -82,13 +82,13 @@ class _Chains:
         2 cos sin).
         """
         parts = np.empty((5, self.count))
-        for (fit, own), a, b in zip(self.groups, one.coefficients, other.coefficients, strict=True):
+        for (fit, columns), a, b in zip(self.groups, one.coefficients, other.coefficients, strict=True):
             mode, first, second = fit.mode.coefficients, fit.mode.root @ a, fit.mode.root @ b
-            parts[0, own], parts[1, own] = -mode @ a, -mode @ b
+            parts[0, columns], parts[1, columns] = -mode @ a, -mode @ b
             for row, (x, y, u, v) in enumerate(
                 ((a, a, first, first), (b, b, second, second), (a, b, first, second)), 2
             ):
-                parts[row, own] = 0.5 * ((u * v).sum(axis=0) - (x * y).sum(axis=0))
+                parts[row, columns] = 0.5 * ((u * v).sum(axis=0) - (x * y).sum(axis=0))
         return parts
 
     def chosen_again(self, places: _Places) -> tuple[_Places, Floats]:
@@ -98,13 +98,13 @@ class _Chains:
             self.excess(places, places), 1.0, 0.0
         )
         heights, coefficients = places.heights.copy(), []
-        for (_, own), before in zip(self.groups, places.coefficients, strict=True):
-            weights = np.cumsum(np.exp(logs[own] - logs[own].max()))
-            steps = (np.arange(len(own)) + 0.5) / len(own)
-            kept = np.searchsorted(weights / weights[-1], steps).clip(0, len(own) - 1)
-            heights[:, own] = places.heights[:, own[kept]]
+        for (_, columns), before in zip(self.groups, places.coefficients, strict=True):
+            weights = np.cumsum(np.exp(logs[columns] - logs[columns].max()))
+            steps = (np.arange(len(columns)) + 0.5) / len(columns)
+            kept = np.searchsorted(weights / weights[-1], steps).clip(0, len(columns) - 1)
+            heights[:, columns] = places.heights[:, columns[kept]]
             coefficients.append(before[:, kept])
-            logs[own] = logs[own[kept]]
+            logs[columns] = logs[columns[kept]]
         return _Places(heights, coefficients), logs
 
     def step(self, places: _Places, logs: Floats) -> tuple[_Places, Floats]:
@@ -131,8 +131,8 @@ class _Chains:
             high[left] = np.where(below, high[left], angle[left])
             angle[left] = low[left] + self.rng.random(len(left)) * (high[left] - low[left])
         moved = [
-            a * cos[own] + b * sin[own]
-            for (_, own), a, b in zip(self.groups, places.coefficients, other.coefficients, strict=True)
+            a * cos[columns] + b * sin[columns]
+            for (_, columns), a, b in zip(self.groups, places.coefficients, other.coefficients, strict=True)
         ]
         return _Places(places.heights * cos + other.heights * sin, moved), reached
 
@@ -162,7 +162,7 @@ def draws(
     weights = np.array([fit.weight for fit in fits])
     # Places of so many spikes are one prior together.
     priors = [replace(fit.prior, spikes=(0,) * len(fit.prior.spikes)) for fit in fits]
-    together = np.array([weights[[own == prior for own in priors]].sum() for prior in priors])
+    together = np.array([weights[[candidate == prior for candidate in priors]].sum() for prior in priors])
     reached = np.cumsum(weights * np.maximum(together, 1e-300) ** (TEMPER - 1.0))
     places = (np.arange(many) + 0.5) / many * reached[-1]
     chains = _Chains(likelihood, fits, np.searchsorted(reached, places).clip(0, len(fits) - 1), rng)
@@ -203,9 +203,9 @@ def of_people(
 
 def freedom(fits: Sequence[Fit]) -> float:
     """How many coefficients the reports determine, in the mean over priors."""
-    told = 0.0
+    total = 0.0
     for fit in fits:
         if fit.weight >= 0.01:
             inverse = solve_triangular(fit.mode.root, np.eye(len(fit.mode.root)))
-            told += fit.weight * (len(inverse) - float((inverse**2).sum()))
-    return told / sum(fit.weight for fit in fits if fit.weight >= 0.01)
+            total += fit.weight * (len(inverse) - float((inverse**2).sum()))
+    return total / sum(fit.weight for fit in fits if fit.weight >= 0.01)

@@ -23,7 +23,7 @@ DEVIATIONS: dict[int, Floats] = {
 
 
 def _of(order: int, chance: float, **options: object) -> Family:
-    return Family([Prior(order, float(own), **options) for own in DEVIATIONS[order]], chance)  # type: ignore[arg-type]
+    return Family([Prior(order, float(deviation), **options) for deviation in DEVIATIONS[order]], chance)  # type: ignore[arg-type]
 
 
 #: The log density is smooth, or goes like a power towards the ends; or the density itself is smooth.
@@ -75,5 +75,5 @@ def _edges(likelihood: Likelihood, reference: ArrayLike | None) -> Iterator[Fit]
 def _edge(
     likelihood: Likelihood, reference: ArrayLike | None, support: tuple[float, float], deviations: Floats
 ) -> Iterator[Fit]:
-    priors = [Prior(2, float(own), ends=True, support=support) for own in deviations]
+    priors = [Prior(2, float(deviation), ends=True, support=support) for deviation in deviations]
     return tried(likelihood, Family(priors, EDGE_CHANCE), reference)

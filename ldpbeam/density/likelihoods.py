@@ -51,14 +51,14 @@ class Exact:
 
     def values(self, shares: Floats) -> Floats:
         """The log-likelihoods of distributions, shape (blocks, n) to (n,)."""
-        found: Floats = self._counts @ np.log(np.maximum(self._matrix @ shares, LEAST))
-        return found
+        log_likelihoods: Floats = self._counts @ np.log(np.maximum(self._matrix @ shares, LEAST))
+        return log_likelihoods
 
     def slopes(self, shares: Floats) -> Floats:
         """The slopes by share at distributions, shape (blocks, n) to (blocks, n)."""
         probabilities = np.maximum(self._matrix @ shares, LEAST)
-        found: Floats = self._matrix.T @ (self._counts[:, None] / probabilities)
-        return found
+        slopes: Floats = self._matrix.T @ (self._counts[:, None] / probabilities)
+        return slopes
 
     def expanded(self, shares: Floats, moves: Floats) -> tuple[Floats, Floats]:
         """The slopes by share, and the information along some directions."""
@@ -93,13 +93,13 @@ class Quadratic:
         """The log-likelihoods of distributions, shape (blocks, n) to (n,)."""
         away = shares - self._centre[:, None]
         bent = np.einsum("bn,bn->n", away, self._information @ away)
-        found: Floats = self._value + self._slopes @ away - 0.5 * bent
-        return found
+        log_likelihoods: Floats = self._value + self._slopes @ away - 0.5 * bent
+        return log_likelihoods
 
     def slopes(self, shares: Floats) -> Floats:
         """The slopes by share at distributions, shape (blocks, n) to (blocks, n)."""
-        found: Floats = self._slopes[:, None] - self._information @ (shares - self._centre[:, None])
-        return found
+        slopes: Floats = self._slopes[:, None] - self._information @ (shares - self._centre[:, None])
+        return slopes
 
     def expanded(self, shares: Floats, moves: Floats) -> tuple[Floats, Floats]:
         """The slopes by share, and the information along some directions."""

@@ -84,11 +84,11 @@ def derivatives(likelihood: Likelihood, curves: Curves, coefficients: Floats, sh
     return Derivatives(climb - coefficients, curvature, bent)
 
 
-def _step(found: Derivatives, root: Floats) -> Floats:
+def _step(expansion: Derivatives, root: Floats) -> Floats:
     """Newton's step; that of Fisher's scoring, which needs more of them, where the density is not concave."""
     with contextlib.suppress(np.linalg.LinAlgError):
-        root = cholesky(found.curvature - found.bent)
-    return np.asarray(cho_solve((root, False), found.gradient))
+        root = cholesky(expansion.curvature - expansion.bent)
+    return np.asarray(cho_solve((root, False), expansion.gradient))
 
 
 def mode_of(likelihood: Likelihood, curves: Curves, start: Floats) -> Mode:
@@ -102,10 +102,10 @@ def mode_of(likelihood: Likelihood, curves: Curves, start: Floats) -> Mode:
     log_density, shares = float(log_densities[0]), columns[:, 0]
     converged, steps = False, 0
     while True:
-        found = derivatives(likelihood, curves, z, shares)
-        root = cholesky(found.curvature)
-        step = _step(found, root)
-        promised = float(found.gradient @ step)
+        expansion = derivatives(likelihood, curves, z, shares)
+        root = cholesky(expansion.curvature)
+        step = _step(expansion, root)
+        promised = float(expansion.gradient @ step)
         converged = promised < LEAST_GAIN
         if converged or steps == MOST_STEPS:
             break

@@ -58,20 +58,22 @@ def with_spikes(likelihood: Likelihood, smooth: Fit, reference: ArrayLike | None
         # Spikes have no order, and other places may be nearly as likely.
         many = float(np.exp(promise - promise[chosen]).sum()) * len(spikes) / len(places)
         start = np.append(min(heights[chosen], 1.0), best.mode.coefficients)
-        found = fitted(replace(best.prior, spikes=spikes), start, chance * many)
-        if others and found.log_weight < best.log_weight:
+        candidate = fitted(replace(best.prior, spikes=spikes), start, chance * many)
+        if others and candidate.log_weight < best.log_weight:
             break
         near = places[promise > promise[chosen] - NEARLY]
         others.append(near[np.unique(np.linspace(0, len(near) - 1, min(len(near), PLACES)).astype(int))])
-        best, chance = found, found.chance
+        best, chance = candidate, candidate.chance
         yield best
     if best is smooth or best.log_weight < smooth.log_weight - HARDLY:
         return
-    deviations = [own for own in DEVIATIONS if own != best.prior.deviation]
-    yield from tried(likelihood, Family([replace(best.prior, deviation=own) for own in deviations], chance))
+    deviations = [deviation for deviation in DEVIATIONS if deviation != best.prior.deviation]
+    yield from tried(
+        likelihood, Family([replace(best.prior, deviation=deviation) for deviation in deviations], chance)
+    )
     for spike, near in enumerate(reversed(others)):
-        for place in near[near != best.prior.spikes[spike]].tolist():
-            spikes = (*best.prior.spikes[:spike], place, *best.prior.spikes[spike + 1 :])
+        for bucket in near[near != best.prior.spikes[spike]].tolist():
+            spikes = (*best.prior.spikes[:spike], bucket, *best.prior.spikes[spike + 1 :])
             yield fitted(replace(best.prior, spikes=spikes), best.mode.coefficients, chance / len(near))
 
 

@@ -94,14 +94,14 @@ def nearest_distribution(
         tolerance: stop when the distance from the optimum is at most this.
         max_iterations: stop after this many iterations, not converged.
     """
-    own = np.asarray(weights, dtype=np.float64)
-    deepest = int(np.flatnonzero(own)[-1]) + 1
-    below = branching ** (len(own) - deepest)
-    shares, own = list(shares)[:deepest], own[:deepest]
-    centre = constrained_inference(shares, own, branching)
+    level_weights = np.asarray(weights, dtype=np.float64)
+    deepest = int(np.flatnonzero(level_weights)[-1]) + 1
+    below = branching ** (len(level_weights) - deepest)
+    shares, level_weights = list(shares)[:deepest], level_weights[:deepest]
+    centre = constrained_inference(shares, level_weights, branching)
     spread = float(branching) ** np.arange(deepest - 1, -1, -1)
     # Only ratios of weights matter: the first part's is 1.
-    curvatures = spread * level_precisions_from_below(own, branching)
+    curvatures = spread * level_precisions_from_below(level_weights, branching)
     curvatures /= curvatures[0]
     step = penalty * math.sqrt(curvatures.min() * curvatures.max())
     fixed = _scaled(centre, curvatures / (curvatures + step), branching) + 1.0 / len(centre)
@@ -150,12 +150,14 @@ def admm(
         mechanism = cast(Hierarchy, question.attribute.versions[index].mechanism)
         histogram = question.statistic.histograms[index]
         precisions = mechanism.level_precisions(histogram)
-        for total, own, precision in zip(sums, mechanism.level_shares(histogram), precisions, strict=True):
-            total += precision * own
+        for total, level_shares, precision in zip(
+            sums, mechanism.level_shares(histogram), precisions, strict=True
+        ):
+            total += precision * level_shares
         weights += precisions
         reports += mechanism.level_reports(histogram)
     shares = [total / (weight or 1.0) for total, weight in zip(sums, weights, strict=True)]
-    found = nearest_distribution(
+    solution = nearest_distribution(
         shares,
         weights,
         hierarchy.branching,
@@ -164,20 +166,20 @@ def admm(
         max_iterations=max_iterations,
     )
     warnings: tuple[str, ...] = ()
-    if not found.converged:
+    if not solution.converged:
         warnings = (
-            f"not converged after {found.n_iterations} iterations (up to {found.distance:.3g} from the "
+            f"not converged after {solution.n_iterations} iterations (up to {solution.distance:.3g} from the "
             f"optimum, tolerance {tolerance:.3g}): raise max_iterations, or tolerance",
         )
     per_leaf = question.attribute.value_buckets // hierarchy.leaves
     return question.answer_distribution(
         "admm",
-        np.repeat(found.leaves / per_leaf, per_leaf),
-        converged=found.converged,
-        n_iterations=found.n_iterations,
+        np.repeat(solution.leaves / per_leaf, per_leaf),
+        converged=solution.converged,
+        n_iterations=solution.n_iterations,
         warnings=warnings,
         details={
-            "distance": found.distance,
+            "distance": solution.distance,
             "level_reports": reports.tolist(),
             "level_precisions": weights.tolist(),
         },

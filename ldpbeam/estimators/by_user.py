@@ -9,17 +9,17 @@ from ldpbeam.domains import Floats, bucket_midpoints
 from ldpbeam.joined_windows import JoinedCells
 
 
-def independent_covariance(joined: JoinedCells, told: Floats) -> Floats:
+def independent_covariance(joined: JoinedCells, values: Floats) -> Floats:
     """The covariance of :meth:`~ldpbeam.joined_windows.JoinedCells.covariance`, if reports were independent.
 
     Args:
         joined: the statistic, of one report or more.
-        told: the numbers that a report in each cell stands for, shape (cells, numbers).
+        values: the numbers that a report in each cell stands for, shape (cells, numbers).
     """
     n = int(joined.totals.sum())
-    centred = told - joined.totals @ told / n
-    found: Floats = (centred.T * joined.totals) @ centred / float(n) ** 2
-    return found
+    centred = values - joined.totals @ values / n
+    covariance: Floats = (centred.T * joined.totals) @ centred / float(n) ** 2
+    return covariance
 
 
 def noise_factor(attribute: Attribute, index: int, joined: JoinedCells) -> float:
@@ -28,9 +28,9 @@ def noise_factor(attribute: Attribute, index: int, joined: JoinedCells) -> float
     The mean is that of what each report bucket says of the value, if all values are as likely.
     """
     rows = attribute.channel(index).dense()
-    told = (rows @ bucket_midpoints(rows.shape[1]) / rows.sum(axis=1))[:, None]
-    alone = float(independent_covariance(joined, told)[0, 0])
-    return max(1.0, float(joined.covariance(told)[0, 0]) / alone) if alone > 0.0 else 1.0
+    values = (rows @ bucket_midpoints(rows.shape[1]) / rows.sum(axis=1))[:, None]
+    alone = float(independent_covariance(joined, values)[0, 0])
+    return max(1.0, float(joined.covariance(values)[0, 0]) / alone) if alone > 0.0 else 1.0
 
 
 def added_noise(
@@ -55,18 +55,18 @@ def added_noise(
     """
     logs = np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
     moves = (logs - logs.mean(axis=1, keepdims=True)) @ (shares - shares.mean(axis=0)) / len(shares)
-    told = moves * (float(joined.totals.sum()) / factor)
-    missing = joined.covariance(told) - factor * independent_covariance(joined, told)
+    reported = moves * (float(joined.totals.sum()) / factor)
+    missing = joined.covariance(reported) - factor * independent_covariance(joined, reported)
     values, vectors = np.linalg.eigh(missing)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    found: Floats = rng.standard_normal(shares.shape) @ root.T
-    return found
+    noise: Floats = rng.standard_normal(shares.shape) @ root.T
+    return noise
 
 
-def variance_of(joined: JoinedCells, told: Floats) -> float:
+def variance_of(joined: JoinedCells, values: Floats) -> float:
     """The variance of the mean over reports of one number that each report bucket stands for, shape (cells,).
 
     It is never below that of independent reports: few users may seem to vary less.
     """
-    one = told[:, None]
+    one = values[:, None]
     return float(max(joined.covariance(one)[0, 0], independent_covariance(joined, one)[0, 0]))

@@ -73,10 +73,10 @@ def channel_mean(question: Question, index: int) -> ChannelMean:
     """The means of a channel that has reports."""
     mechanism = cast(UnbiasedMechanism, question.attribute.versions[index].mechanism)
     histogram, reports = question.statistic.histograms[index], question.reports_of(index)
-    told = scores_of(mechanism, question.attribute.buckets)
-    if told is not None:
-        first, second = told.first.mean(histogram), told.first.mean_square(histogram)
-        return ChannelMean(mechanism, told, reports, first, second, told.second.mean(histogram))
+    scores = scores_of(mechanism, question.attribute.buckets)
+    if scores is not None:
+        first, second = scores.first.mean(histogram), scores.first.mean_square(histogram)
+        return ChannelMean(mechanism, scores, reports, first, second, scores.second.mean(histogram))
     moments = [moment for mask, moment in question.statistic.moments.items() if mask >> index & 1]
     step = mechanism.fixed_point_step
     first = sum(moment.sums[index] for moment in moments) * step / reports
@@ -93,11 +93,11 @@ def scores_of(mechanism: UnbiasedMechanism, resolution: int) -> Scores | None:
 
 def noise_at(mechanism: UnbiasedMechanism, resolution: int, x: Floats) -> Floats:
     """The variance of the unbiased number of a report given each value x in [0, 1]."""
-    told = scores_of(mechanism, resolution)
-    return mechanism.variance(x) if told is None else told.first.noise_at(x)
+    scores = scores_of(mechanism, resolution)
+    return mechanism.variance(x) if scores is None else scores.first.noise_at(x)
 
 
 def least_noise(mechanism: UnbiasedMechanism, resolution: int) -> float:
     """The least of :func:`noise_at` over all values."""
-    told = scores_of(mechanism, resolution)
-    return mechanism.least_variance if told is None else float(told.first.noise.min())
+    scores = scores_of(mechanism, resolution)
+    return mechanism.least_variance if scores is None else float(scores.first.noise.min())

@@ -59,8 +59,8 @@ def _squares(channel: Channel, x: Floats) -> Floats:
     if isinstance(channel, StackedChannel):
         parts = zip(channel.channels, np.split(x, channel.ends), strict=True)
         total = np.zeros(channel.shape[1])
-        for part, own in parts:
-            total += _squares(part, own)
+        for part, piece in parts:
+            total += _squares(part, piece)
         return total
     if isinstance(channel, DiagonalChannel):
         squared: Floats = DiagonalChannel(len(x), channel.keep**2, channel.other**2).rmatvec(x)
@@ -73,8 +73,8 @@ def _of_categories(channel: Channel, chosen: Integers) -> Channel | None:
     """The channel of some categories; None if a part of it is of all categories or none."""
     if isinstance(channel, StackedChannel):
         parts = [_of_categories(part, chosen) for part in channel.channels]
-        found = [part for part in parts if part is not None]
-        return StackedChannel(found) if len(found) == len(parts) else None
+        conjugates = [part for part in parts if part is not None]
+        return StackedChannel(conjugates) if len(conjugates) == len(parts) else None
     return channel.of_categories(chosen) if isinstance(channel, NearlyOrthogonal) else None
 
 

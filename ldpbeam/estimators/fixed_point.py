@@ -202,8 +202,8 @@ def held(before: Floats, residual: Floats) -> NDArray[np.bool_]:
     around = max(1, buckets // AROUND)
     falling = (before <= 1.0001 * LEAST / buckets) & (residual < 0.0)
     free = np.concatenate(([0], np.cumsum(~falling)))
-    place = np.arange(buckets)
-    last, first = np.minimum(place + around + 1, buckets), np.maximum(place - around, 0)
+    bucket = np.arange(buckets)
+    last, first = np.minimum(bucket + around + 1, buckets), np.maximum(bucket - around, 0)
     surrounded: NDArray[np.bool_] = free[last] == free[first]
     return surrounded
 
@@ -280,7 +280,7 @@ def _larger_updates(
 ) -> Fit:
     """What remains to the fixed point, by SQUAREM, which needs no curvature and always ends."""
     while len(trace) < max_iterations:
-        told = None if progress is None else functools.partial(_later, progress, len(trace))
+        later_progress = None if progress is None else functools.partial(_later, progress, len(trace))
         fit = accelerate(
             products.forward,
             products.backward,
@@ -289,7 +289,7 @@ def _larger_updates(
             smoothing=True,
             tolerance=-np.inf,
             max_iterations=min(CHECK_EVERY, max_iterations - len(trace)),
-            progress=told,
+            progress=later_progress,
             tested=False,
         )
         weights = fit.weights

@@ -110,11 +110,11 @@ def unbiased_shares(question: Question) -> tuple[Floats, float]:
         mechanism = cast(FrequencyMechanism, question.attribute.versions[index].mechanism)
         reports = question.reports_of(index)
         sampling = apart * (1.0 - 1.0 / mechanism.bins) / mechanism.bins
-        own = reports / (mechanism.frequency_variance + sampling)
+        precision = reports / (mechanism.frequency_variance + sampling)
         shares = mechanism.unbiased_frequencies(question.statistic.histograms[index], reports)
-        total += own * spread_evenly(shares, buckets)
-        weight += own
-        noise += own**2 * mechanism.frequency_variance / reports
+        total += precision * spread_evenly(shares, buckets)
+        weight += precision
+        noise += precision**2 * mechanism.frequency_variance / reports
     return total / weight, noise / weight**2
 
 
@@ -261,13 +261,13 @@ def check_bins(attribute: Attribute, services: Sequence[str]) -> None:
         ValueError: if a channel gives no unbiased shares, or the numbers of bins differ.
     """
     check_frequencies(attribute, services)
-    found = {
+    sizes = {
         cast(FrequencyMechanism, attribute.versions[i].mechanism).bins
         for i in attribute.versions_of(services)
     }
-    if len(found) > 1:
+    if len(sizes) > 1:
         raise ValueError(
-            f"the services have bins of different sizes ({sorted(found)} bins); name one service"
+            f"the services have bins of different sizes ({sorted(sizes)} bins); name one service"
         )
 
 

@@ -90,6 +90,6 @@ def _quadratic_maximum(hessian: Floats, weights: Floats, slopes: Floats) -> Floa
     linear = hessian @ weights - 1.0 + slopes
     hessian[np.diag_indices(len(hessian))] += RIDGE * np.trace(hessian) / len(hessian)
     root = cholesky(hessian)
-    found, _ = nnls(root, solve_triangular(root, linear, trans="T"), maxiter=30 * len(weights))
-    result: Floats = found / found.sum()
+    solution, _ = nnls(root, solve_triangular(root, linear, trans="T"), maxiter=30 * len(weights))
+    result: Floats = solution / solution.sum()
     return result

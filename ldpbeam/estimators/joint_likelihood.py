@@ -46,8 +46,8 @@ class Matrix:
 
     def __init__(self, log_axes: Sequence[Floats], places: Integers) -> None:
         logs = np.zeros((len(places), log_axes[0].shape[1]))
-        for axis, place in zip(log_axes, places.T, strict=True):
-            logs += axis[place]
+        for axis, digits in zip(log_axes, places.T, strict=True):
+            logs += axis[digits]
         self.matrix, self.log_scales = _scaled(logs)
 
     def forward(self, weights: Floats) -> Floats:
@@ -134,7 +134,7 @@ class JointLikelihood:
         attribute = question.attribute
         self.digits, self.counts = marginal(attribute, question.statistic, question.services)
         used = [np.unique(digit, return_inverse=True) for digit in self.digits.T]
-        self.places = np.stack([place.astype(self.digits.dtype) for _, place in used], axis=1)
+        self.places = np.stack([digits.astype(self.digits.dtype) for _, digits in used], axis=1)
         axes = [
             attribute.joint_likelihood(service, cells)
             for service, (cells, _) in zip(question.services, used, strict=True)
@@ -171,8 +171,8 @@ def marginal(
         the smallest integer type that holds them.
     """
     shape = dict(zip(attribute.joint_services, attribute.joint_shape, strict=True))
-    found = joint_cells.digits_of(attribute.joint_shape, statistic.joint_cells)
-    digits = dict(zip(attribute.joint_services, found, strict=True))
+    digits_of_cells = joint_cells.digits_of(attribute.joint_shape, statistic.joint_cells)
+    digits = dict(zip(attribute.joint_services, digits_of_cells, strict=True))
     # The first service changes slowest.
     chosen = list(reversed(services))
     sizes = [shape[service] for service in chosen]

@@ -160,25 +160,25 @@ class Linearised:
         buckets, blocks, starts = len(self.free), len(self.means), self.starts
         ends = np.append(starts[1:], buckets) - 1
         lower, diagonal, upper = self.lower.copy(), self.diagonal.copy(), self.upper.copy()
-        own = np.zeros((buckets, 4), order="F")
+        right_sides = np.zeros((buckets, 4), order="F")
         # The response to x at the last bucket of the block before, to x at the last of this one, and to R.
-        own[starts[1:], 0] = -lower[ends[:-1]]
+        right_sides[starts[1:], 0] = -lower[ends[:-1]]
         inside = ends > starts
-        own[ends[inside] - 1, 1] = -upper[ends[inside] - 1]
-        own[:, 2], own[:, 3] = self.per_slope, self.free
+        right_sides[ends[inside] - 1, 1] = -upper[ends[inside] - 1]
+        right_sides[:, 2], right_sides[:, 3] = self.per_slope, self.free
         diagonal[ends] = 1.0
         upper[ends[:-1]] = lower[ends[:-1]] = 0.0
         lower[ends[ends > 0] - 1] = upper[ends[ends > 0] - 1] = 0.0
-        own[ends] = [0.0, 1.0, 0.0, 0.0]
-        left, right, slope, one = _tridiagonal(lower, diagonal, upper, own).T
+        right_sides[ends] = [0.0, 1.0, 0.0, 0.0]
+        left, right, slope, one = _tridiagonal(lower, diagonal, upper, right_sides).T
         before = np.where(ends > 0, np.append(0.0, self.lower)[ends], 0.0)
         after = np.append(self.upper, 0.0)[ends]
         previous, following = np.maximum(ends - 1, 0), np.minimum(ends + 1, buckets - 1)
-        place = np.arange(blocks)
+        block = np.arange(blocks)
         known = np.zeros((blocks, blocks + 1), order="F")
         known[:, 0] = self.free[ends] - before * one[previous] - after * one[following]
-        known[place, place + 1] = self.per_slope[ends] - before * slope[previous]
-        known[place[:-1], place[1:] + 1] = -after[:-1] * slope[following[:-1]]
+        known[block, block + 1] = self.per_slope[ends] - before * slope[previous]
+        known[block[:-1], block[1:] + 1] = -after[:-1] * slope[following[:-1]]
         middle = before * right[previous] + self.diagonal[ends] + after * left[following]
         ends_x = _tridiagonal((before * left[previous])[1:], middle, (after * right[following])[:-1], known)
         # Block sums of S U x / s: what stays inside, and what comes over both borders.
@@ -193,8 +193,8 @@ class Linearised:
         sums[1:] += (from_left[1:] + self._below[ends[:-1]])[:, None] * ends_x[:-1]
         sums[:-1] += (over * right[following])[:-1, None] * ends_x[1:]
         sums[:, 0] += from_one + over * one[following]
-        sums[place, place + 1] += from_slope
-        sums[place[:-1], place[1:] + 1] += (over * slope[following])[:-1]
+        sums[block, block + 1] += from_slope
+        sums[block[:-1], block[1:] + 1] += (over * slope[following])[:-1]
         return np.vstack((sums.sum(axis=0), sums))
 
 

@@ -155,13 +155,13 @@ def ivw(question: Question) -> Estimate:
     weights = {}
     for index in question.versions:
         noise, values = _variances(question, index)
-        own = 1.0 / (noise + question.apart * values)
+        precision = 1.0 / (noise + question.apart * values)
         reports = question.reports_of(index)
-        total += own * reports * channel_mean(question, index).first
-        weight += own * reports
-        variance += own**2 * reports * noise
-        spread += own * reports * values
-        weights[index] = own
+        total += precision * reports * channel_mean(question, index).first
+        weight += precision * reports
+        variance += precision**2 * reports * noise
+        spread += precision * reports * values
+        weights[index] = precision
     variance += _unevenness(question, weights) * spread / weight
     scale = sum(weights.values())
     labels = {index: question.attribute.versions[index].label for index in weights}
@@ -170,7 +170,7 @@ def ivw(question: Question) -> Estimate:
         "ivw",
         total / weight,
         variance / weight**2,
-        weights={labels[index]: own / scale for index, own in weights.items()},
+        weights={labels[index]: precision / scale for index, precision in weights.items()},
     )
 
 
@@ -206,9 +206,9 @@ def uwa(question: Question) -> Estimate:
         reports, polynomials = _axis(attribute, service)
         c0, c1, c2 = polynomials[digit].T
         # The first cell of an axis is "no report": its variance is infinite, so its weight is 0.
-        own = 1.0 / (c0 + c1 * first + c2 * second)
-        weighted += own * reports[digit]
-        weights += own
+        precision = 1.0 / (c0 + c1 * first + c2 * second)
+        weighted += precision * reports[digit]
+        weights += precision
     users = likelihood.counts.sum()
     mean = float(likelihood.counts @ (weighted / weights) / users)
     variance = float(likelihood.counts @ (1.0 / weights) / users**2)
@@ -224,9 +224,9 @@ def _axis(attribute: Attribute, service: str) -> tuple[Floats, Floats]:
     reports, polynomials = [np.zeros(1)], [np.array([[np.inf, 0.0, 0.0]])]
     for index in attribute.versions_of([service]):
         mechanism = cast(UnbiasedMechanism, attribute.versions[index].mechanism)
-        own = mechanism.unbiased(mechanism.representatives(attribute.joint_resolution(index)))
-        reports.append(own)
-        polynomials.append(np.tile(mechanism.variance_polynomial, (len(own), 1)))
+        values = mechanism.unbiased(mechanism.representatives(attribute.joint_resolution(index)))
+        reports.append(values)
+        polynomials.append(np.tile(mechanism.variance_polynomial, (len(values), 1)))
     return np.concatenate(reports), np.concatenate(polynomials)
 
 

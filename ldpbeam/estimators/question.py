@@ -123,8 +123,11 @@ class Question:
         mean, variance = moments
         if isinstance(self.attribute.domain, Numeric) and abs(total - 1.0) > FAR_FROM_ONE:
             scaled = "mean, variance and quantiles are of the shares scaled to one"
-            told = f"so {scaled}" if total > 0.0 else "so there is no mean, variance or quantile"
-            parts["warnings"] = (*parts.get("warnings", ()), f"the shares add up to {total:.3g}, {told}")
+            consequence = f"so {scaled}" if total > 0.0 else "so there is no mean, variance or quantile"
+            parts["warnings"] = (
+                *parts.get("warnings", ()),
+                f"the shares add up to {total:.3g}, {consequence}",
+            )
         return self.answer(estimator, distribution=distribution, mean=mean, variance=variance, **parts)
 
 
@@ -134,8 +137,8 @@ def _outside(attribute: Attribute, distribution: Floats) -> Iterator[str]:
         return
     mean = float(distribution @ bucket_midpoints(len(distribution)))
     if not 0.0 <= mean <= 1.0:
-        told = float(attribute.domain.from_unit(mean))
-        yield f"the shares have a mean of {told:.6g}, outside of the domain, so the nearest end is given"
+        in_domain = float(attribute.domain.from_unit(mean))
+        yield f"the shares have a mean of {in_domain:.6g}, outside of the domain, so the nearest end is given"
 
 
 def distribution_moments(domain: Domain, distribution: Floats) -> tuple[float | None, float | None]:

@@ -97,7 +97,7 @@ def _score(channel: Floats, cells: Integers, wanted: Floats) -> Score:
     """The score whose expected value is nearest to ``wanted`` at each value."""
     rows = np.add.reduceat(channel, np.flatnonzero(np.diff(cells, prepend=-1)), axis=0)
     scaled = rows / np.maximum(rows.mean(axis=1), 1e-300)[:, None] / len(wanted)
-    found = scaled @ np.linalg.solve(rows.T @ scaled + np.eye(len(wanted)) / WEIGHT, wanted)
-    expected = rows.T @ found
-    noise = rows.T @ found**2 - expected**2
-    return Score(found[cells], float(np.abs(expected - wanted).max()), noise)
+    scores = scaled @ np.linalg.solve(rows.T @ scaled + np.eye(len(wanted)) / WEIGHT, wanted)
+    expected = rows.T @ scores
+    noise = rows.T @ scores**2 - expected**2
+    return Score(scores[cells], float(np.abs(expected - wanted).max()), noise)

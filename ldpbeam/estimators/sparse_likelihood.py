@@ -83,9 +83,9 @@ def sparsest(
             break
         kept = moved > 0.0
         support, columns, weights = support[kept], columns[:, kept], moved[kept]
-    found = np.zeros(buckets)
-    found[support] = weights
-    return Fit(found / found.sum(), np.array(trace), converged)
+    shares = np.zeros(buckets)
+    shares[support] = weights
+    return Fit(shares / shares.sum(), np.array(trace), converged)
 
 
 def is_of_bands(channel: Channel) -> bool:
@@ -102,12 +102,12 @@ def is_of_bands(channel: Channel) -> bool:
 def _columns(forward: Callable[[Floats], Floats], chosen: Integers, shape: tuple[int, int]) -> Floats:
     """The likelihoods of some buckets, shape (kinds, chosen), of a channel of shape (kinds, buckets)."""
     kinds, buckets = shape
-    found = np.empty((kinds, len(chosen)))
+    columns = np.empty((kinds, len(chosen)))
     for column, bucket in enumerate(chosen):
         weights = np.zeros(buckets)
         weights[bucket] = 1.0
-        found[:, column] = forward(weights)
-    return found
+        columns[:, column] = forward(weights)
+    return columns
 
 
 def _peaks(slopes: Floats) -> Integers:

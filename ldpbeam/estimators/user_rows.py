@@ -53,8 +53,8 @@ class UserRows:
         scales = [axis.max(axis=1) for axis in log_axes]
         axes = [axis - scale[:, None] for axis, scale in zip(log_axes, scales, strict=True)]
         self.log_scales: Floats = np.zeros(kinds)
-        for scale, place in zip(scales, places, strict=True):
-            self.log_scales += scale[place]
+        for scale, digits in zip(scales, places, strict=True):
+            self.log_scales += scale[digits]
         self._in_logs = -sum(float(axis.min()) for axis in axes) > SINGLE_RANGE
         self._kept: list[Block] = []
         self._factors: list[tuple[Block, Places]]
@@ -63,15 +63,17 @@ class UserRows:
             self.log_scales += np.concatenate(_on_all_cores(self._largest_logs, self._blocks))
         else:
             chosen = _together([len(axis) for axis in axes], max(1, TABLE_ENTRIES // self._value_buckets))
-            self._factors = [_table([axes[a] for a in own], [places[a] for a in own]) for own in chosen]
+            self._factors = [
+                _table([axes[a] for a in members], [places[a] for a in members]) for members in chosen
+            ]
             kept = KEPT_ENTRIES // (size * self._value_buckets)
             self._kept = _on_all_cores(self._computed, self._blocks[:kept])
 
     def _logs(self, chosen: slice | Integers) -> Floats:
-        (axis, place), *others = self._factors
-        total = np.array(axis[place[chosen]], dtype=np.float64)
-        for axis, place in others:
-            total += axis[place[chosen]]
+        (axis, digits), *others = self._factors
+        total = np.array(axis[digits[chosen]], dtype=np.float64)
+        for axis, digits in others:
+            total += axis[digits[chosen]]
         return total
 
     def _largest_logs(self, chosen: slice) -> Floats:
@@ -82,11 +84,11 @@ class UserRows:
         if self._in_logs:
             logs = self._logs(chosen)
             return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
-        (table, place), *others = self._factors
-        rows = table[place[chosen]]
+        (table, digits), *others = self._factors
+        rows = table[digits[chosen]]
         factor = np.empty_like(rows)
-        for table, place in others:
-            np.take(table, place[chosen], axis=0, out=factor, mode="clip")
+        for table, digits in others:
+            np.take(table, digits[chosen], axis=0, out=factor, mode="clip")
             np.multiply(rows, factor, out=rows)
         return rows
 
@@ -121,7 +123,7 @@ class UserRows:
             return probabilities, _backward(rows, counts[self._blocks[number]] / probabilities)
 
         parts = _on_all_cores(both, range(len(self._blocks)))
-        return np.concatenate([own for own, _ in parts]), _added([own for _, own in parts])
+        return np.concatenate([part for part, _ in parts]), _added([part for _, part in parts])
 
 
 def _forward(rows: Floats, weights: Floats) -> Floats:
@@ -150,24 +152,24 @@ def _together(lengths: Sequence[int], most_rows: int) -> list[list[int]]:
     """
     tables: list[list[int]] = []
     rows: list[int] = []
-    for own in sorted(range(len(lengths)), key=lambda a: (-lengths[a], a)):
-        fitting = [t for t, size in enumerate(rows) if size * lengths[own] <= most_rows]
+    for axis in sorted(range(len(lengths)), key=lambda a: (-lengths[a], a)):
+        fitting = [t for t, size in enumerate(rows) if size * lengths[axis] <= most_rows]
         if fitting:
-            tables[fitting[0]].append(own)
-            rows[fitting[0]] *= lengths[own]
+            tables[fitting[0]].append(axis)
+            rows[fitting[0]] *= lengths[axis]
         else:
-            tables.append([own])
-            rows.append(lengths[own])
+            tables.append([axis])
+            rows.append(lengths[axis])
     return tables
 
 
 def _table(log_axes: Sequence[Floats], places: Sequence[Places]) -> tuple[Block, Places]:
     """The likelihoods of all combinations of some services' cells, and the combination of each kind."""
-    logs, place = log_axes[0], np.asarray(places[0], dtype=np.int32)
-    for axis, own in zip(log_axes[1:], places[1:], strict=True):
+    logs, rows = log_axes[0], np.asarray(places[0], dtype=np.int32)
+    for axis, digits in zip(log_axes[1:], places[1:], strict=True):
         logs = (logs[:, None, :] + axis[None, :, :]).reshape(-1, logs.shape[1])
-        place = place * np.int32(len(axis)) + own.astype(np.int32)
-    return np.exp(logs).astype(np.float32), place
+        rows = rows * np.int32(len(axis)) + digits.astype(np.int32)
+    return np.exp(logs).astype(np.float32), rows
 
 
 def _on_all_cores(function: Callable[[Any], _T], items: Sequence[Any]) -> list[_T]:

@@ -55,8 +55,8 @@ def _deviances(counts: Floats, probabilities: Floats) -> Floats:
     expected = counts.sum(axis=1, keepdims=True) * probabilities
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(counts > 0.0, counts / expected, 1.0)
-        found: Floats = 2.0 * xlogy(counts, ratios).sum(axis=1)
-    return found
+        deviances: Floats = 2.0 * xlogy(counts, ratios).sum(axis=1)
+    return deviances
 
 
 def moments(n: float, probabilities: Floats) -> Moments:
@@ -91,12 +91,12 @@ def _table() -> tuple[Floats, Floats, Floats, Floats, Floats]:
     for mean in means:
         counts = np.arange(int(mean + 14.0 * np.sqrt(mean) + 40.0))
         weights = np.exp(xlogy(counts, mean) - mean - gammaln(counts + 1.0))
-        own = 2.0 * (xlogy(counts, counts / mean) - (counts - mean))
-        centred = own - weights @ own
+        deviances = 2.0 * (xlogy(counts, counts / mean) - (counts - mean))
+        centred = deviances - weights @ deviances
         polynomial = (counts - mean) ** 2 - counts
         rows.append(
             (
-                weights @ own,
+                weights @ deviances,
                 weights @ centred**2,
                 weights @ (centred * counts),
                 weights @ (centred * polynomial),
@@ -106,7 +106,7 @@ def _table() -> tuple[Floats, Floats, Floats, Floats, Floats]:
     return np.log(means), first, second, third, fourth
 
 
-def checked(p_value: float, found: float, counts: Floats, probabilities: Floats) -> float:
+def checked(p_value: float, observed: float, counts: Floats, probabilities: Floats) -> float:
     """A small p-value, checked by drawing counts from the probabilities.
 
     The draws are fixed by the counts. If many of them have as large a deviance, the share of these is the
@@ -114,7 +114,7 @@ def checked(p_value: float, found: float, counts: Floats, probabilities: Floats)
 
     Args:
         p_value: the p-value by the gamma distribution.
-        found: the deviance that was seen.
+        observed: the deviance that was seen.
         counts: the counts, shape (cells,).
         probabilities: the probabilities, shape (cells,).
     """
@@ -127,6 +127,6 @@ def checked(p_value: float, found: float, counts: Floats, probabilities: Floats)
     together = max(1, BATCH_COUNTS // len(scaled))
     while larger < ENOUGH_LARGER and drawn * len(scaled) < MOST_COUNTS:
         draws = random.multinomial(n, scaled, size=together).astype(np.float64)
-        larger += int(np.count_nonzero(_deviances(draws, scaled) >= found))
+        larger += int(np.count_nonzero(_deviances(draws, scaled) >= observed))
         drawn += together
     return max(p_value, larger / drawn)

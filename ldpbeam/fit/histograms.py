@@ -131,9 +131,9 @@ def _seeds_p_value(family: int, counts: Floats) -> float:
     """Whether the seeds are drawn uniformly from their family."""
     seeds = counts.reshape(family, -1).sum(axis=1)
     uniform = np.full(len(seeds), 1.0 / len(seeds))
-    found = deviance(seeds, uniform)
-    p_value = moments(float(seeds.sum()), uniform).p_value(found)
-    return checked(p_value, found, seeds, uniform)
+    observed = deviance(seeds, uniform)
+    p_value = moments(float(seeds.sum()), uniform).p_value(observed)
+    return checked(p_value, observed, seeds, uniform)
 
 
 def value_buckets(attribute: Attribute, least: int) -> int:

@@ -66,9 +66,9 @@ def least_misfit(channel: Channel, counts: Floats, *, sparse: bool) -> Misfit:
     else:
         for update in range(MOST_UPDATES):
             if update and update % UPDATES == 0:
-                found = _misfit(channel, weights / weights.sum(), counts, 0.0, check=False)
-                if found.p_value > CLEAR:
-                    return found
+                misfit = _misfit(channel, weights / weights.sum(), counts, 0.0, check=False)
+                if misfit.p_value > CLEAR:
+                    return misfit
             weights = weights * backward(observed / forward(weights)) / n
         fit = _most_likely(forward, backward, observed, weights / weights.sum(), sparse)
     gap = n * (float((backward(observed / forward(fit.weights)) / n).max()) - 1.0)
@@ -106,9 +106,9 @@ def _misfit(channel: Channel, weights: Floats, counts: Floats, missing: float, c
     """The misfit under given weights, whose deviance is at most ``missing`` above the least one."""
     probabilities = np.maximum(channel.matvec(weights), 0.0)
     probabilities = probabilities / probabilities.sum()
-    found = max(deviance(counts, probabilities) - missing, 0.0)
+    observed = max(deviance(counts, probabilities) - missing, 0.0)
     expected: Moments = moments(float(counts.sum()), probabilities)
-    p_value = expected.p_value(found)
+    p_value = expected.p_value(observed)
     if check:
-        p_value = checked(p_value, found, counts, probabilities)
-    return Misfit(found, expected.mean, p_value)
+        p_value = checked(p_value, observed, counts, probabilities)
+    return Misfit(observed, expected.mean, p_value)

@@ -41,8 +41,8 @@ class Agreement:
     """How much two reports of a user agree: the constants of the module's formula.
 
     Attributes:
-        own: P(a report supports the user's category).
-        other: P(it supports another one).
+        p: P(a report supports the user's category).
+        q: P(it supports another one).
         same: a, the effect of two values that are both the category.
         kept: b, that of two equal values.
         first: d, that of one value that is the category.
@@ -52,8 +52,8 @@ class Agreement:
         collision: for ``olh``, how much more two reports agree on a category whose hash is that of the value.
     """
 
-    own: float
-    other: float
+    p: float
+    q: float
     same: float
     kept: float
     first: float
@@ -76,23 +76,23 @@ def agreement(version: ServiceVersion) -> Agreement:
     if probabilities is None:
         raise ValueError(f"reports of {mechanism.name} support no categories")
     if version.lifetime is None:
-        own, other = probabilities
-        return Agreement(own, other, (own - other) ** 2, 0.0, 0.0, 0.0, (0.0, other, other))
+        p, q = probabilities
+        return Agreement(p, q, (p - q) ** 2, 0.0, 0.0, 0.0, (0.0, q, q))
     chain = version.lifetime.chain
     assert isinstance(chain, SupportChain)
-    (own, other), (p1, q1), (p2, q2) = chain.window, chain.permanent, chain.instant
+    (p, q), (p1, q1), (p2, q2) = chain.window, chain.permanent, chain.instant
     square = (p2 - q2) ** 2
     of_own, of_other = square * p1 * (1.0 - p1), square * q1 * (1.0 - q1)
-    same, steps = (own - other) ** 2 + of_own - of_other, (q1, p2, q2)
+    same, steps = (p - q) ** 2 + of_own - of_other, (q1, p2, q2)
     if not isinstance(mechanism, LocalHashing):
-        return Agreement(own, other, same, of_other, 0.0, 0.0, steps)
+        return Agreement(p, q, same, of_other, 0.0, 0.0, steps)
     g = mechanism.hashes
     away = (1.0 - p1) / (g - 1)
-    of_away, apart = square * away * (1.0 - away), (own - other) / (g - 1)
+    of_away, apart = square * away * (1.0 - away), (p - q) / (g - 1)
     always = (of_own + (g - 1) * of_away) / g**2
     first = 2.0 * (of_own / g - always)
-    collision = (own - other) ** 2 + of_own - apart**2 - of_away
-    return Agreement(own, other, same - first, of_other - always, first, always, steps, collision)
+    collision = (p - q) ** 2 + of_own - apart**2 - of_away
+    return Agreement(p, q, same - first, of_other - always, first, always, steps, collision)
 
 
 @dataclass(frozen=True)
@@ -124,21 +124,21 @@ def memory(version: ServiceVersion, joined: JoinedSupports) -> Memory | None:
     several = int(by_reports[2:].sum())
     if several < FEWEST_USERS:
         return None
-    told, size = agreement(version), len(users)
-    apart = told.own - told.other
+    rates, size = agreement(version), len(users)
+    apart = rates.p - rates.q
     supports, sent = times[:, None], times[None, :]
     weights = sent * (sent - 1.0)
     pairs = float(by_reports @ weights[0])
     # Sums over the ordered pairs of a user's reports: of f_j, and of a pi_j + b S.
-    one = (sent - 1.0) * (supports - told.other * sent) / apart
-    both = supports * (supports - 1.0) - 2.0 * told.other * (sent - 1.0) * supports
-    both = both + (told.other**2 - told.always) * weights - told.first * one
+    one = (sent - 1.0) * (supports - rates.q * sent) / apart
+    both = supports * (supports - 1.0) - 2.0 * rates.q * (sent - 1.0) * supports
+    both = both + (rates.q**2 - rates.always) * weights - rates.first * one
     shares = np.tensordot(users, one, 2) / pairs
     agreed = np.tensordot(users, both, 2) / pairs
-    whole = told.same + size * told.kept
+    whole = rates.same + size * rates.kept
     # The share of pairs with equal values decides how much the noise of a rare category varies.
     equal = float(np.clip(agreed.sum() / whole, 0.0, 1.0))
-    rare = _rare(told, joined.windows, equal) * by_reports
+    rare = _rare(rates, joined.windows, equal) * by_reports
     family = _family_variance(version, shares)
 
     def variances(numbers: Floats, of_family: float) -> Floats:
@@ -146,25 +146,25 @@ def memory(version: ServiceVersion, joined: JoinedSupports) -> Memory | None:
         by_user = (users * (numbers - weights * mean[:, None, None]) ** 2).sum(axis=(1, 2))
         expected = (rare * numbers).sum(axis=0) / np.maximum(rare.sum(axis=0), 1.0)
         least = (rare * (numbers - expected) ** 2).sum()
-        found: Floats = np.maximum(by_user, least) / pairs**2 + of_family**2 * family
-        return found
+        variance: Floats = np.maximum(by_user, least) / pairs**2 + of_family**2 * family
+        return variance
 
     # A family of seeds moves f_j as well, by this much.
     moved = _collided(version)
-    agreed_moved = told.collision - told.first * moved
+    agreed_moved = rates.collision - rates.first * moved
     p_values: dict[Literal["remembered_noise", "fresh_noise"], float] = {}
-    if told.kept > 0.0:
+    if rates.kept > 0.0:
         spread = variances(both, agreed_moved)
         away = both - weights * agreed[:, None, None]
         together = (users * away * one).sum(axis=(1, 2)) / pairs**2
         # Which categories are rare must not depend on the errors of what is tested of them.
         ranked = np.argsort(shares - together / spread * agreed)
-        zeros, errors = _of_rare(agreed, spread, ranked, told.kept / whole)
+        zeros, errors = _of_rare(agreed, spread, ranked, rates.kept / whole)
         p_values["remembered_noise"] = _least(zeros, errors, several)
-    largest = told.same * one + told.kept * weights - both
+    largest = rates.same * one + rates.kept * weights - both
     most = np.tensordot(users, largest, 2) / pairs
     # Seeds under which categories meet raise f_j and R_j alike.
-    error = np.sqrt(variances(largest, told.same * moved - agreed_moved))
+    error = np.sqrt(variances(largest, rates.same * moved - agreed_moved))
     p_values["fresh_noise"] = _least(most, error, several)
     return Memory(several, p_values)
 
@@ -182,14 +182,14 @@ def _of_rare(agreed: Floats, spread: Floats, ranked: Integers, part: float) -> t
         ranked: the categories, the rarest first.
         part: b S relative to the sum of ``agreed``.
     """
-    found = []
+    sums = []
     for share in RARE:
         weights = np.full(len(agreed), -part)
         chosen = ranked[: max(1, round(share * len(agreed)))]
         weights[chosen] += 1.0 / len(chosen)
         variance = weights**2 @ spread + weights.sum() ** 2 * spread.mean()
-        found.append((weights @ agreed, math.sqrt(variance)))
-    numbers, errors = np.array(found).T
+        sums.append((weights @ agreed, math.sqrt(variance)))
+    numbers, errors = np.array(sums).T
     return numbers, errors
 
 
@@ -198,17 +198,17 @@ def _least(numbers: Floats, errors: Floats, users: int) -> float:
     return min(1.0, len(numbers) * float(stdtr(users - 1.0, (numbers / errors).min())))
 
 
-def _rare(told: Agreement, windows: int, equal: float) -> Floats:
+def _rare(rates: Agreement, windows: int, equal: float) -> Floats:
     """The probability of each number of supports of a category that nobody has, by the number of reports.
 
     Args:
-        told: what the study says.
+        rates: the chances that two reports of a user agree.
         windows: the most reports of a user.
         equal: the share of users with one value in all windows; others have another value in each.
     """
     times = np.arange(windows + 1)
     supports, sent = times[:, None], times[None, :]
-    permanent, yes, no = told.steps
+    permanent, yes, no = rates.steps
     ways = gammaln(sent + 1.0) - gammaln(supports + 1.0) - gammaln(np.maximum(sent - supports, 0) + 1.0)
 
     def binomial(chance: float) -> Floats:
@@ -217,7 +217,7 @@ def _rare(told: Agreement, windows: int, equal: float) -> Floats:
 
     with_answer, without = binomial(yes), binomial(no)
     remembered = permanent * with_answer + (1.0 - permanent) * without
-    chances: Floats = equal * remembered + (1.0 - equal) * binomial(told.other)
+    chances: Floats = equal * remembered + (1.0 - equal) * binomial(rates.q)
     return chances
 
 

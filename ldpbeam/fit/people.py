@@ -54,8 +54,8 @@ def pairs(attribute: Attribute, statistic: Statistic) -> Iterator[Pair]:
     if len({axis.service for axis in axes}) < 2 or not len(statistic.joint_counts):
         return
     counts = statistic.joint_counts.astype(np.float64)
-    found = joint_cells.digits_of(attribute.joint_shape, statistic.joint_cells)
-    digits = dict(zip(attribute.joint_services, found, strict=True))
+    digits_of_cells = joint_cells.digits_of(attribute.joint_shape, statistic.joint_cells)
+    digits = dict(zip(attribute.joint_services, digits_of_cells, strict=True))
     for one, other in itertools.combinations(axes, 2):
         if one.service == other.service:
             continue

@@ -44,7 +44,7 @@ def tail_p_value(attribute: Attribute, index: int, statistic: Statistic) -> floa
     width = 2.0 * tail.end / attribute.buckets
     middles = -tail.end + (np.arange(attribute.buckets) + 0.5) * width
     places = np.concatenate(([-tail.end], middles, [tail.end]))
-    total = sum(own.sums[index] for own in statistic.moments.values()) * mechanism.fixed_point_step
+    total = sum(moments.sums[index] for moments in statistic.moments.values()) * mechanism.fixed_point_step
     left = total - float(histogram @ places)
     inside = float(histogram[1:-1].sum())
     shift = inside * tail.slope * width**2 / 12.0 + 0.5 * reports * mechanism.fixed_point_step
@@ -60,11 +60,13 @@ def tail_p_value(attribute: Attribute, index: int, statistic: Statistic) -> floa
                 t * (shift - beyond) + of_cells - far * math.log1p(-t * most) - near * math.log1p(t * least)
             )
 
-        found = minimize_scalar(logarithm, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9})
-        return math.exp(min(float(found.fun), 0.0))
+        minimum = minimize_scalar(logarithm, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9})
+        return math.exp(min(float(minimum.fun), 0.0))
 
     low, high = float(histogram[0]), float(histogram[-1])
-    squares = sum(own.squares[index] for own in statistic.moments.values()) * mechanism.fixed_point_step**2
+    squares = (
+        sum(moments.squares[index] for moments in statistic.moments.values()) * mechanism.fixed_point_step**2
+    )
     # Rounding to the grid moves a square by at most the report times the step.
     rounding = math.sqrt(reports * squares) * mechanism.fixed_point_step
     spread = squares - float(histogram @ places**2)

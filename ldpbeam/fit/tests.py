@@ -60,7 +60,7 @@ def fit_tests(attribute: Attribute, statistic: Statistic, windows: int = 1) -> I
     for index, version in enumerate(attribute.versions):
         if windows > 1 and version.lifetime is not None:
             continue
-        reports = sum(own.users for mask, own in statistic.moments.items() if mask >> index & 1)
+        reports = sum(moments.users for mask, moments in statistic.moments.items() if mask >> index & 1)
         if reports >= FEWEST_REPORTS and is_tested(attribute, index):
             p_value = histogram_p_value(attribute, index, statistic.histograms[index], reports)
             yield FitTest("reports", (version.label,), reports, p_value)
@@ -75,11 +75,13 @@ def fit_tests(attribute: Attribute, statistic: Statistic, windows: int = 1) -> I
 def _memory_tests(attribute: Attribute, statistic: Statistic) -> Iterator[FitTest]:
     # A study that joins windows has one service.
     (version,) = attribute.versions
-    found = memory.memory(version, statistic.joined) if isinstance(statistic.joined, JoinedSupports) else None
-    if found is None:
+    remembered = (
+        memory.memory(version, statistic.joined) if isinstance(statistic.joined, JoinedSupports) else None
+    )
+    if remembered is None:
         return
-    for kind, p_value in found.p_values.items():
-        yield FitTest(kind, (version.label,), found.users, p_value)
+    for kind, p_value in remembered.p_values.items():
+        yield FitTest(kind, (version.label,), remembered.users, p_value)
 
 
 def explain(attribute: Attribute) -> Iterator[str]:
@@ -129,6 +131,6 @@ def flagged(p_values: Sequence[float], false_alarms: float = FALSE_ALARMS) -> li
     limits = false_alarms / np.arange(len(values), 0, -1)
     within = values[order] <= limits
     last = len(values) if within.all() else int(np.argmin(within))
-    found = np.zeros(len(values), dtype=bool)
-    found[order[:last]] = True
-    return [bool(entry) for entry in found]
+    flags = np.zeros(len(values), dtype=bool)
+    flags[order[:last]] = True
+    return [bool(entry) for entry in flags]

@@ -73,8 +73,8 @@ def within_one(estimates: ArrayLike, errors: ArrayLike, level: float) -> Floats:
     upper = centres > 0.5
     distance = np.where(upper, 1.0 - centres, centres)
     ends = np.minimum(above_zero(distance / scales, level) * scales[:, None], 1.0)
-    found: Floats = np.where(upper[:, None], 1.0 - ends[:, ::-1], ends)
-    return found
+    intervals: Floats = np.where(upper[:, None], 1.0 - ends[:, ::-1], ends)
+    return intervals
 
 
 def each_level(level: float, many: int, simultaneous: bool) -> float:

@@ -133,7 +133,7 @@ class StatisticIntervals:
     @functools.cached_property
     def _refuted(self) -> list[FitTest]:
         statistic = self._statistic
-        if statistic.joined is not None or any((own < 0).any() for own in statistic.histograms):
+        if statistic.joined is not None or any((histogram < 0).any() for histogram in statistic.histograms):
             return []
         tests = fit_tests(self._attribute, statistic, self._windows)
         return [test for test in tests if test.p_value < SURELY]
@@ -180,12 +180,12 @@ def _outside(estimate: Estimate, made: Intervals, domain: Domain, wanted: Wanted
             value = np.clip(value, 0.0, 1.0)
         share = _share_outside(value, ends)
         if share > (0.0 if np.ndim(value) == 0 else MOST_OUTSIDE):
-            told = "the estimate lies" if np.ndim(value) == 0 else f"{share:.0%} of the estimates lie"
-            flags[name] = f"{told} outside: the bias of {estimate.estimator} is larger than the noise"
+            subject = "the estimate lies" if np.ndim(value) == 0 else f"{share:.0%} of the estimates lie"
+            flags[name] = f"{subject} outside: the bias of {estimate.estimator} is larger than the noise"
     return flags
 
 
 def _share_outside(values: ArrayLike, ends: ArrayLike) -> float:
     low, high = np.asarray(ends, dtype=np.float64).reshape(-1, 2).T
-    told: Floats = np.asarray(values, dtype=np.float64).ravel()
-    return float(np.mean((told < low - 1e-9) | (told > high + 1e-9)))
+    estimates: Floats = np.asarray(values, dtype=np.float64).ravel()
+    return float(np.mean((estimates < low - 1e-9) | (estimates > high + 1e-9)))

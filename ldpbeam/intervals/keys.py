@@ -46,7 +46,7 @@ class Told:
 
 def explain_keys(attribute: Attribute) -> str:
     """Which quantities of keys have intervals, and how the intervals are computed."""
-    biased = [own.label for own in attribute.versions if own.mechanism.round > 1]
+    biased = [version.label for version in attribute.versions if version.mechanism.round > 1]
     none = f"; none with {', '.join(biased)}, where {BIASED}" if biased else ""
     return f"the frequency of every key ({FREQUENCIES}) and its mean ({MEANS}){none}"
 
@@ -66,14 +66,14 @@ def keys_intervals(
     frequencies = np.tile([0.0, 1.0], (domain.size, 1))
     frequencies[known] = within_one(all_told.frequency[known], errors[known], level)
     means, rare = fieller(all_told, level)
-    found: dict[str, object] = {
+    intervals: dict[str, object] = {
         "frequencies": frequencies,
         "key_means": domain.values.from_unit((1.0 + means) / 2.0),
     }
     flags = {}
     if rare.mean() > MOST_RARE:
         flags["key_means"] = f"{rare.mean():.0%} of the keys are too rare to bound their means on both sides"
-    return found, {"frequencies": FREQUENCIES, "key_means": MEANS}, flags
+    return intervals, {"frequencies": FREQUENCIES, "key_means": MEANS}, flags
 
 
 def _unbiased(sums: KeySums) -> Told:
@@ -106,19 +106,19 @@ def _unbiased(sums: KeySums) -> Told:
     )
 
 
-def _weighted(told: list[Told]) -> Told:
+def _weighted(versions: list[Told]) -> Told:
     """Several channels' numbers, weighted by the precision of their frequencies."""
-    if len(told) == 1:
-        return told[0]
-    weights = np.array([1.0 / own.of_frequency for own in told])
+    if len(versions) == 1:
+        return versions[0]
+    weights = np.array([1.0 / version.of_frequency for version in versions])
     known = weights.sum(axis=0)
-    weights = np.divide(weights, known, out=np.full(weights.shape, 1.0 / len(told)), where=known > 0.0)
+    weights = np.divide(weights, known, out=np.full(weights.shape, 1.0 / len(versions)), where=known > 0.0)
     powers = np.stack([weights, weights, *[weights**2] * 3], axis=1)
-    parts = np.array([astuple(own) for own in told])
+    parts = np.array([astuple(version) for version in versions])
     return Told(*np.where(weights[:, None] > 0.0, powers * parts, 0.0).sum(axis=0))
 
 
-def fieller(told: Told, level: float) -> tuple[Floats, NDArray[np.bool_]]:
+def fieller(sums: Told, level: float) -> tuple[Floats, NDArray[np.bool_]]:
     """(intervals of total / frequency within [-1, 1], shape (keys, 2), and which keys are too rare).
 
     The interval has every ratio m for which total - m frequency is within z standard errors of zero (Fieller,
@@ -127,18 +127,18 @@ def fieller(told: Told, level: float) -> tuple[Floats, NDArray[np.bool_]]:
     """
     z = float(ndtri(0.5 + 0.5 * level))
     with np.errstate(invalid="ignore"):
-        square = told.frequency**2 - z**2 * told.of_frequency
-        middle = told.total * told.frequency - z**2 * told.of_both
-        constant = told.total**2 - z**2 * told.of_total
+        square = sums.frequency**2 - z**2 * sums.of_frequency
+        middle = sums.total * sums.frequency - z**2 * sums.of_both
+        constant = sums.total**2 - z**2 * sums.of_total
         root = np.sqrt(np.maximum(middle**2 - square * constant, 0.0))
         real = middle**2 > square * constant
-    clear = (square > 0.0) & (told.frequency > 0.0)
+    clear = (square > 0.0) & (sums.frequency > 0.0)
     safe = np.where(clear, square, 1.0)
     centre, reach = middle / safe, root / safe
-    found = np.tile([-1.0, 1.0], (len(square), 1))
+    intervals = np.tile([-1.0, 1.0], (len(square), 1))
     if clear.any():
         halves = within_one((1.0 + centre[clear]) / 2.0, np.maximum(reach[clear], 1e-12) / (2.0 * z), level)
-        found[clear] = 2.0 * halves - 1.0
+        intervals[clear] = 2.0 * halves - 1.0
     open_ended = ~clear & real & (square < 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         one, other = (middle + root) / square, (middle - root) / square
@@ -146,6 +146,6 @@ def fieller(told: Told, level: float) -> tuple[Floats, NDArray[np.bool_]]:
     # The ratios between these two are excluded.
     right = open_ended & (low < -1.0) & (high < 1.0) & (high > -1.0)
     left = open_ended & (high > 1.0) & (low > -1.0) & (low < 1.0)
-    found[right, 0] = high[right]
-    found[left, 1] = low[left]
-    return found, ~clear
+    intervals[right, 0] = high[right]
+    intervals[left, 1] = low[left]
+    return intervals, ~clear

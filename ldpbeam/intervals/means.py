@@ -32,14 +32,16 @@ def noise_variances(question: Question) -> tuple[Floats, Floats, float]:
     taken to be that of one value, for which the noise is largest.
     """
     channels = [channel_mean(question, index) for index in question.versions]
-    told = [(own.square, own.square_weight) for own in channels if own.square is not None]
-    means = np.array([own.first for own in channels])
-    precisions = np.array([own.reports / max(own.noise(0.5, 1.0 / 3.0), 1e-12) for own in channels])
+    squared = [(channel.square, channel.square_weight) for channel in channels if channel.square is not None]
+    means = np.array([channel.first for channel in channels])
+    precisions = np.array(
+        [channel.reports / max(channel.noise(0.5, 1.0 / 3.0), 1e-12) for channel in channels]
+    )
     mean = float(np.clip(precisions @ means / precisions.sum(), 0.0, 1.0))
-    squares, weights = np.array(told).reshape(-1, 2).T
-    square = float(np.average(squares, weights=weights)) if told else mean**2
+    squares, weights = np.array(squared).reshape(-1, 2).T
+    square = float(np.average(squares, weights=weights)) if squared else mean**2
     square = float(np.clip(square, mean**2, mean))
-    noise = np.array([own.noise(mean, square) for own in channels])
+    noise = np.array([channel.noise(mean, square) for channel in channels])
     noise *= [question.noise_factor(index) for index in question.versions]
     return means, noise, square - mean**2
 

@@ -116,8 +116,8 @@ def misfit(question: Question, distribution: Floats, determined: float) -> float
 def explain_numbers(attribute: Attribute) -> str:
     """Which quantities of a number have intervals, and how the intervals are computed."""
     versions = attribute.versions
-    biased = [own.label for own in versions if not isinstance(own.mechanism, NumericMechanism)]
-    composite = [own.label for own in versions if own.mechanism.composite]
+    biased = [version.label for version in versions if not isinstance(version.mechanism, NumericMechanism)]
+    composite = [version.label for version in versions if version.mechanism.composite]
     if len(biased) == len(versions):
         kinds = f"the mean, the variance, quantiles, ranges and value buckets ({SMOOTH})"
     else:
@@ -132,40 +132,42 @@ def explain_numbers(attribute: Attribute) -> str:
 def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     """The intervals of a number's distribution, and of its mean and variance."""
     domain = cast(Numeric, question.attribute.domain)
-    told = people_of(question)
-    if told is None:
+    people = people_of(question)
+    if people is None:
         flags = {"distribution": "the counts have no likelihood of whole reports, so it has no intervals"}
         if not has_sums(question):
             return Parts({}, {}, flags)
         of_sums = mean_interval(question, wanted.level)
         flags |= {"mean": of_sums.flag} if of_sums.flag else {}
         return Parts({"mean": of_sums.ends}, {"mean": UNBIASED_SUMS}, flags)
-    shares, level = told.shares, wanted.level
+    shares, level = people.shares, wanted.level
     x = bucket_midpoints(shares.shape[1])
     means = shares @ x
     variances = shares @ x**2 - means**2
-    found: dict[str, object] = {"distribution": share_ends(told.buckets, level, wanted.simultaneous)}
-    found["mean"] = _pair(domain.from_unit(np.clip(ends(means[:, None], level), 0.0, 1.0)))
-    found["variance"] = _pair(np.clip(ends(variances[:, None], level), 0.0, 0.25) * domain.width**2)
+    intervals: dict[str, object] = {"distribution": share_ends(people.buckets, level, wanted.simultaneous)}
+    intervals["mean"] = _pair(domain.from_unit(np.clip(ends(means[:, None], level), 0.0, 1.0)))
+    intervals["variance"] = _pair(np.clip(ends(variances[:, None], level), 0.0, 0.25) * domain.width**2)
     if wanted.quantiles:
         quantiles = ends(quantile_draws(shares, wanted.quantiles), level)
-        found["quantiles"] = domain.from_unit(whole_buckets(quantiles, shares.mean(axis=0)))
+        intervals["quantiles"] = domain.from_unit(whole_buckets(quantiles, shares.mean(axis=0)))
     if wanted.ranges:
         below = np.column_stack((np.zeros(len(shares)), np.cumsum(shares, axis=1)))
         edges = domain.edges(shares.shape[1])
-        inside = [[_between(own, edges, *ends_of) for ends_of in wanted.ranges] for own in below]
-        found["ranges"] = np.clip(ends(np.array(inside), level), 0.0, 1.0)
-    methods = dict.fromkeys(found, SMOOTH)
+        inside = [
+            [_between(cumulative, edges, *ends_of) for ends_of in wanted.ranges] for cumulative in below
+        ]
+        intervals["ranges"] = np.clip(ends(np.array(inside), level), 0.0, 1.0)
+    methods = dict.fromkeys(intervals, SMOOTH)
     false = ""
     if has_sums(question):
-        (found["mean"], false), methods["mean"] = mean_interval(question, level), UNBIASED_SUMS
-        variance = variance_interval(question, told.centre, level)
+        (intervals["mean"], false), methods["mean"] = mean_interval(question, level), UNBIASED_SUMS
+        variance = variance_interval(question, people.centre, level)
         if variance is not None:
-            found["variance"], methods["variance"] = variance, UNBIASED_SUMS
-    flags = {name: told.flag for name, method in methods.items() if told.flag and method == SMOOTH}
+            intervals["variance"], methods["variance"] = variance, UNBIASED_SUMS
+    flags = {name: people.flag for name, method in methods.items() if people.flag and method == SMOOTH}
     if false:
         flags |= dict.fromkeys(methods, false)
-    return Parts(found, methods, flags)
+    return Parts(intervals, methods, flags)
 
 
 def _pair(two: ArrayLike) -> tuple[float, float]:
@@ -181,23 +183,23 @@ def _between(below: Floats, edges: Floats, low: float, high: float) -> float:
 def ends(draws: Floats, level: float) -> Floats:
     """The two ends of each column's draws, shape (columns, 2)."""
     tails = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
-    found: Floats = np.quantile(draws, tails, axis=0).T
-    return found
+    bounds: Floats = np.quantile(draws, tails, axis=0).T
+    return bounds
 
 
-def whole_buckets(found: Floats, shares: Floats) -> Floats:
+def whole_buckets(quantiles: Floats, shares: Floats) -> Floats:
     """Ends of quantiles on [0, 1], shape (quantiles, 2), with the buckets of ends and of spikes whole.
 
     Nobody knows where in these a quantile is: at the ends of the range a density may have a pole.
 
     Args:
-        found: the ends.
+        quantiles: the ends.
         shares: the mean shares of equal buckets, shape (buckets,).
     """
     beside = np.convolve(shares, [0.5, 0.0, 0.5], "same")
     whole = shares > SPIKE * np.maximum(beside, 1.0 / len(shares))
     whole[[0, -1]] = True
-    places = len(shares) * found
+    places = len(shares) * quantiles
     buckets = np.clip(places.astype(int), 0, len(shares) - 1)
     return np.asarray(np.where(whole[buckets], buckets + [0, 1], places) / len(shares))
 
@@ -211,10 +213,10 @@ def share_ends(draws: Floats, level: float, simultaneous: bool) -> Floats:
         mean, error = draws.mean(axis=0), draws.std(axis=0) + 1e-300
         reach = float(np.quantile((np.abs(draws - mean) / error).max(axis=1), level))
         reach = max(reach, float(ndtri(0.5 + 0.5 * level)))
-        found = np.column_stack((mean - reach * error, mean + reach * error))
+        bounds = np.column_stack((mean - reach * error, mean + reach * error))
     else:
-        found = ends(draws, level)
-    clipped: Floats = np.clip(found, 0.0, 1.0)
+        bounds = ends(draws, level)
+    clipped: Floats = np.clip(bounds, 0.0, 1.0)
     return clipped
 
 
@@ -223,12 +225,12 @@ def quantile_draws(draws: Floats, levels: Sequence[float]) -> Floats:
     below = np.cumsum(draws, axis=1)
     reached = np.maximum.accumulate(below, axis=1)
     buckets, each = draws.shape[1], np.arange(len(draws))
-    found = np.empty((len(draws), len(levels)))
-    for place, level in enumerate(levels):
+    quantiles = np.empty((len(draws), len(levels)))
+    for index, level in enumerate(levels):
         target = level * below[:, -1]
         bucket = np.minimum((reached < target[:, None]).sum(axis=1), buckets - 1)
         held = draws[each, bucket]
         before = below[each, bucket] - held
         inside = np.where(held > 0.0, (target - before) / np.where(held > 0.0, held, 1.0), 0.0)
-        found[:, place] = (bucket + np.clip(inside, 0.0, 1.0)) / buckets
-    return found
+        quantiles[:, index] = (bucket + np.clip(inside, 0.0, 1.0)) / buckets
+    return quantiles

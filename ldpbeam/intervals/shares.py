@@ -22,17 +22,17 @@ def shares_interval(question: Question, level: float, simultaneous: bool) -> Flo
     their noise are taken to be the fewest people that can have sent the reports. Where windows are joined by
     user, the variance is that by user, and the one of independent reports if that is larger.
     """
-    told, weights, counts, noises = [], [], [], []
+    frequencies, weights, counts, noises = [], [], [], []
     for index in question.versions:
         mechanism = cast(CategoricalMechanism, question.attribute.versions[index].mechanism)
         reports = question.reports_of(index)
         sampling = question.apart * (1.0 - 1.0 / mechanism.bins) / mechanism.bins
-        told.append(mechanism.unbiased_frequencies(question.statistic.histograms[index], reports))
+        frequencies.append(mechanism.unbiased_frequencies(question.statistic.histograms[index], reports))
         weights.append(reports / (mechanism.frequency_variance + sampling))
         counts.append(reports)
         noises.append((mechanism, question.statistic.histograms[index], index))
     parts, people = np.array(weights) / sum(weights), np.array(counts) / sum(counts)
-    shares = parts @ np.array(told)
+    shares = parts @ np.array(frequencies)
     likely = np.clip(shares, 0.0, 1.0)
     sampling = question.repeats * question.apart * ((parts - people) ** 2 / counts).sum()
     variance = sampling * likely * (1.0 - likely)
@@ -47,8 +47,8 @@ def shares_interval(question: Question, level: float, simultaneous: bool) -> Flo
 
 def _by_user(mechanism: CategoricalMechanism, joined: JoinedSupports) -> Floats:
     """The variance by user of the share of each category, shape (categories,)."""
-    own, other = mechanism.support_probabilities or (1.0, 0.0)
-    plain = other * (1.0 - other) / (own - other) ** 2
+    p, q = mechanism.support_probabilities or (1.0, 0.0)
+    plain = q * (1.0 - q) / (p - q) ** 2
     # A family of seeds adds a factor, which the mechanism knows for a rare category.
-    found: Floats = joined.variances / (joined.reports * (own - other)) ** 2
-    return found * (mechanism.frequency_variance / plain)
+    variances: Floats = joined.variances / (joined.reports * (p - q)) ** 2
+    return variances * (mechanism.frequency_variance / plain)

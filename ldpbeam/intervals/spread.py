@@ -72,9 +72,9 @@ def variance_interval(question: Question, shares: Floats, level: float) -> tuple
     if isinstance(joined, JoinedCells):
         ((cells, square, _, _),) = noises
         variance = variance_of(joined, square - 2.0 * mean * cells)
-    found = float(of_square @ squares) - mean**2
+    estimated = float(of_square @ squares) - mean**2
     # No variance on [0, 1] is above 1/4.
-    ((low, high),) = 0.25 * within_one([4.0 * found], [4.0 * np.sqrt(variance)], level)
+    ((low, high),) = 0.25 * within_one([4.0 * estimated], [4.0 * np.sqrt(variance)], level)
     bias = float(of_square @ np.array(biases)[:, 1] + 2.0 * abs(mean) * (of_mean @ np.array(biases)[:, 0]))
     low, high = max(low - bias, 0.0), min(high + bias, 0.25)
     width = cast(Numeric, question.attribute.domain).width
@@ -95,7 +95,7 @@ def _told_by_cells(question: Question, index: int, of_sums: ChannelMean) -> tupl
     return cells, (cells**2 - c0 - c1 * cells) / (1.0 + c2)
 
 
-def _noise(told: Floats, channel: object, shares: Floats) -> float:
+def _noise(values: Floats, channel: object, shares: Floats) -> float:
     """The mean variance, given the value, of what each report bucket tells."""
-    first, second = channel.rmatvec(told), channel.rmatvec(told**2)  # type: ignore[attr-defined]
+    first, second = channel.rmatvec(values), channel.rmatvec(values**2)  # type: ignore[attr-defined]
     return float(shares @ (second - first**2))

@@ -68,13 +68,13 @@ def test_sums_are_unbiased_and_have_their_variances(mechanism: KeyValueMechanism
         parts = key_reports(mechanism.key_sums(question.statistic.histograms[0], 1_000))
         found.append([parts.sums, parts.variances])
         own = parts.present
-        present.append(own.supports / np.asarray(own.reports) - own.other)
+        present.append(own.supports / np.asarray(own.reports) - own.q)
     sums, variances = np.array(found).transpose(1, 0, 2)
     error = sums.std(axis=0, ddof=1) / math.sqrt(60)
     assert (np.abs(sums.mean(axis=0) - frequencies * MEANS) < 3.5 * error).all()
     # Of 60 draws, a variance is within half of itself, by more than three of its standard errors.
     np.testing.assert_allclose(sums.var(axis=0, ddof=1), variances.mean(axis=0), rtol=0.6)
-    shares = np.array(present) / (own.own - own.other)
+    shares = np.array(present) / (own.p - own.q)
     error = shares.std(axis=0, ddof=1) / math.sqrt(60)
     assert (np.abs(shares.mean(axis=0) - frequencies) < 3.5 * error).all()
 

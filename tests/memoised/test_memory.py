@@ -52,7 +52,7 @@ def test_reports_of_clients_agree_as_the_constants_say(name: str) -> None:
     values[:20_000, 1] = 1
     joined = sent(fleet, of, values, int(rng.integers(1000)))
     # (X - q)(X' - q) of two reports with 0, 1 or 2 supports.
-    pairs = told.other**2 - told.other * np.arange(3) + np.array([0, 0, 1])
+    pairs = told.q**2 - told.q * np.arange(3) + np.array([0, 0, 1])
     found = joined.users[:, :, 2] @ pairs / len(values)
     errors = np.sqrt(joined.users[:, :, 2] @ pairs**2) / len(values)
     same = np.array([0.5] + [0.0] * 7)

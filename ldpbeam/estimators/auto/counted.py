@@ -31,16 +31,16 @@ def of_channel(channel: Channel, counts: Floats) -> Exact | None:
     parts = channel.channels if isinstance(channel, StackedChannel) else (channel,)
     pieces = np.split(observed, np.cumsum([part.shape[0] for part in parts])[:-1])
     rows = sum(
-        min(int(np.count_nonzero(own)), MOST_BLOCKS if isinstance(part, BandChannel) else part.shape[0])
-        for part, own in zip(parts, pieces, strict=True)
+        min(int(np.count_nonzero(piece)), MOST_BLOCKS if isinstance(part, BandChannel) else part.shape[0])
+        for part, piece in zip(parts, pieces, strict=True)
     )
     if (
         rows * len(sizes) > MOST_ENTRIES
         or max(part.shape[0] for part in parts) * len(sizes) > 4 * MOST_ENTRIES
     ):
         return None
-    folded = [_folded(part, own, starts, sizes) for part, own in zip(parts, pieces, strict=True)]
-    matrix, kept = (np.concatenate(own) for own in zip(*folded, strict=True))
+    folded = [_folded(part, piece, starts, sizes) for part, piece in zip(parts, pieces, strict=True)]
+    matrix, kept = (np.concatenate(arrays) for arrays in zip(*folded, strict=True))
     return Exact(matrix, kept, sizes)
 
 
@@ -63,5 +63,5 @@ def _even(channel: Channel, start: int, size: int) -> Floats:
     """The probabilities of the report buckets for values that are even in a block."""
     weights = np.zeros(channel.shape[1])
     weights[start : start + size] = 1.0 / size
-    found: Floats = channel.matvec(weights)
-    return found
+    probabilities: Floats = channel.matvec(weights)
+    return probabilities

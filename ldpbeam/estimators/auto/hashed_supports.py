@@ -31,14 +31,14 @@ def with_all_counts(question: Question, likelihood: Likelihood, shares: Floats) 
         shares: shares that are nearly right, shape (categories,), with sum 1.
     """
     parts = list(likelihood.parts)
-    for place, index in enumerate(question.versions):
+    for position, index in enumerate(question.versions):
         mechanism = cast(CategoricalMechanism, question.attribute.versions[index].mechanism)
-        part = parts[place]
+        part = parts[position]
         if mechanism.seed_family and isinstance(part, Supports) and _is_small(mechanism):
             worth = independent_reports(question, index, shares) / question.reports_of(index)
             counts = np.asarray(worth * question.statistic.histograms[index], dtype=np.float64)
-            parts[place] = _scored(part, mechanism.channel(mechanism.size, 0).dense(), counts, shares)
-    if all(own is before for own, before in zip(parts, likelihood.parts, strict=True)):
+            parts[position] = _scored(part, mechanism.channel(mechanism.size, 0).dense(), counts, shares)
+    if all(after is before for after, before in zip(parts, likelihood.parts, strict=True)):
         return None
     return dataclasses.replace(likelihood, parts=tuple(parts))
 
@@ -55,10 +55,10 @@ def _scored(part: Supports, matrix: Floats, counts: Floats, shares: Floats) -> P
     inverse = np.linalg.inv(information)
     across = inverse.sum(axis=1)
     covariance = inverse - np.outer(across, across) / across.sum()
-    found = shares + covariance @ (matrix.T @ (counts / chances))
+    scored = shares + covariance @ (matrix.T @ (counts / chances))
     # Binomial numbers of supports of so many reports have the same variances in the mean.
-    supported = part.other + (part.own - part.other) * shares
-    noise = float((supported * (1.0 - supported)).sum()) / (part.own - part.other) ** 2
+    supported = part.q + (part.p - part.q) * shares
+    noise = float((supported * (1.0 - supported)).sum()) / (part.p - part.q) ** 2
     reports = noise / float(np.trace(covariance))
-    supports = reports * (part.other + (part.own - part.other) * found)
-    return Supports(np.clip(supports, 0.0, reports), reports, part.own, part.other)
+    supports = reports * (part.q + (part.p - part.q) * scored)
+    return Supports(np.clip(supports, 0.0, reports), reports, part.p, part.q)

@@ -69,14 +69,14 @@ class JoinedLikelihood:
     """
 
     def __init__(self, question: Question) -> None:
-        found = JointLikelihood(question)
+        joint = JointLikelihood(question)
         starts, self.sizes = blocks_of(question.attribute.value_buckets, MOST_BLOCKS)
-        self._products = Blocked(found.products, starts, self.sizes)
+        self._products = Blocked(joint.products, starts, self.sizes)
         # Noise of services is independent: what they say together is correlated no more than at the worst.
         factor = max(question.noise_factor(index) for index in question.versions)
-        self._counts = found.counts / factor
-        self.total, self.people = float(self._counts.sum()), float(found.counts.sum()) / question.repeats
-        self.log_scale = found.log_scale
+        self._counts = joint.counts / factor
+        self.total, self.people = float(self._counts.sum()), float(joint.counts.sum()) / question.repeats
+        self.log_scale = joint.log_scale
 
     @property
     def exact(self) -> Exact | None:

@@ -56,16 +56,19 @@ def auto_keys(question: Question) -> Estimate:
     mechanisms = [mechanism_of(question, index) for index in question.versions]
     if any(mechanism.round for mechanism in mechanisms):
         return _by_rounds(question)
-    parts = [key_reports(told) for told in sums_of(question)]
+    parts = [key_reports(key_sums) for key_sums in sums_of(question)]
     frequencies, steps = frequencies_of(parts)
     padded = [mechanism for mechanism in mechanisms if isinstance(mechanism, PaddedKeyValueMechanism)]
     values = [mechanism.padding for mechanism in padded if mechanism.piecewise is not None]
     if len(values) == len(mechanisms) and len(set(values)) == 1:
         # The shape of a key's piecewise reports tells more of its mean than their sum does.
-        found = pckv_em(question)
+        estimate = pckv_em(question)
         chosen = "empirical Bayes over the frequencies of all keys, and pckv_em for the means"
         return dataclasses.replace(
-            found, estimator="auto", frequencies=frequencies, details={"chosen": chosen, **found.details}
+            estimate,
+            estimator="auto",
+            frequencies=frequencies,
+            details={"chosen": chosen, **estimate.details},
         )
     means = means_of(parts, frequencies)
     details = {"chosen": "empirical Bayes over the frequencies and over the means of all keys"}
@@ -79,21 +82,28 @@ def _by_rounds(question: Question) -> Estimate:
     try:
         check_privkvm(question.attribute, question.services)
     except ValueError:
-        found = key_value(question)
+        estimate = key_value(question)
     else:
-        found = privkvm(question)
-    return dataclasses.replace(found, estimator="auto", details={"chosen": found.estimator, **found.details})
+        estimate = privkvm(question)
+    return dataclasses.replace(
+        estimate, estimator="auto", details={"chosen": estimate.estimator, **estimate.details}
+    )
 
 
-def key_reports(told: KeySums) -> KeyReports:
+def key_reports(key_sums: KeySums) -> KeyReports:
     """Unbiased numbers of each key from what a histogram tells of it."""
     # Nobody was asked about a key without reports: it tells nothing.
-    scale = told.padding / (np.maximum(told.asked, 1.0) * told.own * told.gain)
-    squares = np.maximum(told.squares, told.square_by_chance)
+    scale = key_sums.padding / (np.maximum(key_sums.asked, 1.0) * key_sums.own * key_sums.gain)
+    squares = np.maximum(key_sums.squares, key_sums.square_by_chance)
     supports = Supports(
-        told.present, told.asked, told.other + (told.own - told.other) / told.padding, told.other
+        key_sums.present,
+        key_sums.asked,
+        key_sums.other + (key_sums.own - key_sums.other) / key_sums.padding,
+        key_sums.other,
     )
-    return KeyReports(supports, scale * told.sums, np.where(told.asked > 0.0, scale**2 * squares, np.inf))
+    return KeyReports(
+        supports, scale * key_sums.sums, np.where(key_sums.asked > 0.0, scale**2 * squares, np.inf)
+    )
 
 
 def frequencies_of(parts: list[KeyReports]) -> tuple[Floats, int]:
@@ -111,12 +121,12 @@ def frequencies_of(parts: list[KeyReports]) -> tuple[Floats, int]:
     inside = atoms.clip(1e-12, 1.0 - 1e-12)
     table = np.zeros((len(parts[0].sums), len(atoms)))
     for part in parts:
-        own = part.present
-        known = np.broadcast_to(np.asarray(own.reports), own.supports.shape)[:, None]
-        table += Supports(own.supports[:, None], known, own.own, own.other).log_likelihood(inside)
+        present = part.present
+        known = np.broadcast_to(np.asarray(present.reports), present.supports.shape)[:, None]
+        table += Supports(present.supports[:, None], known, present.p, present.q).log_likelihood(inside)
     table = np.exp(table - table.max(axis=1, keepdims=True))
-    told = np.log(np.maximum(table @ families.T, np.finfo(np.float64).tiny)).sum(axis=0)
-    weights = np.exp(told - told.max())
+    log_likelihoods = np.log(np.maximum(table @ families.T, np.finfo(np.float64).tiny)).sum(axis=0)
+    weights = np.exp(log_likelihoods - log_likelihoods.max())
     start = (weights / weights.sum()) @ families
     start = (1.0 - ANYWHERE) * start + ANYWHERE / len(atoms)
     prior, steps = most_likely_prior(table, np.ones(len(table)), start)
@@ -142,8 +152,8 @@ def means_of(parts: list[KeyReports], frequencies: Floats) -> Floats:
     seen = np.isfinite(noise)
     variances = noise[seen] + (frequencies[seen] * spreads) ** 2
     far = sums[seen] - frequencies[seen] * centres
-    told = -0.5 * (far**2 / variances + np.log(variances)).sum(axis=1)
-    chances = np.exp(told - told.max())
+    log_likelihoods = -0.5 * (far**2 / variances + np.log(variances)).sum(axis=1)
+    chances = np.exp(log_likelihoods - log_likelihoods.max())
     chances /= chances.sum()
     moved = np.zeros((len(chances), len(noise)))
     moved[:, seen] = spreads**2 * frequencies[seen] * far / variances

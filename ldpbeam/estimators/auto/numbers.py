@@ -88,11 +88,11 @@ def _fit(question: Question) -> Fitted | None:
         attribute.versions[index].mechanism.histogram_channel(finer, attribute.buckets)
         for index in question.versions
     ]
-    told = [question.statistic.histograms[i] / question.noise_factor(i) for i in question.versions]
-    likelihood = of_channel(stacked(channels), np.concatenate(told))
+    histograms = [question.statistic.histograms[i] / question.noise_factor(i) for i in question.versions]
+    likelihood = of_channel(stacked(channels), np.concatenate(histograms))
     if likelihood is None:
         return None
-    total = float(sum(own.sum() for own in told))
+    total = float(sum(histogram.sum() for histogram in histograms))
     people = total if question.users is None else question.users / question.repeats
     return Fitted(likelihood, numbers(likelihood), total, people)
 
@@ -114,9 +114,9 @@ def _fit_joined(question: Question) -> Fitted:
 
 def by_bucket(shares: Floats, likelihood: Likelihood, buckets: int) -> Floats:
     """Shares of value buckets from those of blocks, shape (..., blocks) to (..., value buckets)."""
-    found = np.repeat(shares / likelihood.sizes, likelihood.sizes, axis=-1)
+    fine = np.repeat(shares / likelihood.sizes, likelihood.sizes, axis=-1)
     # There are several blocks in a bucket, or several buckets in a block.
-    return np.asarray(found.reshape(*shares.shape[:-1], buckets, -1).sum(axis=-1))
+    return np.asarray(fine.reshape(*shares.shape[:-1], buckets, -1).sum(axis=-1))
 
 
 def kind(prior: Prior) -> str:
@@ -142,10 +142,10 @@ def label(prior: Prior) -> str:
 
 def sentence(fits: Sequence[Fit]) -> str:
     """What was chosen and why, in words."""
-    kept = [own for own in fits if own.weight >= 0.01]
+    kept = [fit for fit in fits if fit.weight >= 0.01]
     by_kind: dict[str, float] = {}
-    for own in fits:
-        by_kind[kind(own.prior)] = by_kind.get(kind(own.prior), 0.0) + own.weight
+    for fit in fits:
+        by_kind[kind(fit.prior)] = by_kind.get(kind(fit.prior), 0.0) + fit.weight
     parts = ", ".join(
         f"{share:.0%} {name}"
         for name, share in sorted(by_kind.items(), key=lambda item: -item[1])
@@ -161,15 +161,17 @@ def auto_numbers(question: Question) -> Estimate:
     """The distribution of numbers, from the joint histogram if there is one."""
     fitted = fit(question)
     if fitted is None:
-        found = ems(question, accelerated=True)
+        estimate = ems(question, accelerated=True)
         chosen = "ems to its fixed point, because the reports are of too many kinds for a matrix"
-        return replace(found, estimator="auto", details={"chosen": chosen, **found.details})
+        return replace(estimate, estimator="auto", details={"chosen": chosen, **estimate.details})
     shares = average(fitted.fits)
     distribution = by_bucket(shares, fitted.likelihood, question.attribute.value_buckets)
     log_likelihood = float(fitted.likelihood.values(shares[:, None])[0]) + fitted.log_scale
     details: dict[str, object] = {
         "chosen": sentence(fitted.fits),
-        "weights": {label(own.prior): own.weight for own in fitted.fits if own.weight >= 0.01},
+        "weights": {
+            label(averaged.prior): averaged.weight for averaged in fitted.fits if averaged.weight >= 0.01
+        },
     }
     warnings: tuple[str, ...] = ()
     if is_joined(question):
@@ -182,8 +184,8 @@ def auto_numbers(question: Question) -> Estimate:
     return question.answer_distribution(
         "auto",
         distribution,
-        converged=all(own.mode.converged for own in fitted.fits if own.weight >= 0.01),
-        n_iterations=sum(own.mode.steps for own in fitted.fits),
+        converged=all(averaged.mode.converged for averaged in fitted.fits if averaged.weight >= 0.01),
+        n_iterations=sum(averaged.mode.steps for averaged in fitted.fits),
         log_likelihoods=np.array([log_likelihood]),
         warnings=warnings,
         details=details,

@@ -55,7 +55,9 @@ class _OfCategories:
 
 def curve(likelihood: Likelihood) -> Curve:
     """The curve of categories whose likelihood has no groups."""
-    families = [Family([Prior(2, float(own), polynomial=slope) for own in DEVIATIONS]) for slope in SLOPES]
+    families = [
+        Family([Prior(2, float(deviation), polynomial=slope) for deviation in DEVIATIONS]) for slope in SLOPES
+    ]
     fits = weigh(_OfCategories(likelihood), families)
     # Priors that were not tried have no evidence.
     tried = len(fits) / (len(DEVIATIONS) * len(SLOPES))

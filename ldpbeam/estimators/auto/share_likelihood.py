@@ -51,32 +51,32 @@ class Supports:
             (categories, 1).
         reports: the number of reports, or fewer if a report tells less than p and q say; one number, or an
             array of the shape of ``supports``.
-        own: p, the probability that a report supports the person's category.
-        other: q, the probability that it supports another one.
+        p: the probability that a report supports the person's category.
+        q: the probability that it supports another one.
     """
 
     supports: Floats
     reports: float | Floats
-    own: float
-    other: float
+    p: float
+    q: float
 
     def log_likelihood(self, shares: Floats) -> Floats:
         """C log g + (n - C) log(1 - g) for C supports of n reports, g = q + (p - q) f."""
-        chance = self.other + (self.own - self.other) * shares
-        told: Floats = self.supports * np.log(chance) + (self.reports - self.supports) * np.log1p(-chance)
-        return told
+        chance = self.q + (self.p - self.q) * shares
+        logs: Floats = self.supports * np.log(chance) + (self.reports - self.supports) * np.log1p(-chance)
+        return logs
 
     def slope(self, shares: Floats) -> Floats:
         """(p - q) (C/g - (n - C)/(1 - g))."""
-        chance = self.other + (self.own - self.other) * shares
+        chance = self.q + (self.p - self.q) * shares
         rest = (self.reports - self.supports) / (1.0 - chance)
-        slope: Floats = (self.own - self.other) * (self.supports / chance - rest)
+        slope: Floats = (self.p - self.q) * (self.supports / chance - rest)
         return slope
 
     def information(self, shares: Floats) -> Floats:
         """N (p - q)^2 / (g (1 - g))."""
-        chance = self.other + (self.own - self.other) * shares
-        information: Floats = self.reports * (self.own - self.other) ** 2 / (chance * (1.0 - chance))
+        chance = self.q + (self.p - self.q) * shares
+        information: Floats = self.reports * (self.p - self.q) ** 2 / (chance * (1.0 - chance))
         return information
 
 
@@ -94,8 +94,8 @@ class Normal:
 
     def log_likelihood(self, shares: Floats) -> Floats:
         """Minus half the squared difference over the variance."""
-        told: Floats = -0.5 * (self.shares - shares) ** 2 / self.variance
-        return told
+        logs: Floats = -0.5 * (self.shares - shares) ** 2 / self.variance
+        return logs
 
     def slope(self, shares: Floats) -> Floats:
         """The difference over the variance."""
@@ -158,7 +158,7 @@ class Likelihood:
 def _columns(part: Part) -> Part:
     """The likelihood with a row for each category."""
     if isinstance(part, Supports):
-        return Supports(part.supports[:, None], part.reports, part.own, part.other)
+        return Supports(part.supports[:, None], part.reports, part.p, part.q)
     assert isinstance(part, Normal)
     return Normal(part.shares[:, None], part.variance)
 
@@ -186,7 +186,7 @@ def _means(values: Floats, members: Integers) -> Floats:
 def _grouped(part: Part, members: Integers) -> Part:
     """The likelihood of each group: the average one of its categories, as supports enter it linearly."""
     if isinstance(part, Supports):
-        return Supports(_means(part.supports, members), part.reports, part.own, part.other)
+        return Supports(_means(part.supports, members), part.reports, part.p, part.q)
     assert isinstance(part, Normal)
     return Normal(_means(part.shares, members), part.variance)
 
@@ -198,9 +198,11 @@ def _part(question: Question, index: int) -> Part:
     reports = independent_reports(question, index, shares)
     if mechanism.support_probabilities is None:
         return Normal(shares, mechanism.frequency_variance / reports)
-    own, other = mechanism.support_probabilities
-    told = reports * other * (1.0 - other) / ((own - other) ** 2 * mechanism.frequency_variance)
-    return Supports(np.clip(told * (other + (own - other) * shares), 0.0, told), told, own, other)
+    p, q = mechanism.support_probabilities
+    effective_reports = reports * q * (1.0 - q) / ((p - q) ** 2 * mechanism.frequency_variance)
+    return Supports(
+        np.clip(effective_reports * (q + (p - q) * shares), 0.0, effective_reports), effective_reports, p, q
+    )
 
 
 def independent_reports(question: Question, index: int, shares: Floats) -> float:

@@ -135,8 +135,8 @@ def _quantiles(reached: Floats, edges: Floats, level: float) -> Floats:
     before = reached[rows, cell]
     mass = np.maximum(reached[rows, cell + 1] - before, np.finfo(np.float64).tiny)
     within = np.clip((level - before) / mass, 0.0, 1.0)
-    found: Floats = edges[cell] + (edges[cell + 1] - edges[cell]) * within
-    return found
+    quantiles: Floats = edges[cell] + (edges[cell + 1] - edges[cell]) * within
+    return quantiles
 
 
 def posterior(likelihood: Likelihood) -> Posterior:
@@ -156,13 +156,15 @@ def posterior(likelihood: Likelihood) -> Posterior:
     means = table @ (families * atoms).T / likely
     variances = table @ (families * atoms**2).T / likely - means**2
     missing = 1.0 - sizes @ means
-    told = sizes @ np.log(likely) - 0.5 * missing**2 / np.maximum(sizes @ variances, LEAST_VARIANCE)
-    weights = chances * np.exp(told - told.max())
-    log_evidence = float(told.max() + math.log(weights.sum()) + sizes @ top[:, 0])
+    log_likelihoods = sizes @ np.log(likely) - 0.5 * missing**2 / np.maximum(
+        sizes @ variances, LEAST_VARIANCE
+    )
+    weights = chances * np.exp(log_likelihoods - log_likelihoods.max())
+    log_evidence = float(log_likelihoods.max() + math.log(weights.sum()) + sizes @ top[:, 0])
     start = (weights / weights.sum()) @ families
     start = (1.0 - ANYWHERE) * start + ANYWHERE / len(atoms)
-    found, steps = most_likely_prior(table, sizes, start)
-    joint = table * found
+    likeliest, steps = most_likely_prior(table, sizes, start)
+    joint = table * likeliest
     return Posterior(edges, atoms, joint / joint.sum(axis=1, keepdims=True), log_evidence, steps)
 
 
@@ -180,7 +182,7 @@ def common_shares(likelihood: Likelihood, atoms: Floats) -> list[float]:
     table = likelihood.table(atoms)
     top = table.max(axis=1, keepdims=True)
     table, tiny = np.exp(table - top), np.finfo(np.float64).tiny
-    found = [1.0 / size]
+    common = [1.0 / size]
     for start in STARTS:
         share = start / size
         for _ in range(MOST_MOVES):
@@ -192,9 +194,9 @@ def common_shares(likelihood: Likelihood, atoms: Floats) -> list[float]:
             moved, share = abs(wanted - share), 0.5 * (wanted + share)
             if moved < MOVED / size:
                 break
-        if all(abs(share - other) > NEXT / size for other in found):
-            found.append(share)
-    return found
+        if all(abs(share - other) > NEXT / size for other in common):
+            common.append(share)
+    return common
 
 
 def _above(atoms: Floats, point: float, mass: float, size: int) -> Floats:
@@ -214,16 +216,16 @@ def most_likely_prior(table: Floats, sizes: Floats, start: Floats) -> tuple[Floa
         sizes: the number of categories of each group, shape (groups,).
         start: the prior probabilities that ``STRENGTH`` further categories have, shape (atoms,).
     """
-    found, before = start, -math.inf
+    prior, before = start, -math.inf
     held = np.flatnonzero(start)
     for step in range(MOST_STEPS):
-        likely = table @ found
-        reached = float(sizes @ np.log(likely) + STRENGTH * (start[held] @ np.log(found[held])))
+        likely = table @ prior
+        reached = float(sizes @ np.log(likely) + STRENGTH * (start[held] @ np.log(prior[held])))
         if step and reached - before < TOLERANCE:
-            return found, step
+            return prior, step
         before = reached
-        found = (found * ((sizes / likely) @ table) + STRENGTH * start) / (sizes.sum() + STRENGTH)
-    return found, MOST_STEPS
+        prior = (prior * ((sizes / likely) @ table) + STRENGTH * start) / (sizes.sum() + STRENGTH)
+    return prior, MOST_STEPS
 
 
 def grid(likelihood: Likelihood) -> Floats:
@@ -260,8 +262,8 @@ def families_on(atoms: Floats, size: int, common: Sequence[float]) -> tuple[Floa
     ends = np.concatenate(([0.0], (atoms[1:] + atoms[:-1]) / 2.0, [np.inf]))
     gammas = [np.diff(gammainc(shape, shape * size * ends)) for shape in SHAPES]
     pointed = []
-    for place in PLACES:
-        point = place / size
+    for multiple in PLACES:
+        point = multiple / size
         for mass in sorted({*ELSEWHERE, 1.0 / size}):
             mean = (1.0 / size - (1.0 - mass) * point) / mass
             if mass <= max(ELSEWHERE) and mean <= 1.0 + 1e-9:

@@ -54,10 +54,10 @@ class ShareBelief:
         posterior quantiles of the one level at which they sum to one.
         """
         prior, sizes = self.without_order, self.likelihood.sizes
-        found = self._every(0.5 * (prior.means(1.0, sizes) + prior.summing_to(1.0, sizes)))
+        shares = self._every(0.5 * (prior.means(1.0, sizes) + prior.summing_to(1.0, sizes)))
         if self.along_order is not None:
-            found = self.weight * self.along_order.shares + (1.0 - self.weight) * found
-        scaled: Floats = found / found.sum()
+            shares = self.weight * self.along_order.shares + (1.0 - self.weight) * shares
+        scaled: Floats = shares / shares.sum()
         return scaled
 
 
@@ -70,12 +70,12 @@ def share_belief(question: Question) -> ShareBelief:
 
 
 def _belief(likelihood: Likelihood) -> ShareBelief:
-    found = posterior(likelihood)
+    without_order = posterior(likelihood)
     if likelihood.members is not None:
-        return ShareBelief(likelihood, found, None, 0.0)
+        return ShareBelief(likelihood, without_order, None, 0.0)
     along = curve(likelihood)
-    odds = min(max(found.log_evidence - along.log_evidence, -700.0), 700.0)
-    return ShareBelief(likelihood, found, along, 1.0 / (1.0 + math.exp(odds)))
+    odds = min(max(without_order.log_evidence - along.log_evidence, -700.0), 700.0)
+    return ShareBelief(likelihood, without_order, along, 1.0 / (1.0 + math.exp(odds)))
 
 
 def auto_shares(question: Question) -> Estimate:
@@ -85,8 +85,8 @@ def auto_shares(question: Question) -> Estimate:
     """
     mechanisms = [question.attribute.versions[index].mechanism for index in question.versions]
     if not all(isinstance(mechanism, CategoricalMechanism) for mechanism in mechanisms):
-        found = em(question)
-        return dataclasses.replace(found, estimator="auto", details={"chosen": "em", **found.details})
+        estimate = em(question)
+        return dataclasses.replace(estimate, estimator="auto", details={"chosen": "em", **estimate.details})
     belief = share_belief(question)
     details = {"chosen": chosen(belief), "weight_of_order": belief.weight}
     return question.answer_distribution(

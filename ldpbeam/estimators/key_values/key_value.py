@@ -40,7 +40,7 @@ def sums_of(question: Question) -> list[KeySums]:
 
 def unreported(question: Question) -> tuple[str, ...]:
     """A warning if there are keys that no report could have named."""
-    none = int((np.sum([told.asked for told in sums_of(question)], axis=0) == 0.0).sum())
+    none = int((np.sum([key_sums.asked for key_sums in sums_of(question)], axis=0) == 0.0).sum())
     return (f"{none} keys have no report at all: nothing is known of them",) if none else ()
 
 
@@ -51,9 +51,9 @@ def own_estimates(question: Question, versions: Sequence[int]) -> tuple[Floats, 
     """
     estimates, weights = [], []
     for index in versions:
-        told = question.statistic.histograms[index], question.reports_of(index)
-        estimates.append(mechanism_of(question, index).key_values(*told))
-        weights.append(mechanism_of(question, index).precisions(*told))
+        counts = question.statistic.histograms[index], question.reports_of(index)
+        estimates.append(mechanism_of(question, index).key_values(*counts))
+        weights.append(mechanism_of(question, index).precisions(*counts))
     known = np.sum(weights, axis=0)
     # For a key without reports all channels have the same estimate, frequency 0 and the middle as mean.
     shares = np.divide(weights, known, out=np.full(np.shape(weights), 1.0 / len(versions)), where=known > 0.0)

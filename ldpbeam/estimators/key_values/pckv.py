@@ -112,7 +112,10 @@ def _by_steps(question: Question, tolerance: float, max_iterations: int) -> Esti
         # Uniform draws of other people's slots are the rest of a key's reports.
         shares = [mechanism.real_share(float(drawn[key])) for mechanism in mechanisms]
         mixed = np.vstack(
-            [real * own + (1.0 - real) / len(own) for real, own in zip(shares, values, strict=True)]
+            [
+                real * distribution + (1.0 - real) / len(distribution)
+                for real, distribution in zip(shares, values, strict=True)
+            ]
         )
         own_fit = fit_channel(DenseChannel(mixed), counts, accelerated=True, **limits)
         means[key] = own_fit.weights @ bucket_midpoints(buckets)

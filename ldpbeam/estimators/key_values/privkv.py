@@ -272,7 +272,11 @@ def check_privkvm(attribute: Attribute, services: Sequence[str]) -> None:
                 "pckv_em, or key_value"
             )
     # All rounds of the attribute count, even if only some of its services are used.
-    pairs = {(own.service, own.mechanism.round) for own in attribute.versions if own.mechanism.round}
+    pairs = {
+        (version.service, version.mechanism.round)
+        for version in attribute.versions
+        if version.mechanism.round
+    }
     rounds = sorted(number for _, number in pairs)
     if len({service for service, _ in pairs}) < len(pairs) or rounds != list(range(1, len(rounds) + 1)):
         raise ValueError(f"the services' rounds are {rounds}; each from 1 on is a service of its own")
