@@ -94,5 +94,5 @@ def template_of(pipeline: beam.Pipeline) -> str | None:
     """The file to which running a pipeline writes the job (``--template_location``); None without it."""
     if not isinstance(pipeline.runner, DataflowRunner):
         return None
-    place: str | None = pipeline.options.view_as(GoogleCloudOptions).template_location
-    return place
+    location: str | None = pipeline.options.view_as(GoogleCloudOptions).template_location
+    return location

@@ -205,10 +205,10 @@ def _credentials() -> Check:
             "credentials", None, "pip install 'ldpbeam[gcp]', then gcloud auth application-default login"
         )
     try:
-        found, project = google.auth.default()
+        credentials, project = google.auth.default()
     except GoogleAuthError as error:
         return Check("credentials", None, f"gcloud auth application-default login ({error})")
-    return Check("credentials", f"{type(found).__name__}{f' of {project}' if project else ''}")
+    return Check("credentials", f"{type(credentials).__name__}{f' of {project}' if project else ''}")
 
 
 def _version(package: str) -> str | None:
@@ -218,8 +218,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _listens(place: str) -> bool:
-    host, _, port = place.rpartition(":")
+def _listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host or "localhost", int(port)), timeout=3):
             return True

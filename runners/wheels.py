@@ -28,13 +28,13 @@ _NAME_IT = "name a wheel or source package of it with --extra_package"
 
 def plugins() -> list[Distribution]:
     """The distinct packages that have an entry point in ``PLUGIN_GROUPS``, sorted by name."""
-    found = {
+    by_name = {
         point.dist.name: point.dist
         for group in PLUGIN_GROUPS
         for point in entry_points(group=group)
         if point.dist is not None
     }
-    return [found[name] for name in sorted(found)]
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def checkout() -> Path | None:
@@ -116,7 +116,7 @@ def wheel_of(package: Distribution | str, folder: Path) -> Path:
     information = about[0].parent
     pythons = ".".join(sorted(tag[0] for tag in tags))
     path = folder / f"{information.stem}-{pythons}-none-any.whl"
-    read = ((name, Path(str(place)).read_bytes(), False) for name, place in sorted(files))
+    read = ((name, Path(str(source)).read_bytes(), False) for name, source in sorted(files))
     write_wheel(path, str(information), read)
     return path
 

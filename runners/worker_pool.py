@@ -101,8 +101,8 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
 
     def replace_loopback(self, pipeline: Any) -> None:
         """Replace the ``LOOPBACK`` environments of a pipeline's proto by this pool."""
-        own = ExternalEnvironment(self.address, params={SECRET: self._secret})
-        urn, payload = own.to_runner_api_parameter(None)
+        pool = ExternalEnvironment(self.address, params={SECRET: self._secret})
+        urn, payload = pool.to_runner_api_parameter(None)
         for environment in pipeline.components.environments.values():
             if environment.urn == python_urns.EMBEDDED_PYTHON_LOOPBACK:
                 environment.urn, environment.payload = urn, payload.SerializeToString()

@@ -80,25 +80,29 @@ def difference(
         chosen = batch.filter(pa.array(_inside(times, both[0]) | _inside(times, both[1])))
         by_attribute.setdefault(attribute_name(batch), []).append(chosen)
     about = [FOR_THE_POPULATION]
-    told: list[_Told] = []
+    compared: list[_Told] = []
     with one_blas_thread():
-        for name, own in study.compiled.items():
+        for name, compiled in study.compiled.items():
             if name not in by_attribute:
                 continue
-            told += _of_attribute(study, own, by_attribute[name], *both)
-            left_out = [version.label for version in own.versions if not _is_compared(own, version.mechanism)]
+            compared += _of_attribute(study, compiled, by_attribute[name], *both)
+            left_out = [
+                version.label
+                for version in compiled.versions
+                if not _is_compared(compiled, version.mechanism)
+            ]
             if left_out:
                 about.append(f"{name}: reports of {', '.join(left_out)} are not compared")
-    if not told:
+    if not compared:
         raise ValueError("no attribute has enough users in both windows, and reports that can be compared")
     bad = tally.accounting["dead_letters"]
     if bad:
         about.append(f"{bad:,} of the reports cannot be used: ldpbeam.estimate says why")
     level = _level(study)
-    judged = sum(len(own.numbers) for own in told)
+    judged = sum(len(part.numbers) for part in compared)
     beyond = float(-ndtri(FALSE_ALARMS / 2 / judged))
-    found = tuple(one for own in told for one in _differences(own, both, level, beyond))
-    return Differences(found, level, tuple(about))
+    differences = tuple(entry for part in compared for entry in _differences(part, both, level, beyond))
+    return Differences(differences, level, tuple(about))
 
 
 class _Told(NamedTuple):
@@ -167,7 +171,11 @@ def _inside(times: NDArray[np.int64], window: Bounds) -> NDArray[np.bool_]:
 
 
 def _level(study: Study) -> float:
-    wanted = [one.intervals for own in study.attributes.values() for one in own.estimates.values()]
+    wanted = [
+        estimate.intervals
+        for attribute in study.attributes.values()
+        for estimate in attribute.estimates.values()
+    ]
     return next((intervals.level for intervals in wanted if intervals is not None), WITHOUT_INTERVALS)
 
 
@@ -196,9 +204,9 @@ def _of_attribute(
     for code, name in enumerate(names.to_pylist()):
         merged = groups_merged(name) > 0
         for index, version in enumerate(attribute.versions):
-            own = rows_kept & (groups == code) & (reports.versions == index)
+            of_version = rows_kept & (groups == code) & (reports.versions == index)
             sides = []
-            for inside in (own & ~later, own & later):
+            for inside in (of_version & ~later, of_version & later):
                 rows = np.flatnonzero(inside)
                 payloads = reports.payloads[index][reports.places[rows]] if len(rows) else None
                 sides.append((users[rows], payloads))
@@ -223,16 +231,16 @@ def _numbers(
     mechanism: Any = attribute.versions[index].mechanism
     if isinstance(attribute.domain, Categories):
         names = [f"share of {label}" for label in attribute.domain.names]
-        own, other = mechanism.support_probabilities
-        found = difference_of_windows(users, first, second, mechanism.supported)
+        p, q = mechanism.support_probabilities
+        compared = difference_of_windows(users, first, second, mechanism.supported)
         shares = [
             mechanism.unbiased_frequencies(mechanism.histogram(reports, attribute.buckets), len(reports))
             for _, reports in (first, second)
         ]
         # A family of seeds adds a factor, which the mechanism knows for a rare category.
-        rare = other * (1.0 - other) / (own - other) ** 2
+        rare = q * (1.0 - q) / (p - q) ** 2
         factor = max(1.0, mechanism.frequency_variance / rare) ** 0.5
-        return names, shares[0], shares[1], found.errors * factor / (own - other), 0.0
+        return names, shares[0], shares[1], compared.errors * factor / (p - q), 0.0
     domain = cast(Numeric, attribute.domain)
     scored = scores_of(mechanism, attribute.buckets)
 
@@ -243,22 +251,22 @@ def _numbers(
             numbers = scored.first.cells[mechanism.bucketise(reports, attribute.buckets)]
         return numbers[:, None]
 
-    found = difference_of_windows(users, first, second, told)
-    means = [np.asarray(domain.from_unit(own)) for own in (found.first, found.second)]
+    compared = difference_of_windows(users, first, second, told)
+    means = [np.asarray(domain.from_unit(mean_of_side)) for mean_of_side in (compared.first, compared.second)]
     bias = 0.0 if scored is None else 2.0 * scored.first.bias * domain.width
-    return ["mean"], means[0], means[1], found.errors * domain.width, bias
+    return ["mean"], means[0], means[1], compared.errors * domain.width, bias
 
 
 def _differences(
-    own: _Told, windows: tuple[Bounds, Bounds], level: float, beyond: float
+    part: _Told, windows: tuple[Bounds, Bounds], level: float, beyond: float
 ) -> Iterator[Difference]:
-    places = [(own.attribute, own.label, window, own.group, own.rest) for window in windows]
-    apart = own.second - own.first
-    room = float(ndtri(0.5 + 0.5 * level)) * own.errors + own.bias
-    columns = (own.first, own.second, apart - room, apart + room, own.errors)
-    for name, *numbers in zip(own.numbers, *(column.tolist() for column in columns), strict=True):
+    places = [(part.attribute, part.label, window, part.group, part.rest) for window in windows]
+    apart = part.second - part.first
+    room = float(ndtri(0.5 + 0.5 * level)) * part.errors + part.bias
+    columns = (part.first, part.second, apart - room, apart + room, part.errors)
+    for name, *numbers in zip(part.numbers, *(column.tolist() for column in columns), strict=True):
         first, second, low, high, error = numbers
         yield Difference(
             places[0], places[1], name, first, second, low, high, error,
-            abs(second - first) > beyond * error + own.bias,
+            abs(second - first) > beyond * error + part.bias,
         )  # fmt: skip

@@ -61,23 +61,23 @@ class Differences:
         """The differences as an Arrow table, one row per number; its columns are always the same."""
         rows = [
             {
-                "attribute": own.place[0],
-                "estimate": own.place[1],
-                "number": own.number,
-                "first_window_start": own.place[2] and own.place[2][0],
-                "second_window_start": own.other[2] and own.other[2][0],
-                "first_group": own.place[3],
-                "second_group": own.other[3],
-                "first": own.first,
-                "second": own.second,
-                "difference": own.second - own.first,
-                "low": own.low,
-                "high": own.high,
-                "standard_error": own.error,
-                "beyond": own.beyond,
-                "flag": own.flag,
+                "attribute": entry.place[0],
+                "estimate": entry.place[1],
+                "number": entry.number,
+                "first_window_start": entry.place[2] and entry.place[2][0],
+                "second_window_start": entry.other[2] and entry.other[2][0],
+                "first_group": entry.place[3],
+                "second_group": entry.other[3],
+                "first": entry.first,
+                "second": entry.second,
+                "difference": entry.second - entry.first,
+                "low": entry.low,
+                "high": entry.high,
+                "standard_error": entry.error,
+                "beyond": entry.beyond,
+                "flag": entry.flag,
             }
-            for own in self.numbers
+            for entry in self.numbers
         ]
         return pa.Table.from_pylist(rows, schema=_SCHEMA)
 

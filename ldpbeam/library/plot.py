@@ -33,15 +33,15 @@ def chart(estimates: Sequence[EstimateRecord]) -> alt.VConcatChart:
         for figure in figures_of(subject):
             width = _WIDTH if len(figure.panels) == 1 else _WIDTH_OF_PANELS
             drawn = [
-                alone(figure, panel, width, legend=place == 0) for place, panel in enumerate(figure.panels)
+                alone(figure, panel, width, legend=number == 0) for number, panel in enumerate(figure.panels)
             ]
             rows += (drawn[at : at + _ACROSS] for at in range(0, len(drawn), _ACROSS))
     if not rows:
         raise ValueError("there is nothing to show: no estimate has a distribution, frequencies or a mean")
     datasets: dict[str, Any] = {}
     named = [
-        {"hconcat": [_named(panel, f"{place}-{at}-", datasets) for at, panel in enumerate(row)], **_APART}
-        for place, row in enumerate(rows)
+        {"hconcat": [_named(panel, f"{number}-{at}-", datasets) for at, panel in enumerate(row)], **_APART}
+        for number, row in enumerate(rows)
     ]
     whole = safe({"vconcat": named, "datasets": datasets, "config": THEME, **_APART})
     return alt.VConcatChart.from_dict(whole, validate=False)

@@ -56,8 +56,8 @@ class Estimates:
     def __len__(self) -> int:
         return len(self.estimates)
 
-    def __getitem__(self, place: int) -> EstimateRecord:
-        return self.estimates[place]
+    def __getitem__(self, index: int) -> EstimateRecord:
+        return self.estimates[index]
 
     def __repr__(self) -> str:
         return self.summary()
@@ -111,11 +111,11 @@ class Estimates:
             raise ValueError("give two windows, or two groups")
         if windows is not None:
             first, second = (rfc3339(milliseconds_of(start, "windows")) for start in windows)
-            found = between_windows(self.estimates, self.study, first, second)
+            between = between_windows(self.estimates, self.study, first, second)
         else:
             assert groups is not None
-            found = between_groups(self.estimates, self.study, *groups)
-        return Differences(found.comparison.differences, found.level, found.sentences)
+            between = between_groups(self.estimates, self.study, *groups)
+        return Differences(between.comparison.differences, between.level, between.sentences)
 
     def records(self) -> list[dict[str, Any]]:
         """The estimates as the lines of ``estimates.jsonl`` have them, without the name of a run."""

@@ -112,8 +112,8 @@ def _of_columns(columns: Mapping[Any, Any], wanted: Columns) -> Iterator[_Part]:
     given = {field: columns[field] for field in wanted.fields.values() if field in columns}
     lengths = {name: len(values) for name, values in given.items() if not isinstance(values, str)}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name} has {length:,}" for name, length in lengths.items())
-        raise ValueError(f"the columns have different numbers of rows: {told}")
+        counts = ", ".join(f"{name} has {length:,}" for name, length in lengths.items())
+        raise ValueError(f"the columns have different numbers of rows: {counts}")
     rows = next(iter(lengths.values()), 0)
     arrays = {name: _array(values, rows) for name, values in given.items()}
     mixed = {name: columns[name] for name, array in arrays.items() if array is None}
@@ -124,8 +124,8 @@ def _of_columns(columns: Mapping[Any, Any], wanted: Columns) -> Iterator[_Part]:
     records = [dict(zip(mixed, values, strict=True)) for values in zip(*mixed.values(), strict=True)]
     for kept in by_payload(records, wanted.fields["payload"]):
         chosen = pa.array(kept)
-        own = columns_of([records[row] for row in kept.tolist()], wanted.fields)
-        yield {**{name: array.take(chosen) for name, array in plain.items()}, **own}, {}, kept
+        nested = columns_of([records[row] for row in kept.tolist()], wanted.fields)
+        yield {**{name: array.take(chosen) for name, array in plain.items()}, **nested}, {}, kept
 
 
 def _array(values: Any, rows: int) -> pa.Array | None:

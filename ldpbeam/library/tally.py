@@ -114,7 +114,7 @@ def _folded(study: Study, reports: list[pa.RecordBatch], span: Span, tally: Tall
     folds = [(fold, Pieces(windows, many, within_size if fold.compares else together, span=span))]
     if study.windows_joined > 1:
         folds.append((JoinedFold(study, span), Pieces(windows, many, each_longer, span=span)))
-    found: dict[WindowKey, list[GroupStatistics]] = {}
+    by_window_key: dict[WindowKey, list[GroupStatistics]] = {}
     for own_fold, pieces in folds:
         for batch in reports:
             # In a batch without a watermark no report is late, so that there is nothing to count.
@@ -125,10 +125,10 @@ def _folded(study: Study, reports: list[pa.RecordBatch], span: Span, tally: Tall
         for key, batches in by_key.items():
             for window, folded in own_fold.fold(key, batches):
                 tally.counts += folded.counts(study)
-                for own, statistics in by_window(folded.statistics, window):
-                    beside = found.setdefault(own, [])
+                for window_key, statistics in by_window(folded.statistics, window):
+                    beside = by_window_key.setdefault(window_key, [])
                     beside.append(statistics)
                     if len(beside) >= SIDE_BY_SIDE:
                         beside[:] = [added_up(beside)]
-    for own, beside in found.items():
-        yield from snapshots(study, own, added_up(beside))
+    for window_key, beside in by_window_key.items():
+        yield from snapshots(study, window_key, added_up(beside))

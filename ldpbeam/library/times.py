@@ -48,20 +48,20 @@ def event_times_of(times: Any, rows: int) -> NDArray[np.int64]:
     if isinstance(times, datetime | str | int):
         return np.full(rows, milliseconds_of(times, "event_time"), dtype=np.int64)
     given = pa.array(times) if not isinstance(times, pa.Array | pa.ChunkedArray) else times
-    found = cast_column("event_time", given)
-    if len(found) != rows:
-        raise ValueError(f"{len(found):,} event times for {rows:,} values: give one each, or one for all")
-    if found.null_count:
-        place = found.is_null().index(True).as_py()
-        raise ValueError(f"event time {place} is {_shown(times, place)}: {WRITE}")
-    milliseconds: NDArray[np.int64] = found.to_numpy()
+    column = cast_column("event_time", given)
+    if len(column) != rows:
+        raise ValueError(f"{len(column):,} event times for {rows:,} values: give one each, or one for all")
+    if column.null_count:
+        row = column.is_null().index(True).as_py()
+        raise ValueError(f"event time {row} is {_shown(times, row)}: {WRITE}")
+    milliseconds: NDArray[np.int64] = column.to_numpy()
     problems = event_times.problems(milliseconds)
     if problems.any():
-        place = int(np.argmax(problems > 0))
-        problem = event_times.PROBLEMS[problems[place] - 1][1]
-        raise ValueError(f"event time {place} is {_shown(times, place)}: {problem}")
+        row = int(np.argmax(problems > 0))
+        problem = event_times.PROBLEMS[problems[row] - 1][1]
+        raise ValueError(f"event time {row} is {_shown(times, row)}: {problem}")
     return milliseconds
 
 
-def _shown(times: Sequence[Any], place: int) -> str:
-    return repr(times[place])
+def _shown(times: Sequence[Any], row: int) -> str:
+    return repr(times[row])

@@ -60,14 +60,13 @@ def _numbers(values: Any, name: str) -> Floats:
     try:
         return given.astype(np.float64)
     except (TypeError, ValueError):
-        place, found = next(
+        row, wrong = next(
             (at, value)
             for at, value in enumerate(given.ravel().tolist())
             if not isinstance(value, int | float)
         )
         raise ValueError(
-            f"value {place} of {name!r} is {found!r}, not a number: leave out who has none, and report "
-            "nothing"
+            f"value {row} of {name!r} is {wrong!r}, not a number: leave out who has none, and report nothing"
         ) from None
 
 
@@ -80,17 +79,17 @@ def _inside(numbers: Floats, domain: Numeric, name: str, clip: bool) -> Floats:
     flat = numbers.ravel()
     finite = np.isfinite(flat)
     if not finite.all():
-        place = int(np.argmin(finite))
+        row = int(np.argmin(finite))
         raise ValueError(
-            f"value {place} of {name!r} is {flat[place]}, not a number: leave out who has none, and report "
+            f"value {row} of {name!r} is {flat[row]}, not a number: leave out who has none, and report "
             "nothing"
         )
     outside = (flat < domain.low) | (flat > domain.high)
     if outside.any() and not clip:
-        place = int(np.argmax(outside))
+        row = int(np.argmax(outside))
         more = f", and so do {outside.sum() - 1:,} more" if outside.sum() > 1 else ""
         raise ValueError(
-            f"value {place} of {name!r} is {flat[place]:g} and lies outside the domain {domain.ends}{more}: "
+            f"value {row} of {name!r} is {flat[row]:g} and lies outside the domain {domain.ends}{more}: "
             "give values in the study's unit, or clip=True to the client, which moves them to the nearest end"
         )
     return np.clip(numbers, domain.low, domain.high)
@@ -106,19 +105,19 @@ def _indexes(values: Any, names: Sequence[str], attribute: str, one: str, many: 
     given = given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
     if pa.types.is_dictionary(given.type):
         given = given.dictionary_decode()
-    found = pc.fill_null(pc.index_in(pc.cast(given, pa.string()), value_set=pa.array(names, pa.string())), -1)
-    indexes: Integers = found.to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = pc.fill_null(pc.index_in(pc.cast(given, pa.string()), value_set=pa.array(names, pa.string())), -1)
+    indexes: Integers = codes.to_numpy(zero_copy_only=False).astype(np.int64)
     if (indexes < 0).any():
-        place = int(np.argmax(indexes < 0))
-        wrong = given[place].as_py()
+        row = int(np.argmax(indexes < 0))
+        wrong = given[row].as_py()
         if wrong is None:
             raise ValueError(
-                f"value {place} of {attribute!r} is missing: leave out who has none, and report nothing"
+                f"value {row} of {attribute!r} is missing: leave out who has none, and report nothing"
             )
         meant = did_you_mean(str(wrong), names, ".", before="; ")
         listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         raise ValueError(
-            f"value {place} of {attribute!r} is {wrong!r}, which is no {one} of the study{meant} The {many} "
+            f"value {row} of {attribute!r} is {wrong!r}, which is no {one} of the study{meant} The {many} "
             f"are: {listed}"
         )
     return indexes
@@ -131,15 +130,15 @@ def _pairs(values: Any, domain: KeyValues, name: str, clip: bool) -> KeyValuePai
         ValueError: if a person has none, or a key or value is not in the domain.
     """
     people: Sequence[Any] = list(values)
-    for place, own in enumerate(people):
-        if not isinstance(own, Mapping):
+    for row, pairs in enumerate(people):
+        if not isinstance(pairs, Mapping):
             raise ValueError(
-                f"value {place} of {name!r} is {own!r}: write a dict of keys and values, such as "
+                f"value {row} of {name!r} is {pairs!r}: write a dict of keys and values, such as "
                 f"{{{domain.keys[0]!r}: {domain.values.low:g}}}, or {{}} for a person without any"
             )
-    lengths = np.array([len(own) for own in people], dtype=np.int64)
-    keys = _indexes([str(key) for own in people for key in own], domain.keys, name, "key", "keys")
-    numbers = _numbers([number for own in people for number in own.values()] or np.zeros(0), name)
+    lengths = np.array([len(pairs) for pairs in people], dtype=np.int64)
+    keys = _indexes([str(key) for pairs in people for key in pairs], domain.keys, name, "key", "keys")
+    numbers = _numbers([number for pairs in people for number in pairs.values()] or np.zeros(0), name)
     inside = domain.values.to_unit(_inside(numbers, domain.values, name, clip))
     person = np.repeat(np.arange(len(people)), lengths)
     order = np.lexsort((keys, person))

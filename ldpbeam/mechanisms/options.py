@@ -47,15 +47,15 @@ def check_option(option: Option, value: object) -> None:
         ValueError: if it is not.
     """
     some = [kind for kind in option.kinds if kind.type is not types.NoneType]
-    told = bool(some) and all(kind.choices or kind.range != Range() for kind in some)
-    if told and not option.takes(value):
+    described = bool(some) and all(kind.choices or kind.range != Range() for kind in some)
+    if described and not option.takes(value):
         raise ValueError(f"{option.name} must be {option.allowed}, found {value!r}")
 
 
 def _text(mechanism: type, name: str) -> str:
     """The first sentence that the docstring of the mechanism, or of what it inherits from, has on a field."""
-    for own in mechanism.__mro__:
-        found = re.search(_ATTRIBUTE.format(name=name), inspect.cleandoc(own.__doc__ or ""), re.M | re.S)
-        if found:
-            return re.split(r"[.;] ", " ".join(found[1].split()).replace("``", ""))[0].rstrip(".")
+    for base in mechanism.__mro__:
+        match = re.search(_ATTRIBUTE.format(name=name), inspect.cleandoc(base.__doc__ or ""), re.M | re.S)
+        if match:
+            return re.split(r"[.;] ", " ".join(match[1].split()).replace("``", ""))[0].rstrip(".")
     return ""

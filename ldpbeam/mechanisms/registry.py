@@ -80,7 +80,7 @@ def build_mechanism(name: str, domain: Domain, epsilon: float, /, **options: Any
         name = better_oracle(domain.size, epsilon)
     if name not in known:
         meant = did_you_mean(name, known, after=" ")
-        fit = [own for own, kind in known.items() if isinstance(domain, kind.domain_type)]
+        fit = [candidate for candidate, kind in known.items() if isinstance(domain, kind.domain_type)]
         choices = [AUTO, *fit] if isinstance(domain, Categories) else fit
         broken = "".join(f"; {sentence}" for sentence in _REGISTRY.broken())
         raise ValueError(
@@ -89,14 +89,14 @@ def build_mechanism(name: str, domain: Domain, epsilon: float, /, **options: Any
         )
     mechanism = known[name]
     if not isinstance(domain, mechanism.domain_type):
-        fit = [own for own, kind in known.items() if isinstance(domain, kind.domain_type)]
+        fit = [candidate for candidate, kind in known.items() if isinstance(domain, kind.domain_type)]
         raise ValueError(
             f"mechanism {name!r} is for {KINDS[mechanism.domain_type]}; for {KINDS[type(domain)]} there are: "
             f"{', '.join(fit)}"
         )
-    own = {field.name for field in dataclasses.fields(mechanism)} - {"epsilon", "size"}
+    accepted = {field.name for field in dataclasses.fields(mechanism)} - {"epsilon", "size"}
     for option in options:
-        if option not in own:
-            allowed = f"it takes {', '.join(sorted(own))}" if own else "it takes none"
+        if option not in accepted:
+            allowed = f"it takes {', '.join(sorted(accepted))}" if accepted else "it takes none"
             raise ValueError(f"mechanism {name!r} has no option {option!r}; {allowed}")
     return mechanism.for_domain(domain, epsilon, **options)

@@ -59,8 +59,8 @@ class SampledCoordinate(Mechanism):
         matrix = np.asarray(values, dtype=np.float64)
         reports = np.zeros(len(matrix), dtype=self.payload_dtype)
         reports["coordinate"] = np.floor(uniforms.random(len(matrix)) * self.size)
-        own = matrix[np.arange(len(matrix)), reports["coordinate"].astype(np.int64)]
-        reports["report"] = self.inner.perturb(own, uniforms)
+        sampled = matrix[np.arange(len(matrix)), reports["coordinate"].astype(np.int64)]
+        reports["report"] = self.inner.perturb(sampled, uniforms)
         return reports
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:

@@ -40,8 +40,8 @@ class SupportChain:
     @property
     def window(self) -> tuple[float, float]:
         """P(a report supports a category), the person's own and any other one."""
-        own, other = (self._reported(answer) for answer in self.permanent)
-        return own, other
+        p, q = (self._reported(answer) for answer in self.permanent)
+        return p, q
 
     def _reported(self, permanent: float) -> float:
         yes, no = self.instant
@@ -54,8 +54,8 @@ class SupportChain:
         The variance of a support is m(1 - m), and the part (p2 - q2)^2 a (1 - a) of it is that of the
         permanent answer, which supports the category with probability a.
         """
-        own, other = (self._correlation(answer) for answer in self.permanent)
-        return own, other
+        of_p, of_q = (self._correlation(answer) for answer in self.permanent)
+        return of_p, of_q
 
     def _correlation(self, permanent: float) -> float:
         yes, no = self.instant
@@ -73,8 +73,8 @@ class SupportChain:
             shares: about the shares that people have, shape (n,).
             windows: how many windows the reports are of.
         """
-        (own, other), (of_own, of_other) = self.window, self.shared
-        with_it, without = shares * own * (1.0 - own), (1.0 - shares) * other * (1.0 - other)
+        (p, q), (of_own, of_other) = self.window, self.shared
+        with_it, without = shares * p * (1.0 - p), (1.0 - shares) * q * (1.0 - q)
         together: Floats = (with_it * of_own + without * of_other) / (with_it + without)
         return 1.0 + (windows - 1) * together
 

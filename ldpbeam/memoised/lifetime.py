@@ -94,18 +94,18 @@ class Lifetime:
     @functools.cached_property
     def chain(self) -> SupportChain | NumberChain:
         """The constants of the permanent and of the instant step."""
-        named, own = self.named, (self.epsilon, self.named.epsilon)
+        named, epsilons = self.named, (self.epsilon, self.named.epsilon)
         if isinstance(named, RandomisedResponse):
-            return chains.randomised_response(named.size, *own, as_published=self.as_published)
+            return chains.randomised_response(named.size, *epsilons, as_published=self.as_published)
         if isinstance(named, LocalHashing):
-            return chains.local_hashing(named.hashes, *own, as_published=self.as_published)
+            return chains.local_hashing(named.hashes, *epsilons, as_published=self.as_published)
         if isinstance(named, OptimisedUnaryEncoding):
-            return chains.optimised_unary(named.size, *own)
+            return chains.optimised_unary(named.size, *epsilons)
         if isinstance(named, SymmetricUnaryEncoding):
-            return chains.symmetric_unary(named.size, *own)
+            return chains.symmetric_unary(named.size, *epsilons)
         if isinstance(named, StochasticRounding):
-            return chains.rounding(*own, self.memo_buckets)
-        return chains.wave(self.half_width, *own, self.memo_buckets)
+            return chains.rounding(*epsilons, self.memo_buckets)
+        return chains.wave(self.half_width, *epsilons, self.memo_buckets)
 
     @functools.cached_property
     def window(self) -> Mechanism:
@@ -120,9 +120,9 @@ class Lifetime:
             chain = self.chain
             assert isinstance(chain, SupportChain)
             cells = chain.inputs
-            own = chain.window[0]
+            p = chain.window[0]
             # Never above what the study says, because of rounding.
-            epsilon = min(math.log(own * (cells - 1.0) / (1.0 - own)), self.named.epsilon)
+            epsilon = min(math.log(p * (cells - 1.0) / (1.0 - p)), self.named.epsilon)
             return replace(self.named, epsilon=epsilon)
         return self.named
 

@@ -138,7 +138,9 @@ class Memo:
             inputs: categories, hash values or memo buckets, shape (n,).
         """
         many = self.steps.draws_of_answer
-        draws = _of_each(keys, inputs, lambda key, own: draws_of(key, self.text("answer", str(own)), many))
+        draws = _of_each(
+            keys, inputs, lambda key, value: draws_of(key, self.text("answer", str(value)), many)
+        )
         return self.steps.permanent(inputs, draws.reshape(len(keys), many))
 
     def perturb(
@@ -180,7 +182,7 @@ def _of_each(keys: Sequence[bytes], inputs: Integers, drawn: Callable[[bytes, in
     HMAC has no form for arrays, so this is a loop over the pairs.
     """
     pairs = list(zip(keys, inputs.tolist(), strict=True))
-    found = {pair: drawn(*pair) for pair in dict.fromkeys(pairs)}
+    draws = {pair: drawn(*pair) for pair in dict.fromkeys(pairs)}
     if not pairs:
         return np.zeros(0, dtype=np.int64)
-    return np.concatenate([found[pair] for pair in pairs])
+    return np.concatenate([draws[pair] for pair in pairs])

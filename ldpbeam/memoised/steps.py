@@ -115,8 +115,8 @@ class BitSteps(Steps):
 
     def permanent(self, inputs: Integers, draws: Integers) -> Integers:
         """The bits, 0 or 1."""
-        own = inputs[:, None] == np.arange(self.size)
-        return (draws < np.where(own, self.own, self.other)).astype(np.int64)
+        is_value = inputs[:, None] == np.arange(self.size)
+        return (draws < np.where(is_value, self.own, self.other)).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -173,8 +173,8 @@ class WaveSteps(Steps):
         middles = (self.steps * (2 * inputs[:, None] + 1) + self.answers) // (2 * self.answers)
         in_wave = self.width * self.excess
         near = middles + draws // max(self.excess, 1)
-        found = np.where(draws < in_wave, near, (draws - in_wave) % self.size)
-        return found * self.answers // self.size
+        cells = np.where(draws < in_wave, near, (draws - in_wave) % self.size)
+        return cells * self.answers // self.size
 
 
 def excess_of(growth: Fraction, size: int, width: int, draws: int) -> int:

@@ -110,13 +110,13 @@ def _print_rows(rows: Sequence[Difference], between: Between | None) -> None:
 
 def _row(difference: Difference, interval: str) -> dict[str, str]:
     ends = difference.low, difference.high
-    place = as_texts(difference.place)
+    texts = as_texts(difference.place)
     if difference.other[2] != difference.place[2]:
-        place["window"] = ""
+        texts["window"] = ""
     if difference.other[3] != difference.place[3]:
-        place["group"] = ""
+        texts["group"] = ""
     return {
-        **place,
+        **texts,
         "number": difference.number,
         "first": f"{difference.first:.6g}",
         "second": f"{difference.second:.6g}",
@@ -146,7 +146,7 @@ def as_texts(place: Place) -> dict[str, str]:
 
 def _listed(places: Sequence[Place]) -> str:
     """The first places in words."""
-    told = [
+    sentences = [
         " ".join(
             part
             for part in (
@@ -159,7 +159,7 @@ def _listed(places: Sequence[Place]) -> str:
         )
         for attribute, name, window, group, rest in places[:5]
     ]
-    return ", ".join([*told, *(["..."] if len(places) > len(told) else [])])
+    return ", ".join([*sentences, *(["..."] if len(places) > len(sentences) else [])])
 
 
 def _summary(comparison: Comparison, between: Between | None) -> str:

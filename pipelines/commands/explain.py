@@ -21,6 +21,6 @@ def explain_command(options: argparse.Namespace) -> int:
     sentences = explain(study)
     if document({"study": study.name, "sentences": sentences}):
         return DONE
-    for place, sentence in enumerate(sentences, 1):
-        print(f"{place}. {shown(sentence)}")
+    for number, sentence in enumerate(sentences, 1):
+        print(f"{number}. {shown(sentence)}")
     return DONE

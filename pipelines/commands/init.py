@@ -76,11 +76,11 @@ def _draft(options: argparse.Namespace, ask: _Questions) -> tuple[Draft, str]:
         f"What is asked about ({', '.join(columns)})" if columns else "What is asked about, as in minutes",
         None, "--attribute", lambda text: _one_of(columns, text) if columns else _name(text),
     )  # fmt: skip
-    found = Proposal()
-    told = options.range or options.categories
-    if options.data and not told:
-        found = proposal(options.data, column)
-    range_, categories = _domain(options, ask, found)
+    proposed = Proposal()
+    domain_given = options.range or options.categories
+    if options.data and not domain_given:
+        proposed = proposal(options.data, column)
+    range_, categories = _domain(options, ask, proposed)
     default = _FOR_NUMBERS if range_ else _FOR_CATEGORIES
     epsilon = options.epsilon
     if epsilon is None:
@@ -115,12 +115,12 @@ def _draft(options: argparse.Namespace, ask: _Questions) -> tuple[Draft, str]:
             field,
         )
     )
-    taken = found != Proposal() and (found.range, found.categories) == (range_, categories)
-    if taken and found.most is not None and found.range is not None:
-        low, high = found.most
+    taken = proposed != Proposal() and (proposed.range, proposed.categories) == (range_, categories)
+    if taken and proposed.most is not None and proposed.range is not None:
+        low, high = proposed.most
         warn(
-            f"98% of the values lie from {low:g} to {high:g}, and the range is {found.range[0]:g} to "
-            f"{found.range[1]:g}: few values take most of the resolution. --range {low:g} {high:g} clips "
+            f"98% of the values lie from {low:g} to {high:g}, and the range is {proposed.range[0]:g} to "
+            f"{proposed.range[1]:g}: few values take most of the resolution. --range {low:g} {high:g} clips "
             "the others to its ends"
         )
     name = options.name or _as_name(Path(options.data).stem if options.data else column)

@@ -69,7 +69,7 @@ def perturb_command(options: argparse.Namespace) -> int:
     if start is not None and options.time_column is not None:
         raise UserError("--start and --time-column both say when: give one of them")
     if start is None and options.time_column is None:
-        by_time = any(own.by_time for own in study.attributes[options.attribute].services.values())
+        by_time = any(each.by_time for each in study.attributes[options.attribute].services.values())
         if study.windows is not None or by_time:
             raise UserError("the study looks at event times: give --time-column, or --start and --spread")
         start = 0

@@ -57,13 +57,13 @@ def _people(options: argparse.Namespace, outputs: Sequence[Results]) -> dict[str
     if options.group_column is not None and study.groups is not None:
         _refuse_totals(outputs)
     records = [record for results in outputs for record in results.estimates]
-    found = truth_of(
+    people = truth_of(
         options,
         study,
         times=any(record.window is not None for record in records),
         groups=any(record.group is not None or record.other_groups for record in records),
     )
-    return {} if found is None else {options.attribute or next(iter(study.attributes)): found}
+    return {} if people is None else {options.attribute or next(iter(study.attributes)): people}
 
 
 def _refuse_totals(outputs: Sequence[Results]) -> None:

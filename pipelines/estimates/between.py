@@ -131,23 +131,23 @@ def _windows(text: str, windows: list[Bounds]) -> list[Bounds]:
         wanted = [milliseconds(part) for part in (start, end) if part]
     except (TypeError, ValueError, OverflowError):
         wanted = []
-    found = [window for window in windows if wanted and list(window[: len(wanted)]) == wanted]
+    matching = [window for window in windows if wanted and list(window[: len(wanted)]) == wanted]
     if not windows:
         raise ValueError("its estimates are not by window: the study has no windows")
-    if not found:
+    if not matching:
         starts = list(dict.fromkeys(rfc3339(window[0]) for window in windows))
         starts = [known for known in starts if text and known.startswith(text)] or starts
         raise ValueError(f"no window starts at {text!r}; {_meant(text, starts)}")
-    return found
+    return matching
 
 
 def _between(ours: _Side, theirs: _Side, study: Study | None, *, overlap: bool = False) -> Between:
     attributes = dict.fromkeys(record.attribute for record in (*ours.values(), *theirs.values()))
     shared = {attribute: why for attribute in attributes if (why := _in_common(study, attribute, overlap))}
-    found = comparison(ours, theirs, _apart(shared), flagged=False)
+    compared = comparison(ours, theirs, _apart(shared), flagged=False)
     intervals = [record.intervals for record in ours.values() if record.intervals]
     level = intervals[0].level if intervals else WITHOUT_INTERVALS
-    return Between(found, level, (FOR_THE_PEOPLE, *_conservative(shared)))
+    return Between(compared, level, (FOR_THE_PEOPLE, *_conservative(shared)))
 
 
 def _apart(shared: Mapping[str, str]) -> Callable[[EstimateRecord, Numbers], bool]:
@@ -169,7 +169,7 @@ def _in_common(study: Study | None, attribute: str, overlap: bool) -> str:
 
 def _conservative(shared: Mapping[str, str]) -> Iterator[str]:
     for why in dict.fromkeys(shared.values()):
-        names = ", ".join(attribute for attribute, own in shared.items() if own == why)
+        names = ", ".join(attribute for attribute, reason in shared.items() if reason == why)
         yield (
             f"{names}: {why}, and which users are on both sides is not known: intervals of shares of "
             "categories and of means of reports are then as wide or wider than their level needs, and those "

@@ -61,7 +61,7 @@ class PaneFit(beam.DoFn):
         flags = flagged([entry.test.p_value for entry in tested], limit)
         path = FileSystems.join(self.folder, f"{window_name(self.study.name, name, first.window)}.json")
         tests = [
-            *(own for own in _written(path) if own["flagged"] and own["pane_index"] < first.pane_index),
+            *(test for test in _written(path) if test["flagged"] and test["pane_index"] < first.pane_index),
             *(
                 {**fields_of_test(entry, flag), "pane_index": first.pane_index, "limit": limit}
                 for entry, flag in zip(tested, flags, strict=True)

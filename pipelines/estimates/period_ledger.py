@@ -26,7 +26,7 @@ def period_entries(study: Study, files: Sequence[ReceivedFile]) -> list[PeriodEn
         UserError: if the files are not of this study and of one key, or one is damaged.
     """
     assert study.ledger is not None
-    return [_entry(study.ledger, start, own) for start, own in sorted(totals_of(study, files).items())]
+    return [_entry(study.ledger, start, spent) for start, spent in sorted(totals_of(study, files).items())]
 
 
 def totals_of(study: Study, files: Sequence[ReceivedFile]) -> dict[int, PeriodSpent]:
@@ -50,17 +50,17 @@ def totals_of(study: Study, files: Sequence[ReceivedFile]) -> dict[int, PeriodSp
     return totals
 
 
-def _entry(ledger: LedgerPeriod, start: int, own: PeriodSpent) -> PeriodEntry:
+def _entry(ledger: LedgerPeriod, start: int, spent: PeriodSpent) -> PeriodEntry:
     return PeriodEntry(
         period_start=rfc3339(start),
         period_end=rfc3339(start + ledger.period),
-        users=int(own.about_values.users.sum()),
-        reports=own.reports,
-        about_values=_levels(own.about_values),
-        changes_included=_levels(own.changes_included),
-        delta=own.delta,
+        users=int(spent.about_values.users.sum()),
+        reports=spent.reports,
+        about_values=_levels(spent.about_values),
+        changes_included=_levels(spent.changes_included),
+        delta=spent.delta,
         cap=ledger.cap,
-        users_over_cap=own.about_values.above(ledger.cap),
+        users_over_cap=spent.about_values.above(ledger.cap),
     )
 
 

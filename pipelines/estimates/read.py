@@ -157,14 +157,14 @@ def _run(folder: str, about: RunRecord, *, finished: bool | None) -> RunResults:
 
 def fit_of_panes(folder: str) -> Fit | None:
     """The tests of all windows of a run of a stream, from the run's folder; None if there are none."""
-    own = _path(folder, FIT_FOLDER)
+    fit_folder = _path(folder, FIT_FOLDER)
     with naming(folder):
-        names = sorted(names_in(own, "*.json"))
-    found = [fit for name in names if (fit := _read(Fit, own, name))]
-    if not found:
+        names = sorted(names_in(fit_folder, "*.json"))
+    fits = [fit for name in names if (fit := _read(Fit, fit_folder, name))]
+    if not fits:
         return None
-    untested = dict.fromkeys(sentence for fit in found for sentence in fit.not_tested)
-    return Fit(found[0].false_alarms, tuple(test for fit in found for test in fit.tests), tuple(untested))
+    untested = dict.fromkeys(sentence for fit in fits for sentence in fit.not_tested)
+    return Fit(fits[0].false_alarms, tuple(test for fit in fits for test in fit.tests), tuple(untested))
 
 
 def _estimates(path: str) -> Iterator[EstimateRecord]:

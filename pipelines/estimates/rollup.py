@@ -80,7 +80,7 @@ def read_all(patterns: Sequence[str]) -> list[tuple[str, Snapshot]]:
 
 def rolled_up(
     study: Study,
-    found: Iterable[tuple[str, Snapshot]],
+    snapshots: Iterable[tuple[str, Snapshot]],
     *,
     window: int | None = None,
     total: bool = False,
@@ -89,7 +89,7 @@ def rolled_up(
 
     Args:
         study: the study; the snapshots must have its channels.
-        found: (path, snapshot) pairs.
+        snapshots: (path, snapshot) pairs.
         window: the length of the new windows in milliseconds, aligned to 1970-01-01T00:00:00Z; None merges
             all windows of an attribute.
         total: whether groups are merged too.
@@ -100,7 +100,7 @@ def rolled_up(
     """
     newest: dict[Name, tuple[str, Snapshot]] = {}
     given = 0
-    for path, snapshot in found:
+    for path, snapshot in snapshots:
         _check_channels(study, path, snapshot)
         given += 1
         name = (snapshot.run, *snapshot.series, snapshot.window)
@@ -121,8 +121,8 @@ def rolled_up(
         rest = snapshot.other_groups > 0 and not total
         parts.setdefault((snapshot.attribute, longer, group, rest), []).append((path, snapshot))
     merged = [
-        _merged(attribute, longer, group, rest, own)
-        for (attribute, longer, group, rest), own in sorted(
+        _merged(attribute, longer, group, rest, merging)
+        for (attribute, longer, group, rest), merging in sorted(
             parts.items(),
             key=lambda part: (study.places[part[0][0]], part[0][1] or (0, 0), part[0][3], part[0][2] or ""),
         )
@@ -161,7 +161,7 @@ def _check_channels(study: Study, path: str, snapshot: Snapshot) -> None:
 
 
 def _each_once(
-    found: Sequence[tuple[str, Snapshot]], window: int | None
+    snapshots: Sequence[tuple[str, Snapshot]], window: int | None
 ) -> tuple[list[tuple[str, Snapshot]], int]:
     """(the snapshots that count, how many do not): either windows whose users are joined, or those inside.
 
@@ -171,20 +171,20 @@ def _each_once(
     """
     joined = {
         (snapshot.run, snapshot.attribute, snapshot.window)
-        for _, snapshot in found
+        for _, snapshot in snapshots
         if snapshot.joined
         and snapshot.window is not None
         and window == snapshot.window[1] - snapshot.window[0]
     }
     counted, inside = [], []
-    for path, snapshot in found:
+    for path, snapshot in snapshots:
         here = (snapshot.run, snapshot.attribute, _aligned(snapshot, window))
         if snapshot.joined == (here in joined):
             counted.append((path, snapshot))
         elif snapshot.joined:
             inside.append((path, snapshot))
     for path, snapshot in inside:
-        if not any(_holds(snapshot, own) for _, own in counted):
+        if not any(_holds(snapshot, inner) for _, inner in counted):
             raise UserError(
                 f"{path}: the users of two joined windows are the same, so a roll-up to another size takes "
                 "the windows inside: give their statistics, too"
@@ -204,7 +204,7 @@ def _each_once(
                 "together, and in the other they are not; leave out the statistics of joined windows, or "
                 "estimate the other run with windows.joined"
             )
-    return counted, len(found) - len(counted)
+    return counted, len(snapshots) - len(counted)
 
 
 def _holds(longer: Snapshot, other: Snapshot) -> bool:
@@ -306,5 +306,5 @@ def write_all(output: Output, snapshots: Sequence[Snapshot]) -> None:
     files: dict[tuple[str, tuple[int, int] | None], list[Snapshot]] = {}
     for snapshot in snapshots:
         files.setdefault((snapshot.attribute, snapshot.window), []).append(snapshot)
-    for own in files.values():
-        write_window(output.study, output.path(STATISTICS), output.run, own)
+    for snapshots_of_file in files.values():
+        write_window(output.study, output.path(STATISTICS), output.run, snapshots_of_file)

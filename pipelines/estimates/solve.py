@@ -48,8 +48,8 @@ def _start(wanted: WantedEstimate, before: Estimate | None) -> Floats | None:
 
 def solve(study: Study, snapshot: Snapshot) -> list[EstimateRecord]:
     """The estimates of :func:`answers`, each with its attribute, window and group."""
-    found = answers(study, snapshot)
-    return [estimate_record(study, snapshot, name, answer) for name, answer in found.items()]
+    answered = answers(study, snapshot)
+    return [estimate_record(study, snapshot, name, answer) for name, answer in answered.items()]
 
 
 class Solver:
@@ -66,9 +66,9 @@ class Solver:
     def solve(self, snapshot: Snapshot) -> list[EstimateRecord]:
         """Every estimate of one snapshot of a pane."""
         starts = self._last.get(snapshot.series) if snapshot.pane_timing == "early" else None
-        found = answers(self.study, snapshot, starts=starts)
-        self._last[snapshot.series] = found
-        return [estimate_record(self.study, snapshot, name, answer) for name, answer in found.items()]
+        answered = answers(self.study, snapshot, starts=starts)
+        self._last[snapshot.series] = answered
+        return [estimate_record(self.study, snapshot, name, answer) for name, answer in answered.items()]
 
 
 def sort_key(study: Study, record: EstimateRecord) -> tuple[Any, ...]:

@@ -67,7 +67,7 @@ class _Smallest(beam.PTransform):
     ) -> beam.PCollection[tuple[str, tuple[int, int]]]:
         return (
             snapshots
-            | "Sizes" >> beam.MapTuple(lambda name, own: (name, tuple(size_of(own))))
+            | "Sizes" >> beam.MapTuple(lambda name, size: (name, tuple(size_of(size))))
             | "LargestSizes" >> beam.combiners.Top.PerKey(self.study.publish.windows + 1)
             | "SmallestSize" >> beam.FlatMap(_smallest, self.study)
         )
@@ -77,7 +77,7 @@ def _smallest(
     element: tuple[str, list[tuple[int, int]]], study: Study
 ) -> Iterator[tuple[str, tuple[int, int]]]:
     name, sizes = element
-    yield from smallest(study, {name: [Size(*own) for own in sizes]}).items()
+    yield from smallest(study, {name: [Size(*fields) for fields in sizes]}).items()
 
 
 class SolveWindow(beam.DoFn):

@@ -172,15 +172,15 @@ def _prism(asked: EngineRequest, streaming: bool) -> Engine | None:
         UserError: if ``--prism-location`` is wrong, or Prism has open ports and the user did not allow them.
     """
     try:
-        found = prism.get(asked.prism_location, allow_open=asked.allow_open_ports)
+        binary = prism.get(asked.prism_location, allow_open=asked.allow_open_ports)
     except (FileNotFoundError, ValueError) as error:
         named = "--prism-location " if asked.prism_location is not None else ""
         raise UserError(f"{named}{error}") from None
-    if found is None:
+    if binary is None:
         return None
-    if not found.closed:
-        only_with_open_ports_allowed(asked, f"{found.path} {prism.OPEN}; {prism.HOW}")
-    return Engine(prism.runner(found), tuple(prism.options(streaming=streaming)), here=True)
+    if not binary.closed:
+        only_with_open_ports_allowed(asked, f"{binary.path} {prism.OPEN}; {prism.HOW}")
+    return Engine(prism.runner(binary), tuple(prism.options(streaming=streaming)), here=True)
 
 
 def _flink(asked: EngineRequest, streaming: bool) -> Engine:
@@ -250,8 +250,8 @@ def _passed_on(asked: EngineRequest) -> tuple[str, ...]:
     """Our options that Beam also has, as Beam spells them, for a runner that Beam names."""
     return tuple(
         f"--{option}={getattr(asked, option)}"
-        for own in _OPTIONS_OF.values()
-        for option in own
+        for options in _OPTIONS_OF.values()
+        for option in options
         if getattr(asked, option) is not None
     )
 

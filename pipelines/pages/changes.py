@@ -65,7 +65,7 @@ def _part(title: str, sides: tuple[str, str], between: Between) -> Iterator[Part
     shown = sorted(differences, key=lambda difference: not difference.beyond)[:MOST_ROWS]
     left_out = len(differences) - len(shown)
     # Two groups beside each other are named by their columns.
-    with_group = any(own.place[3:] == own.other[3:] and any(own.place[3:]) for own in shown)
+    with_group = any(row.place[3:] == row.other[3:] and any(row.place[3:]) for row in shown)
     names = [
         "estimate",
         *(["group"] if with_group else []),

@@ -49,10 +49,10 @@ def content_of(
     names = list(dict.fromkeys(record.attribute for record in records))
     chapters = []
     by_name = {name: [record for record in records if record.attribute == name] for name in names}
-    for place, (name, records_of_name) in enumerate(by_name.items()):
+    for index, (name, records_of_name) in enumerate(by_name.items()):
         subject = Subject(name, records_of_name, most_panels)
         estimates = _estimates(subject, max(LEAST_ESTIMATES, MOST_ESTIMATES // len(names)))
-        if most_charted is not None and place >= most_charted:
+        if most_charted is not None and index >= most_charted:
             chapters.append(Chapter(name, (), estimates, "Its charts are left out, to keep the page small."))
             continue
         people_of_name = people.get(attribute_of(name))

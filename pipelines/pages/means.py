@@ -24,7 +24,10 @@ _COLUMNS = ("estimate", "group", "value", "low", "high")
 def means(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | None:
     """The means of all estimates; None with several windows, and where there is only one mean."""
     records = [
-        (place, record) for place, own in subject.places.items() for record in own if record.mean is not None
+        (place, record)
+        for place, of_place in subject.places.items()
+        for record in of_place
+        if record.mean is not None
     ]
     if len(subject.windows) > 1 or len(records) < 2:
         return None
@@ -52,7 +55,7 @@ def means(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | None:
         title=f"Mean {subject.name}" + (" by group" if len(groups) > 1 else ""),
         chart=_chart(subject.name, keys, groups),
         panels=[Panel("", {"means": columns_of(rows, _COLUMNS)})],
-        summary=[_said(place, own) for place, own in subject.places.items() if place in places],
+        summary=[_said(place, of_place) for place, of_place in subject.places.items() if place in places],
         table=_table(records, groups),
         caption="Means are in the unit of the values. The line through each is its "
         f"{level_of(subject.records) or '95%'} interval."
@@ -104,13 +107,13 @@ def _chart(name: str, keys: Sequence[Key], groups: Sequence[str]) -> dict[str, A
 
 def _said(place: Place, records: Sequence[EstimateRecord]) -> str:
     where = f"{place}: " if str(place) else ""
-    told = [
+    sentences = [
         f"{record.name} {words.number(record.mean)}"
         + (f" ({words.interval(_ends(record))})" if _ends(record) else "")
         for record in records
         if record.mean is not None
     ]
-    return f"{where}{words.listed(told)}."
+    return f"{where}{words.listed(sentences)}."
 
 
 def _table(records: Sequence[tuple[Place, EstimateRecord]], groups: Sequence[str]) -> Table:

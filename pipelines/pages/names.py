@@ -110,9 +110,9 @@ def _data(
         rows["others"] += _rows(subject, record, order, field)
     true, names = _true(truth, field), first.labels or ()
     rows["truth"] = [
-        {"estimate": TRUTH, "label": names[place], "value": float(true[place])}
-        for place in order
-        if true is not None and true[place] == true[place]
+        {"estimate": TRUTH, "label": names[index], "value": float(true[index])}
+        for index in order
+        if true is not None and true[index] == true[index]
     ]
     return {name: columns_of(columns, _COLUMNS) for name, columns in rows.items()}
 
@@ -124,18 +124,18 @@ def _rows(
     return [
         {
             "estimate": subject.labels[record.name],
-            "label": names[place],
-            "value": values[place],
-            "low": ends.low[place] if ends else None,
-            "high": ends.high[place] if ends else None,
+            "label": names[index],
+            "value": values[index],
+            "low": ends.low[index] if ends else None,
+            "high": ends.high[index] if ends else None,
         }
-        for place in order
+        for index in order
     ]
 
 
 def _values(record: EstimateRecord, field: Field) -> Numbers:
-    found: Numbers = getattr(record, field)
-    return found
+    values: Numbers = getattr(record, field)
+    return values
 
 
 def _true(truth: Truth | None, field: Field) -> Floats | None:
@@ -200,13 +200,13 @@ def _sentence(place: Place, record: EstimateRecord, field: Field) -> str:
     names, values, ends = record.labels or (), _values(record, field), many(record, field)
     spell = words.percent if field == "frequencies" else words.number
     order = sorted(range(len(values)), key=lambda index: -values[index])[:3]
-    told = [
+    parts = [
         f"{names[index]}: {spell(values[index])}"
         + (f" ({spell(ends.low[index])} to {spell(ends.high[index])})" if ends else "")
         for index in order
     ]
     what = "the most frequent are" if field == "frequencies" else "the highest means are"
-    return f"{words.opened(where, 'by')} {record.name}, {what} {words.listed(told)}."
+    return f"{words.opened(where, 'by')} {record.name}, {what} {words.listed(parts)}."
 
 
 def _caption(records: Sequence[EstimateRecord], field: Field, of_keys: bool) -> str:
@@ -227,6 +227,6 @@ def _table(
     for place, records_of_place in records.items():
         first, by_name = records_of_place[0], {record.name: record for record in records_of_place}
         for index in most_frequent([first.frequencies or ()], TABLE_ROWS if alone else MOST_NAMES_OF_PANELS):
-            told = [spell(_values(by_name[name], field)[index]) if name in by_name else "" for name in names]
-            rows.append([*([] if alone else [str(place)]), (first.labels or ())[index], *told])
+            cells = [spell(_values(by_name[name], field)[index]) if name in by_name else "" for name in names]
+            rows.append([*([] if alone else [str(place)]), (first.labels or ())[index], *cells])
     return Table(columns, rows, frozenset(names))

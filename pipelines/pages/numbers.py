@@ -186,11 +186,11 @@ def _chart(
     steps, quantiles = alt.Chart(alt.NamedData("steps")), alt.Chart(alt.NamedData("quantiles"))
     truth = alt.Chart(alt.NamedData("truth"))
     level = alt.Y("level:Q")
-    found = [("truth" if key.colour < 0 else f"e{key.colour}", key.label) for key in keys]
+    columns = [("truth" if key.colour < 0 else f"e{key.colour}", key.label) for key in keys]
     tips = [
         alt.Tooltip("low:Q", title="from", format=",.5~g"),
         alt.Tooltip("high:Q", title="to", format=",.5~g"),
-        *(alt.Tooltip(f"{code}:Q", title=label, format=".3~%") for code, label in found),
+        *(alt.Tooltip(f"{code}:Q", title=label, format=".3~%") for code, label in columns),
     ]
     flagged = alt.Chart(alt.NamedData("flagged")).mark_line(
         interpolate="step-after", strokeWidth=1, strokeDash=[4, 3], opacity=0.8
@@ -232,8 +232,8 @@ def _sentence(where: str, record: EstimateRecord) -> str:
         parts.append(f"nine in ten are between {low} and {high}")
     if record.mean is not None:
         ends = mean_ends(record)
-        told = f" ({level_of([record])} interval {words.interval(ends)})" if ends else ""
-        parts.append(f"the mean is {words.number(record.mean)}{told}")
+        interval = f" ({level_of([record])} interval {words.interval(ends)})" if ends else ""
+        parts.append(f"the mean is {words.number(record.mean)}{interval}")
     return f"{words.opened(where, 'by')} {record.name}, {words.listed(parts) or 'there are no quantiles'}."
 
 
@@ -274,8 +274,8 @@ def _table(panels: Sequence[_Drawn], names: Sequence[str]) -> Table:
             record.name: np.add.reduceat(np.asarray(record.distribution), starts) for record in panel.records
         }
         for index, (low, high) in enumerate(pairwise([*edges[starts], edges[-1]])):
-            told = [words.percent(float(shares[name][index])) if name in shares else "" for name in names]
+            cells = [words.percent(float(shares[name][index])) if name in shares else "" for name in names]
             rows.append(
-                [*([str(panel.place)] if where else []), words.number(low), words.number(high), *told]
+                [*([str(panel.place)] if where else []), words.number(low), words.number(high), *cells]
             )
     return Table(columns, rows, frozenset(columns) - {"where"})

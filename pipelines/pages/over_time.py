@@ -99,7 +99,7 @@ def shares_over_time(subject: Subject) -> Figure | None:
         for index in drawn:
             pair = (ends.low[index], ends.high[index]) if ends else None
             points.append(_Point(names[index], Place.of(record), shares[index], pair, state_of(record)))
-    keys = [Key(names[index], place) for place, index in enumerate(drawn)]
+    keys = [Key(names[index], colour) for colour, index in enumerate(drawn)]
     title = f"Who has which key of {subject.name}," if first.keys else f"Shares of {subject.name}"
     caption = f"The share of people in each window, by {first.name}"
     caption += f", of the {len(drawn)} most frequent of {len(names):,}." if len(drawn) < len(names) else "."
@@ -166,7 +166,7 @@ def _data(points: Sequence[_Point]) -> dict[str, Columns]:
         "complete": [row for row in rows if row["state"] == "complete"],
         "open": [row for row in rows if row["state"] != "complete"],
     }
-    return {name: columns_of(own, _COLUMNS) for name, own in parts.items()}
+    return {name: columns_of(rows_of_part, _COLUMNS) for name, rows_of_part in parts.items()}
 
 
 def _chart(

@@ -118,7 +118,7 @@ def _encoded(data: Mapping[str, Columns]) -> dict[str, dict[str, Any]]:
 def _column(values: Sequence[Any]) -> Any:
     if not values or not isinstance(values[0], str):
         return values
-    texts = {text: place for place, text in enumerate(dict.fromkeys(values))}
+    texts = {text: code for code, text in enumerate(dict.fromkeys(values))}
     return {"texts": list(texts), "at": [texts[text] for text in values]}
 
 
@@ -149,8 +149,8 @@ def _coded(text: str) -> Markup:
     if len(parts) % 2 == 0:
         return escape("`".join(parts))
     marked = [
-        escape(part) if place % 2 == 0 else Markup("<code>{}</code>").format(part)
-        for place, part in enumerate(parts)
+        escape(part) if index % 2 == 0 else Markup("<code>{}</code>").format(part)
+        for index, part in enumerate(parts)
     ]
     return Markup("").join(marked)
 

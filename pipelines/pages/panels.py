@@ -60,7 +60,9 @@ def most_frequent(panels: Sequence[Sequence[float]], most: int) -> list[int]:
 
 def keys_of(subject: Subject, names: Collection[str], truth: bool) -> list[Key]:
     """What the colours of estimates stand for; an estimate has one colour in all charts of its attribute."""
-    keys = [Key(label, place) for place, (name, label) in enumerate(subject.labels.items()) if name in names]
+    keys = [
+        Key(label, colour) for colour, (name, label) in enumerate(subject.labels.items()) if name in names
+    ]
     return [*keys, *([Key(TRUTH, -1)] if truth else [])]
 
 
@@ -86,4 +88,4 @@ def ticks(top: float, most: int) -> list[float]:
     while step * most * 10 <= top:
         step *= 10
     wide = next(step * times for times in (1, 2, 5, 10, 20) if top / (step * times) <= most)
-    return [float(f"{place * wide:.6g}") for place in range(int(top / wide) + 1)]
+    return [float(f"{count * wide:.6g}") for count in range(int(top / wide) + 1)]

@@ -73,12 +73,12 @@ def _of_windows(results: Results) -> Iterator[str]:
     windows: dict[tuple[str, Bounds], WindowResult] = {}
     shared = set()
     for window in results.windows:
-        place = window.attribute, window.window
-        before = windows.get(place)
+        key = window.attribute, window.window
+        before = windows.get(key)
         if before is not None:
-            shared.add(place)
+            shared.add(key)
         if before is None or before.pane_timing == "early":
-            windows[place] = window
+            windows[key] = window
     early = [window for window in windows.values() if window.pane_timing == "early"]
     missing = [window for window in windows.values() if not window.complete and window not in early]
     of_all = words.counted(len(windows), "window")

@@ -61,8 +61,8 @@ def _sentences(job: BatchJob) -> Iterator[str]:
         with open_raw(job.path(DEAD_LETTERS, name)) as stream:
             for letter in fastavro.reader(stream):
                 if letter["reason"] in DAMAGE:
-                    place = -1 if letter["position"] is None else letter["position"], letter["detail"]
-                    first[letter["file"]] = min(place, first.get(letter["file"], place))
+                    damage = -1 if letter["position"] is None else letter["position"], letter["detail"]
+                    first[letter["file"]] = min(damage, first.get(letter["file"], damage))
     for path, (position, detail) in sorted(first.items()):
         unit = "row group" if formats.get(path) == "parquet" else "byte"
         yield f"{shown(path)}{f', {unit} {position:,}' if position >= 0 else ''}: {detail or NOT_SHOWN}"

@@ -49,7 +49,7 @@ def find_input(
 
 
 def check_stamps(
-    found: Iterable[files.ReportFile],
+    report_files: Iterable[files.ReportFile],
     study: Study,
     attribute: str | None,
     service: str | None,
@@ -59,7 +59,7 @@ def check_stamps(
     """Check that the reports of each file were made as the study says, as far as its stamp tells.
 
     Args:
-        found: the files.
+        report_files: the files.
         study: the study.
         attribute: the attribute of reports that do not name one.
         service: the service of reports that do not name one.
@@ -70,7 +70,7 @@ def check_stamps(
     """
     problems = [
         f"{shown(file.path)}: {STAMP_NOT_SHOWN if hidden else told(problem)}"
-        for file in found
+        for file in report_files
         if (problem := stamps.problem(study, dict(file.metadata), attribute, service))
     ]
     if problems:

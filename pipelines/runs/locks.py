@@ -157,14 +157,14 @@ def _marked(folder: str, alone: bool) -> Iterator[Held]:
             FileSystems.delete([literal(mark)])
 
 
-def _others(folder: str, own: str, alone: bool) -> list[str]:
+def _others(folder: str, marker: str, alone: bool) -> list[str]:
     """The paths of markers of other runs that exclude this run; stale markers are left out."""
     pattern = FileSystems.join(literal(folder), f"{f'{LOCK}.' if alone else _ALONE}*")
     # Both times come from the clock of the store.
     updated = {
         entry.path: entry.last_updated_in_seconds for entry in FileSystems.match([pattern])[0].metadata_list
     }
-    (mine,) = FileSystems.match([literal(own)])[0].metadata_list
+    (mine,) = FileSystems.match([literal(marker)])[0].metadata_list
     now = mine.last_updated_in_seconds
     return [
         path
@@ -174,8 +174,8 @@ def _others(folder: str, own: str, alone: bool) -> list[str]:
 
 
 class _Marker:
-    def __init__(self, folder: str, own: str) -> None:
-        self._folder, self._own = folder, own
+    def __init__(self, folder: str, marker: str) -> None:
+        self._folder, self._own = folder, marker
 
     def check(self) -> None:
         if not FileSystems.exists(self._own):

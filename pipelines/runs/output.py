@@ -88,9 +88,9 @@ def files_in(folder: str, pattern: str) -> list[Any]:
     return entries
 
 
-def write_json(path: str, found: object) -> None:
+def write_json(path: str, value: object) -> None:
     """Write a value as JSON; the file appears whole or not at all."""
-    write_bytes(path, json.dumps(found, indent=2).encode() + b"\n")
+    write_bytes(path, json.dumps(value, indent=2).encode() + b"\n")
 
 
 def keep_study(job: Output) -> None:
@@ -119,18 +119,18 @@ def clear(job: Output) -> None:
     delete(ours)
 
 
-def sweep(folders: Sequence[str], own: str = "") -> None:
+def sweep(folders: Sequence[str], run: str = "") -> None:
     """Delete the files that killed workers left half written.
 
     Args:
         folders: the folders that the run wrote to; its pipeline has finished.
-        own: text in the names of the run's files, where other runs write to the same folders now.
+        run: text in the names of this run's files, where other runs write to the same folders now.
     """
     delete(
         [
             entry.path
             for folder in folders
-            for entry in files_in(folder, f".*{own}*")
+            for entry in files_in(folder, f".*{run}*")
             # In an object store, the name of a run's marker looks like that of a half-written file.
             if half_written(_name(entry)) and not is_lock(_name(entry))
         ]

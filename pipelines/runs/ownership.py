@@ -155,18 +155,18 @@ def owned(
             folder was deleted meanwhile.
     """
     replaces = overwrite and not sharing.alone and owner(job, sharing, overwrite) is None
-    with held(job.output, alone=sharing.alone or replaces) as place:
+    with held(job.output, alone=sharing.alone or replaces) as lock:
         if sharing.alone:
-            with _alone(job, overwrite, inputs, place):
-                yield place
+            with _alone(job, overwrite, inputs, lock):
+                yield lock
         else:
             with named_in_errors(job.output), one_at_a_time(job):
                 _join(job, sharing, overwrite)
-            yield place
+            yield lock
 
 
 @contextlib.contextmanager
-def _alone(job: Output, overwrite: bool, inputs: Sequence[str], place: Held) -> Iterator[None]:
+def _alone(job: Output, overwrite: bool, inputs: Sequence[str], lock: Held) -> Iterator[None]:
     """Replace the outputs in the folder; after Ctrl-C, or in a deleted folder, none are left."""
     owner(job, NOBODY, overwrite)
     about = {**NOBODY.mark_of(job), "input": list(inputs)}
@@ -178,7 +178,7 @@ def _alone(job: Output, overwrite: bool, inputs: Sequence[str], place: Held) -> 
         keep_study(job)
     try:
         yield
-        place.check()
+        lock.check()
     except BaseException as error:
         # The files left would look like the outputs of a run.
         if isinstance(error, KeyboardInterrupt | GoneError):

@@ -88,7 +88,7 @@ def files_of(folders: Sequence[str]) -> list[ReceivedFile]:
     Raises:
         UserError: if one of them is damaged.
     """
-    found = []
+    received_files = []
     for folder in folders:
         with naming(folder):
             entries = [
@@ -96,8 +96,8 @@ def files_of(folders: Sequence[str]) -> list[ReceivedFile]:
                 for pattern in (f"{LEDGER_FOLDER}/*.arrow", f"{RUNS}/*/{LEDGER_FOLDER}/*.arrow")
                 for entry in files_in(folder, pattern)
             ]
-        found += [_file(folder, entry.path) for entry in entries]
-    return found
+        received_files += [_file(folder, entry.path) for entry in entries]
+    return received_files
 
 
 def _file(folder: str, path: str) -> ReceivedFile:
@@ -122,37 +122,37 @@ def users_in_turn(files: Sequence[ReceivedFile], bits: int | None = None) -> Ite
     """
     bits = bits_at_once(files) if bits is None else bits
     replaced = [_replaced(file, files) for file in files]
-    for place in range(1 << bits):
+    for batch in range(1 << bits):
         parts = []
         for file, spans in zip(files, replaced, strict=True):
             with naming(file.path), open_raw(file.path) as stream:
-                part = read_received(stream, bits, place)
+                part = read_received(stream, bits, batch)
             parts.append(_without(part, file.about.span, spans))
         yield distinct(concatenated(parts))
 
 
 def _replaced(file: ReceivedFile, files: Sequence[ReceivedFile]) -> list[Span]:
     """The spans of the later runs in a file's folder that share windows with its run."""
-    own = file.about
+    about = file.about
     return [
         other.about.span
         for other in files
         if other.folder == file.folder
         and other.about.span.bounded
-        and other.about.written > own.written
-        and other.about.start < own.stop
-        and own.start < other.about.stop
+        and other.about.written > about.written
+        and other.about.start < about.stop
+        and about.start < other.about.stop
     ]
 
 
-def _without(rows: Received, own: Span, later: Sequence[Span]) -> Received:
+def _without(rows: Received, written: Span, later: Sequence[Span]) -> Received:
     """The rows but those of the file's own windows that later runs have estimated again."""
     if not later:
         return rows
     again = np.zeros(len(rows), dtype=np.bool_)
     for span in later:
         again |= ~span.outside(rows.window)
-    return rows.chosen(~(again & ~own.outside(rows.window)))
+    return rows.chosen(~(again & ~written.outside(rows.window)))
 
 
 def bring_together(output: Output, kept: Keeping, before: Sequence[ReceivedFile] = ()) -> None:
@@ -198,17 +198,17 @@ def _write_together(
     each = users_in_turn(parts, bits)
     if others:
         pairs = zip(each, users_in_turn(others, bits), strict=True)
-        each = (_first_received(own, known, about.span) for own, known in pairs)
+        each = (_first_received(received, known, about.span) for received, known in pairs)
     with replacing(path, private=True) as stream:
         # The file has at least as many batches as it has parts.
         write_received(stream, replace(about, rows=rows, bits=max(bits, bits_for(rows))), each)
 
 
-def _first_received(own: Received, known: Received, span: Span) -> Received:
+def _first_received(rows: Received, known: Received, span: Span) -> Received:
     """The rows of a run that lie in its windows, or that no other run has."""
-    outside = own.chosen(span.outside(own.window))
+    outside = rows.chosen(span.outside(rows.window))
     fresh = distinct(concatenated([known, outside]), only_from=len(known))
-    return distinct(concatenated([own.chosen(~span.outside(own.window)), fresh]))
+    return distinct(concatenated([rows.chosen(~span.outside(rows.window)), fresh]))
 
 
 def clear_parts(kept: Keeping) -> None:

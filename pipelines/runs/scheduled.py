@@ -109,8 +109,8 @@ def publish(job: Scheduled, estimates: Sequence[EstimateRecord]) -> None:
 
 
 def _move_all(job: Scheduled) -> None:
-    made, own = job.made, job.own
-    delete([own.path(RUN)])
+    made, output = job.made, job.own
+    delete([output.path(RUN)])
     tables = ((folder, "*.parquet") for folder in TABLE_FOLDERS.values())
     for folder, pattern in (
         ((STATISTICS,), "*.avro"),
@@ -127,13 +127,13 @@ def _move_all(job: Scheduled) -> None:
         delete([job.path(*folder, name) for name in stale])
     letters = names_in(made.path(DEAD_LETTERS), "*.avro")
     for name in letters:
-        _move(made, own, DEAD_LETTERS, name)
-    stale = set(names_in(own.path(DEAD_LETTERS), "*.avro")) - set(letters)
-    delete([own.path(DEAD_LETTERS, name) for name in stale])
+        _move(made, output, DEAD_LETTERS, name)
+    stale = set(names_in(output.path(DEAD_LETTERS), "*.avro")) - set(letters)
+    delete([output.path(DEAD_LETTERS, name) for name in stale])
     for name in (ACCOUNTING, FIT, LEDGER):
-        _move(made, own, name)
+        _move(made, output, name)
     ends = {"from": rfc3339(job.span.start), "to": rfc3339(job.span.stop)}
-    write_json(own.path(RUN), {**job.about, "format": FORMAT, **ends, "input": sorted(job.inputs)})
+    write_json(output.path(RUN), {**job.about, "format": FORMAT, **ends, "input": sorted(job.inputs)})
 
 
 def _write_estimates(made: Output, estimates: Sequence[EstimateRecord]) -> None:

@@ -82,13 +82,13 @@ def resume(output: str, run: str) -> None:
         delete([FileSystems.join(output, RUNS, run, STOP)])
 
 
-def incomplete_windows(study: Study, output: str, own: str = "") -> frozenset[OpenWindow]:
+def incomplete_windows(study: Study, output: str, resumed: str = "") -> frozenset[OpenWindow]:
     """The windows that earlier runs left open: in their journals, without an on-time or late pane.
 
     Args:
         study: the study of the runs.
         output: the folder that the runs share.
-        own: the run that is resumed, if any; its open windows are in its savepoint, so they are left out.
+        resumed: the run that is resumed, if any; its open windows are in its savepoint, so they are left out.
 
     Raises:
         UserError: if a journal or a snapshot cannot be read.
@@ -99,7 +99,7 @@ def incomplete_windows(study: Study, output: str, own: str = "") -> frozenset[Op
             return frozenset()
         for entry in files_in(FileSystems.join(output, RUNS), "*/journal-*.json"):
             run = folder_of(entry)
-            if run == own:
+            if run == resumed:
                 continue
             named = named_windows(output, run)
             ended = ended_at(output, run)
@@ -109,18 +109,18 @@ def incomplete_windows(study: Study, output: str, own: str = "") -> frozenset[Op
     return frozenset(windows)
 
 
-def earlier_runs(output: str, own: str) -> tuple[str, ...]:
+def earlier_runs(output: str, this_run: str) -> tuple[str, ...]:
     """The names of the runs of a stream that began before this one, in their order.
 
     Args:
         output: the folder that the runs share.
-        own: the name of this run, which may be resumed.
+        this_run: the name of this run, which may be resumed.
     """
     with named_in_errors(output):
         if not output or not FileSystems.exists(output):
             return ()
         names = sorted(map(folder_of, files_in(FileSystems.join(output, RUNS), f"*/{RUN}")))
-    return tuple(name for name in names if name < own)
+    return tuple(name for name in names if name < this_run)
 
 
 def _closed(study: Study, output: str, run: str, window: OpenWindow) -> bool:

@@ -189,16 +189,16 @@ def run(wanted: Evaluation, kept: Path, processes: int, done: Callable[[int, int
     errors_by_key = _read(kept)
     missing = [case for case in wanted.cases if wanted.key(case) not in errors_by_key]
     with kept.open("a", encoding="utf-8") as stream:
-        place = 0
+        done_now = 0
         try:
-            for place, (case, errors) in enumerate(_computed(wanted, missing, processes), 1):
+            for done_now, (case, errors) in enumerate(_computed(wanted, missing, processes), 1):
                 key = wanted.key(case)
                 errors_by_key[key] = errors
                 stream.write(json.dumps({"key": key, "errors": errors}) + "\n")
                 stream.flush()
-                done(place, len(missing) - place)
+                done(done_now, len(missing) - done_now)
         except KeyboardInterrupt:
-            kept_now = len(wanted.cases) - len(missing) + place
+            kept_now = len(wanted.cases) - len(missing) + done_now
             raise KeyboardInterrupt(
                 f"{kept_now:,} of {len(wanted.cases):,} trials are kept, and the same command does the others"
             ) from None
@@ -247,8 +247,8 @@ def _computed(
     largest = sorted(cases, key=lambda case: -case.users)
     begin = functools.partial(_begin, wanted)
     with closing(results_of(_one, largest, min(processes, len(cases)), begin)) as computed:
-        for place, errors in computed:
-            yield largest[place], errors
+        for index, errors in computed:
+            yield largest[index], errors
 
 
 def summarised(wanted: Evaluation, results: Iterable[Result]) -> list[dict[str, Any]]:
@@ -265,9 +265,9 @@ def summarised(wanted: Evaluation, results: Iterable[Result]) -> list[dict[str, 
             for kind, value in errors.items():
                 values.setdefault((*of, estimate, kind), []).append(value)
     rows = []
-    for (population, epsilon, users, estimate, kind), found in values.items():
+    for (population, epsilon, users, estimate, kind), errors_of_seeds in values.items():
         how = wanted.studies[epsilon].attributes[wanted.attribute].estimates[estimate]
-        sizes = np.abs(found)
+        sizes = np.abs(errors_of_seeds)
         spread = float(sizes.std(ddof=1) / np.sqrt(len(sizes))) if len(sizes) > 1 else None
         rows.append(
             {

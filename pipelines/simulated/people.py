@@ -181,9 +181,9 @@ def _people_of_pairs(table: pa.Table, columns: PeopleColumns, domain: KeyValues,
     order = rows[np.lexsort((keys[rows], person[rows]))]
     twice = (np.diff(person[order]) == 0) & (np.diff(keys[order]) == 0)
     if twice.any():
-        place = order[np.flatnonzero(twice)[0]]
+        row = order[np.flatnonzero(twice)[0]]
         raise UserError(
-            f"{path}: user {users[int(place)].as_py()!r} has the key {names[int(place)].as_py()!r} twice; a "
+            f"{path}: user {users[int(row)].as_py()!r} has the key {names[int(row)].as_py()!r} twice; a "
             "person has one value a key"
         )
     counts = np.bincount(person[order], minlength=len(encoded.dictionary))
@@ -275,9 +275,9 @@ def _times(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]:
             "1970-01-01T00:00:00Z, and this one is before 1990; write old times as 1985-11-20T10:00:00Z"
         )
     if (problems > event_times.BEFORE_1990).any():
-        place = int(np.argmax(problems > event_times.BEFORE_1990))
+        row = int(np.argmax(problems > event_times.BEFORE_1990))
         raise UserError(
-            f"{path}: column {name!r} has times such as {text[place].as_py()!r}: "
-            f"{event_times.PROBLEMS[problems[place] - 1][1]}"
+            f"{path}: column {name!r} has times such as {text[row].as_py()!r}: "
+            f"{event_times.PROBLEMS[problems[row] - 1][1]}"
         )
     return milliseconds

@@ -82,16 +82,16 @@ def computed(study: Study, wanted: set[str], users: int, error: float | None) ->
         if attribute_of(name) not in wanted:
             continue
         for estimate, asked in study.described(name).estimates.items():
-            found = precision(study.attribute(name), asked.estimator, asked.services)
-            if found is not None:
-                least, most = found.error(users)
-                enough = None if error is None else found.users_for(error)
+            expected = precision(study.attribute(name), asked.estimator, asked.services)
+            if expected is not None:
+                least, most = expected.error(users)
+                enough = None if error is None else expected.users_for(error)
                 moved = influence(study.attribute(name), asked.estimator, asked.services)
                 # Honest people draw a coordinate, and fake users can all name the same one.
                 crowd = sum(attribute_of(other) == attribute_of(name) for other in study.estimated)
                 yield Planned(
-                    name, estimate, asked.estimator, found.quantity, "any", users, most, least, None, enough,
-                    found.source, None if moved is None else 0.01 * moved * crowd,
+                    name, estimate, asked.estimator, expected.quantity, "any", users, most, least, None,
+                    enough, expected.source, None if moved is None else 0.01 * moved * crowd,
                 )  # fmt: skip
 
 
@@ -121,10 +121,10 @@ def simulated(
         draw = of_population(study, name, population, 0.5 * min(paddings))
         trials = [trial(study, name, draw, people, seed) for seed in seeds]
         return {
-            (estimate, kind): np.abs([found[estimate][kind] for found in trials])
+            (estimate, kind): np.abs([errors_of_trial[estimate][kind] for errors_of_trial in trials])
             for estimate, kinds in trials[0].items()
             for kind in kinds
-            if kind in SIMULATED and all(kind in found[estimate] for found in trials)
+            if kind in SIMULATED and all(kind in errors_of_trial[estimate] for errors_of_trial in trials)
         }
 
     for shown_error in errors(populations[0], users):
@@ -133,7 +133,7 @@ def simulated(
             population: float(errors(population, users)[shown_error].mean()) for population in populations
         }
         population = max(means, key=means.__getitem__)
-        found = errors(population, users)[shown_error]
+        shown_errors = errors(population, users)[shown_error]
         enough = None
         if error is not None:
             enough = _enough(functools.partial(_greatest_error, errors, populations, shown_error), error)
@@ -146,7 +146,7 @@ def simulated(
             users=users,
             error=means[population],
             least_error=min(means.values()) if len(means) > 1 else None,
-            uncertainty=float(found.std(ddof=1) / math.sqrt(len(found))),
+            uncertainty=float(shown_errors.std(ddof=1) / math.sqrt(len(shown_errors))),
             users_for_error=enough,
             source=f"{len(seeds)} simulations of each of {', '.join(populations)}",
         )

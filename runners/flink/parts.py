@@ -122,9 +122,9 @@ def fetch(say: Callable[[str], None] = print) -> Parts:
     Raises:
         FlinkError: if Maven, Java's compiler or pip is missing or fails, or the cache cannot be written.
     """
-    found = cached()
-    if found is not None:
-        return found
+    earlier = cached()
+    if earlier is not None:
+        return earlier
     parts = _place()
     try:
         parts.beam.parent.mkdir(parents=True, exist_ok=True)

@@ -60,8 +60,8 @@ class Rest:
         try:
             request = urllib.request.Request(f"{self.url}/{path}", method=method)
             with urllib.request.urlopen(request, timeout=_PATIENCE, context=context) as answer:
-                found: bytes = answer.read()
-            return found
+                body: bytes = answer.read()
+            return body
         except urllib.error.HTTPError as error:
             with error:
                 raise FlinkError(f"{self.url}/{path}: {error.code} {_first_error(error.read())}") from None
@@ -104,22 +104,22 @@ class Rest:
 
     def jobs(self) -> list[dict[str, Any]]:
         """The running and past jobs, the latest first, each with ``jid``, ``name`` and ``state``."""
-        found = self.get("jobs/overview")["jobs"]
-        return sorted(found, key=lambda job: -job["start-time"])
+        overview = self.get("jobs/overview")["jobs"]
+        return sorted(overview, key=lambda job: -job["start-time"])
 
     def job(self, job: str) -> dict[str, Any]:
         """The details of a job, given its id."""
-        found: dict[str, Any] = self.get(f"jobs/{job}")
-        return found
+        details: dict[str, Any] = self.get(f"jobs/{job}")
+        return details
 
     def records(self, job: str) -> dict[str, list[Records]]:
         """The records that each subtask of a job's vertices read and wrote, by the vertex's name."""
-        found = {}
+        by_vertex = {}
         for vertex in self.job(job)["vertices"]:
             subtasks = self.get(f"jobs/{job}/vertices/{vertex['id']}")["subtasks"]
             metrics = [subtask["metrics"] for subtask in subtasks]
-            found[vertex["name"]] = [Records(m["read-records"], m["write-records"]) for m in metrics]
-        return found
+            by_vertex[vertex["name"]] = [Records(m["read-records"], m["write-records"]) for m in metrics]
+        return by_vertex
 
     def watermarks(self, job: str) -> dict[str, list[int]]:
         """The watermark of each subtask of a job's vertices, in milliseconds, by the vertex's name.
@@ -136,8 +136,8 @@ class Rest:
 
     def checkpoints(self, job: str) -> dict[str, Any]:
         """The counts of a job's checkpoints, and the latest ones."""
-        found: dict[str, Any] = self.get(f"jobs/{job}/checkpoints")
-        return found
+        checkpoints: dict[str, Any] = self.get(f"jobs/{job}/checkpoints")
+        return checkpoints
 
     def problems(self, job: str) -> list[str]:
         """The stack traces of the errors that made a job fail or restart, the latest first."""

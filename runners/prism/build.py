@@ -93,10 +93,10 @@ def _downloaded(go: str, folder: Path, environment: Mapping[str, str]) -> Path:
         BuildError: if the download fails, or the module has another checksum.
     """
     said = _run([go, "mod", "download", "-json", MODULE], folder, environment)
-    found = json.loads(said)
-    if found.get("Sum") != MODULE_SUM:
-        raise BuildError(f"{MODULE} has the checksum {found.get('Sum')}, and should have {MODULE_SUM}")
-    return Path(found["Dir"])
+    module = json.loads(said)
+    if module.get("Sum") != MODULE_SUM:
+        raise BuildError(f"{MODULE} has the checksum {module.get('Sum')}, and should have {MODULE_SUM}")
+    return Path(module["Dir"])
 
 
 def _run(command: list[str], folder: Path, environment: Mapping[str, str]) -> str:

@@ -65,10 +65,10 @@ def named(location: str) -> Prism:
             raise FileNotFoundError(f"{location}: there is no such file")
         if not os.access(location, os.X_OK) and not zipfile.is_zipfile(location):
             raise FileNotFoundError(f"{location}: the file is not a program")
-    found = recognised(_unpacked(location))
-    if found is None:
+    prism = recognised(_unpacked(location))
+    if prism is None:
         raise ValueError(f"{location}: the program is not Prism")
-    return found
+    return prism
 
 
 def _unpacked(location: str) -> str:
@@ -89,8 +89,8 @@ def here() -> Prism | None:
     Raises:
         ValueError: if the binary of the wheel is damaged.
     """
-    found = [prism for path in _places() if (prism := recognised(path)) is not None]
-    return max(found, key=lambda prism: prism.closed, default=None)
+    prisms = [prism for path in _places() if (prism := recognised(path)) is not None]
+    return max(prisms, key=lambda prism: prism.closed, default=None)
 
 
 def _places() -> Iterator[str]:
@@ -150,9 +150,9 @@ def closed() -> Prism | None:
 
 def fetched() -> Prism | None:
     """The best Prism on this machine, else Beam's release, which is downloaded; None if that fails."""
-    found = here()
-    if found is not None:
-        return found
+    prism = here()
+    if prism is not None:
+        return prism
     try:
         return recognised(PrismJobServer(PipelineOptions([]))._get_executable_path())
     except Exception:  # no network, no such release, no disk space: each raises its own error

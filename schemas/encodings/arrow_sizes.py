@@ -95,12 +95,12 @@ def _field(data: memoryview, table: int, number: int, *, needed: bool = True) ->
     (back,) = struct.unpack_from("<i", data, table)
     (size,) = struct.unpack_from("<H", data, table - back)
     entry = 4 + 2 * number
-    found = 0
+    offset = 0
     if entry < size:
-        (found,) = struct.unpack_from("<H", data, table - back + entry)
-    if needed and not found:
+        (offset,) = struct.unpack_from("<H", data, table - back + entry)
+    if needed and not offset:
         raise IndexError(f"a table has no field {number}")
-    return table + int(found) if found else 0
+    return table + int(offset) if offset else 0
 
 
 def _table(data: memoryview, table: int, number: int) -> int:

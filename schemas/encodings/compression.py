@@ -202,8 +202,8 @@ def _snappy(data: bytes, most: int) -> bytes:
 def _declared(packed: bytes) -> int:
     """The plain length that a snappy block declares in its first bytes."""
     length = 0
-    for place, byte in enumerate(packed[:5]):
-        length |= (byte & 0x7F) << 7 * place
+    for index, byte in enumerate(packed[:5]):
+        length |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
             return length
     raise ValueError("it is damaged: it has no length")

@@ -135,14 +135,14 @@ def _leaves(elements: Sequence[Any]) -> tuple[Leaf, ...]:
     """The leaves of a schema, whose elements list each column before the columns in it."""
     leaves = []
     above: list[list[Any]] = []  # for each incomplete column: how many children are missing, and its name
-    for place, element in enumerate(elements):
+    for index, element in enumerate(elements):
         name = (field(element, 4, BINARY) or b"").decode("utf-8", "replace")
         children = field(element, 5, I32) or 0
-        if children < 0 or len(above) > _MOST_DEPTH or bool(above) != bool(place):
+        if children < 0 or len(above) > _MOST_DEPTH or bool(above) != bool(index):
             raise ValueError("its schema is not a tree, or is too deep")
         if above:
             above[-1][0] -= 1
-        if children or not place:
+        if children or not index:
             above.append([children, name])
         else:
             path = ".".join([*(name_above for _, name_above in above[1:]), name])

@@ -123,17 +123,17 @@ class _Reader:
 
     def _varint(self) -> int:
         """The unsigned variable-length integer at the current position."""
-        found = self.data[self.at]
+        value = self.data[self.at]
         self.at += 1
-        if found < 0x80:
-            return found
-        found &= 0x7F
+        if value < 0x80:
+            return value
+        value &= 0x7F
         for shift in range(7, 70, 7):
             byte = self.data[self.at]
             self.at += 1
-            found |= (byte & 0x7F) << shift
+            value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                return found
+                return value
         raise ValueError("a number has too many bytes")
 
     def _integer(self, bits: int) -> int:
@@ -142,7 +142,7 @@ class _Reader:
         Raises:
             ValueError: if it has more than ``bits`` bits.
         """
-        found = self._varint()
-        if found >> bits:
+        value = self._varint()
+        if value >> bits:
             raise ValueError(f"a number has more than {bits} bits")
-        return found >> 1 ^ -(found & 1)
+        return value >> 1 ^ -(value & 1)

@@ -142,13 +142,13 @@ def _prefix(window: _Window, at: int) -> tuple[int, int, int]:
 
 
 def _read_prefix(window: _Window, at: int) -> tuple[int, int, int]:
-    count, place = 0, at - window.start
+    count, offset = 0, at - window.start
     try:
-        count, place = _read_long(window.data, place)
-        size, place = _read_long(window.data, place)
+        count, offset = _read_long(window.data, offset)
+        size, offset = _read_long(window.data, offset)
     except IndexError:
-        return count, window.start + place, -1
-    return count, window.start + place, size if count >= 0 else -1
+        return count, window.start + offset, -1
+    return count, window.start + offset, size if count >= 0 else -1
 
 
 def _segment(window: _Window, at: int, end: int, sync: bytes) -> Iterator[Block]:

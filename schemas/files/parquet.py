@@ -171,18 +171,18 @@ def _opened(stream: IO[bytes], read_dictionary: Sequence[str] = ()) -> Any:
 
 
 def _ways(
-    stream: IO[bytes], index: int, found: Mapping[str, tuple[Leaf, Pages]], rows: int
+    stream: IO[bytes], index: int, columns: Mapping[str, tuple[Leaf, Pages]], rows: int
 ) -> tuple[list[str], int]:
     """How to read a row group: the columns that stay dictionary-encoded, and the rows of a batch."""
     longest = _longest_values(
         stream,
         index,
-        {name: pages.dictionary for name, (leaf, pages) in found.items() if leaf.kind == BYTE_ARRAY},
+        {name: pages.dictionary for name, (leaf, pages) in columns.items() if leaf.kind == BYTE_ARRAY},
     )
     shared = [name for name, length in longest.items() if BATCH_REPORTS * length > BATCH_BYTES]
-    lengths = {name: 0 if name in shared else longest.get(name, 0) for name in found}
+    lengths = {name: 0 if name in shared else longest.get(name, 0) for name in columns}
     most = BATCH_REPORTS
-    while sum(most_bytes(*found[name], lengths[name], most) for name in found) > MOST_BATCH:
+    while sum(most_bytes(*columns[name], lengths[name], most) for name in columns) > MOST_BATCH:
         most //= 2
         if rows > most * MOST_BATCHES:
             raise ValueError("its pages are too large for its many rows")

@@ -76,16 +76,16 @@ def decode_objects(
     wanted = replace(wanted, renamed=())
     known = {_fingerprint(writer_schema): writer_schema for writer_schema in writer_schemas}
     by_schema: dict[bytes, list[int]] = defaultdict(list)
-    for place, data in enumerate(objects):
-        by_schema[data[len(OBJECT_MAGIC) : _OBJECT_AT]].append(place)
-    for own, places in by_schema.items():
-        if own in known:
-            yield from _objects_of(known[own], objects, places, wanted)
+    for index, data in enumerate(objects):
+        by_schema[data[len(OBJECT_MAGIC) : _OBJECT_AT]].append(index)
+    for schema_fingerprint, places in by_schema.items():
+        if schema_fingerprint in known:
+            yield from _objects_of(known[schema_fingerprint], objects, places, wanted)
             continue
         names = ", ".join(f"{print_.hex()} of {schema['name']}" for print_, schema in known.items())
-        problem = f"its schema's fingerprint is {own.hex()}; known are {names}"
-        for place in places:
-            yield BadPart(place, 1, UNKNOWN_SCHEMA, problem, objects[place])
+        problem = f"its schema's fingerprint is {schema_fingerprint.hex()}; known are {names}"
+        for index in places:
+            yield BadPart(index, 1, UNKNOWN_SCHEMA, problem, objects[index])
 
 
 def _fingerprint(writer_schema: Any) -> bytes:
@@ -99,14 +99,14 @@ def _objects_of(
     reader = RecordReader(writer_schema, measure(writer_schema), wanted)
     records: list[Any] = []
     whole: list[int] = []
-    for place in places:
+    for index in places:
         try:
-            for part in reader.parts([objects[place][_OBJECT_AT:]], 1):
+            for part in reader.parts([objects[index][_OBJECT_AT:]], 1):
                 records += part.records
         except Exception as error:  # fastavro raises errors of many types
-            yield BadPart(place, 1, BAD_MESSAGE, f"it does not decode: {error!r}", objects[place])
+            yield BadPart(index, 1, BAD_MESSAGE, f"it does not decode: {error!r}", objects[index])
             continue
-        whole.append(place)
+        whole.append(index)
     positions = np.array(whole, dtype=np.int64)
     yield from reader.batches(records, {}, positions, np.zeros_like(positions))
 
@@ -231,9 +231,9 @@ def _readable(column: pa.Array) -> pa.Array:
         return column
     if column.null_count:
         validity, views, *data = column.buffers()
-        own = np.frombuffer(views, dtype=np.uint8).copy()
+        copied = np.frombuffer(views, dtype=np.uint8).copy()
         missing = column.is_null().to_numpy(zero_copy_only=False)
-        own[16 * start : 16 * (start + len(column))].reshape(-1, 16)[missing] = 0
-        buffers = [validity, pa.py_buffer(own), *data]
+        copied[16 * start : 16 * (start + len(column))].reshape(-1, 16)[missing] = 0
+        buffers = [validity, pa.py_buffer(copied), *data]
         column = pa.Array.from_buffers(kind, len(column), buffers, offset=start)
     return pc.cast(column, pa.string() if pa.types.is_string_view(kind) else pa.binary())

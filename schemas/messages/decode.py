@@ -203,7 +203,7 @@ def _decode_text(
 ) -> _Decoded:
     # An empty line comes first, so that decode_lines does not take a message for the start of a file.
     text = b"\n".join([b"", *texts])
-    starts = np.cumsum([1, *(len(own) + 1 for own in texts)])[:-1]
+    starts = np.cumsum([1, *(len(each) + 1 for each in texts)])[:-1]
     breaks = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n"))
     before = np.searchsorted(breaks, starts)
     ids, data = ids_of([message.id for message in messages]), [message.data for message in messages]

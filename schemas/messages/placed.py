@@ -52,16 +52,16 @@ def placed(
     """
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     messages = pa.array(which)
-    own = columns.get("report_id")
-    if own is None or own.null_count:
+    report_ids = columns.get("report_id")
+    if report_ids is None or report_ids.null_count:
         derived = ids.text.take(messages)
         if not single:
             derived = pc.binary_join_element_wise(derived, pc.cast(pa.array(row), pa.string()), "/")
         derived = pc.cast(derived, pa.binary())
-        columns[DELIVERY] = derived if own is None else pc.if_else(own.is_null(), derived, None)
+        columns[DELIVERY] = derived if report_ids is None else pc.if_else(report_ids.is_null(), derived, None)
     if wanted.whole and single:
         columns[RECORD] = pa.array(data, pa.binary()).take(messages)
     columns |= {"position": ids.numbers.take(messages), "row": pa.array(row)}
     names = [name for name in (*wanted.names, NEAR, RECORD, "position", "row", DELIVERY) if name in columns]
-    found = pa.RecordBatch.from_pydict({name: columns[name] for name in names})
-    return found.replace_schema_metadata(batch.schema.metadata)
+    complete = pa.RecordBatch.from_pydict({name: columns[name] for name in names})
+    return complete.replace_schema_metadata(batch.schema.metadata)

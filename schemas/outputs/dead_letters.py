@@ -34,8 +34,8 @@ def read_dead_letters(stream: IO[bytes]) -> Iterator[DeadLetterRecord]:
             data = plain(header.codec, block.data, max(MOST_BYTES, 8 * len(block.data)))
             reader = DatumReader(data)
             for _ in range(block.reports):
-                found = reader.read(header.writer_schema)
-                yield record_of(DeadLetterRecord, {name: _own(value) for name, value in found.items()})
+                fields = reader.read(header.writer_schema)
+                yield record_of(DeadLetterRecord, {name: _own(value) for name, value in fields.items()})
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise ValueError(f"damaged: {error}") from None
 

@@ -134,16 +134,16 @@ def _shares(domain: Domain, answer: Estimate, summary: Summary) -> dict[str, Any
         return {"categories": domain.names, "frequencies": shares, "top": top}
     assert isinstance(domain, Numeric)
     edges = domain.edges(len(shares))
-    found: dict[str, Any] = {"bucket_edges": edges.tolist(), "distribution": shares}
+    parts: dict[str, Any] = {"bucket_edges": edges.tolist(), "distribution": shares}
     if answer.distribution.sum() > 0:
         quantiles = metrics.quantiles(answer.distribution, edges, summary.quantiles).tolist()
-        found["quantiles"] = dict(zip(map(_level, summary.quantiles), quantiles, strict=True))
+        parts["quantiles"] = dict(zip(map(_level, summary.quantiles), quantiles, strict=True))
     if summary.ranges:
-        found["ranges"] = tuple(
+        parts["ranges"] = tuple(
             RangeShare(low, high, metrics.range_share(answer.distribution, edges, low, high))
             for low, high in summary.ranges
         )
-    return found
+    return parts
 
 
 def _top(names: Sequence[str], frequencies: Floats, most: int | None) -> tuple[Frequent, ...] | None:

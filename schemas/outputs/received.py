@@ -108,7 +108,7 @@ def read_about(stream: IO[bytes]) -> About:
     return _opened(stream)[1]
 
 
-def read_received(stream: IO[bytes], bits: int, place: int) -> Received:
+def read_received(stream: IO[bytes], bits: int, batch: int) -> Received:
     """The rows of the users whose hash begins with the bits of ``place``.
 
     Raises:
@@ -118,12 +118,12 @@ def read_received(stream: IO[bytes], bits: int, place: int) -> Received:
     try:
         if about.bits >= bits:
             each = 1 << (about.bits - bits)
-            return concatenated([_rows(reader.get_batch(i)) for i in range(place * each, (place + 1) * each)])
-        rows = _rows(reader.get_batch(place >> (bits - about.bits)))
+            return concatenated([_rows(reader.get_batch(i)) for i in range(batch * each, (batch + 1) * each)])
+        rows = _rows(reader.get_batch(batch >> (bits - about.bits)))
     except (pa.ArrowException, OSError, IndexError) as error:
         raise ValueError(f"damaged: {error}") from None
-    own = batch_of(rows.high, bits)
-    return rows.chosen(slice(*np.searchsorted(own, [place, place + 1])))
+    batches = batch_of(rows.high, bits)
+    return rows.chosen(slice(*np.searchsorted(batches, [batch, batch + 1])))
 
 
 def _rows(batch: pa.RecordBatch) -> Received:
@@ -134,12 +134,12 @@ def _opened(stream: IO[bytes]) -> tuple[Any, About]:
     try:
         reader = pa.ipc.open_file(stream)
         text = (reader.schema.metadata or {})[_ABOUT]
-        found = json.loads(text)
-        if found["format"] > FORMAT:
+        header = json.loads(text)
+        if header["format"] > FORMAT:
             raise ValueError(
-                f"a newer version of ldpbeam wrote it (format {found['format']}): update ldpbeam"
+                f"a newer version of ldpbeam wrote it (format {header['format']}): update ldpbeam"
             )
-        about: About = TypeAdapter(About).validate_python(found)
+        about: About = TypeAdapter(About).validate_python(header)
     except (pa.ArrowException, OSError, KeyError, TypeError, ValidationError) as error:
         raise ValueError(f"this is no file of a ledger, or it is damaged ({type(error).__name__})") from None
     if not reader.schema.equals(SCHEMA) or reader.num_record_batches != 1 << about.bits:

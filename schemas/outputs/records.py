@@ -388,10 +388,10 @@ def record_of(kind: type[Kind], fields: Mapping[str, Any]) -> Kind:
         ValueError: if it is no such record; one sentence that names the field.
     """
     try:
-        found: Kind = _adapter(cast(Any, kind)).validate_python(fields, strict=False)
+        record: Kind = _adapter(cast(Any, kind)).validate_python(fields, strict=False)
     except ValidationError as error:
         raise ValueError(_problem(error)) from None
-    return found
+    return record
 
 
 def fields_of(record: object) -> dict[str, Any]:
@@ -404,11 +404,11 @@ def fields_of(record: object) -> dict[str, Any]:
 
 def _problem(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_context=False)[0]
-    place = ".".join(_short(str(part)) for part in first["loc"])
-    told = first["msg"].removeprefix("Value error, ")
+    path = ".".join(_short(str(part)) for part in first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
     given = first["input"]
     shown = f", found {_short(json.dumps(given))}" if isinstance(given, str | int | float | None) else ""
-    return f"{place and f'{place}: '}{_short(told, 200)}{'' if first['type'] == 'json_invalid' else shown}"
+    return f"{path and f'{path}: '}{_short(message, 200)}{'' if first['type'] == 'json_invalid' else shown}"
 
 
 def _short(text: str, most: int = _MOST_SHOWN) -> str:

@@ -88,11 +88,11 @@ class Snapshot:
         Runs without windows count as one each. Runs and groups of one window are taken to have other users.
         A window whose users are joined counts as one.
         """
-        found = set()
+        windows = set()
         for name in self.parts:
             run, _, window, _ = name.split("/", 3)
-            found.add((run if window == "all" else "", window))
-        return max(1, len(found))
+            windows.add((run if window == "all" else "", window))
+        return max(1, len(windows))
 
 
 def _array_bytes(array: Integers) -> bytes:

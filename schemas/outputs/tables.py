@@ -42,8 +42,8 @@ _OTHER_TYPES = {
 def _schema(row: Any) -> pa.Schema:
     """The schema of a class of rows, with the column ``run``, which rows of Beam do not have."""
     columns = [(name, _column_type(name, annotation)) for name, annotation in row.__annotations__.items()]
-    place = 1 + row._fields.index("study")
-    return pa.schema([*columns[:place], ("run", _NAME), *columns[place:]])
+    position = 1 + row._fields.index("study")
+    return pa.schema([*columns[:position], ("run", _NAME), *columns[position:]])
 
 
 def _column_type(name: str, annotation: Any) -> pa.DataType:

@@ -293,8 +293,8 @@ def _uuids_to_bytes(text: pa.Array) -> pa.Array:
     if not pc.any(candidates).as_py():
         return keys
     uuids = pc.and_(candidates, pc.fill_null(pc.match_substring_regex(text, _UUID), False))
-    found = pc.replace_substring(text.filter(uuids), "-", "")
-    digits = np.frombuffer(pc.cast(found, pa.binary(32)).buffers()[1], dtype=np.uint8)
+    digits_text = pc.replace_substring(text.filter(uuids), "-", "")
+    digits = np.frombuffer(pc.cast(digits_text, pa.binary(32)).buffers()[1], dtype=np.uint8)
     nibbles = np.where(
         digits >= ord("a"), digits - 87, np.where(digits >= ord("A"), digits - 55, digits - 48)
     )

@@ -52,7 +52,8 @@ def meant(
 
 def _meant(fields: tuple[str, ...], missing: tuple[str, ...], sought: Mapping[str, str]) -> str | None:
     near = {
-        name: nearest(sought[name], [own for own in fields if own != sought[name]], 0.8) for name in missing
+        name: nearest(sought[name], [field_name for field_name in fields if field_name != sought[name]], 0.8)
+        for name in missing
     }
-    found = {name: [field, sought[name]] for name, field in near.items() if field is not None}
-    return json.dumps(found) if found else None
+    meant = {name: [field, sought[name]] for name, field in near.items() if field is not None}
+    return json.dumps(meant) if meant else None

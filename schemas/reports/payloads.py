@@ -54,7 +54,7 @@ def bytes_in(column: pa.Array, width: int) -> tuple[np.ndarray, np.ndarray]:
 def _from_hexadecimal(digits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Bytes from hexadecimal characters, shape (n, 2 width), and which rows have only digits, shape (n,)."""
     value = np.full(256, 255, dtype=np.uint8)
-    for place, characters in enumerate(zip(b"0123456789abcdef", b"0123456789ABCDEF", strict=True)):
-        value[list(characters)] = place
+    for digit, characters in enumerate(zip(b"0123456789abcdef", b"0123456789ABCDEF", strict=True)):
+        value[list(characters)] = digit
     nibbles = value[digits]
     return (nibbles[:, 0::2] << 4) | (nibbles[:, 1::2] & 15), (nibbles < 16).all(axis=1)

@@ -72,7 +72,7 @@ def _mixed(name: str, values: Sequence[object]) -> pa.Array:
     parts, places = [], []
     for kind in np.unique(kinds):
         chosen = np.flatnonzero(kinds == kind)
-        prepared = [_prepared(name, values[place]) for place in chosen.tolist()]
+        prepared = [_prepared(name, values[row]) for row in chosen.tolist()]
         part = _of_one_type(prepared)
         if part is None:
             continue

@@ -70,8 +70,8 @@ def stamp_of(attribute: Attribute, index: int) -> dict[str, str]:
 
 def _options(version: ServiceVersion) -> dict[str, Any]:
     """The parameters besides name and epsilon, as JSON represents them."""
-    found: dict[str, Any] = json.loads(json.dumps(version.parameters))
-    return {name: value for name, value in found.items() if name not in ("mechanism", "epsilon")}
+    options: dict[str, Any] = json.loads(json.dumps(version.parameters))
+    return {name: value for name, value in options.items() if name not in ("mechanism", "epsilon")}
 
 
 def entries_in(metadata: Mapping[str, str]) -> dict[str, str]:
@@ -108,7 +108,7 @@ def _is_epsilon(text: str, epsilon: float) -> bool:
         return False
 
 
-def _other_options(text: str, own: Mapping[str, Any]) -> Iterator[str]:
+def _other_options(text: str, known: Mapping[str, Any]) -> Iterator[str]:
     try:
         given = json.loads(text)
     except (ValueError, RecursionError):
@@ -117,10 +117,10 @@ def _other_options(text: str, own: Mapping[str, Any]) -> Iterator[str]:
         yield f"options that are no JSON object ({text[:80]!r})"
         return
     for name, value in sorted(given.items()):
-        if name not in own:
+        if name not in known:
             yield f"an option {name} that there is not"
-        elif value != own[name]:
-            yield f"option {name} {value!r} instead of {own[name]!r}"
+        elif value != known[name]:
+            yield f"option {name} {value!r} instead of {known[name]!r}"
 
 
 def problem(
@@ -138,15 +138,15 @@ def problem(
     if not stamp:
         return None
     name, of = metadata.get(ATTRIBUTE_KEY, attribute), metadata.get(SERVICE_KEY, service)
-    found: list[tuple[str, list[str]]] = []
-    for own in study.attributes if name is None else (name,):
-        if own not in study.attributes:
+    tried: list[tuple[str, list[str]]] = []
+    for candidate in study.attributes if name is None else (name,):
+        if candidate not in study.attributes:
             return None
-        known = study.attribute(own)
+        known = study.attribute(candidate)
         for index, version in enumerate(known.versions):
             if of is None or version.service == of:
-                found.append((f"{own!r} at {version.label}", differences(stamp, known, index)))
-    if not found or any(not differs for _, differs in found):
+                tried.append((f"{candidate!r} at {version.label}", differences(stamp, known, index)))
+    if not tried or any(not differs for _, differs in tried):
         return None
-    where, differs = min(found, key=lambda entry: len(entry[1]))
+    where, differs = min(tried, key=lambda entry: len(entry[1]))
     return f"its stamp differs from the study's {where}: {', '.join(differs)}"

@@ -59,11 +59,13 @@ def compile_study(model: StudyModel) -> Study:
     group_users = model.duplicates == "drop" and model.repeats == "first"
     study = Study(
         name=model.study,
-        attributes={name: _described(own, model.intervals) for name, own in model.attributes.items()},
+        attributes={
+            name: _described(described, model.intervals) for name, described in model.attributes.items()
+        },
         compiled={
             attribute.name: attribute
-            for name, own in model.attributes.items()
-            for attribute in _compiled(name, own, group_users)
+            for name, described in model.attributes.items()
+            for attribute in _compiled(name, described, group_users)
         },
         fingerprint=_fingerprint(model),
         windows=None if model.windows is None else model.windows.windows,
@@ -97,20 +99,22 @@ def _fingerprint(model: StudyModel) -> str:
         later = [name for name in ("max_age", "joined") if getattr(model.windows, name) is None]
         if later:
             unsaid["windows"] = dict.fromkeys(later, True)
-    unsaid["attributes"] = {name: {"services": _unsaid(own)} for name, own in model.attributes.items()}
+    unsaid["attributes"] = {
+        name: {"services": _unsaid(attribute)} for name, attribute in model.attributes.items()
+    }
     return hashlib.sha256(model.model_dump_json(exclude=unsaid or None).encode()).hexdigest()[:32]
 
 
 def _unsaid(model: AttributeModel) -> dict[str, Any]:
     """The keys of remembering clients that services and versions do not give."""
-    found: dict[str, Any] = {}
+    unsaid: dict[str, Any] = {}
     for name, service in model.services.items():
-        found[name] = dict.fromkeys(set(REMEMBERING) - set(service.remembering), True)
-        found[name]["versions"] = {
-            version: dict.fromkeys(set(REMEMBERING) - set(own.remembering), True)
-            for version, own in service.versions.items()
+        unsaid[name] = dict.fromkeys(set(REMEMBERING) - set(service.remembering), True)
+        unsaid[name]["versions"] = {
+            version: dict.fromkeys(set(REMEMBERING) - set(version_model.remembering), True)
+            for version, version_model in service.versions.items()
         }
-    return found
+    return unsaid
 
 
 def _ledger(model: StudyModel) -> LedgerPeriod | None:
@@ -157,7 +161,7 @@ def _described(model: AttributeModel, intervals: IntervalsModel | None) -> Study
             intervals.level, intervals.simultaneous, tuple(model.quantiles), tuple(model.ranges)
         )
     return StudyAttribute(
-        services={name: _service(own) for name, own in model.services.items()},
+        services={name: _service(service) for name, service in model.services.items()},
         estimates={
             name: WantedEstimate(
                 wanted.estimator,
@@ -173,8 +177,8 @@ def _described(model: AttributeModel, intervals: IntervalsModel | None) -> Study
 
 def _service(model: ServiceModel) -> Service:
     versions = {
-        name: Version(tuple(own.values or [name]) if model.version_field else (), own.span)
-        for name, own in model.versions.items()
+        name: Version(tuple(version.values or [name]) if model.version_field else (), version.span)
+        for name, version in model.versions.items()
     }
     return Service(versions, model.version_field)
 
@@ -212,13 +216,13 @@ def _compiled(name: str, model: AttributeModel, group_users: bool) -> Iterator[A
     domain = model.domain.domain
     versions = []
     for service, described in model.services.items():
-        for version, own in described.each_version.items():
-            place = f"attributes.{name}.services.{service}" + (f".versions.{version}" if version else "")
-            lifetime = _lifetime(place, described, own, domain, model.buckets, group_users)
-            mechanism = _mechanism(place, described, own, domain, model.buckets)
+        for version, version_model in described.each_version.items():
+            path = f"attributes.{name}.services.{service}" + (f".versions.{version}" if version else "")
+            lifetime = _lifetime(path, described, version_model, domain, model.buckets, group_users)
+            mechanism = _mechanism(path, described, version_model, domain, model.buckets)
             if lifetime is not None:
                 mechanism = lifetime.window
-            at_most = own.values_at_most or described.values_at_most
+            at_most = version_model.values_at_most or described.values_at_most
             versions.append(ServiceVersion(service, version, mechanism, lifetime, at_most))
     if not isinstance(domain, Vector):
         joined = _joined(model, domain, versions, group_users)
@@ -269,7 +273,7 @@ def _joined(
 
 
 def _mechanism(
-    place: str, service: ServiceModel, version: VersionModel, domain: Domain, buckets: int
+    path: str, service: ServiceModel, version: VersionModel, domain: Domain, buckets: int
 ) -> Mechanism:
     name = version.mechanism or service.mechanism
     epsilon = version.epsilon if version.epsilon is not None else service.epsilon
@@ -278,22 +282,22 @@ def _mechanism(
     if given.get("as_published") and "lifetime_epsilon" in given and name is not None and epsilon is not None:
         options = {**released_options(name, given["lifetime_epsilon"], epsilon), **options}
     if name is None or epsilon is None:
-        raise ValueError(f"{place}: it needs a mechanism and an epsilon{_found_instead(options)}")
+        raise ValueError(f"{path}: it needs a mechanism and an epsilon{_found_instead(options)}")
     try:
         mechanism = build_mechanism(name, domain, epsilon, **options)
     except ValueError as error:
-        raise ValueError(f"{place}: {error}") from None
+        raise ValueError(f"{path}: {error}") from None
     named = mechanism.in_study
     if isinstance(domain, Numeric | Vector) and buckets % named.granularity:
         raise ValueError(
-            f"{place}: {named.name} tells {named.granularity} bins apart, so the attribute's buckets "
+            f"{path}: {named.name} tells {named.granularity} bins apart, so the attribute's buckets "
             f"must be a multiple of that, found {buckets}"
         )
     return mechanism
 
 
 def _lifetime(
-    place: str,
+    path: str,
     service: ServiceModel,
     version: VersionModel,
     domain: Domain,
@@ -309,25 +313,25 @@ def _lifetime(
     epsilon = given.get("lifetime_epsilon")
     if epsilon is None:
         if given:
-            raise ValueError(f"{place}: {' and '.join(given)} need{'s' * (len(given) == 1)} lifetime_epsilon")
+            raise ValueError(f"{path}: {' and '.join(given)} need{'s' * (len(given) == 1)} lifetime_epsilon")
         return None
     if not group_users:
         raise ValueError(
-            f"{place}: lifetime_epsilon needs duplicates: drop and repeats: first, because reports of a user "
+            f"{path}: lifetime_epsilon needs duplicates: drop and repeats: first, because reports of a user "
             "in a window share their noise"
         )
     if isinstance(domain, Vector):
-        raise ValueError(f"{place}: lifetime_epsilon is not for vectors, whose clients sample a coordinate")
+        raise ValueError(f"{path}: lifetime_epsilon is not for vectors, whose clients sample a coordinate")
     if (version.mechanism or service.mechanism) == AUTO:
         raise ValueError(
-            f"{place}: with lifetime_epsilon, name grr or olh instead of auto: with olh a user's lifetime "
+            f"{path}: with lifetime_epsilon, name grr or olh instead of auto: with olh a user's lifetime "
             "epsilon is spent on fewer values"
         )
-    named = _mechanism(place, service, version, domain, buckets)
+    named = _mechanism(path, service, version, domain, buckets)
     memo_buckets = given.get("memo_buckets", buckets if isinstance(domain, Numeric) else 0)
     if isinstance(domain, Numeric) and memo_buckets % buckets:
         raise ValueError(
-            f"{place}: memo_buckets must be a multiple of the attribute's buckets ({buckets}), "
+            f"{path}: memo_buckets must be a multiple of the attribute's buckets ({buckets}), "
             f"found {memo_buckets}"
         )
     try:
@@ -335,16 +339,16 @@ def _lifetime(
             memo_buckets = 0
         return Lifetime(named, epsilon, given.get("as_published", False), memo_buckets)
     except ValueError as error:
-        raise ValueError(f"{place}: {error}") from None
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _found_instead(options: Mapping[str, Any]) -> str:
     """Keys that may be misspelt ones."""
-    found = [
+    given = [
         f"{option!r}{did_you_mean(option, ('mechanism', 'epsilon'), before=' (', after=')')}"
         for option in options
     ]
-    return f"; found {', '.join(found)}" if found else ""
+    return f"; found {', '.join(given)}" if given else ""
 
 
 def _joint_buckets(
@@ -379,8 +383,8 @@ def _default_joint_buckets(
     while resolution > 2:
         cells = 1.0
         for service in services:
-            own = [v.mechanism.cells(resolution) for v in versions if v.service == service]
-            cells *= 1.0 + sum(own)
+            version_cells = [v.mechanism.cells(resolution) for v in versions if v.service == service]
+            cells *= 1.0 + sum(version_cells)
         if cells <= DEFAULT_JOINT_CELLS:
             break
         resolution //= 2

@@ -105,29 +105,33 @@ def _never_null(schema: Schema) -> Schema:
 
 def _services(key: str, kind: type[Domain], service: Schema, version: Schema) -> tuple[Schema, Schema]:
     """The versions and the services of attributes of one kind: a choice of mechanisms with their options."""
-    mechanisms = {name: own for name, own in registered_mechanisms().items() if own.domain_type is kind}
+    mechanisms = {
+        name: mechanism
+        for name, mechanism in registered_mechanisms().items()
+        if mechanism.domain_type is kind
+    }
     options: dict[str, tuple[str, Mapping[str, Option]]] = {
-        name: (own.summary, options_of(own)) for name, own in mechanisms.items()
+        name: (mechanism.summary, options_of(mechanism)) for name, mechanism in mechanisms.items()
     }
     if kind is Categories:
         options = {AUTO: ("GRR or OLH, whichever has the lower variance", _of_auto(mechanisms)), **options}
     remembered = _remembered(key, service)
     common = {
-        name: own
-        for name, own in version["properties"].items()
+        name: schema
+        for name, schema in version["properties"].items()
         if name not in ("mechanism", "epsilon", *REMEMBERING)
     }
 
-    def others(name: str, told: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {**told, **(remembered if mechanisms.get(name) in MEMOISED else {})}
+    def others(name: str, shared: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**shared, **(remembered if mechanisms.get(name) in MEMOISED else {})}
 
-    named = [_choice(name, *own, others(name, common)) for name, own in options.items()]
+    named = [_choice(name, *described, others(name, common)) for name, described in options.items()]
     # A version that names no mechanism has the service's, whichever that is.
-    every = {own.name: _option(own) for _, given in options.values() for own in given.values()}
+    every = {option.name: _option(option) for _, given in options.values() for option in given.values()}
     either = {**remembered, **dict.fromkeys(every, True)}
     inherited = _mapping("as the service", {"epsilon": _EPSILON, **common, **either})
     versions = _one_of([inherited, *named])
-    told = {
+    auto_options = {
         "version_field": _never_null(service["properties"]["version_field"])
         | {"not": {"enum": sorted(OWN_COLUMNS)}},
         "versions": {
@@ -138,12 +142,14 @@ def _services(key: str, kind: type[Domain], service: Schema, version: Schema) ->
         },
     }
     alternatives = []
-    for name, own in options.items():
-        choice = _choice(name, *own, others(name, told))
+    for name, described in options.items():
+        choice = _choice(name, *described, others(name, auto_options))
         # Versions may give epsilon, and then the service need not.
         choice["anyOf"] = [{"required": ["epsilon"]}, {"required": ["versions"]}]
         alternatives.append(choice)
-    only_versions = _mapping("the versions name their mechanisms", {"epsilon": _EPSILON, **told, **either})
+    only_versions = _mapping(
+        "the versions name their mechanisms", {"epsilon": _EPSILON, **auto_options, **either}
+    )
     only_versions["required"] = ["versions"]
     services = _one_of([*alternatives, only_versions])
     services["description"] = service["description"].partition("\n")[0]
@@ -156,17 +162,19 @@ def _remembered(key: str, service: Schema) -> Schema:
     if given is None:
         return {}
     names = ("lifetime_epsilon", "values_at_most", *given)
-    found = {name: _never_null(service["properties"][name]) for name in names}
-    found["lifetime_epsilon"] |= {"exclusiveMinimum": SMALLEST_EPSILON, "maximum": LARGEST_EPSILON}
-    if "memo_buckets" in found:
-        found["memo_buckets"] |= {"minimum": 2, "maximum": MOST_MEMO_BUCKETS}
-    return found
+    properties = {name: _never_null(service["properties"][name]) for name in names}
+    properties["lifetime_epsilon"] |= {"exclusiveMinimum": SMALLEST_EPSILON, "maximum": LARGEST_EPSILON}
+    if "memo_buckets" in properties:
+        properties["memo_buckets"] |= {"minimum": 2, "maximum": MOST_MEMO_BUCKETS}
+    return properties
 
 
 def _of_auto(mechanisms: Mapping[str, type[Mechanism]]) -> Mapping[str, Option]:
     """The options of the two mechanisms that ``auto`` chooses from: for few and for many categories."""
     chosen = (better_oracle(size, 1.0) for size in (2, 2**20))
-    return {name: own for found in chosen for name, own in options_of(mechanisms[found]).items()}
+    return {
+        name: option for mechanism in chosen for name, option in options_of(mechanisms[mechanism]).items()
+    }
 
 
 def _choice(name: str, summary: str, options: Mapping[str, Option], others: Mapping[str, Any]) -> Schema:
@@ -191,9 +199,9 @@ def _mapping(title: str, properties: Mapping[str, Any]) -> Schema:
 
 def _option(option: Option) -> Schema:
     arms = [_kind(kind.type, kind.range, kind.choices) for kind in option.kinds]
-    found = arms[0] if len(arms) == 1 else ({"anyOf": arms} if arms else {})
-    told = {"description": option.text} if option.text else {}
-    return found | told | {"default": option.default}
+    schema = arms[0] if len(arms) == 1 else ({"anyOf": arms} if arms else {})
+    description = {"description": option.text} if option.text else {}
+    return schema | description | {"default": option.default}
 
 
 def _kind(kind: type, numbers: Range, choices: tuple[str, ...]) -> Schema:

@@ -212,24 +212,24 @@ def _check_nodes(loader: _Loader, node: yaml.Node, name: str) -> None:
         seen: dict[str, int] = {}
         before: yaml.ScalarNode | None = None
         for key, value in node.value:
-            place = key.start_mark.line + 1
+            line_number = key.start_mark.line + 1
             if before is not None and _is_digits(key) and value.start_mark.index == value.end_mark.index:
                 raise StudyError(
-                    f"{name}:{place}: {before.value},{key.value} is two values to YAML: write "
+                    f"{name}:{line_number}: {before.value},{key.value} is two values to YAML: write "
                     f"{before.value}.{key.value}, with a point"
                 )
             before = value if _is_digits(value) else None
             if not isinstance(key, yaml.ScalarNode):
-                raise StudyError(f"{name}:{place}: a key is a word, found a list or a mapping")
+                raise StudyError(f"{name}:{line_number}: a key is a word, found a list or a mapping")
             _check_nodes(loader, key, name)
             read = loader.construct_object(key)
             if not isinstance(read, str):
-                raise StudyError(f"{name}:{place}: a key is a text; {_quoted(key.value, read)}")
+                raise StudyError(f"{name}:{line_number}: a key is a text; {_quoted(key.value, read)}")
             if key.value in seen:
                 raise StudyError(
-                    f"{name}:{place}: {key.value!r} is given twice (first on line {seen[key.value]})"
+                    f"{name}:{line_number}: {key.value!r} is given twice (first on line {seen[key.value]})"
                 )
-            seen[key.value] = place
+            seen[key.value] = line_number
             _check_nodes(loader, value, name)
 
 
@@ -245,11 +245,11 @@ def _one_a_place(problems: Sequence[Any], root: yaml.Node) -> list[Any]:
     """Of the problems of a value that may be of two types, the first of the type it is meant to be of."""
     rivals: dict[tuple[Any, ...], list[Any]] = {}
     for problem in problems:
-        place = _place(problem["loc"], root)
-        common = problem["loc"][: len(place)]
-        tagged = next((i for i, (p, q) in enumerate(zip(place, common, strict=True)) if p != q), len(place))
-        union = len(place) < len(problem["loc"])
-        rivals.setdefault(tuple(place[:tagged]) if union else (id(problem),), []).append(problem)
+        path = _place(problem["loc"], root)
+        common = problem["loc"][: len(path)]
+        tagged = next((i for i, (p, q) in enumerate(zip(path, common, strict=True)) if p != q), len(path))
+        union = len(path) < len(problem["loc"])
+        rivals.setdefault(tuple(path[:tagged]) if union else (id(problem),), []).append(problem)
     kept = []
     for where, several in rivals.items():
         meant = [
@@ -262,17 +262,17 @@ def _one_a_place(problems: Sequence[Any], root: yaml.Node) -> list[Any]:
 def _place(parts: Sequence[Any], root: yaml.Node) -> list[Any]:
     """The keys and indexes of a place, without the names pydantic gives to the types of a union."""
     node: yaml.Node | None = root
-    place = []
+    path = []
     for part in parts:
         if isinstance(node, yaml.MappingNode):
-            place.append(part)
+            path.append(part)
             node = next((value for key, value in node.value if key.value == str(part)), None)
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-            place.append(part)
+            path.append(part)
             node = node.value[part] if part < len(node.value) else None
         elif node is None:
-            place.append(part)
-    return place
+            path.append(part)
+    return path
 
 
 #: What pydantic says in its own words, in those of study files: by kind of problem.
@@ -287,31 +287,31 @@ _SAY = {
 
 
 def _message(problem: Any, root: yaml.Node, name: str) -> str:
-    place = _place(problem["loc"], root)
+    path = _place(problem["loc"], root)
     text = re.sub(r"^(Value error|Assertion failed), ", "", problem["msg"])
     given = problem.get("input")
-    if not place and (inner := re.match(r"(attributes\.[^:]+): ", text)):
+    if not path and (inner := re.match(r"(attributes\.[^:]+): ", text)):
         # Checks over the whole study name the place themselves.
-        place, text = inner[1].split("."), text[inner.end() :]
-    instead = _instead(place, given) if problem["type"] in ("model_type", "dict_type") else None
+        path, text = inner[1].split("."), text[inner.end() :]
+    instead = _instead(path, given) if problem["type"] in ("model_type", "dict_type") else None
     if instead is not None:
         text = f"write {instead}"
     elif problem["type"] == "string_type" and type(given) in _KIND and root.start_mark is not None:
-        text = f"this must be a text; {_quoted(_text_at(root, place), given)}"
+        text = f"this must be a text; {_quoted(_text_at(root, path), given)}"
     elif isinstance(given, str) and re.fullmatch(r"-?\d+,\d+", given):
         text = f"this must be a number; write {given.replace(',', '.')}, with a point"
     else:
         text = _SAY.get(problem["type"], re.sub(r"^Input should be", "this must be", text))
-    if place and place[-1] == "epsilon" and problem["type"] in ("greater_than", "less_than_equal"):
+    if path and path[-1] == "epsilon" and problem["type"] in ("greater_than", "less_than_equal"):
         text = f"epsilon is above 0 and at most {LARGEST_EPSILON:g}"
-    elif problem["type"] == "missing" and isinstance(place[-1], int):
+    elif problem["type"] == "missing" and isinstance(path[-1], int):
         text = "an entry of the pair is missing"
     shown = ""
     if problem["type"] == "extra_forbidden":
-        text, given = f"unknown key{did_you_mean(str(place[-1]), _KEYS, before='; ')}", {}
+        text, given = f"unknown key{did_you_mean(str(path[-1]), _KEYS, before='; ')}", {}
     if not isinstance(given, dict) and problem["type"] != "missing":
         shown = f", found {given!r}"
-    return f"{_at(root, place, name)}: {_in_words(place) or 'study'}: {text}{shown}"
+    return f"{_at(root, path, name)}: {_in_words(path) or 'study'}: {text}{shown}"
 
 
 #: What YAML takes a text for, by the type of the value that it makes of it.
@@ -328,24 +328,24 @@ _MEANT = {
 }
 
 
-def _instead(place: Sequence[Any], given: Any) -> str | None:
+def _instead(path: Sequence[Any], given: Any) -> str | None:
     """What to write where a value stands instead of keys and values; None if that is not known."""
-    if place[-1:] == ["domain"] and isinstance(given, list) and given:
+    if path[-1:] == ["domain"] and isinstance(given, list) and given:
         numbers = len(given) == 2 and all(map(_is_number, given))
         return _MEANT["numeric" if numbers else "categories"].format(f"[{', '.join(map(str, given))}]")
     if isinstance(given, str | int | float) and not isinstance(given, bool):
-        if place[-1:] == ["estimates"]:
+        if path[-1:] == ["estimates"]:
             return f"{{{given}: {_MEANT['estimates'].format(given)}}}"
-        for key in (place[-1:], place[-2:-1]):
-            if key and key[0] in _MEANT and key != ["services", *place[-1:]]:
+        for key in (path[-1:], path[-2:-1]):
+            if key and key[0] in _MEANT and key != ["services", *path[-1:]]:
                 return _MEANT[key[0]].format(given)
     return None
 
 
-def _text_at(root: yaml.Node, place: Sequence[Any]) -> str:
+def _text_at(root: yaml.Node, path: Sequence[Any]) -> str:
     """A value as it stands in the file."""
     node: Any = root
-    for part in place:
+    for part in path:
         entries = {key.value: value for key, value in node.value} if isinstance(part, str) else node.value
         node = entries[part]
     return str(node.value)
@@ -366,10 +366,10 @@ _NAMED = {
 }
 
 
-def _in_words(place: Sequence[Any]) -> str:
+def _in_words(path: Sequence[Any]) -> str:
     """A place in words, the innermost first, as in: epsilon of service auction of attribute price."""
     words: list[str] = []
-    parts = iter(place)
+    parts = iter(path)
     for part in parts:
         called = _NAMED.get(part) if isinstance(part, str) else None
         entry = next(parts, None) if called else None
@@ -384,18 +384,18 @@ def _in_words(place: Sequence[Any]) -> str:
     return " of ".join(reversed(words))
 
 
-def _at(node: yaml.Node, place: list[Any], name: str) -> str:
+def _at(node: yaml.Node, path: list[Any], name: str) -> str:
     """The name and the line of the deepest part of a place that the file has; Python has no lines."""
     if node.start_mark is None:
         return name
     line = node.start_mark.line + 1
-    for part in place:
-        found = None
+    for part in path:
+        entry = None
         if isinstance(node, yaml.MappingNode):
-            found = next(((k, v) for k, v in node.value if k.value == str(part)), None)
+            entry = next(((k, v) for k, v in node.value if k.value == str(part)), None)
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-            found = (node.value[part], node.value[part])
-        if found is None:
+            entry = (node.value[part], node.value[part])
+        if entry is None:
             break
-        line, node = found[0].start_mark.line + 1, found[1]
+        line, node = entry[0].start_mark.line + 1, entry[1]
     return f"{name}:{line}"

@@ -45,5 +45,5 @@ def by_coordinate(attribute: Attribute, users: UserReports) -> Iterator[UserRepo
             f"{attribute.name}.{attribute.domain.coordinates[index]}",
             users.group,
             len(numbers) if attribute.group_users else 0,
-            tuple(replace(a, rows=place) for a, place in zip(answers, places, strict=True)),
+            tuple(replace(a, rows=rows_of_answer) for a, rows_of_answer in zip(answers, places, strict=True)),
         )

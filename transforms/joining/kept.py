@@ -110,7 +110,7 @@ def pairs_of(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.
 
 def per_service(attribute: Attribute, reports: Reports, codes: NDArray[np.int64]) -> NDArray[np.int64]:
     """A number for each report, shape (n,): equal for reports with the same code and service."""
-    services = {service: place for place, service in enumerate(attribute.services)}
+    services = {service: index for index, service in enumerate(attribute.services)}
     of_version = np.array([services[version.service] for version in attribute.versions])
     pairs = codes * len(services) + of_version[reports.versions]
     # Small numbers serve as they are, since kept counts by them; large ones are renumbered.

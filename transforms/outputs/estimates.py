@@ -22,11 +22,11 @@ def read_estimates(path: str) -> Iterator[EstimateRecord]:
         ValueError: if a line is no estimate; it names the line and the field.
     """
     with open_raw(path) as stream:
-        for place, line in enumerate(stream.read().splitlines(), 1):
+        for number, line in enumerate(stream.read().splitlines(), 1):
             try:
                 yield read_record(EstimateRecord, line)
             except ValueError as error:
-                raise ValueError(f"line {place}: {error}") from None
+                raise ValueError(f"line {number}: {error}") from None
 
 
 def write_window_estimates(

@@ -52,4 +52,6 @@ class WriteSnapshots(beam.PTransform):
     def expand(self, snapshots: beam.PCollection[tuple[str, list[Snapshot]]]) -> beam.PCollection[str]:
         """Write one file for each element."""
         study, folder, run = self.study, self.folder, self.run
-        return snapshots | "WriteFiles" >> beam.MapTuple(lambda _, own: write_window(study, folder, run, own))
+        return snapshots | "WriteFiles" >> beam.MapTuple(
+            lambda _, window_snapshots: write_window(study, folder, run, window_snapshots)
+        )

@@ -121,7 +121,7 @@ def whole_records(column: pa.Array) -> list[bytes]:
     if not pa.types.is_struct(column.type):
         records: list[bytes] = column.to_pylist()
         return records
-    names = [column.type.field(place).name for place in range(column.type.num_fields)]
+    names = [column.type.field(index).name for index in range(column.type.num_fields)]
     values = [as_json_values(part).to_pylist() for part in column.flatten()]
     return [record_bytes(dict(zip(names, row, strict=True))) for row in zip(*values, strict=True)]
 

@@ -43,10 +43,10 @@ def mixed(keys: pa.Array) -> NDArray[np.uint64]:
         padded[np.arange(width) < lengths[:, None]] = data
     words = np.ascontiguousarray(padded).view("<u8").reshape(len(keys), -1)
     numbers = lengths.astype(np.uint64) * _MULTIPLIER
-    for place in range(words.shape[1]):
-        step = (numbers ^ words[:, place]) * _MULTIPLIER
+    for index in range(words.shape[1]):
+        step = (numbers ^ words[:, index]) * _MULTIPLIER
         step ^= step >> np.uint64(29)
-        numbers = np.where(lengths > 8 * place, step, numbers)
+        numbers = np.where(lengths > 8 * index, step, numbers)
     numbers *= _MULTIPLIER
     return numbers
 

@@ -154,7 +154,7 @@ class Validation:
         self.span = span
         self.key = disclosure.user_id_key
         self.ledger_key = ledger_key
-        self.ledger_places = {pair: place for place, pair in enumerate(services_of(study))}
+        self.ledger_places = {pair: index for index, pair in enumerate(services_of(study))}
         self.services = sorted({s for model in study.attributes.values() for s in model.services})
         self.needs_time = _needs_time(study) or span.bounded
         self.old_times = -FAR < span.start < event_times.YEAR_1990
@@ -188,8 +188,8 @@ class Validation:
                     reasons[rows] = problems
                     good = problems == 0
                     if self.ledger_key is not None and good.any():
-                        place = self.ledger_places[name, index]
-                        received.append(self._received(batch, rows[good], place, payloads[good]))
+                        ledger_place = self.ledger_places[name, index]
+                        received.append(self._received(batch, rows[good], ledger_place, payloads[good]))
                     if self.study.panel is not None:
                         others = self._out_of_turn(batch, name, rows)
                         reasons[rows[good & others]] = CODE["out_of_turn"]
@@ -297,11 +297,11 @@ def _dead_letters(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]
     # A record that Python holds takes many times the bytes that it has in a batch.
     for start in range(0, len(every), LETTERS_AT_ONCE):
         bad = every[start : start + LETTERS_AT_ONCE]
-        told = details(study, batch, bad, reasons[bad])
+        explained = details(study, batch, bad, reasons[bad])
         chosen = batch.take(pa.array(bad))
         whole = whole_records(chosen.column(RECORD)) if RECORD in batch.schema.names else [None] * len(bad)
         for record, code, detail, bytes_ in zip(
-            chosen.select(read).to_pylist(), reasons[bad], told, whole, strict=True
+            chosen.select(read).to_pylist(), reasons[bad], explained, whole, strict=True
         ):
             position, row = record.pop("position"), record.pop("row")
             record.pop(DELIVERY, None)
@@ -330,10 +330,10 @@ def _rows_by(batch: pa.RecordBatch, name: str, known: Sequence[str]) -> _RowsBy:
         return {constant if constant is None or constant in known else "": every}
     column = batch.column(name)
     places = pc.fill_null(pc.index_in(column, value_set=pa.array(known, pa.string())), -1).to_numpy()
-    found: _RowsBy = {value: places == place for place, value in enumerate(known)}
+    rows_by: _RowsBy = {value: places == code for code, value in enumerate(known)}
     missing = is_null(column)
-    found |= {"": (places < 0) & ~missing, None: missing}
-    return {value: rows for value, rows in found.items() if rows.any()}
+    rows_by |= {"": (places < 0) & ~missing, None: missing}
+    return {value: rows for value, rows in rows_by.items() if rows.any()}
 
 
 def _by_version(

@@ -80,8 +80,8 @@ def _parts(
                 yield batch_of(feed, columns, [message]), 1
     for message in suspects:
         if record.suspects[message.id]:
-            place = _number(message)
-            letter = DeadLetter(feed, place, None, DEFEATED, PROBLEM, 1, message.data)
+            number = _number(message)
+            letter = DeadLetter(feed, number, None, DEFEATED, PROBLEM, 1, message.data)
             yield FeedBatch([], [letter], [], 0), 1
             continue
         with record.of([message.id]):
@@ -95,9 +95,9 @@ def batch_of(feed: str, columns: Columns, messages: Sequence[Message]) -> FeedBa
     letters: list[DeadLetter] = []
     for part in decode_messages(messages, columns):
         if isinstance(part, BadMessage):
-            place = _number(part.message)
+            number = _number(part.message)
             letters.append(
-                DeadLetter(feed, place, part.row, part.reason, part.problem, part.reports, part.data)
+                DeadLetter(feed, number, part.row, part.reason, part.problem, part.reports, part.data)
             )
         else:
             metadata = {**(part.schema.metadata or {}), b"file": feed.encode()}

@@ -80,6 +80,6 @@ class _Decode(beam.DoFn):
     def _taken(self) -> tuple[Taken, Timestamp]:
         """(the gathered messages, decoded, and their earliest timestamp); it also starts the next batch."""
         assert self._earliest is not None
-        found = Taken(batch_of(self.feed, self.columns, self._messages), None), self._earliest
+        taken = Taken(batch_of(self.feed, self.columns, self._messages), None), self._earliest
         self._clear()
-        return found
+        return taken

@@ -164,8 +164,8 @@ def _read_parquet(
         except ValueError as error:
             groups = parquet.row_groups(stream)
             lost = groups[index] - reports if index < len(groups) else 1
-            place = f"{part.path} row group {index}".encode()
-            yield DeadLetter(part.path, index, None, CORRUPT_BLOCK, str(error), max(1, lost), place)
+            description = f"{part.path} row group {index}".encode()
+            yield DeadLetter(part.path, index, None, CORRUPT_BLOCK, str(error), max(1, lost), description)
 
 
 def _read_lines(

@@ -176,5 +176,5 @@ class Watermark:
             places = (np.arange(REPORTS_OF_A_BATCH) + 0.5) * len(delays) / REPORTS_OF_A_BATCH
             delays = np.sort(delays)[places.astype(np.int64)]
         self._delays = np.concatenate([self._delays, delays])[-REPORTS:]
-        place = len(self._delays) // LIARS
-        self._delay = int(np.partition(self._delays, place)[place])
+        rank = len(self._delays) // LIARS
+        self._delay = int(np.partition(self._delays, rank)[rank])

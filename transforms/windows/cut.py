@@ -154,12 +154,12 @@ class Pieces:
         late = late_in_windows = 0
         steps, inverse, reports = _distinct(batch.column("event_time").to_numpy() // windows.step)
         codes = np.empty(len(steps), dtype=np.int64)
-        for place, (step, of_step) in enumerate(zip(steps, reports, strict=True)):
+        for index, (step, of_step) in enumerate(zip(steps, reports, strict=True)):
             held = [window for window in windows.windows_of(step * windows.step) if self.span.holds(window)]
             still = [window for window in held if window[1] + windows.allowed_lateness > watermark]
             late_in_windows += of_step * (len(held) - len(still))
             late += of_step if held and not still else 0
-            codes[place] = places.setdefault(tuple(self.runs(windows, still)), len(places))
+            codes[index] = places.setdefault(tuple(self.runs(windows, still)), len(places))
         lists = list(places)
         for code, piece in split_by(batch, codes[inverse]):
             self._gather(piece, lists[code])

@@ -89,7 +89,11 @@ def capped(key: WindowKey, statistics: GroupStatistics, limit: int) -> list[Snap
         for (_, group), statistic in statistics.items()
         if groups_merged(group)
     ]
-    groups = [(group, own) for (_, group), own in statistics.items() if not groups_merged(group)]
+    groups = [
+        (group, group_statistic)
+        for (_, group), group_statistic in statistics.items()
+        if not groups_merged(group)
+    ]
     ranked = sorted(groups, key=lambda entry: (-entry[1].reports, entry[0] is not None, entry[0] or ""))
     largest = sorted(ranked[:limit], key=lambda entry: (entry[0] is not None, entry[0] or ""))
     kept = [Snapshot(*key, group, 0, statistic) for group, statistic in largest]

@@ -128,8 +128,8 @@ class BlockHadamardResponse(CategoricalMechanism):
         report = count + count // bit * bit
         report += bit * (hadamard_signs(report, column) < 0)
         left_over = draws - self.order // 2 * self.excess
-        found = np.where(left_over < 0, block * self.order + report, remainder(left_over, self.cells(0)))
-        return found.astype(np.uint32)
+        cells = np.where(left_over < 0, block * self.order + report, remainder(left_over, self.cells(0)))
+        return cells.astype(np.uint32)
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         """Which payloads are integers from 0 to K - 1."""

@@ -66,8 +66,8 @@ class HashTable:
             starts = np.arange(per_block, dtype=np.uint32)[:, None] * np.uint32(hashes)
             for block in range(many):
                 start = first + block * per_block
-                own = np.arange(start, start + per_block, dtype=np.uint32)
-                cells[block] = (hashed(values[None, :], own[:, None]) + starts).T
+                seeds = np.arange(start, start + per_block, dtype=np.uint32)
+                cells[block] = (hashed(values[None, :], seeds[:, None]) + starts).T
             return Blocks(cells, first)
 
         self.blocks = [blocks(0, whole, self.per_block)]
@@ -127,13 +127,13 @@ class HashTable:
 
     def of_seeds(self, seeds: Integers) -> Integers:
         """Each category's hash under some seeds, shape (seeds, categories)."""
-        found = np.empty((len(seeds), self.size), dtype=np.int64)
+        cells = np.empty((len(seeds), self.size), dtype=np.int64)
         for blocks in self.blocks:
             many, _, per_block = blocks.cells.shape
-            own = np.flatnonzero((seeds >= blocks.first) & (seeds < blocks.first + many * per_block))
-            block, index = np.divmod(seeds[own] - blocks.first, per_block)
-            found[own] = blocks.cells[block, :, index] - (index * self.hashes)[:, None]
-        return found
+            rows = np.flatnonzero((seeds >= blocks.first) & (seeds < blocks.first + many * per_block))
+            block, index = np.divmod(seeds[rows] - blocks.first, per_block)
+            cells[rows] = blocks.cells[block, :, index] - (index * self.hashes)[:, None]
+        return cells
 
 
 class HashingChannel(Channel):

@@ -96,13 +96,13 @@ class LocalHashing(CategoricalMechanism):
     @property
     def parameters(self) -> dict[str, Any]:
         """The name and every parameter; what is hashed, and to how many values, only if it is a choice."""
-        found = super().parameters
+        parameters = super().parameters
         # Statistics that were written before there was a choice keep their fingerprints.
         if self.hashed == "index":
-            del found["hashed"]
+            del parameters["hashed"]
         if self.hashes == self._best_hashes:
-            del found["hashes"]
-        return found
+            del parameters["hashes"]
+        return parameters
 
     @property
     def composite(self) -> bool:  # type: ignore[override]
@@ -157,10 +157,10 @@ class LocalHashing(CategoricalMechanism):
         family = 2**32 if self.seeds == "any" else int(self.seeds)
         reports = np.zeros(index.size, dtype=self.payload_dtype)
         reports["seed"] = np.floor(uniforms.random(index.size) * family)
-        own = self.hash(index, reports["seed"])
+        true_hash = self.hash(index, reports["seed"])
         keep = uniforms.random(index.size) < self.probabilities[0]
         draw = np.floor(uniforms.random(index.size) * (self.hashes - 1)).astype(np.uint32)
-        reports["hash"] = np.where(keep, own, draw + (draw >= own))
+        reports["hash"] = np.where(keep, true_hash, draw + (draw >= true_hash))
         return reports
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
@@ -223,9 +223,9 @@ class LocalHashing(CategoricalMechanism):
         supports, whose matrix has the family's collisions, by conjugate gradients to a relative residual of
         1e-10.
         """
-        own, other = self.support_probabilities
+        p, q = self.support_probabilities
         if self.seeds == "any":
-            frequencies: Floats = (histogram[1::2] / reports - other) / (own - other)
+            frequencies: Floats = (histogram[1::2] / reports - q) / (p - q)
             return frequencies
         # With (1, 0) for (p, q) times the number of seeds, products count supports.
         counting = HashingChannel(self.table, float(self.seeds), 0.0)
@@ -236,17 +236,17 @@ class LocalHashing(CategoricalMechanism):
             matvec=lambda f: counting.rmatvec(channel.matvec(np.ravel(f))),
             dtype=float,
         )
-        start = (supports - other) / (own - other)
-        found, _ = cg(expected, supports, x0=start, rtol=1e-10, maxiter=20 * self.size)
-        solution: Floats = found
+        start = (supports - q) / (p - q)
+        solved, _ = cg(expected, supports, x0=start, rtol=1e-10, maxiter=20 * self.size)
+        solution: Floats = solved
         return solution
 
     def shares_of_reports(self) -> Floats:
         """The unbiased shares of each seed and hash, from the normal equations for all of them at once."""
         supports = HashingChannel(self.table, float(self.seeds), 0.0).dense()
         expected = supports.T @ self.channel(self.size, 0).dense()
-        found: Floats = np.linalg.solve(expected, supports.T).T.astype(np.float64)
-        return found
+        shares: Floats = np.linalg.solve(expected, supports.T).T.astype(np.float64)
+        return shares
 
     @property
     def frequency_variance(self) -> float:
@@ -255,8 +255,8 @@ class LocalHashing(CategoricalMechanism):
         A family of S seeds has S (g - 1) independent counts for ``size`` unknowns, which adds the factor
         1 / (1 - size / (S (g - 1))).
         """
-        own, other = self.support_probabilities
-        variance = other * (1.0 - other) / (own - other) ** 2
+        p, q = self.support_probabilities
+        variance = q * (1.0 - q) / (p - q) ** 2
         if self.seeds == "any":
             return variance
         return variance / (1.0 - self.size / (int(self.seeds) * (self.hashes - 1.0)))

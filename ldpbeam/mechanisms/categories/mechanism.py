@@ -103,10 +103,10 @@ class CategoricalMechanism(FrequencyMechanism):
         if self.support_probabilities is None:
             return self._variances_of_reports(shares, histogram)
         # A share is (C/n - q)/(p - q), and C is a sum of independent counts of people with and without.
-        own, other = self.support_probabilities
-        spread = shares * own * (1.0 - own) + (1.0 - shares) * other * (1.0 - other)
-        plain: Floats = spread / (own - other) ** 2
-        rare = other * (1.0 - other) / (own - other) ** 2
+        p, q = self.support_probabilities
+        spread = shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)
+        plain: Floats = spread / (p - q) ** 2
+        rare = q * (1.0 - q) / (p - q) ** 2
         # A family of seeds adds a factor, which the mechanism knows for a rare category.
         return plain * (self.frequency_variance / rare)
 

@@ -82,15 +82,15 @@ class UnaryEncoding(CategoricalMechanism):
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per category index, shape (n,)."""
         index = np.asarray(values, dtype=np.int64)
-        own, other = self.support_probabilities
+        p, q = self.support_probabilities
         packed = np.zeros((index.size, self.payload_dtype.itemsize), dtype=np.uint8)
         step = max(1, BLOCK_BITS // self.size)
         for start in range(0, index.size, step):
             block = index[start : start + step]
             draws = uniforms.random(block.size * self.size).reshape(-1, self.size)
-            bits = draws < other
+            bits = draws < q
             rows = np.arange(block.size)
-            bits[rows, block] = draws[rows, block] < own
+            bits[rows, block] = draws[rows, block] < p
             packed[start : start + step] = np.packbits(bits, axis=1, bitorder="little")
         return packed.view(self.payload_dtype).ravel()
 
@@ -133,11 +133,11 @@ class UnaryEncoding(CategoricalMechanism):
         Raises:
             ValueError: if there are more than 16 categories.
         """
-        own, other = self.support_probabilities
+        p, q = self.support_probabilities
         bits = np.arange(self.cells(resolution))[:, None] >> np.arange(self.size) & 1
-        rest = np.where(bits, other, 1.0 - other)
+        rest = np.where(bits, q, 1.0 - q)
         others = rest.prod(axis=1)[:, None] / rest
-        return DenseChannel(others * np.where(bits, own, 1.0 - own))
+        return DenseChannel(others * np.where(bits, p, 1.0 - p))
 
     def histogram_cells(self, resolution: int) -> int:
         """The length of a histogram: two cells per category, for its bit unset and its bit set."""
@@ -158,9 +158,9 @@ class UnaryEncoding(CategoricalMechanism):
     @property
     def name_channel(self) -> DiagonalChannel:
         """P(bit | category) for a random set bit."""
-        own, other = self.support_probabilities
-        total = own + (self.size - 1) * other
-        return DiagonalChannel(self.size, own / total, other / total)
+        p, q = self.support_probabilities
+        total = p + (self.size - 1) * q
+        return DiagonalChannel(self.size, p / total, q / total)
 
     def named(self, histogram: Integers) -> Integers:
         """The counts of set bits, shape (size,)."""
@@ -168,15 +168,15 @@ class UnaryEncoding(CategoricalMechanism):
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
         """(C/n - q) / (p - q) for the count C of each set bit, shape (size,)."""
-        own, other = self.support_probabilities
-        frequencies: Floats = (histogram[1::2] / reports - other) / (own - other)
+        p, q = self.support_probabilities
+        frequencies: Floats = (histogram[1::2] / reports - q) / (p - q)
         return frequencies
 
     @property
     def frequency_variance(self) -> float:
         """The value q (1 - q) / (p - q)^2."""
-        own, other = self.support_probabilities
-        return other * (1.0 - other) / (own - other) ** 2
+        p, q = self.support_probabilities
+        return q * (1.0 - q) / (p - q) ** 2
 
     def output(self) -> str:
         """The number of bits and bytes, in words."""

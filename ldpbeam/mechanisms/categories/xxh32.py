@@ -34,20 +34,20 @@ def xxh32_of_text(values: NDArray[np.uint32], seeds: NDArray[np.uint32]) -> NDAr
     longest = int(digits.max(initial=1))
     for first in range(0, longest - 3, 4):
         word = np.zeros(np.shape(values), dtype=np.uint32)
-        for place in range(4):
-            word |= _digit(values, digits, first + place) << np.uint32(8 * place)
+        for position in range(4):
+            word |= _digit(values, digits, first + position) << np.uint32(8 * position)
         h = np.where(digits >= first + 4, _rotated(h + word * _P3, 17) * _P4, h)
-    for place in range(longest):
-        alone = (place >= digits // 4 * 4) & (place < digits)
-        h = np.where(alone, _rotated(h + _digit(values, digits, place) * _P5, 11) * _P1, h)
+    for position in range(longest):
+        alone = (position >= digits // 4 * 4) & (position < digits)
+        h = np.where(alone, _rotated(h + _digit(values, digits, position) * _P5, 11) * _P1, h)
     for shift, factor in ((15, _P2), (13, _P3)):
         h = (h ^ (h >> np.uint32(shift))) * factor
     return np.asarray(h ^ (h >> np.uint32(16)), dtype=np.uint32)
 
 
-def _digit(values: NDArray[np.uint32], digits: NDArray[np.int64], place: int) -> NDArray[np.uint32]:
+def _digit(values: NDArray[np.uint32], digits: NDArray[np.int64], position: int) -> NDArray[np.uint32]:
     """The ASCII code of the digit at a place from the left; any number where there is none."""
-    power = 10 ** np.maximum(digits - 1 - place, 0)
+    power = 10 ** np.maximum(digits - 1 - position, 0)
     codes: NDArray[np.uint32] = (48 + values.astype(np.int64) // power % 10).astype(np.uint32)
     return codes
 

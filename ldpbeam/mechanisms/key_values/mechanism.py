@@ -90,11 +90,11 @@ class KeyValueMechanism(Mechanism):
             histogram: the histogram of ``reports`` reports, at any resolution.
             reports: the number of reports, above zero.
         """
-        told = self.key_sums(histogram, reports)
-        asked = np.maximum(told.asked, 1.0)
-        shares = (told.present / asked - told.other) / (told.own - told.other)
-        frequencies = np.clip(told.padding * shares, 1.0 / asked, 1.0)
-        means = told.padding * told.sums / (asked * told.own * told.gain * frequencies)
+        key_sums = self.key_sums(histogram, reports)
+        asked = np.maximum(key_sums.asked, 1.0)
+        shares = (key_sums.present / asked - key_sums.other) / (key_sums.own - key_sums.other)
+        frequencies = np.clip(key_sums.padding * shares, 1.0 / asked, 1.0)
+        means = key_sums.padding * key_sums.sums / (asked * key_sums.own * key_sums.gain * frequencies)
         return frequencies, np.clip((1.0 + means) / 2.0, 0.0, 1.0)
 
     @abstractmethod

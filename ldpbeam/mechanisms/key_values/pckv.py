@@ -109,11 +109,11 @@ class PaddedKeyValueMechanism(KeyValueMechanism):
         """
         if self.piecewise is not None:
             return super().key_values(histogram, reports)
-        told = self.key_sums(histogram, reports)
+        key_sums = self.key_sums(histogram, reports)
         a, b, p = self.constants
-        drawn = (told.present - reports * b) / (a - b)
+        drawn = (key_sums.present - reports * b) / (a - b)
         frequencies = np.clip(self.padding * drawn / reports, 1.0 / reports, 1.0)
-        excess = told.sums / (a * (2.0 * p - 1.0))
+        excess = key_sums.sums / (a * (2.0 * p - 1.0))
         most = frequencies * (reports / self.padding)
         up = np.clip((drawn + excess) / 2.0, 0.0, most)
         down = np.clip((drawn - excess) / 2.0, 0.0, most)

@@ -127,8 +127,8 @@ class PCKVPM(SlotsKeyValueMechanism):
         """
         a, b, _ = self.constants
         matrix = self.piecewise.channel(value_buckets, resolution).dense()
-        own = np.vstack((np.full(value_buckets, 1.0 - a), a * matrix))
-        return own, np.concatenate(([1.0 - b], np.full(resolution, b / resolution)))
+        own_slot = np.vstack((np.full(value_buckets, 1.0 - a), a * matrix))
+        return own_slot, np.concatenate(([1.0 - b], np.full(resolution, b / resolution)))
 
     def _points(self, values: int) -> Floats:
         """The midpoints of the value buckets, shape (values,)."""

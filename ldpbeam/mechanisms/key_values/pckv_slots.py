@@ -156,10 +156,10 @@ class SlotsKeyValueMechanism(PaddedKeyValueMechanism):
             ValueError: if there are more than 2^20 different whole reports.
         """
         cells = self.cells(resolution)
-        own, other = self.slot_probabilities(value_buckets, resolution)
+        own_slot, other_slot = self.slot_probabilities(value_buckets, resolution)
         slots = np.unravel_index(np.arange(cells), (self.slot_cells(resolution),) * self.size)
-        background = np.prod([other[slot] for slot in slots], axis=0)
-        columns = [background[:, None] * (own / other[:, None])[slot] for slot in slots]
+        background = np.prod([other_slot[slot] for slot in slots], axis=0)
+        columns = [background[:, None] * (own_slot / other_slot[:, None])[slot] for slot in slots]
         return DenseChannel(np.column_stack((*columns, background)))
 
     def histogram_cells(self, resolution: int) -> int:
@@ -210,9 +210,9 @@ class PCKVUE(SlotsKeyValueMechanism):
         a, b, p = self.constants
         plus, minus = draw < b / 2.0, (draw >= b / 2.0) & (draw < b)
         real = np.flatnonzero(keys < self.size)
-        own, kept = draw[real, keys[real]], a * (x * p + (1.0 - x) * (1.0 - p))[real]
-        plus[real, keys[real]] = own < kept
-        minus[real, keys[real]] = (own >= kept) & (own < a)
+        own_draws, kept = draw[real, keys[real]], a * (x * p + (1.0 - x) * (1.0 - p))[real]
+        plus[real, keys[real]] = own_draws < kept
+        minus[real, keys[real]] = (own_draws >= kept) & (own_draws < a)
         reports["plus"] = np.packbits(plus, axis=1, bitorder="little")
         reports["minus"] = np.packbits(minus, axis=1, bitorder="little")
 
@@ -237,8 +237,8 @@ class PCKVUE(SlotsKeyValueMechanism):
     def slot_probabilities(self, value_buckets: int, resolution: int) -> tuple[Floats, Floats]:
         """(P(outcome | sign) in the drawn key's slot, P(outcome) in any other slot); the signs are +1, -1."""
         a, b, p = self.constants
-        own = np.array([[1.0 - a, 1.0 - a], [a * p, a * (1.0 - p)], [a * (1.0 - p), a * p]])
-        return own, np.array([1.0 - b, b / 2.0, b / 2.0])
+        own_slot = np.array([[1.0 - a, 1.0 - a], [a * p, a * (1.0 - p)], [a * (1.0 - p), a * p]])
+        return own_slot, np.array([1.0 - b, b / 2.0, b / 2.0])
 
     def _named(self, histogram: Integers) -> tuple[Integers, Floats]:
         """The counts of +1 and -1."""

@@ -144,11 +144,13 @@ class PrivKV(KeyValueMechanism):
         middle: it estimates f p1 m / (f p1 + (1 - f) q1) on [-1, 1]. A key without a report has frequency 0
         and the middle as mean.
         """
-        told = self.key_sums(histogram, reports)
+        key_sums = self.key_sums(histogram, reports)
         p1, p2 = self.probabilities
-        shares = np.divide(told.present, told.asked, out=np.full(self.size, 1.0 - p1), where=told.asked > 0.0)
-        plus = ((told.present + told.sums) / 2.0 - (1.0 - p2) * told.present) / (2.0 * p2 - 1.0)
-        return (shares - (1.0 - p1)) / (2.0 * p1 - 1.0), shares_of(plus, told.present)
+        shares = np.divide(
+            key_sums.present, key_sums.asked, out=np.full(self.size, 1.0 - p1), where=key_sums.asked > 0.0
+        )
+        plus = ((key_sums.present + key_sums.sums) / 2.0 - (1.0 - p2) * key_sums.present) / (2.0 * p2 - 1.0)
+        return (shares - (1.0 - p1)) / (2.0 * p1 - 1.0), shares_of(plus, key_sums.present)
 
     def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
         """The weights of frequency and mean: n (2 p1 - 1)^2/(p1 q1) and N ((2 p2 - 1) p1/q1)^2 for each key.
@@ -157,10 +159,10 @@ class PrivKV(KeyValueMechanism):
         of the N reports are from people without the key. The second weight prevents that a service with a
         small budget pulls the mean to the middle.
         """
-        told = self.key_sums(histogram, reports)
+        key_sums = self.key_sums(histogram, reports)
         p1, p2 = self.probabilities
-        known = told.asked * (2.0 * p1 - 1.0) ** 2 / (p1 * (1.0 - p1))
-        return known, told.present * ((2.0 * p2 - 1.0) * p1 / (1.0 - p1)) ** 2
+        known = key_sums.asked * (2.0 * p1 - 1.0) ** 2 / (p1 * (1.0 - p1))
+        return known, key_sums.present * ((2.0 * p2 - 1.0) * p1 / (1.0 - p1)) ** 2
 
     def key_values_of(self, weights: Floats) -> tuple[Floats, Floats]:
         """The share of the present states among a key's states, and the share of +1 in these (equation 2).

@@ -241,8 +241,8 @@ class Gaussian(NumericMechanism):
         places = (np.arange(pieces)[:, None] + 0.5 * (nodes + 1.0)) * (width / pieces)
         starts = np.arange(value_buckets) * width - 1.0
         matrix = np.zeros((resolution + 2, value_buckets))
-        for place, weight in zip(places.ravel(), np.tile(0.5 * weights / pieces, pieces), strict=True):
-            standard = (ends - (starts + place)) / self.sigma
+        for offset, weight in zip(places.ravel(), np.tile(0.5 * weights / pieces, pieces), strict=True):
+            standard = (ends - (starts + offset)) / self.sigma
             # Differences of the smaller tails: near 1, differences of distribution functions lose digits.
             right = standard[:-1] > 0.0
             tail = ndtr(-np.abs(standard))

@@ -101,8 +101,8 @@ class GeneralWave(NumericMechanism):
         """One report per value in [0, 1], shape (n,), on a grid of 2^-30."""
         x = places(values, STEPS)
         first, second = whole_draws(uniforms, x.size), whole_draws(uniforms, x.size)
-        found = self.wave.sample(x, first, second)
-        return (found - self.wave.middle) * (1.0 / STEPS)
+        steps = self.wave.sample(x, first, second)
+        return (steps - self.wave.middle) * (1.0 / STEPS)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """P(cell | value bucket), from second differences of the wave's second antiderivative in y - x."""

@@ -58,9 +58,9 @@ class Piecewise(NumericMechanism):
         x = places(values, STEPS)
         return self.report_at(self.wave.sample(x, whole_draws(uniforms, x.size)))
 
-    def report_at(self, found: Integers) -> Floats:
+    def report_at(self, steps: Integers) -> Floats:
         """The reports at places of the wave, in [-C, C], shape (n,)."""
-        reports = (found - (self.wave.size - 1) / 2.0) * ((self.bound + 1.0) / STEPS)
+        reports = (steps - (self.wave.size - 1) / 2.0) * ((self.bound + 1.0) / STEPS)
         return np.asarray(reports, dtype=np.float64)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:

@@ -80,8 +80,8 @@ class SquareWave(NumericMechanism):
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per value in [0, 1], shape (n,), on a grid of 2^-30."""
         x = places(values, STEPS)
-        found = self.wave.sample(x, whole_draws(uniforms, x.size))
-        return (found - self.wave.middle) * (1.0 / STEPS)
+        steps = self.wave.sample(x, whole_draws(uniforms, x.size))
+        return (steps - self.wave.middle) * (1.0 / STEPS)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """P(cell | value bucket): a band of half width b around the value."""

@@ -154,8 +154,8 @@ class Haar(BinMechanism):
         nodes = np.ones(1)
         for level in range(self.levels):
             minus, plus = pairs[(1 << level) - 1 : (2 << level) - 1].T
-            found = max(1, int(minus.sum() + plus.sum()))
-            difference = walsh_hadamard(plus - minus) / (found * (2.0 * self.keep - 1.0))
+            level_reports = max(1, int(minus.sum() + plus.sum()))
+            difference = walsh_hadamard(plus - minus) / (level_reports * (2.0 * self.keep - 1.0))
             nodes = np.column_stack((nodes + difference, nodes - difference)).ravel() / 2.0
         return nodes
 

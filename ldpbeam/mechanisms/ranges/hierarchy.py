@@ -63,12 +63,12 @@ def constrained_inference(shares: Sequence[Floats], weights: ArrayLike, branchin
         The leaves' shares, which may be negative, shape (leaves,). If the deepest levels have weight 0, a
         node's share is divided equally among its leaves.
     """
-    own = np.asarray(weights, dtype=np.float64)
-    total = level_precisions_from_below(own, branching)
+    level_weights = np.asarray(weights, dtype=np.float64)
+    total = level_precisions_from_below(level_weights, branching)
     upward = list(shares)
     for level in range(len(upward) - 1, -1, -1):
         # If neither this level nor a level below has weight, its shares are equal parts of its parents'.
-        from_own = own[level] / total[level] if total[level] > 0.0 else 0.0
+        from_own = level_weights[level] / total[level] if total[level] > 0.0 else 0.0
         upward[level] = from_own * upward[level]
         if level + 1 < len(upward):
             upward[level] += (1.0 - from_own) * parents(upward[level + 1], branching)
@@ -89,11 +89,11 @@ def node_variance(oracle: CategoricalMechanism) -> float:
     (``hadamard``) has the variance of a signed entry, ((E+1)/(E-1))^2.
     """
     if isinstance(oracle, RandomisedResponse):
-        keep, other = oracle.support_probabilities
-        return 1.0 / (oracle.size * (keep - other) ** 2)
+        keep, q = oracle.support_probabilities
+        return 1.0 / (oracle.size * (keep - q) ** 2)
     if isinstance(oracle, LocalHashing):
-        own, other = oracle.support_probabilities
-        return oracle.frequency_variance + (1.0 - 2.0 * other) / (oracle.size * (own - other))
+        p, q = oracle.support_probabilities
+        return oracle.frequency_variance + (1.0 - 2.0 * q) / (oracle.size * (p - q))
     assert isinstance(oracle, HadamardRandomisedResponse)
     return 1.0 / math.tanh(oracle.epsilon / 2.0) ** 2
 
@@ -129,8 +129,8 @@ class Hierarchy(BinMechanism):
         while powers[-1] * self.branching <= MOST_BINS:
             powers.append(powers[-1] * self.branching)
         if type(self.leaves) is not int or self.leaves not in powers:
-            found = f"found {self.leaves!r}; {', '.join(map(str, powers))} would do"
-            raise ValueError(f"leaves must be a power of branching, {self.branching}, {found}")
+            instead = f"found {self.leaves!r}; {', '.join(map(str, powers))} would do"
+            raise ValueError(f"leaves must be a power of branching, {self.branching}, {instead}")
         _ = self.reporters  # raises an error if the oracle does not fit a level
 
     @property
@@ -145,7 +145,7 @@ class Hierarchy(BinMechanism):
         Raises:
             ValueError: if OLH at a level would need any 32-bit seed, so that its counts are composite.
         """
-        found = []
+        oracles = []
         size = self.branching
         while size <= self.leaves:
             oracle = oracle_over(size, self.oracle, self.epsilon)
@@ -154,9 +154,9 @@ class Hierarchy(BinMechanism):
                     f"{oracle.name} at epsilon {self.epsilon:g} over {size} nodes keeps no counts by seed; "
                     "use oracle: auto or hadamard"
                 )
-            found.append(oracle)
+            oracles.append(oracle)
             size *= self.branching
-        return tuple(found)
+        return tuple(oracles)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -181,33 +181,36 @@ class Hierarchy(BinMechanism):
         reports["level"] = 1 + np.floor(uniforms.random(leaf.size) * len(self.reporters))
         for level, oracle in enumerate(self.reporters, 1):
             chosen = np.flatnonzero(reports["level"] == level)
-            own = oracle.perturb(leaf[chosen] // (self.leaves // oracle.size), uniforms)
-            if own.dtype.names:
-                reports["seed"][chosen], reports["value"][chosen] = own["seed"], own["hash"]
+            level_reports = oracle.perturb(leaf[chosen] // (self.leaves // oracle.size), uniforms)
+            if level_reports.dtype.names:
+                reports["seed"][chosen], reports["value"][chosen] = (
+                    level_reports["seed"],
+                    level_reports["hash"],
+                )
             else:
-                reports["value"][chosen] = own
+                reports["value"][chosen] = level_reports
         return reports
 
     @staticmethod
     def _own(oracle: CategoricalMechanism, payloads: NDArray[Any]) -> NDArray[Any]:
         """The oracle's payloads, taken from reports of its level."""
-        own = np.zeros(len(payloads), dtype=oracle.payload_dtype)
-        if own.dtype.names:
-            own["seed"], own["hash"] = payloads["seed"], payloads["value"]
+        level_reports = np.zeros(len(payloads), dtype=oracle.payload_dtype)
+        if level_reports.dtype.names:
+            level_reports["seed"], level_reports["hash"] = payloads["seed"], payloads["value"]
         else:
-            own[:] = payloads["value"]
-        return own
+            level_reports[:] = payloads["value"]
+        return level_reports
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         """Which payloads have a level of the tree and a possible report of that level's oracle."""
-        found = np.zeros(len(payloads), dtype=np.bool_)
+        valid = np.zeros(len(payloads), dtype=np.bool_)
         for level, oracle in enumerate(self.reporters, 1):
             chosen = np.flatnonzero(payloads["level"] == level)
-            own = self._own(oracle, payloads[chosen])
-            found[chosen] = oracle.is_report(own)
-            if not own.dtype.names:
-                found[chosen] &= payloads["seed"][chosen] == 0
-        return found
+            level_reports = self._own(oracle, payloads[chosen])
+            valid[chosen] = oracle.is_report(level_reports)
+            if not level_reports.dtype.names:
+                valid[chosen] &= payloads["seed"][chosen] == 0
+        return valid
 
     def _ends(self, resolution: int) -> Integers:
         """The index after the last cell of each level, shape (h,)."""
@@ -223,8 +226,8 @@ class Hierarchy(BinMechanism):
         starts = np.concatenate(([0], self._ends(resolution)))
         for level, oracle in enumerate(self.reporters, 1):
             chosen = np.flatnonzero(payloads["level"] == level)
-            own = oracle.bucketise(self._own(oracle, payloads[chosen]), resolution)
-            buckets[chosen] = starts[level - 1] + own
+            cells = oracle.bucketise(self._own(oracle, payloads[chosen]), resolution)
+            buckets[chosen] = starts[level - 1] + cells
         return buckets
 
     def bin_channel(self, resolution: int) -> Channel:
@@ -272,8 +275,8 @@ class Hierarchy(BinMechanism):
         level has 1/h of the reports.
         """
         levels = len(self.reporters)
-        own = [1.0 / (levels * node_variance(oracle)) for oracle in self.reporters]
-        precisions = level_precisions_from_below(own, self.branching)
+        level_weights = [1.0 / (levels * node_variance(oracle)) for oracle in self.reporters]
+        precisions = level_precisions_from_below(level_weights, self.branching)
         above = np.arange(levels - 1, -1, -1)
         terms = (1.0 - 1.0 / self.branching) * float(self.branching) ** (-2 * above) / precisions
         return float(terms.sum())
