@@ -95,10 +95,10 @@ setup(
             "altair>=5.5",
             "build>=1.2",
             "check-wheel-contents>=0.6",
-            # What of apache-beam[yaml] runs a pipeline in YAML.
+            # The parts of apache-beam[yaml] that run a pipeline in YAML.
             "docstring-parser>=0.15",
             "duckdb>=1.1",
-            # What of apache-beam[gcp], which is large, a job for Dataflow is submitted with.
+            # The parts of apache-beam[gcp] that submit a job for Dataflow; the whole extra is large.
             "google-auth-httplib2>=0.1",
             "google-cloud-dataflow-client>=0.13",
             "google-cloud-storage>=2.18.2",

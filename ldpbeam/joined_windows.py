@@ -26,7 +26,7 @@ from ldpbeam.domains import Floats, Integers
 
 #: Supports of this many pairs of a report and a category are held at once.
 BLOCK_SUPPORTS = 2**24
-#: What is told of this many pairs of a report, or a user, and a number is held at once.
+#: The most pairs of a report (or user) and a number that are held at once.
 BLOCK_TOLD = 2**20
 
 

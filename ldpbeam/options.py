@@ -63,9 +63,9 @@ def _shown(end: float) -> str:
 
 
 AboveZero = Annotated[float, Range(above=0)]
-#: A share of a whole, which is not nothing.
+#: A share of a whole, above 0.
 Share = Annotated[float, Range(above=0, most=1)]
-#: How many iterations there may be.
+#: The most iterations, at least 1.
 Iterations = Annotated[int, Range(least=1)]
 
 

@@ -22,7 +22,7 @@ from ldpbeam.resolution import populations
 MOST_BUCKETS = 256
 #: Reports tell nothing of a direction with less than this share of the greatest information.
 NOTHING = 1e-10
-#: More people than this are nobody's.
+#: The largest number of people that is named as enough.
 MOST_USERS = 10**12
 #: Estimators whose mean is the mean of unbiased reports.
 OF_UNBIASED_REPORTS = ("ivw", "ua", "uwa")

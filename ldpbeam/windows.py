@@ -27,7 +27,7 @@ FUTURE = 86_400_000
 #: A stream keeps the mark that a window is closed for this many window sizes after the last report that the
 #: window can take: a report that was not late at the source may be on its way for that long.
 REMEMBERED_WINDOWS = 100
-#: By default a stream's reports are at most so old, or this many periods of its windows if that is more.
+#: By default a stream takes reports up to this age, or up to this many window periods if that is longer.
 OLDEST, OLDEST_WINDOWS = 7 * 86_400_000, 1_000
 
 

@@ -13,7 +13,7 @@ from ldpbeam.untrusted import shown
 
 #: Between two columns.
 _GAP = 2
-#: Wider than any table: what is no terminal has lines of any length.
+#: Wider than any table: output that is not a terminal has no longest line.
 _ENDLESS = 10_000
 
 

@@ -39,7 +39,7 @@ class Printing:
     verbose: bool = False
 
 
-#: What was asked for, last; all threads of a command share it.
+#: The printing that was set last; all threads of a command share it.
 _asked = [Printing()]
 
 

@@ -143,7 +143,7 @@ class _Decode(beam.DoFn):
         )
 
 
-#: Of the metadata of a batch, what says how its reports were made, as in a file of reports.
+#: The metadata of a batch that says how its reports were made, as in a file of reports.
 _KEPT = (ATTRIBUTE_KEY, SERVICE_KEY, *STAMP_KEYS)
 
 

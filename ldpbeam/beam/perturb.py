@@ -76,7 +76,7 @@ class Perturb(beam.PTransform):
                 f"service {columns.service!r}: its clients remember their noise (lifetime_epsilon), and "
                 "Perturb has no keys of devices: use ldpbeam.Client, or ldpbeam perturb --device-key-file"
             )
-        # What does not fit is told before the pipeline runs.
+        # A mistake in the options must fail before the pipeline runs.
         Client(study, columns.attribute, columns.service, version=version, clip=clip)
         client = _ClientOf(study, columns.attribute, columns.service, version, clip)
         self.function = _Perturb(client, _Fields(value, user_id, event_time))

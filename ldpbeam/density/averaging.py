@@ -15,7 +15,7 @@ from ldpbeam.density.modes import Mode, mode_of
 from ldpbeam.density.priors import Prior
 from ldpbeam.domains import Floats
 
-#: With growing deviation the evidence rises and then falls: no more is tried so far below its best.
+#: The evidence rises with the deviation and then falls: the search stops this far below its maximum.
 HOPELESS = 8.0
 
 

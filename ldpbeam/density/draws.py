@@ -160,7 +160,7 @@ def draws(
         steps: the number of steps that each takes.
     """
     weights = np.array([fit.weight for fit in fits])
-    # Places of so many spikes are one prior together.
+    # Priors that differ only in the buckets of their spikes count as one.
     priors = [replace(fit.prior, spikes=(0,) * len(fit.prior.spikes)) for fit in fits]
     together = np.array([weights[[candidate == prior for candidate in priors]].sum() for prior in priors])
     reached = np.cumsum(weights * np.maximum(together, 1e-300) ** (TEMPER - 1.0))

@@ -13,8 +13,8 @@ from ldpbeam.density.priors import Prior
 from ldpbeam.density.spikes import with_spikes
 from ldpbeam.domains import Floats
 
-#: For each order, deviations in ascending order: from so strong a smoothing that only the polynomial is left
-#: to so weak a one that the largest samples can tell nothing narrower.
+#: The deviations of each order, ascending. The first leaves only the polynomial; the last is so wide that the
+#: largest samples show nothing narrower.
 DEVIATIONS: dict[int, Floats] = {
     1: 2.0 ** np.arange(-3.0, 6.5, 1.0),
     2: 2.0 ** np.arange(0.0, 14.5, 1.5),
@@ -34,9 +34,9 @@ BELOW_SPIKES = (Prior(2, 8.0), Prior(2, 64.0))
 BEGINNINGS = np.array([2.0, 4.0, 6.0, 8.0, 11.0, 16.0, 22.0, 32.0, 45.0]) / 256.0
 #: The deviations of densities that begin or end inside of the range. The first finds where.
 EDGE_DEVIATIONS = 2.0 ** np.array([3.0, 0.0, 6.0, 9.0])
-#: Edges are together as likely beforehand as powers towards the ends of the range.
+#: The prior chance of all edges together is that of powers towards the ends of the range.
 EDGE_CHANCE = 4.0 / (2 * len(BEGINNINGS))
-#: With a growing part of the range left out, the evidence falls where people are: no more is tried then.
+#: The search stops this far below the best evidence: then the part of the range that is left out has people.
 BEYOND = 6.0
 
 

@@ -16,7 +16,7 @@ from ldpbeam.domains import Floats
 LEAST_GAIN = 1e-3
 #: The most Newton steps.
 MOST_STEPS = 60
-#: A step is halved until it has this share of the gain that it promises; it is given up below the second.
+#: Halve a step until its gain is ENOUGH_GAIN of the predicted gain. Stop when it is shorter than SHORTEST.
 ENOUGH_GAIN, SHORTEST = 1e-4, 1e-6
 
 

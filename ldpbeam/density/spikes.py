@@ -24,9 +24,9 @@ MOST_SPIKES = 24
 CHANCE = 0.25
 #: A spike is tried if the log marginal likelihood grows by this in its best place, to second order.
 PROMISING = 1.5
-#: Up to so many other places of each spike are tried, among those whose promise is by at most this smaller.
+#: At most PLACES other buckets of a spike are tried, with predicted gains at most NEARLY below the best.
 PLACES, NEARLY = 4, 3.0
-#: They are tried unless the density with spikes is less likely than the smooth one by more than this.
+#: Other buckets are tried unless the density with spikes is this much less likely than the smooth one.
 HARDLY = 2.0
 #: The deviations that are tried with the spikes that were found.
 DEVIATIONS = (1.0, 8.0, 64.0)

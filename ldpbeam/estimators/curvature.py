@@ -13,7 +13,7 @@ from ldpbeam.estimators.fixed_point import Curvature
 from ldpbeam.estimators.joint_likelihood import JointProducts
 from ldpbeam.estimators.linearised import block_starts
 
-#: So few kinds of observations have a curvature that is not smooth. It is computed from their likelihoods.
+#: With at most this many kinds of observations the curvature is not smooth: their likelihoods give it.
 FEW_KINDS = 32
 #: Up to this many value buckets, the curvature is computed for each.
 FEW_BUCKETS = 128

@@ -32,7 +32,7 @@ LARGEST_MOVE = 3e-7
 #: The rates of convergence that are believed, and the rate before two steps tell one. Longer steps count as
 #: this long.
 FASTEST, SLOWEST, UNKNOWN, LONGEST = 0.05, 0.99, 0.5, 30.0
-#: Where weights that were held would grow, they get this share of all weight; so often at most.
+#: A held weight that would grow gets the share LIFT of all weight, at most MOST_LIFTS times.
 LIFT, MOST_LIFTS = 1e-3, 5
 #: A bucket is held near zero if all others as near as this part of the buckets are too: else the tail of a
 #: distribution would grow by one bucket per step.

@@ -26,7 +26,7 @@ from ldpbeam.estimators.question import Progress
 
 #: Without smoothing, the slopes of weights that are zero are at most this much above one in the end.
 LARGEST_SLOPE = 1e-4
-#: Is added to the diagonal of the curvature, relative to its mean, so that it is regular.
+#: Added to the diagonal of the curvature, relative to its mean, so that it is regular.
 RIDGE = 1e-10
 
 

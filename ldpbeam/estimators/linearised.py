@@ -21,9 +21,9 @@ from scipy.linalg.lapack import dgtsv
 
 from ldpbeam.domains import Floats, Integers
 
-#: Is added to the diagonal of the tridiagonal matrix: alone, it would be singular.
+#: Added to the diagonal of the tridiagonal matrix, which would be singular without it.
 SHIFT = 3e-6
-#: A growth per update that is slower than this is not looked for.
+#: Slower growth per update is ignored.
 SLOWEST_GROWTH = 1e-6
 
 

@@ -111,7 +111,7 @@ def _answer(question: Question, name: str, mean: float, variance: float, **detai
 def far_outside(domain: Numeric, mean: float, error: float) -> str:
     """A sentence on a mean of reports, on [0, 1], that noise does not explain; empty if noise does."""
     outside = abs(mean - 0.5) - 0.5
-    # Also of an error that is no number nothing can be said.
+    # Written with not, so that an error of NaN gives no sentence.
     if not outside > FAR_OUTSIDE * error:
         return ""
     return (

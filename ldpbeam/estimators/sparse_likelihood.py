@@ -25,7 +25,7 @@ FIRST_SUPPORT = 16
 SUM_TO_ONE = 1e3
 #: The relative rounding error of a slope.
 ROUNDING = 1e-13
-#: After this many iterations without a gain, what is missing is a rounding error.
+#: After this many iterations without a gain, any further gain is a rounding error.
 MOST_STUCK = 3
 #: The halvings of a step before it is given up.
 HALVINGS = 40

@@ -21,7 +21,7 @@ from ldpbeam.domains import Floats
 LARGE = 2000.0
 #: The least expected count in the table of moments; smaller ones have its moments, times their ratio.
 LEAST = 1e-9
-#: P-values below the first are checked by a bootstrap. Those below the second are far beyond what it can see.
+#: A bootstrap checks p-values below CHECKED, but not below BEYOND, which it could never resolve.
 CHECKED, BEYOND = 0.02, 1e-12
 #: The bootstrap stops at this many draws as large as what was seen (Besag and Clifford, 1991), or when it has
 #: drawn this many counts. It draws this many counts at once.

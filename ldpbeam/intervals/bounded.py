@@ -20,7 +20,7 @@ from ldpbeam.domains import Floats
 FAR = 10.0
 #: The table has a truth at each of these steps, in standard errors.
 STEP = 0.005
-#: So often the search for the ends of the acceptance region is halved.
+#: The halvings in the search for an end of the acceptance region.
 HALVINGS = 50
 
 

@@ -80,7 +80,7 @@ def _unbiased(sums: KeySums) -> Told:
     """Unbiased numbers of each key; a key that no report could have named has infinite variances."""
     many = np.maximum(sums.asked, 1.0)
     share, mean, square = sums.present / many, sums.sums / many, sums.squares / many
-    # What the share of reports above chance, and the mean of values, are multiplied by.
+    # The factors of the share of reports above chance, and of the mean of values.
     first, second = sums.padding / (sums.own - sums.other), sums.padding / (sums.own * sums.gain)
     frequency, total = first * (share - sums.other), second * mean
     # Variances are those of possible shares and means, so that few reports do not have a variance of zero.
@@ -92,7 +92,7 @@ def _unbiased(sums: KeySums) -> Told:
     of_total = second**2 * square - least**2
     of_both = first * least * (1.0 - likely)
     if not sums.sampled:
-        # People differ in what they have, and that is what is estimated. Their values' spread is not known.
+        # The people are no sample, so their variance is taken off. The spread of their values is not known.
         of_frequency = of_frequency - has * (1.0 - has)
         of_total = of_total - least**2 * (1.0 / np.maximum(has, 1e-12) - 1.0)
         of_both = of_both - least * (1.0 - has)

@@ -28,12 +28,12 @@ from ldpbeam.mechanisms import NumericMechanism
 #: How the intervals are computed, in words.
 UNBIASED_SUMS = "unbiased reports and their variance, within the domain"
 SMOOTH = "posterior of a smooth density"
-#: Below this chance of a fit as bad, the reports come from no density that was tried.
+#: If a fit this bad is less likely than this, no density that was tried explains the reports.
 UNLIKELY = 1e-3
 #: A report bucket with a lower expected count is left out of the test of fit.
 FEW = 5.0
 NOT_SMOOTH = "no density that was tried explains the reports: there are spikes or false reports"
-#: A bucket with more than so many times the share of its neighbours, and of an even one, is a spike.
+#: A spike has more than this many times the share of its neighbours, and of a uniform bucket.
 SPIKE = 4.0
 #: Reports that determine fewer coefficients of the density than this leave its shape to the prior.
 FEW_FEATURES = 2.5

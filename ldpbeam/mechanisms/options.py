@@ -15,7 +15,7 @@ from typing import get_type_hints
 
 from ldpbeam.options import Option, Range, kinds_of
 
-#: Fields that are no options: what every mechanism has.
+#: The fields of every mechanism, which are not options.
 _NO_OPTIONS = ("epsilon", "size")
 #: An attribute's text in a docstring, up to the next attribute or section.
 _ATTRIBUTE = r"^    {name}: (.*?)(?=^    \w+: |^\S|\Z)"

@@ -16,8 +16,8 @@ from ldpbeam.untrusted import shown
 
 #: The functions that make a table of records, by its name.
 TABLES = {"estimates": estimate_rows, "distribution": share_rows}
-#: What a spreadsheet takes for a formula begins so (in full width, too). An apostrophe goes before it, and
-#: before a text that begins with one: taking off the first apostrophe restores every text.
+#: A spreadsheet takes a text that begins so (in full width, too) for a formula. An apostrophe goes before it,
+#: and before a text that begins with one: taking off the first apostrophe restores every text.
 _FORMULA = re.compile("['=+\\-@\uff1d\uff0b\uff0d\uff20]")
 
 

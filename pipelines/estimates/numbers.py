@@ -14,7 +14,7 @@ from ldpbeam.intervals.numbers import UNBIASED_SUMS
 from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, IntervalsRecord, ManyEnds
 from ldpbeam.windows import Bounds
 
-#: What tells an estimate from the others: attribute, name, window, group, whether it is the rest of groups.
+#: The identity of an estimate: attribute, name, window, group, and whether it is the rest of groups.
 Place = tuple[str, str, Bounds | None, str | None, bool]
 #: The level of a mean's interval where the study asks for none.
 WITHOUT_INTERVALS = 0.95

@@ -41,7 +41,7 @@ from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.storage import open_raw
 
 _Kind = TypeVar("_Kind")
-#: No JSON file but one of estimates is larger.
+#: The most bytes of a JSON file other than one of estimates.
 MOST_BYTES = 2**28
 _WRITERS = "ldpbeam estimate, stream or rollup"
 

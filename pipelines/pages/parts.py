@@ -14,7 +14,7 @@ from ldpbeam.transforms.reports.counts import FATES
 
 #: A table has this many rows, the latest.
 MOST_ROWS = 100
-#: What tests of fit are called.
+#: The names of tests of fit on the page.
 TESTS = {
     "reports": "fits its mechanism",
     "tails": "reach of its noise",

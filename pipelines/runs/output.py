@@ -31,8 +31,8 @@ FORMAT = 1
 #: The folder of each kind of table, where runs share an output folder.
 TABLE_FOLDERS = {kind: (TABLES, kind) for kind in SCHEMAS}
 LEDGER = "ledger.json"
-#: The folder of what users spent, which the ledger over periods adds up; of parts of it, until a run has all;
-#: and what the ledger says.
+#: The folder of files of what users spent, for the ledger over periods; the folder of their parts while a run
+#: writes; and the file of the ledger itself.
 LEDGER_FOLDER, LEDGER_PARTS, LEDGER_PERIODS = "ledger", ".ledger", "ledger_periods.json"
 FIT = "fit.json"
 #: In the folder of a stream's run: the tests of fit, a file for each attribute and window.

@@ -8,7 +8,7 @@ from typing import Any
 
 from ldpbeam.pipelines.errors import UserError
 
-#: What an axis is called, by the kind of error.
+#: The title of an axis, by the kind of error.
 TITLES = {
     "wasserstein": "W1 (Wasserstein distance)",
     "kolmogorov_smirnov": "KS (Kolmogorov-Smirnov distance)",

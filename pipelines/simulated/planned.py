@@ -22,7 +22,7 @@ FIRST, FACTOR = 1_000, 4
 #: The most people that the search simulates.
 LAST = FIRST * FACTOR ** int(math.log(MOST_SIMULATED / FIRST, FACTOR))
 
-#: What each error of a simulation is of.
+#: The quantity of each kind of error of a simulation.
 SIMULATED = {
     "wasserstein": "W1",
     "mean": "mean",

@@ -27,11 +27,11 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import MOST_GROUPS, Study, Summary
 from ldpbeam.times import rfc3339
 
-#: From this share on, it is noted that so many people give one answer.
+#: A note names an answer that this share of the people, or more, give.
 ALMOST_ALL = 0.9
-#: The same of people at an end of the domain of numbers, ...
+#: A note names an end of a numeric domain with this share of the people, or more, ...
 AT_AN_END = 0.05
-#: ... where they are so many times as many as the bucket beside it can have.
+#: ... if that is this many times the largest possible share of the next bucket.
 STANDS_OUT = 3.0
 
 

@@ -29,7 +29,7 @@ from ldpbeam.times import milliseconds
 from ldpbeam.windows import FAR, Bounds
 
 _CHECKED = ConfigDict(strict=True, allow_inf_nan=False)
-#: No more characters of a text from a file are repeated in a message.
+#: The most characters of a file's text that a message repeats.
 _MOST_SHOWN = 60
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ldpbeam.nearest import did_you_mean
 
-#: Names of fields that begin so are ldpbeam's own: reports have no column of theirs.
+#: The prefix of ldpbeam's internal fields, which reports may not have.
 OWN = "ldpbeam."
 
 

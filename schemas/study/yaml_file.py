@@ -45,7 +45,7 @@ _KEYS = sorted({key for model in _MODELS for key in model.model_fields})
 
 #: Numbers that YAML 1.1 reads as others than people do: octal, binary, hexadecimal, sexagesimal, with _.
 _ODD_NUMBER = re.compile(r"[-+]?(0[0-9_]|0[bxBX]|[0-9.]*(_|[0-9]:))")
-#: No more problems of a study are said at once.
+#: The most problems of a study in one message.
 MOST_PROBLEMS = 100
 
 
@@ -275,7 +275,7 @@ def _place(parts: Sequence[Any], root: yaml.Node) -> list[Any]:
     return path
 
 
-#: What pydantic says in its own words, in those of study files: by kind of problem.
+#: Pydantic's messages in the words of study files, by kind of problem.
 _SAY = {
     "model_type": "write keys and values here, as in {key: value}",
     "dict_type": "write names and their keys and values here, as in {name: {key: value}}",
@@ -314,7 +314,7 @@ def _message(problem: Any, root: yaml.Node, name: str) -> str:
     return f"{_at(root, path, name)}: {_in_words(path) or 'study'}: {text}{shown}"
 
 
-#: What YAML takes a text for, by the type of the value that it makes of it.
+#: The kind of value that YAML reads a text as, by its Python type.
 _KIND = {bool: "true or false", int: "a number", float: "a number", type(None): "no value"}
 #: The key that a value is probably meant for, where keys and values are needed.
 _MEANT = {

@@ -33,7 +33,7 @@ BATCH_MESSAGES, BATCH_BYTES = 2_000, 16 * 2**20
 MOST_MESSAGES, MOST_BYTES = 20_000, 256 * 2**20
 #: The most messages of one pull, and the seconds that it waits for the first.
 PULLED_AT_ONCE, PULL_SECONDS = 1_000, 5.0
-#: Seconds between two pulls that do not wait, of servers that leave a pull that waits without an answer.
+#: Seconds between two pulls that do not wait, for servers that never answer a pull that waits.
 ASKING_SECONDS = 0.5
 #: A pull that took this many times PULL_SECONDS was not ended by its own deadline: this process stood still.
 STOOD_STILL = 1.5

@@ -58,8 +58,8 @@ class Pulls:
         self._lease = lease
         self._begun = 0
         self._doubtful_until: int | None = None
-        #: When the last pull that counts and was answered empty was begun; None if the last answer that
-        #: counts was not empty, or there was none.
+        #: When the last empty pull that counts began; None if the last answer that counts had messages, or
+        #: there was no answer.
         self.empty: int | None = None
 
     def begin(self, elapsed: int) -> None:
@@ -101,7 +101,7 @@ class Watermark:
         self._delay = 0
         self._oldest: deque[int] = deque(maxlen=BATCHES)
         self._frontier: int | None = None
-        #: The server's clock less ours, or less than that.
+        #: The server's clock minus ours, at most.
         self._ahead: int | None = None
         self._empty: int | None = None
         self._said: int | None = None

@@ -56,7 +56,7 @@ def _scored(part: Supports, matrix: Floats, counts: Floats, shares: Floats) -> P
     across = inverse.sum(axis=1)
     covariance = inverse - np.outer(across, across) / across.sum()
     scored = shares + covariance @ (matrix.T @ (counts / chances))
-    # Binomial numbers of supports of so many reports have the same variances in the mean.
+    # With this number of reports, the mean variance of binomial supports is that of the scored shares.
     supported = part.q + (part.p - part.q) * shares
     noise = float((supported * (1.0 - supported)).sum()) / (part.p - part.q) ** 2
     reports = noise / float(np.trace(covariance))

@@ -72,7 +72,7 @@ class JoinedLikelihood:
         joint = JointLikelihood(question)
         starts, self.sizes = blocks_of(question.attribute.value_buckets, MOST_BLOCKS)
         self._products = Blocked(joint.products, starts, self.sizes)
-        # Noise of services is independent: what they say together is correlated no more than at the worst.
+        # Services draw their noise independently, so the worst service's factor bounds that of all together.
         factor = max(question.noise_factor(index) for index in question.versions)
         self._counts = joint.counts / factor
         self.total, self.people = float(self._counts.sum()), float(joint.counts.sum()) / question.repeats

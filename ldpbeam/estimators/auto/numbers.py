@@ -29,7 +29,7 @@ from ldpbeam.estimators.ule import information_kept, resolution_warnings, told_b
 
 #: With fewer value buckets, each is divided: inside a wide bucket a distribution is not even.
 LEAST_BUCKETS = 256
-#: A joint likelihood is expanded at most so often, each time around the last answer.
+#: The most expansions of a joint likelihood, each around the answer of the last.
 MOST_EXPANSIONS = 3
 #: It is not expanded again if the answer moved less than this, as a W1 distance on the unit range.
 NEAR_ENOUGH = 1e-4

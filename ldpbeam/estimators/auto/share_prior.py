@@ -26,14 +26,14 @@ SHAPES = (0.05, 0.1, 0.2, 0.35, 0.6, 1.0, 2.0, 4.0)
 #: The places of the mass at one share, as a part of 1/categories, and the mass elsewhere (exponential), which
 #: may also be that of one category.
 PLACES, ELSEWHERE = (0.0, 0.2, 0.4, 0.6, 0.8), (0.01, 0.03, 0.1, 0.2, 0.4)
-#: The search for a common share starts at these, as a part of 1/categories. It ends when it moves by
-#: less than the next, or after so many steps. The shares beside a common one differ from it by the last part.
+#: The search for a common share starts at each of STARTS, in parts of 1/categories, and ends when it moves by
+#: less than MOVED, or after MOST_MOVES steps. The shares beside a common one differ from it by the part NEXT.
 STARTS, MOVED, MOST_MOVES, NEXT = (0.3, 0.95), 1e-7, 30, 1e-3
 #: The least variance of the sum of all shares, given the reports.
 LEAST_VARIANCE = 1e-6
 #: The mass that is spread over all shares, so that reports can refute every family.
 ANYWHERE = 1e-6
-#: As many categories count for the families' average.
+#: The families' average weighs as much as this many categories.
 STRENGTH = 16.0
 #: EM stops when a step gains less than this of the log-likelihood, or after this many steps.
 TOLERANCE, MOST_STEPS = 1e-3, 300
