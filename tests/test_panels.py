@@ -153,7 +153,7 @@ def test_simulated_people_answer_in_their_turn_and_a_key_that_hides_them_changes
         "--output", tmp_path / "reports",
     )  # fmt: skip
     assert perturbed.code == 0, perturbed.err
-    assert "60 of 1,440 people have their turn; the others send nothing" in perturbed.err
+    assert "60 of 1,440 values come in their users' turn (panel); the others are not sent" in perturbed.err
     (tmp_path / "key").write_bytes(b"0123456789abcdef")
     estimated = command(
         "estimate", "--study", tmp_path / "study.yaml", "--input", tmp_path / "reports" / "*", "--output",

@@ -120,7 +120,8 @@ def perturb_command(options: argparse.Namespace) -> int:
                   + (f" and {len(paths) - 1} more" if len(paths) > 1 else ""))  # fmt: skip
     document({"reports": written, "rows_left_out": people.skipped, "values_clipped": people.clipped})
     if study.panel is not None:
-        note(f"{max(sent_to.values()):,} of {people.count:,} people have their turn; the others send nothing")
+        in_turn = f"{max(sent_to.values()):,} of {people.count:,} values"
+        note(f"{in_turn} come in their users' turn (panel); the others are not sent")
     if people.users is not None and columns.time is None:
         repeated = people.count - len(people.users.unique())
         if repeated:
