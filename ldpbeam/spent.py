@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbeam.attributes import ServiceVersion
 from ldpbeam.domains import Floats
 from ldpbeam.study import LedgerPeriod, Study
 
@@ -125,15 +126,21 @@ class Costs:
         return bool(np.isfinite(self.most).any())
 
 
+def values_of(version: ServiceVersion) -> int:
+    """How many different values a user of clients that remember their noise can have in a period."""
+    assert version.lifetime is not None
+    possible = version.lifetime.chain.inputs
+    return min(version.values_at_most or possible, possible)
+
+
 def costs_of(study: Study) -> Costs:
     """The costs of :func:`services_of`."""
     versions = [study.attribute(name).versions[index] for name, index in services_of(study)]
     most, instant = np.full(len(versions), np.inf), np.array([v.named.epsilon for v in versions])
     for position, version in enumerate(versions):
         if version.lifetime is not None:
-            chain = version.lifetime.chain
-            values = min(version.values_at_most or chain.inputs, chain.inputs)
-            most[position], instant[position] = values * version.lifetime.epsilon, chain.loss
+            most[position] = values_of(version) * version.lifetime.epsilon
+            instant[position] = version.lifetime.chain.loss
     return Costs(
         epsilon=np.array([v.named.epsilon for v in versions]),
         most=most,

@@ -91,6 +91,8 @@ class Draft:
                 "# One estimate for each window of event time. joined: 1d beside size brings what a user",
                 "# sent in a day together: errors of the day hold however these reports depend.",
                 f"windows: {{size: {self.windows}}}",
+                "# Each window spends its epsilon again. The ledger adds up what users spend over periods:",
+                "# ledger: {period: 30d, cap: 100}",
             ]
         else:
             lines += ["# One estimate for each window of event time:", "# windows: {size: 1h}"]

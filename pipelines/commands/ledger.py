@@ -1,35 +1,94 @@
-"""``ldpbeam ledger``: what users spent over periods, from the ledgers that runs keep."""
+"""``ldpbeam ledger``: what users spent over periods, from the ledgers that runs keep, or from reports."""
 
 from __future__ import annotations
 
 import argparse
+import tempfile
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
+from ldpbeam.pipelines.commands.options import check_reachable, check_service, renamed_of, study_of
 from ldpbeam.pipelines.errors import DONE, UserError
+from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.period_ledger import print_periods, sentences, write_periods
 from ldpbeam.pipelines.estimates.read import read_results
-from ldpbeam.pipelines.printing import document
-from ldpbeam.schemas.outputs.records import fields_of
+from ldpbeam.pipelines.graphs.batch import BatchJob, build_ledger
+from ldpbeam.pipelines.graphs.engines import EngineRequest, engine_of
+from ldpbeam.pipelines.graphs.run import run_pipeline
+from ldpbeam.pipelines.printing import document, progress_console, step
+from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
+from ldpbeam.pipelines.runs.output import Output, read_accounting
+from ldpbeam.pipelines.runs.received import bring_together, ledger_key
+from ldpbeam.runners import direct
+from ldpbeam.schemas.outputs.records import PeriodEntry, fields_of
+from ldpbeam.study import Study
 
 
 def ledger_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam ledger`` and return its exit code.
 
     Raises:
-        UserError: if a folder has no ledger over periods, or those of several cannot be brought together.
+        UserError: if a folder has no ledger over periods, or those of several cannot be brought together, or
+            the study or the reports cannot be used.
     """
-    results = read_results(options.folders[0])
-    if results.study is None:
-        raise UserError(f"{options.folders[0]}: {results.study_problem}")
-    if results.study.ledger is None:
-        raise UserError(
-            f"{options.folders[0]}: its study keeps no ledger over periods (ledger: {{period: 30d}})"
-        )
-    entries = write_periods(results.study, options.folders)
-    if document({"periods": [fields_of(entry) for entry in entries]}):
+    if bool(options.folders) == bool(options.input) or bool(options.study) != bool(options.input):
+        raise UserError("name output folders, or --study and --input")
+    accounting: dict[str, Any] | None = None
+    if options.input:
+        study = _with_ledger(study_of(options.study, options.attribute), options.study)
+        entries, accounting = _of_reports(study, options)
+    else:
+        results = read_results(options.folders[0])
+        if results.study is None:
+            raise UserError(f"{options.folders[0]}: {results.study_problem or 'it does not hold its study'}")
+        entries = write_periods(_with_ledger(results.study, options.folders[0]), options.folders)
+    found = {"periods": [fields_of(entry) for entry in entries]}
+    if document(found if accounting is None else {**found, "accounting": accounting}):
         return DONE
     print_periods(Console(), entries)
     for sentence in sentences(entries):
         print(sentence)
+    if accounting and accounting["dead_letters"]:
+        print("dead letters are not counted: nobody can say who spent what")
+        tables.print_reasons(Console(), accounting)
     return DONE
+
+
+def _with_ledger(study: Study, where: str) -> Study:
+    if study.ledger is None:
+        raise UserError(f"{where}: the study keeps no ledger over periods, as in ledger: {{period: 30d}}")
+    return study
+
+
+def _of_reports(study: Study, options: argparse.Namespace) -> tuple[list[PeriodEntry], dict[str, Any]]:
+    """The ledger of files of reports, and what became of them; nothing is kept.
+
+    Raises:
+        UserError: if the reports cannot be used.
+    """
+    check_reachable(*options.input)
+    check_service(options.service, study)
+    good, _ = find_input(options.input, "stop")
+    check_stamps(good, study, options.attribute, options.service)
+    with tempfile.TemporaryDirectory(prefix="ldpbeam-") as folder:
+        job = BatchJob(
+            study=study,
+            files=good,
+            output=folder,
+            run="ledger",
+            attribute=options.attribute,
+            service=options.service,
+            renamed=renamed_of(options, study),
+            ledger_key=ledger_key(Output(study, folder, "ledger"), None, shared=False),
+        )
+        assert job.keeping is not None
+        engine = engine_of(EngineRequest(direct.NAME), Path(folder))
+        pipeline = engine.pipeline([])
+        build_ledger(pipeline, job)
+        with step("reading reports"):
+            run_pipeline(pipeline, progress_console(), engine.here)
+        with step("adding up the ledger"):
+            bring_together(job, job.keeping)
+            return write_periods(study, [folder]), read_accounting(job)

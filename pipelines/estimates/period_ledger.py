@@ -13,7 +13,7 @@ from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs.output import LEDGER_PERIODS
 from ldpbeam.pipelines.runs.received import ReceivedFile, files_of, users_in_turn
 from ldpbeam.schemas.outputs.records import PeriodEntry, SpentAtMost, fields_of
-from ldpbeam.spent import Line, PeriodSpent, added, costs_of, spent
+from ldpbeam.spent import Line, PeriodSpent, added, costs_of, services_of, spent, values_of
 from ldpbeam.study import LedgerPeriod, Study
 from ldpbeam.times import format_duration, rfc3339
 from ldpbeam.transforms.storage import write_bytes
@@ -83,8 +83,8 @@ def _levels(line: Line) -> tuple[SpentAtMost, ...]:
 def print_periods(console: Console, entries: Sequence[PeriodEntry]) -> None:
     """Print a row per period."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("period from")
-    columns = ("users", "reports", "half spent at most", "95%", "all", "changes included", "over the cap")
+    table.add_column("period from", no_wrap=True)
+    columns = ("users", "reports", "half spent", "95%", "all", "with changes", "over cap")
     for column in columns:
         table.add_column(column, justify="right")
     for entry in entries:
@@ -128,6 +128,14 @@ def explain(study: Study) -> Iterator[str]:
             "Of clients that remember their noise it has two lines: what their reports reveal about which "
             "values a user had, and what they reveal about anything, changes included."
         )
+    for name, index in services_of(study):
+        version = study.attribute(name).versions[index]
+        if version.lifetime is not None:
+            said = "as the study says" if version.values_at_most else "the most that there can be"
+            yield (
+                f"It takes a user of service {version.label!r} of {name!r} to have {values_of(version)} "
+                f"different values in a period at most: {said}."
+            )
     if study.ledger.cap is not None:
         yield (
             f"It counts the users who spent more than epsilon {study.ledger.cap:g} about values in a period. "

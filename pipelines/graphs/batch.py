@@ -24,10 +24,12 @@ from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import WriteAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteDeadLetters
-from ldpbeam.transforms.outputs.received import Keeping
+from ldpbeam.transforms.outputs.received import Keeping, WriteReceived
 from ldpbeam.transforms.outputs.snapshots import WriteSnapshots
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
+from ldpbeam.transforms.reports.received import RECEIVED
+from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.files import BadFile, ReportFile
 from ldpbeam.transforms.sources.read import ReadReports
@@ -121,6 +123,22 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
         | "Counts" >> beam.Flatten()
         | "WriteAccounting" >> WriteAccounting(job.path(ACCOUNTING))
     )
+
+
+def build_ledger(pipeline: beam.Pipeline, job: BatchJob) -> None:
+    """Add the stages that write what users spent, and nothing else, to an empty pipeline.
+
+    Args:
+        pipeline: the pipeline; it is not run here.
+        job: what is read; it has the key of a ledger.
+    """
+    columns = wanted_columns(job.study, job.attribute, job.service, renamed=job.renamed)
+    assert job.keeping is not None
+    read = pipeline | "Read" >> ReadReports(list(job.files), list(job.bad_files), columns, job.disclosure)
+    validated = read.decoded | "Validate" >> ValidateReports(job.study, ledger_key=job.ledger_key)
+    _ = validated[RECEIVED] | "WriteReceived" >> beam.ParDo(WriteReceived(job.keeping))
+    counts = (read[COUNTS], validated[COUNTS]) | "Counts" >> beam.Flatten()
+    _ = counts | "WriteAccounting" >> WriteAccounting(job.path(ACCOUNTING))
 
 
 def _write_estimates(element: tuple[str, Iterable[EstimateRecord]], study: Study, path: str) -> None:

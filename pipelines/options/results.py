@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from ldpbeam.pipelines.commands.arguments import Parser
-from ldpbeam.pipelines.options.shared import add_people_options, add_processes_option, add_study_option
+from ldpbeam.pipelines.options.shared import (
+    add_people_options,
+    add_processes_option,
+    add_study_option,
+    add_unnamed_options,
+)
 
 
 def show(parser: Parser) -> None:
@@ -19,12 +24,17 @@ def show(parser: Parser) -> None:
 
 def ledger(parser: Parser) -> None:
     """Add the options of ``ldpbeam ledger``."""
-    group = parser.add_argument_group("what is added up")
+    group = parser.add_argument_group("what is added up", "Output folders, or files of reports.")
     group.add_argument(
-        "folders", nargs="+", metavar="OUT",
+        "folders", nargs="*", metavar="OUT",
         help="output folders of estimate or stream, of one study and one --user-id-key-file; the first one "
         "gets the sums, for ldpbeam report",
     )  # fmt: skip
+    group.add_argument("--study", metavar="FILE", help="the study of --input")
+    group.add_argument(
+        "--input", nargs="+", metavar="FILE", help="files of reports, or globs; nothing is kept of them"
+    )
+    add_unnamed_options(group)
 
 
 def dead_letters(parser: Parser) -> None:

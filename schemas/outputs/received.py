@@ -59,6 +59,9 @@ class About:
         return Span(self.start, self.stop)
 
 
+_CHECKED = TypeAdapter(About)
+
+
 def bits_for(rows: int) -> int:
     """How many bits of users tell the batches of a file of so many rows apart."""
     return min(MOST_BITS, (max(rows - 1, 0) // BATCH_ROWS).bit_length())
@@ -139,7 +142,7 @@ def _opened(stream: IO[bytes]) -> tuple[Any, About]:
             raise ValueError(
                 f"a newer version of ldpbeam wrote it (format {header['format']}): update ldpbeam"
             )
-        about: About = TypeAdapter(About).validate_python(header)
+        about = _CHECKED.validate_python(header)
     except (pa.ArrowException, OSError, KeyError, TypeError, ValidationError) as error:
         raise ValueError(f"this is no file of a ledger, or it is damaged ({type(error).__name__})") from None
     if not reader.schema.equals(SCHEMA) or reader.num_record_batches != 1 << about.bits:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from math import exp, log
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.ledger_model import Price, Run, lines, spent
 
 from ldpbeam.library.tables import decoded_batches
+from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates.period_ledger import totals_of
 from ldpbeam.pipelines.runs.output import Output
-from ldpbeam.pipelines.runs.received import bring_together, files_of, keeping, ledger_key
+from ldpbeam.pipelines.runs.received import (
+    bring_stream_together,
+    bring_together,
+    files_of,
+    keeping,
+    ledger_key,
+)
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.transforms.outputs.received import WriteReceived
+from ldpbeam.times import rfc3339
+from ldpbeam.transforms.outputs.received import Keeping, WriteReceived
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.received import as_batch
 from ldpbeam.transforms.reports.validation import Validation, columns_or_only
@@ -95,14 +104,8 @@ spans = st.tuples(st.integers(0, 3), st.integers(1, 3)).map(
 )
 
 
-def keep(folder: Path, run: Run, key: bytes = KEY, bundles: int = 2) -> None:
-    """What a run of estimate does for the ledger, without an engine."""
-    span = EVERYTHING if run.span is None else Span(*run.span)
-    output = Output(STUDY, str(folder), "run")
-    before = files_of([str(folder)])
-    kept = keeping(output, output.path(".ledger"), ledger_key(output, key, shared=True), span)
-    assert kept is not None
-    validation = Validation(STUDY, span, Disclosure(user_id_key=key), kept.key)
+def write(kept: Keeping, run: Run, span: Span, bundles: int) -> None:
+    validation = Validation(STUDY, span, Disclosure(user_id_key=kept.key), kept.key)
     for place in range(bundles):
         writer = WriteReceived(kept)
         writer.start_bundle()
@@ -110,11 +113,31 @@ def keep(folder: Path, run: Run, key: bytes = KEY, bundles: int = 2) -> None:
             for rows in validation.validate(batch).received:
                 writer.process(as_batch(rows))
         writer.finish_bundle()
+
+
+def keep(folder: Path, run: Run, key: bytes = KEY, bundles: int = 2) -> None:
+    """What a run of estimate does for the ledger, without an engine."""
+    span = EVERYTHING if run.span is None else Span(*run.span)
+    output = Output(STUDY, str(folder), "run")
+    before = files_of([str(folder)])
+    kept = keeping(output, output.path(".ledger"), ledger_key(output, key, shared=True), span)
+    assert kept is not None
+    write(kept, run, span, bundles)
     bring_together(output, kept, before)
     # What a scheduled run does with the files of spans inside its own.
     for file in before if run.span else ():
         if file.about.span != span and span.holds((file.about.start, file.about.stop)):
             Path(file.path).unlink()
+
+
+def stream(folder: Path, run: Run, name: str, key: bytes = KEY) -> Keeping:
+    """What a stream does for the ledger, with each bundle repeated by the engine."""
+    output = Output(STUDY, str(folder), name)
+    kept = keeping(output, output.path("runs", name, "ledger"), ledger_key(output, key, shared=True))
+    assert kept is not None
+    for _ in range(2):
+        write(kept, run, EVERYTHING, 3)
+    return kept
 
 
 def found(folder: Path) -> dict[int, dict[str, Any]]:
@@ -147,6 +170,7 @@ def test_a_batch_run_spends_what_a_dictionary_says(
 
 
 @given(st.lists(st.builds(Run, reports, spans), min_size=1, max_size=5))
+@settings(max_examples=60)
 def test_scheduled_runs_and_reruns_in_any_order_spend_what_a_dictionary_says(
     tmp_path_factory: pytest.TempPathFactory, runs: list[Run]
 ) -> None:
@@ -154,3 +178,94 @@ def test_scheduled_runs_and_reruns_in_any_order_spend_what_a_dictionary_says(
     for run in runs:
         keep(folder, run)
     assert found(folder) == model(runs)
+
+
+@given(st.lists(st.builds(Run, reports), min_size=1, max_size=3))
+@settings(max_examples=30)
+def test_streams_and_what_they_bring_together_spend_what_a_dictionary_says(
+    tmp_path_factory: pytest.TempPathFactory, runs: list[Run]
+) -> None:
+    folder = tmp_path_factory.mktemp("stream")
+    kept = [stream(folder, run, f"run-{place}") for place, run in enumerate(runs)]
+    assert found(folder) == model(runs)
+    bring_stream_together(Output(STUDY, str(folder), "run-0"), kept[0])
+    assert len(list(Path(kept[0].folder).glob("*"))) <= 1
+    assert found(folder) == model(runs)
+
+
+def test_another_key_is_refused_and_its_users_are_others(tmp_path: Path) -> None:
+    run = Run([report(("x", "app"), user, 0, 0, "n") for user in range(3)], (START, START + HOUR))
+    keep(tmp_path / "one", run)
+    with pytest.raises(UserError, match="was written with another key"):
+        keep(tmp_path / "one", run, OTHER_KEY)
+    keep(tmp_path / "two", run, OTHER_KEY)
+    with pytest.raises(UserError, match="with different keys"):
+        totals_of(STUDY, files_of([str(tmp_path / "one"), str(tmp_path / "two")]))
+    first, second = (found(tmp_path / name) for name in ("one", "two"))
+    assert first == second == model([run])
+
+
+def test_folders_of_one_key_are_added_up_and_of_another_study_refused(tmp_path: Path) -> None:
+    sent = [report(("x", "web"), user, hour, 1, "n") for user in range(4) for hour in range(3)]
+    keep(tmp_path / "one", Run(sent[:8], (START, START + 3 * HOUR)))
+    keep(tmp_path / "two", Run(sent[4:], (START, START + 3 * HOUR)))
+    totals = totals_of(STUDY, files_of([str(tmp_path / name) for name in ("one", "two")]))
+    assert sum(own.reports for own in totals.values()) == len(sent)
+    with pytest.raises(UserError, match="another study"):
+        totals_of(parse_study(TEXT.replace("3.5", "4")), files_of([str(tmp_path / "one")]))
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    keep(tmp_path, Run([report(("x", "web"), 1, 0, 1, "n")]))
+    path = next((tmp_path / "ledger").iterdir())
+    for data in (b"", b"ARROW1", path.read_bytes()[:-20], b"x" * 500):
+        path.write_bytes(data)
+        with pytest.raises(UserError, match=r"received-all\.arrow: this is no file of a ledger"):
+            files_of([str(tmp_path)])
+
+
+def test_batch_and_scheduled_runs_find_the_same_users_over_the_cap_and_name_none(
+    tmp_path: Path, run_estimate: Any, command: Any, write_lines: Any
+) -> None:
+    sent = [
+        report(place, user, hour, (user + hour) % 3, "ns"[user % 2])
+        for place in PRICES
+        for user in range(9)
+        for hour in range(2 + user % 4)
+    ]
+    lines_ = write_lines(tmp_path / "reports.jsonl", [*sent, *sent[:5]])
+    key = tmp_path / "key"
+    key.write_bytes(KEY)
+    key.chmod(0o600)
+    hidden = ("--user-id-key-file", key)
+    whole = run_estimate(tmp_path / "whole", TEXT, [lines_], *hidden)
+    assert whole.code == 0, whole.err
+    for hours in ((0, 2), (2, 5), (0, 2)):
+        ends = (rfc3339(START + hour * HOUR) for hour in hours)
+        span = ("--from", next(ends), "--to", next(ends))
+        ran = run_estimate(tmp_path / "days", TEXT, [lines_], *span, *hidden)
+        assert ran.code == 0, ran.err
+    study = tmp_path / "days" / "study.yaml"
+    kept = [command("ledger", folder, "--json") for folder in (whole.path, ran.path)]
+    read = command("ledger", "--study", study, "--input", lines_, "--json")
+    entries = [json.loads(one.out)["periods"] for one in (*kept, read)]
+    assert entries[0] == entries[1] == entries[2]
+    wanted = model([Run(sent)])
+    assert [entry["users_over_cap"] for entry in entries[0]] == [wanted[s]["over"] for s in sorted(wanted)]
+    assert 0 < sum(entry["users_over_cap"] for entry in entries[0]) < 9
+    assert sum(entry["reports"] for entry in entries[0]) == len(sent)
+    shown = command("show", ran.path)
+    assert "users spent more than epsilon 3.5 in the period from 2026-11-" in shown.out
+    for folder in (whole.path, ran.path):
+        ours = folder / "ledger"
+        assert ours.stat().st_mode & 0o777 == 0o700
+        assert {path.stat().st_mode & 0o777 for path in ours.iterdir()} == {0o600}
+        assert not list(folder.rglob(".ledger"))
+        assert not any(
+            b"u1" in path.read_bytes() for path in [*ours.iterdir(), folder / "ledger_periods.json"]
+        )
+    # The study asks for the key where runs share a folder, and not for a single run.
+    again = run_estimate(tmp_path / "days", TEXT, [lines_], *span)
+    assert (again.code, "--user-id-key-file is missing" in again.err) == (2, True)
+    alone = run_estimate(tmp_path / "alone", TEXT, [lines_])
+    assert json.loads((alone.path / "ledger_periods.json").read_text()) == entries[0]
