@@ -48,8 +48,8 @@ def write_month(folder: Path, users: int, hours: int, start: int) -> Counter[int
     rng = np.random.default_rng(26)
     chain = randomised_response(SIZE, 0.8, 0.2)
     values = rng.integers(0, SIZE, users)
-    own = np.arange(SIZE)[None, :]
-    permanent = _answers(np.broadcast_to(own, (users, SIZE)), chain.permanent[0], rng)
+    each_value = np.broadcast_to(np.arange(SIZE), (users, SIZE))
+    permanent = _answers(each_value, chain.permanent[0], rng)
     names = np.array([f"user-{i}" for i in range(users)])
     often = rng.random(users) ** 2
     charged: Counter[int] = Counter()
@@ -66,8 +66,8 @@ def write_month(folder: Path, users: int, hours: int, start: int) -> Counter[int
         charged.update(user for user, _ in set(zip(who.tolist(), answers.tolist(), strict=True)))
         times = start + hour * HOUR + rng.integers(0, HOUR, len(who))
         late = rng.random(len(who)) < 0.02
-        for place, rows in ((hour, ~late), (hour + 3, late)):
-            waiting[place].append((names[who[rows]], times[rows], answers[rows]))
+        for file, rows in ((hour, ~late), (hour + 3, late)):
+            waiting[file].append((names[who[rows]], times[rows], answers[rows]))
         if hour == hours - 1:
             for rest in waiting[hour + 1 :]:
                 waiting[hour] += rest
@@ -91,7 +91,7 @@ def expected(charged: Counter[int]) -> dict[str, Any]:
     return {
         "users": len(values),
         "reports": charged.total(),
-        "users_over_cap": sum(own > CAP for own in values.values()),
+        "users_over_cap": sum(epsilon > CAP for epsilon in values.values()),
         "most": (max(values.values()), max(changes.values())),
         "spent": (values, changes),
     }

@@ -44,8 +44,8 @@ def ledger_command(options: argparse.Namespace) -> int:
         if results.study is None:
             raise UserError(f"{options.folders[0]}: {results.study_problem or 'it does not hold its study'}")
         entries = write_periods(_with_ledger(results.study, options.folders[0]), options.folders)
-    found = {"periods": [fields_of(entry) for entry in entries]}
-    if document(found if accounting is None else {**found, "accounting": accounting}):
+    periods = {"periods": [fields_of(entry) for entry in entries]}
+    if document(periods if accounting is None else {**periods, "accounting": accounting}):
         return DONE
     print_periods(Console(), entries)
     for sentence in sentences(entries):

@@ -67,8 +67,8 @@ PRICES = {
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 
 
-def report(place: tuple[str, str], user: int, hour: int, number: int, region: str) -> dict[str, Any]:
-    attribute, service = place
+def report(kind: tuple[str, str], user: int, hour: int, number: int, region: str) -> dict[str, Any]:
+    attribute, service = kind
     return {
         "user_id": f"u{user}",
         "attribute": attribute,
@@ -106,10 +106,10 @@ spans = st.tuples(st.integers(0, 3), st.integers(1, 3)).map(
 
 def write(kept: Keeping, run: Run, span: Span, bundles: int) -> None:
     validation = Validation(STUDY, span, Disclosure(user_id_key=kept.key), kept.key)
-    for place in range(bundles):
+    for bundle in range(bundles):
         writer = WriteReceived(kept)
         writer.start_bundle()
-        for batch in decoded_batches(run.reports[place::bundles], columns_or_only(STUDY, None, None)):
+        for batch in decoded_batches(run.reports[bundle::bundles], columns_or_only(STUDY, None, None)):
             for rows in validation.validate(batch).received:
                 writer.process(as_batch(rows))
         writer.finish_bundle()
@@ -124,7 +124,7 @@ def keep(folder: Path, run: Run, key: bytes = KEY, bundles: int = 2) -> None:
     assert kept is not None
     write(kept, run, span, bundles)
     bring_together(output, kept, before)
-    # What a scheduled run does with the files of spans inside its own.
+    # What a scheduled run does with the files of spans inside its period.
     for file in before if run.span else ():
         if file.about.span != span and span.holds((file.about.start, file.about.stop)):
             Path(file.path).unlink()
@@ -140,18 +140,18 @@ def stream(folder: Path, run: Run, name: str, key: bytes = KEY) -> Keeping:
     return kept
 
 
-def found(folder: Path) -> dict[int, dict[str, Any]]:
+def ledger_of(folder: Path) -> dict[int, dict[str, Any]]:
     totals = totals_of(STUDY, files_of([str(folder)]))
     return {
         start: {
-            "users": int(own.about_values.users.sum()),
-            "about_values": dict(zip(own.about_values.epsilons, own.about_values.users, strict=True)),
+            "users": int(period.about_values.users.sum()),
+            "about_values": dict(zip(period.about_values.epsilons, period.about_values.users, strict=True)),
             "changes_included": dict(
-                zip(own.changes_included.epsilons, own.changes_included.users, strict=True)
+                zip(period.changes_included.epsilons, period.changes_included.users, strict=True)
             ),
-            "over": own.about_values.above(3.5),
+            "over": period.about_values.above(3.5),
         }
-        for start, own in totals.items()
+        for start, period in totals.items()
     }
 
 
@@ -166,7 +166,7 @@ def test_a_batch_run_spends_what_a_dictionary_says(
 ) -> None:
     folder = tmp_path_factory.mktemp("batch")
     keep(folder, Run(sent))
-    assert found(folder) == model([Run(sent)])
+    assert ledger_of(folder) == model([Run(sent)])
 
 
 @given(st.lists(st.builds(Run, reports, spans), min_size=1, max_size=5))
@@ -177,7 +177,7 @@ def test_scheduled_runs_and_reruns_in_any_order_spend_what_a_dictionary_says(
     folder = tmp_path_factory.mktemp("scheduled")
     for run in runs:
         keep(folder, run)
-    assert found(folder) == model(runs)
+    assert ledger_of(folder) == model(runs)
 
 
 @given(st.lists(st.builds(Run, reports), min_size=1, max_size=3))
@@ -186,11 +186,11 @@ def test_streams_and_what_they_bring_together_spend_what_a_dictionary_says(
     tmp_path_factory: pytest.TempPathFactory, runs: list[Run]
 ) -> None:
     folder = tmp_path_factory.mktemp("stream")
-    kept = [stream(folder, run, f"run-{place}") for place, run in enumerate(runs)]
-    assert found(folder) == model(runs)
+    kept = [stream(folder, run, f"run-{number}") for number, run in enumerate(runs)]
+    assert ledger_of(folder) == model(runs)
     bring_stream_together(Output(STUDY, str(folder), "run-0"), kept[0])
     assert len(list(Path(kept[0].folder).glob("*"))) <= 1
-    assert found(folder) == model(runs)
+    assert ledger_of(folder) == model(runs)
 
 
 def test_another_key_is_refused_and_its_users_are_others(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_another_key_is_refused_and_its_users_are_others(tmp_path: Path) -> None
     keep(tmp_path / "two", run, OTHER_KEY)
     with pytest.raises(UserError, match="with different keys"):
         totals_of(STUDY, files_of([str(tmp_path / "one"), str(tmp_path / "two")]))
-    first, second = (found(tmp_path / name) for name in ("one", "two"))
+    first, second = (ledger_of(tmp_path / name) for name in ("one", "two"))
     assert first == second == model([run])
 
 
@@ -210,7 +210,7 @@ def test_folders_of_one_key_are_added_up_and_of_another_study_refused(tmp_path: 
     keep(tmp_path / "one", Run(sent[:8], (START, START + 3 * HOUR)))
     keep(tmp_path / "two", Run(sent[4:], (START, START + 3 * HOUR)))
     totals = totals_of(STUDY, files_of([str(tmp_path / name) for name in ("one", "two")]))
-    assert sum(own.reports for own in totals.values()) == len(sent)
+    assert sum(period.reports for period in totals.values()) == len(sent)
     with pytest.raises(UserError, match="another study"):
         totals_of(parse_study(TEXT.replace("3.5", "4")), files_of([str(tmp_path / "one")]))
 
@@ -228,8 +228,8 @@ def test_batch_and_scheduled_runs_find_the_same_users_over_the_cap_and_name_none
     tmp_path: Path, run_estimate: Any, command: Any, write_lines: Any
 ) -> None:
     sent = [
-        report(place, user, hour, (user + hour) % 3, "ns"[user % 2])
-        for place in PRICES
+        report(kind, user, hour, (user + hour) % 3, "ns"[user % 2])
+        for kind in PRICES
         for user in range(9)
         for hour in range(2 + user % 4)
     ]
@@ -269,3 +269,14 @@ def test_batch_and_scheduled_runs_find_the_same_users_over_the_cap_and_name_none
     assert (again.code, "--user-id-key-file is missing" in again.err) == (2, True)
     alone = run_estimate(tmp_path / "alone", TEXT, [lines_])
     assert json.loads((alone.path / "ledger_periods.json").read_text()) == entries[0]
+
+
+def test_reports_out_of_turn_count(tmp_path: Path) -> None:
+    text = TEXT.replace("groups: {field: region}", "panel: {windows: 24}")
+    study = parse_study(text)
+    sent = [report(("x", "web"), user, 0, 1, "n") for user in range(50)]
+    validation = Validation(study, ledger_key=KEY)
+    batches = decoded_batches(sent, columns_or_only(study, None, None))
+    results = [validation.validate(batch) for batch in batches]
+    assert sum(len(rows) for result in results for rows in result.received) == 50
+    assert sum(batch.num_rows for result in results for batch in result.reports) < 25

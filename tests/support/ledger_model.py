@@ -45,9 +45,9 @@ def received(runs: Sequence[Run], window: int) -> set[tuple[str, int, str, str, 
     for run in runs:
         span = run.span
         kept = [
-            (own, rows)
-            for own, rows in kept
-            if not (span and own and span[0] <= own[0] and own[1] <= span[1])
+            (before, rows)
+            for before, rows in kept
+            if not (span and before and span[0] <= before[0] and before[1] <= span[1])
         ]
         sent = {
             (
@@ -59,8 +59,8 @@ def received(runs: Sequence[Run], window: int) -> set[tuple[str, int, str, str, 
             )
             for one in run.reports
         }
-        before = _counting(kept)
-        kept.append((span, {row for row in sent if _inside(row, span) or row not in before}))
+        counted = _counting(kept)
+        kept.append((span, {row for row in sent if _inside(row, span) or row not in counted}))
     return _counting(kept)
 
 
@@ -71,9 +71,9 @@ def _inside(row: Any, span: tuple[int, int] | None) -> bool:
 def _counting(kept: Sequence[tuple[tuple[int, int] | None, set[Any]]]) -> set[Any]:
     return {
         row
-        for place, (span, rows) in enumerate(kept)
+        for number, (span, rows) in enumerate(kept)
         for row in rows
-        if not (_inside(row, span) and any(later and _inside(row, later) for later, _ in kept[place + 1 :]))
+        if not (_inside(row, span) and any(later and _inside(row, later) for later, _ in kept[number + 1 :]))
     }
 
 
@@ -87,10 +87,10 @@ def spent(
     return {
         start: {
             user: (
-                round(sum(prices[service].about_values(n) for service, n in sorted(own.items())), 9),
-                round(sum(prices[service].changes_included(n) for service, n in sorted(own.items())), 9),
+                round(sum(prices[service].about_values(n) for service, n in sorted(reports.items())), 9),
+                round(sum(prices[service].changes_included(n) for service, n in sorted(reports.items())), 9),
             )
-            for user, own in users.items()
+            for user, reports in users.items()
         }
         for start, users in counts.items()
     }
