@@ -53,7 +53,7 @@ class Table:
     def __post_init__(self) -> None:
         outside = len(self.cells) and not 0 <= self.cells[0] <= self.cells[-1] < math.prod(self.shape)
         if len(self.cells) != len(self.counts) or outside or (np.diff(self.cells) <= 0).any():
-            raise ValueError(f"these are no places in a table of shape {self.shape}, each once and ascending")
+            raise ValueError(f"cells must be ascending indexes into a table of shape {self.shape}, each once")
 
     @classmethod
     def of(cls, array: Integers) -> Table:

@@ -237,7 +237,7 @@ def _check(attribute: Attribute, users: int, answer: Answers) -> None:
     if not attribute.group_users:
         return
     if len(rows) != len(payloads) or len(np.unique(rows)) != len(rows):
-        raise ValueError(f"the reports of {version.label} need one user each, and each another one")
+        raise ValueError(f"the reports of {version.label} must be of different users, one report each")
     if len(rows) and not 0 <= rows.min() <= rows.max() < users:
         raise ValueError(
             f"the reports of {version.label} are of users {rows.min()} to {rows.max()}, of {users}"

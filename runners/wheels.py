@@ -73,8 +73,7 @@ def source_package(setup: Path, folder: Path) -> Path:
     if made.returncode or len(packages) != 1:
         said = (made.stderr.strip() or "it makes none").splitlines()[-1]
         raise ValueError(
-            f"{setup}: workers need a source package of it ({said}); it takes setuptools: "
-            "pip install setuptools"
+            f"{setup}: workers need its source package, which was not built ({said}): pip install setuptools"
         )
     return packages[0]
 

@@ -56,8 +56,8 @@ def _checked_start(name: str, attribute: Attribute, options: Mapping[str, Any], 
     """
     if not starts_warm(name, options):
         raise ValueError(
-            f"estimator {name!r} with options {dict(options)} has no fixed point that is the same from every "
-            f"start: give no start, or use ems with accelerated: true"
+            f"estimator {name!r} with options {dict(options)} has an answer that depends on the start: "
+            f"leave out start, or use ems with accelerated: true"
         )
     shares = np.asarray(start, dtype=np.float64)
     if shares.shape != (attribute.value_buckets,):
@@ -66,7 +66,7 @@ def _checked_start(name: str, attribute: Attribute, options: Mapping[str, Any], 
             f"{attribute.value_buckets} value buckets: give the distribution of an estimate of this attribute"
         )
     if not np.isfinite(shares).all():
-        raise ValueError("the start has shares that are no finite numbers: give no start")
+        raise ValueError("the start has shares that are not finite numbers: leave out start")
     return shares
 
 

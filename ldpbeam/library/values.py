@@ -66,7 +66,7 @@ def _numbers(values: Any, name: str) -> Floats:
             if not isinstance(value, int | float)
         )
         raise ValueError(
-            f"value {row} of {name!r} is {wrong!r}, not a number: leave out who has none, and report nothing"
+            f"value {row} of {name!r} is {wrong!r}, not a number: leave out people without a value"
         ) from None
 
 
@@ -81,8 +81,7 @@ def _inside(numbers: Floats, domain: Numeric, name: str, clip: bool) -> Floats:
     if not finite.all():
         row = int(np.argmin(finite))
         raise ValueError(
-            f"value {row} of {name!r} is {flat[row]}, not a number: leave out who has none, and report "
-            "nothing"
+            f"value {row} of {name!r} is {flat[row]}, not a number: leave out people without a value"
         )
     outside = (flat < domain.low) | (flat > domain.high)
     if outside.any() and not clip:
@@ -111,9 +110,7 @@ def _indexes(values: Any, names: Sequence[str], attribute: str, one: str, many: 
         row = int(np.argmax(indexes < 0))
         wrong = given[row].as_py()
         if wrong is None:
-            raise ValueError(
-                f"value {row} of {attribute!r} is missing: leave out who has none, and report nothing"
-            )
+            raise ValueError(f"value {row} of {attribute!r} is missing: leave out people without a value")
         meant = did_you_mean(str(wrong), names, ".", before="; ")
         listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         raise ValueError(

@@ -123,7 +123,9 @@ def _check(options: argparse.Namespace, study: Study, beam_arguments: Sequence[s
         raise UserError(f"{options.study}: {error}") from None
     check_service(options.service, study)
     if any(argument.partition("=")[0] == "--streaming" for argument in beam_arguments):
-        raise UserError("--streaming: this command reads files to their end, and is not a streaming one")
+        raise UserError(
+            "--streaming: this command reads files to their end: leave it out, or use ldpbeam stream"
+        )
 
 
 def truth_of(options: argparse.Namespace, study: Study, *, times: bool, groups: bool) -> People | None:
@@ -148,8 +150,8 @@ def truth_of(options: argparse.Namespace, study: Study, *, times: bool, groups: 
     for needed, what, option in ((times, "time", "time_column"), (groups, "group", "group_column")):
         if needed and getattr(options, option) is None:
             raise UserError(
-                f"--truth: each estimate is compared with the people of its {what}, and no option names the "
-                f"column that has it: add --{option.replace('_', '-')} COLUMN"
+                f"--truth compares each estimate with the people of its {what}, which no option gives: "
+                f"add --{option.replace('_', '-')} COLUMN"
             )
     return read_people(options.truth, people_columns(options, domain), domain)
 

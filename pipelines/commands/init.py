@@ -49,7 +49,7 @@ def init_command(options: argparse.Namespace) -> int:
     try:
         parse_study(text, str(path))
     except StudyError as error:
-        raise UserError(f"these answers make no study, and nothing is written: {error}") from None
+        raise UserError(f"these answers do not make a valid study, so nothing is written: {error}") from None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as stream:
@@ -191,7 +191,9 @@ class _Questions:
             try:
                 line = sys.stdin.readline()
             except UnicodeDecodeError as error:
-                raise UserError(f"the answer is no text in {error.encoding}, the encoding here") from None
+                raise UserError(
+                    f"the answer is not in {error.encoding}, the encoding of this terminal"
+                ) from None
             if not line:
                 raise UserError("the input ended before all was answered; nothing is written")
             if not line.strip() and proposed is not None:

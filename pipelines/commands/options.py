@@ -186,7 +186,7 @@ def check_people(options: argparse.Namespace, option: str, file: str | None) -> 
     """
     given = [f"--{name.replace('_', '-')}" for name in _OF_PEOPLE if getattr(options, name) is not None]
     if given and not file:
-        raise UserError(f"{', '.join(given)}: columns are of the file that {option} names, which is missing")
+        raise UserError(f"{', '.join(given)}: these are columns of a file that {option} names: add {option}")
 
 
 def people_columns(options: argparse.Namespace, domain: Domain) -> PeopleColumns:
@@ -211,7 +211,7 @@ def people_columns(options: argparse.Namespace, domain: Domain) -> PeopleColumns
         raise UserError("--key-column: the attribute has no keys")
     if options.weight_column and options.user_column:
         raise UserError(
-            "--weight-column makes a row several people, who have no user ids: leave out --user-column"
+            "a row with a --weight-column is several people, who share no user id: leave out --user-column"
         )
     return PeopleColumns(*(getattr(options, name) for name in _OF_PEOPLE))
 

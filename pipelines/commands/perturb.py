@@ -50,7 +50,7 @@ def perturb_command(options: argparse.Namespace) -> int:
     for service in versions:
         known = study.attributes[options.attribute].services.get(service)
         if known is None or not known.version_field:
-            raise UserError(f"--versions {service}: it has no versions told apart by a field")
+            raise UserError(f"--versions {service}: no field tells versions of this service apart")
     remembering = [service for service in services if _remembers(attribute, service, versions)]
     if remembering and options.device_key_file is None:
         raise UserError(
@@ -67,7 +67,7 @@ def perturb_command(options: argparse.Namespace) -> int:
         )
     start = time_of("--start", options.start)
     if start is not None and options.time_column is not None:
-        raise UserError("--start and --time-column both say when: give one of them")
+        raise UserError("--start and --time-column both give event times: give one of them")
     if start is None and options.time_column is None:
         by_time = any(each.by_time for each in study.attributes[options.attribute].services.values())
         if study.windows is not None or by_time:

@@ -131,7 +131,7 @@ def check_engine(request: Request, engine: Engine) -> bool:
         )
     if detached and request.feed.topic:
         raise UserError(
-            "--topic: the job outlives this command, and a subscription of this command's would not; name a "
+            "--topic: its subscription would end with this command, and the job goes on; name a "
             "--subscription"
         )
     return detached

@@ -76,7 +76,7 @@ def checked(
         latest: whether only the latest window of each attribute that has closed is checked.
 
     Raises:
-        UserError: for a text that is no condition, and where no estimate has the number.
+        UserError: for a text that is not a condition, and where no estimate has the number.
     """
     chosen = dict(_chosen(results, estimate, latest))
     if not chosen:
@@ -125,7 +125,7 @@ def _condition(text: str, names: dict[str, list[str]]) -> Condition:
         threshold = math.nan
     if match is None or not math.isfinite(threshold):
         raise UserError(
-            f"{text!r} is no condition: write NUMBER > VALUE or NUMBER < VALUE, as in 'mean > 4000'"
+            f"{text!r} is not a condition: write NUMBER > VALUE or NUMBER < VALUE, as in 'mean > 4000'"
         )
     wanted, number = list(names), match["number"]
     for attribute in names:

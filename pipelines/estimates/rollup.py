@@ -110,7 +110,7 @@ def rolled_up(
         elif before[1].pane_index == snapshot.pane_index and before[1].statistic != snapshot.statistic:
             raise UserError(
                 f"{path} and {before[0]}: two different snapshots of one run, attribute, window and pane; "
-                "which of them is right cannot be known: leave one out"
+                "nothing tells which is right: leave one out"
             )
     counted, left_out = _each_once(list(newest.values()), window)
     _check_apart(counted)
@@ -247,8 +247,8 @@ def _check_apart(newest: Sequence[tuple[str, Snapshot]]) -> None:
         for (one_path, one), (other_path, other) in itertools.combinations(parts, 2):
             if one.statistic == other.statistic and one.statistic.reports >= FEW_REPORTS:
                 raise UserError(
-                    f"{one_path} and {other_path}: all their counts are equal although they are of two "
-                    "runs, so they count the same reports; leave one out"
+                    f"{one_path} and {other_path}: two runs have exactly equal counts, so both "
+                    "count the same reports; leave one out"
                 )
     for parts in same_run.values():
         ordered = sorted(parts, key=lambda entry: entry[1].window or (0, 0))

@@ -153,11 +153,11 @@ def check_name(option: str, given: str, kind: str) -> None:
         raise UserError(f"{option} {given}: write it as projects/PROJECT/{kind}/NAME")
     if len(match[1]) < SHORTEST_PROJECT:
         raise UserError(
-            f"{option} {given}: {match[1]!r} is no project id, which has {SHORTEST_PROJECT} characters or "
+            f"{option} {given}: {match[1]!r} is not a project id, which has {SHORTEST_PROJECT} characters or "
             "more"
         )
     if not _NAME.fullmatch(match[3]):
         raise UserError(
-            f"{option} {given}: {match[3]!r} is no name of Pub/Sub, which starts with a letter and has 3 to "
-            "255 letters, digits and . _ ~ + % -"
+            f"{option} {given}: {match[3]!r} is not a name of Pub/Sub, which starts with a letter and has 3 "
+            "to 255 letters, digits and . _ ~ + % -"
         )

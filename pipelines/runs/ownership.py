@@ -201,8 +201,8 @@ def _join(job: Output, sharing: Sharing, overwrite: bool) -> None:
         write_json(job.path(RUN), mark)
     elif before != mark.get("run", ""):
         raise UserError(
-            f"--output {job.output}: another scheduled run has just begun there for the first time, of other "
-            "input; start this one again"
+            f"--output {job.output}: another scheduled run, of other input, began there at the same "
+            "moment; start this one again"
         )
     if not FileSystems.exists(job.path(STUDY)):
         keep_study(job)

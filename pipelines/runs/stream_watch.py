@@ -95,7 +95,7 @@ def run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> No
             result.wait_until_finish()
         except (RuntimeError, RpcError) as error:
             raise UserError(
-                "the engine failed, and what was not acknowledged is sent again: "
+                "the engine failed; reports that were not acknowledged are read again: "
                 f"{machine_problem(error) or end_of(error)}"
             ) from None
         finally:

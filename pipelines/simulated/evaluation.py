@@ -200,7 +200,7 @@ def run(wanted: Evaluation, kept: Path, processes: int, done: Callable[[int, int
         except KeyboardInterrupt:
             kept_now = len(wanted.cases) - len(missing) + done_now
             raise KeyboardInterrupt(
-                f"{kept_now:,} of {len(wanted.cases):,} trials are kept, and the same command does the others"
+                f"{kept_now:,} of {len(wanted.cases):,} trials are kept; the same command computes the rest"
             ) from None
     return [Result(case, errors_by_key[wanted.key(case)]) for case in wanted.cases]
 

@@ -241,7 +241,7 @@ def _weights(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]
     try:
         numbers = pc.cast(column, pa.float64()).to_numpy()
     except pa.ArrowInvalid as error:
-        raise UserError(f"{path}: column {name!r} has weights that are no numbers: {error}") from None
+        raise UserError(f"{path}: column {name!r} has weights that are not numbers: {error}") from None
     broken = numbers[np.isfinite(numbers) & (numbers != np.floor(numbers))]
     if len(broken):
         raise UserError(

@@ -57,7 +57,7 @@ def read_means(path: str, study: Study, attribute: Attribute) -> Floats:
     if len(estimates) != 1:
         raise UserError(
             f"--means {path}: it has {len(estimates) or 'no'} estimates of the means of {attribute.name} in "
-            f"study {study.name}; one is needed: give a file of the line (window, group, estimate) meant"
+            f"study {study.name}; keep only the line of the window, group and estimate meant"
         )
     try:
         means = np.array(estimates[0], dtype=np.float64)

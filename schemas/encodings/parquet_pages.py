@@ -216,7 +216,7 @@ def read_pages(stream: IO[bytes], chunk: Chunk, leaf: Leaf) -> Pages:
     table = np.array(pages, dtype=np.int64).reshape(-1, 3)
     coded = np.isin(table[:, 2], (PLAIN_DICTIONARY, RLE_DICTIONARY))
     if (coded[1:] & ~coded[:-1]).any():
-        raise ValueError("a page refers to the dictionary behind one that does not")
+        raise ValueError("a page that uses the dictionary follows one that does not")
     total = int(table[:, 1].sum())
     if total > max(MOST_PLAIN, MOST_RATIO * chunk.size):
         raise ValueError(f"a column would have {total:,} bytes, too many for {chunk.size:,}")

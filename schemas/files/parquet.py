@@ -138,7 +138,7 @@ def _read_columns(
     ]
     names = [footer.leaves[at].name for at in places]
     if any(footer.chunks[index][at].values != footer.rows[index] for at in places):
-        raise ValueError("a column has other values than one for each row")
+        raise ValueError("a column does not have one value for each row")
     # Arrow treats a name with a dot as a column nested in another one.
     alike = [leaf.name for leaf in footer.leaves if leaf.name.split(".")[0] in names]
     if len(alike) > len(set(names)):

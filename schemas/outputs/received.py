@@ -144,7 +144,9 @@ def _opened(stream: IO[bytes]) -> tuple[Any, About]:
             )
         about = _CHECKED.validate_python(header)
     except (pa.ArrowException, OSError, KeyError, TypeError, ValidationError) as error:
-        raise ValueError(f"this is no file of a ledger, or it is damaged ({type(error).__name__})") from None
+        raise ValueError(
+            f"this is not a file of a ledger, or it is damaged ({type(error).__name__})"
+        ) from None
     if not reader.schema.equals(SCHEMA) or reader.num_record_batches != 1 << about.bits:
-        raise ValueError("this is no file of a ledger, or it is damaged")
+        raise ValueError("this is not a file of a ledger, or it is damaged")
     return reader, about

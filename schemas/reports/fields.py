@@ -37,7 +37,7 @@ def check(renamed: Mapping[str, str], names: Sequence[str]) -> tuple[tuple[str, 
         if field in column_of:
             raise ValueError(
                 f"{column_of[field]!r} and {name!r} would both be read from the field {field!r}: name "
-                "another one for one of them"
+                "another field for one"
             )
         column_of[field] = name
     return tuple(renamed.items())

@@ -191,9 +191,9 @@ def _check_estimates(attribute: Attribute, described: StudyAttribute) -> None:
     """
     where = f"attributes.{attribute_of(attribute.name)}"
     if described.summary.ranges and isinstance(attribute.domain, Categories | KeyValues):
-        raise ValueError(f"{where}.ranges: ranges are of numbers; for categories use top")
+        raise ValueError(f"{where}.ranges: ranges are for numbers; for categories use top")
     if described.summary.top and isinstance(attribute.domain, Numeric):
-        raise ValueError(f"{where}.top: it is of categories or keys; for numbers use ranges")
+        raise ValueError(f"{where}.top: top is for categories or keys; for numbers use ranges")
     for key, wanted in described.estimates.items():
         for service in wanted.services:
             if service not in described.services:

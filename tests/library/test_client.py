@@ -103,7 +103,7 @@ def test_natural_values_are_perturbed_as_the_mechanism_does(
             250,
             r"value 0 of 'minutes' is 250 and lies outside the domain \[0, 180\].*clip=True",
         ),
-        ("minutes", "maps", float("nan"), "'minutes' is nan, not a number: leave out who has none"),
+        ("minutes", "maps", float("nan"), "'minutes' is nan, not a number: leave out people without a value"),
         ("minutes", "maps", None, "is None, not a number|is nan, not a number"),
         ("minutes", "maps", "45", "is a number, found '45'"),
         ("drink", "grr", "cofee", "'cofee', which is no category of the study; did you mean 'coffee'"),

@@ -101,7 +101,10 @@ def test_images_are_written_for_every_chart(small: Path, tmp_path: Path, command
             ["OUT", "--truth", "PEOPLE", "--value-column", "value", "--attribute", "y"],
             "--attribute y: the study has x",
         ),
-        (["OUT", "--value-column", "value"], "--value-column: columns are of the file that --truth names"),
+        (
+            ["OUT", "--value-column", "value"],
+            "--value-column: these are columns of a file that --truth names",
+        ),
     ],
 )
 def test_mistakes_are_refused_with_a_sentence(

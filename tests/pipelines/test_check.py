@@ -78,10 +78,10 @@ def test_the_latest_window_is_the_last_that_has_closed() -> None:
 @pytest.mark.parametrize(
     ("condition", "said"),
     [
-        ("mean", "is no condition: write NUMBER > VALUE"),
-        ("mean >= 4", "is no condition"),
-        ("mean > much", "is no condition"),
-        ("mean > 1e999", "is no condition"),
+        ("mean", "is not a condition: write NUMBER > VALUE"),
+        ("mean >= 4", "is not a condition"),
+        ("mean > much", "is not a condition"),
+        ("mean > 1e999", "is not a condition"),
         ("maen > 4", "did you mean 'mean'?"),
         ("tax > 4", "there are: mean, quantile 0.5, share from 0 to 2, share of cash, share of card > 5"),
         ("paid: mean > 4", "there are: share of cash, share of card > 5"),

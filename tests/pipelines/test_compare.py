@@ -237,5 +237,5 @@ def test_a_truth_without_the_column_that_parts_the_people_is_refused(
         assert found is not None
         assert found.count == 1
         return
-    with pytest.raises(UserError, match=rf"each estimate is compared .* add {missing} COLUMN"):
+    with pytest.raises(UserError, match=rf"compares each estimate .* add {missing} COLUMN"):
         truth_of(options, STUDY, times=times, groups=groups)

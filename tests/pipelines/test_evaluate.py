@@ -165,7 +165,7 @@ def test_an_interrupted_evaluation_says_what_is_kept(
     monkeypatch.setattr(evaluation, "_one", interrupted)
     ran = evaluate(*SMALL, "--processes", "1")
     assert ran.code == 130
-    assert "2 of 8 trials are kept, and the same command does the others" in ran.err
+    assert "2 of 8 trials are kept; the same command computes the rest" in ran.err
     assert len((tmp_path / "out" / "trials.jsonl").read_text().splitlines()) == 2
     assert evaluate(*SMALL, "--processes", "1").code == 0
     assert len(calls) == 3 + 6
@@ -191,7 +191,7 @@ def test_figures_have_a_line_for_every_estimate(evaluate: Callable[..., Any], tm
     [
         (
             ["--value-column", "m"],
-            "--value-column: columns are of the file that --data names",
+            "--value-column: these are columns of a file that --data names",
         ),
         (["--epsilon", "0"], "--epsilon 0: a number above 0"),
         (["--epsilon", "99"], "--epsilon 99: epsilon of service a of attribute minutes: epsilon is above 0"),

@@ -256,7 +256,7 @@ def test_a_person_has_several_rows_and_sends_one_report(sent: Callable[..., Any]
         (PAIRS, KEYS[2:], "--value-column is missing"),
         (PAIRS, (*KEYS[:3], "keys", *KEYS[4:]), "The first line is: user,key,value"),
         ([("ann", "tea", 1, 2)], (*KEYS, "--weight-column", "weight"),
-         "--weight-column makes a row several people"),
+         "a row with a --weight-column is several people"),
         ([("ann", "beer", 1)], KEYS, "no row has a key of the study, such as 'milk', and a number"),
         ([*PAIRS, ("", "tea", 3)], KEYS, "column 'user' is empty in 1 rows"),
     ],
@@ -332,7 +332,7 @@ MISTAKES = [
     ("[north, east, up]", "[north, east.south]", "coordinates of domain of attribute v", "names have"),
     ("[north, east, up]", "1", "coordinates of domain of attribute v", "greater than or equal to 2, found"),
     ("    top: 3", "    ranges: [[0, 1]]", "ranges of attribute colour",
-     "ranges are of numbers; for categories use top"),
+     "ranges are for numbers; for categories use top"),
     ("    top: 3", "    top: 0", "top of attribute colour", "greater than or equal to 1, found 0"),
     ("    ranges: [[-10, 0], [2.5, 7], [9, 99]]", "    ranges: [[1, 1]]", "ranges of attribute v",
      "a range needs low < high"),
@@ -387,7 +387,7 @@ def test_columns_of_people_without_a_truth_are_a_mistake(
         "--value-column", "v", "--time-column", "t",
     )  # fmt: skip
     assert ran.code == 2
-    assert "--value-column, --time-column: columns are of the file that --truth names" in ran.err
+    assert "--value-column, --time-column: these are columns of a file that --truth names" in ran.err
 
 
 def test_weights_that_leave_nobody_are_a_mistake(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def perturb(command: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
         (
             "price,w\n1,many\n",
             ["price", "--weight-column", "w"],
-            "weights that are no numbers",
+            "weights that are not numbers",
         ),
         ("price\n500\n-3\n", ["price"], "every value lies outside of the domain of 'price'"),
         (PEOPLE, ["price", "--services", "auktion"], "did you mean 'auction'? there are auction, shop"),

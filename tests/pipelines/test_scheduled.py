@@ -256,7 +256,9 @@ def test_a_folder_in_which_another_run_is_about_to_leave_its_mark_is_free(tmp_pa
 def test_of_two_first_runs_with_other_inputs_the_second_is_refused(tmp_path: Path) -> None:
     run(job(tmp_path, 0, 1), {0: 0.5})
     with (
-        pytest.raises(UserError, match="has just begun there for the first time, of other input"),
+        pytest.raises(
+            UserError, match="another scheduled run, of other input, began there at the same moment"
+        ),
         owned(replace(job(tmp_path, 1, 2), run="run-2"), SCHEDULED_RUNS),
     ):
         pass

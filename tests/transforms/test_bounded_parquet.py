@@ -193,7 +193,7 @@ def test_a_dictionary_behind_other_pages_is_damage(store_schema: bool, tmp_path:
     pages = page(texts(b"ann"), 1) + dictionary(texts(bytes(2**16)), 1) + page(code, 2_000_000, CODES)
     refused(file_of([Column("user_id", pages)], 2_000_001), tmp_path, "a dictionary page follows other pages")
     pages = dictionary(texts(bytes(2**16)), 1) + page(texts(b"ann"), 1) + page(code, 2_000_000, CODES)
-    refused(file_of([Column("user_id", pages)], 2_000_001), tmp_path, "behind one that does not")
+    refused(file_of([Column("user_id", pages)], 2_000_001), tmp_path, "follows one that does not")
 
 
 def test_a_footer_of_a_million_columns_is_damage(tmp_path: Path) -> None:

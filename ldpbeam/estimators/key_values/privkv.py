@@ -268,8 +268,8 @@ def check_privkvm(attribute: Attribute, services: Sequence[str]) -> None:
         version = attribute.versions[index]
         if not version.mechanism.round:
             raise ValueError(
-                f"service {version.label} ({version.mechanism.name}) is no round of privkvm; use privkv_mle, "
-                "pckv_em, or key_value"
+                f"service {version.label} ({version.mechanism.name}) is not a round of privkvm; use "
+                "privkv_mle, pckv_em, or key_value"
             )
     # All rounds of the attribute count, even if only some of its services are used.
     pairs = {
@@ -279,4 +279,4 @@ def check_privkvm(attribute: Attribute, services: Sequence[str]) -> None:
     }
     rounds = sorted(number for _, number in pairs)
     if len({service for service, _ in pairs}) < len(pairs) or rounds != list(range(1, len(rounds) + 1)):
-        raise ValueError(f"the services' rounds are {rounds}; each from 1 on is a service of its own")
+        raise ValueError(f"the services' rounds are {rounds}; they must be 1, 2, ..., one service per round")
