@@ -41,7 +41,7 @@ def influence(attribute: Attribute, estimator: str, services: Sequence[str]) -> 
             return None
         x = np.linspace(0.0, 1.0, 101)
         noise = [float(noise_at(mechanism, attribute.buckets, x).mean()) for mechanism in unbiased]
-        weights = np.array([1.0 / one if estimator == "ivw" else 1.0 for one in noise])
+        weights = np.array([1.0 / variance if estimator == "ivw" else 1.0 for variance in noise])
         reaches = [_of_mean(mechanism, attribute.buckets) for mechanism in unbiased]
         return float(weights @ reaches / weights.sum()) * attribute.domain.width
     if isinstance(attribute.domain, Categories) and estimator in SHARES + PROJECTED:
@@ -78,8 +78,8 @@ def _of_shares(mechanism: CategoricalMechanism, *, together: bool) -> float:
         # A report may support any categories.
         p, q = mechanism.support_probabilities
         high, low = (1.0 - q) / (p - q), -q / (p - q)
-        one = max(high, 1.0 - low)
-        return math.sqrt((mechanism.size - 1) * max(high, -low) ** 2 + one**2) if together else one
+        farthest = max(high, 1.0 - low)
+        return math.sqrt((mechanism.size - 1) * max(high, -low) ** 2 + farthest**2) if together else farthest
     if mechanism.cells(0) * mechanism.size > MOST_ENTRIES:
         return math.inf
     said = mechanism.shares_of_reports()

@@ -31,9 +31,9 @@ def jensen_shannon(estimate: ArrayLike, truth: ArrayLike) -> float:
     q = np.asarray(truth, dtype=float)
     middle = 0.5 * (p + q)
 
-    def divergence(one: Floats) -> float:
-        positive = one > 0
-        return float(np.sum(one[positive] * np.log(one[positive] / middle[positive])))
+    def divergence(shares: Floats) -> float:
+        positive = shares > 0
+        return float(np.sum(shares[positive] * np.log(shares[positive] / middle[positive])))
 
     return float(np.sqrt(max(0.0, 0.5 * divergence(p) + 0.5 * divergence(q))))
 

@@ -27,7 +27,7 @@ class Registry(Generic[T]):
         self._known: dict[str, T] = {}
         self._broken: tuple[str, ...] | None = None
 
-    def add(self, name: str, own: T) -> None:
+    def add(self, name: str, item: T) -> None:
         """Let study files use an object by a name.
 
         Raises:
@@ -35,7 +35,7 @@ class Registry(Generic[T]):
         """
         if name in self._known:
             raise ValueError(f"two {self.kind}s are called {name!r}")
-        self._known[name] = own
+        self._known[name] = item
 
     def all(self) -> dict[str, T]:
         """Every object by name: ours, then those of the entry point group ``ldpbeam.KINDs``.

@@ -346,9 +346,9 @@ def merge(statistics: Iterable[Statistic]) -> Statistic:
         return first
     moments: dict[int, Moments] = {}
     for part in parts:
-        for mask, other in part.moments.items():
+        for mask, added in part.moments.items():
             moment = moments.get(mask)
-            moments[mask] = other if moment is None else _add_moments(moment, other)
+            moments[mask] = added if moment is None else _add_moments(moment, added)
     # Entries that a difference made zero are removed, so that equal statistics have equal bytes.
     moments = {
         mask: moment

@@ -68,5 +68,5 @@ def variance_of(joined: JoinedCells, values: Floats) -> float:
 
     It is never below that of independent reports: few users may seem to vary less.
     """
-    one = values[:, None]
-    return float(max(joined.covariance(one)[0, 0], independent_covariance(joined, one)[0, 0]))
+    column = values[:, None]
+    return float(max(joined.covariance(column)[0, 0], independent_covariance(joined, column)[0, 0]))

@@ -37,7 +37,7 @@ def curvature_of(channel: Channel, seen: Integers) -> Curvature:
     if len(seen) <= FEW_KINDS:
         ones = np.zeros((len(seen), rows))
         ones[np.arange(len(seen)), seen] = 1.0
-        return Curvature(np.diag, np.array([channel.rmatvec(one) for one in ones]))
+        return Curvature(np.diag, np.array([channel.rmatvec(unit) for unit in ones]))
     few = buckets <= FEW_BUCKETS
     blocks = buckets if few else min(MOST_BLOCKS, BLOCKS_PER_ROOT * math.isqrt(buckets))
     likelihoods, groups = _by_block(channel, blocks)

@@ -180,8 +180,8 @@ def _few_by_chance(question: Question) -> tuple[str, ...]:
     for index in question.versions:
         mechanism = question.attribute.versions[index].mechanism
         if isinstance(mechanism, CategoricalMechanism) and mechanism.names_one:
-            _, other = mechanism.support_probabilities or (1.0, 1.0)
-            expected = question.reports_of(index) * other
+            _, q = mechanism.support_probabilities or (1.0, 1.0)
+            expected = question.reports_of(index) * q
             if expected < FEW_BY_CHANCE:
                 return (
                     f"a category that nobody has is reported {expected:.2g} times by chance, too rarely for "

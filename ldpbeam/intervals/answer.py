@@ -63,11 +63,11 @@ class Parts:
     """The intervals that one statistic gives, for all estimates that are computed from it.
 
     Attributes:
-        found: the ends, by the attribute of :class:`Intervals` that they are for.
+        ends: the ends, by the attribute of :class:`Intervals` that they are for.
         methods: how each was computed, in words.
         flags: why some may be wrong.
     """
 
-    found: Mapping[str, object]
+    ends: Mapping[str, object]
     methods: Mapping[str, str]
     flags: Mapping[str, str]

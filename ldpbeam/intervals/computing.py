@@ -106,7 +106,7 @@ class StatisticIntervals:
         parts = self._known[asked]
         how = f"; as of the fewest users in {question.repeats:,} windows" if question.repeats > 1 else ""
         how = BY_USER if question.statistic.joined is not None else how
-        held = {name: part for name, part in parts.found.items() if _holds(estimate, name)}
+        held = {name: part for name, part in parts.ends.items() if _holds(estimate, name)}
         made = Intervals(
             wanted.level,
             wanted.simultaneous,

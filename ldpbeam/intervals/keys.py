@@ -141,8 +141,8 @@ def fieller(sums: Told, level: float) -> tuple[Floats, NDArray[np.bool_]]:
         intervals[clear] = 2.0 * halves - 1.0
     open_ended = ~clear & real & (square < 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        one, other = (middle + root) / square, (middle - root) / square
-    low, high = np.minimum(one, other), np.maximum(one, other)
+        upper_root, lower_root = (middle + root) / square, (middle - root) / square
+    low, high = np.minimum(upper_root, lower_root), np.maximum(upper_root, lower_root)
     # The ratios between these two are excluded.
     right = open_ended & (low < -1.0) & (high < 1.0) & (high > -1.0)
     left = open_ended & (high > 1.0) & (low > -1.0) & (low < 1.0)

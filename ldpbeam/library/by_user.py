@@ -153,10 +153,10 @@ def _windows(
         if study.windows.joined is None:
             raise ValueError("the study joins no windows: add windows.joined, or leave out joined=True")
         size = period = study.windows.joined
-    one, two = (_window(milliseconds_of(start, "windows"), size, period) for start in given)
-    if one[0] < two[1] and two[0] < one[1]:
+    earlier, later = (_window(milliseconds_of(start, "windows"), size, period) for start in given)
+    if earlier[0] < later[1] and later[0] < earlier[1]:
         raise ValueError("the two windows are one, or overlap: name two that have no report in common")
-    return one, two
+    return earlier, later
 
 
 def _window(start: int, size: int, period: int) -> Bounds:
@@ -213,10 +213,10 @@ def _of_attribute(
             if min(len(np.unique(rows)) for rows, _ in sides) < max(study.publish.at_least, 1):
                 continue
             if _is_compared(attribute, version.mechanism):
-                one, two = cast(list[_Side], sides)
+                first_side, second_side = cast(list[_Side], sides)
                 yield _Told(
                     attribute.name, version.label, None if merged else name, merged,
-                    *_numbers(attribute, index, len(known), one, two),
+                    *_numbers(attribute, index, len(known), first_side, second_side),
                 )  # fmt: skip
 
 

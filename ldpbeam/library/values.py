@@ -94,7 +94,7 @@ def _inside(numbers: Floats, domain: Numeric, name: str, clip: bool) -> Floats:
     return np.clip(numbers, domain.low, domain.high)
 
 
-def _indexes(values: Any, names: Sequence[str], attribute: str, one: str, many: str) -> Integers:
+def _indexes(values: Any, names: Sequence[str], attribute: str, kind: str, kinds: str) -> Integers:
     """The index of each name, shape (n,).
 
     Raises:
@@ -114,7 +114,7 @@ def _indexes(values: Any, names: Sequence[str], attribute: str, one: str, many: 
         meant = did_you_mean(str(wrong), names, ".", before="; ")
         listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         raise ValueError(
-            f"value {row} of {attribute!r} is {wrong!r}, which is no {one} of the study{meant} The {many} "
+            f"value {row} of {attribute!r} is {wrong!r}, which is no {kind} of the study{meant} The {kinds} "
             f"are: {listed}"
         )
     return indexes

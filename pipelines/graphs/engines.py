@@ -143,7 +143,7 @@ def only_with_open_ports_allowed(asked: EngineRequest, problem: str) -> None:
     """Check that the user allowed an engine that others can reach, and print the problem if so.
 
     Args:
-        asked: what the command's options say of the engine.
+        asked: what the command's options say of it.
         problem: a clause that names what listens, on which interface, and what others could do.
 
     Raises:

@@ -46,14 +46,14 @@ class BadPart:
     """A part of a message that does not decode.
 
     Attributes:
-        place: the row at which the part begins; for single objects, the object's index.
+        index: the row at which the part begins; for single objects, the object's index.
         reports: how many reports the part claims to have, at least 1.
         reason: the reason of its dead letter, one of this module's constants.
         problem: what is wrong with the part.
         data: the bytes that do not decode.
     """
 
-    place: int
+    index: int
     reports: int
     reason: str
     problem: str

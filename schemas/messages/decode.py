@@ -227,7 +227,7 @@ def _decode_objects(messages: Sequence[Message], wanted: Columns, writer_schemas
     ids, data = ids_of([message.id for message in messages]), [message.data for message in messages]
     for item in decode_objects(data, wanted, writer_schemas):
         if isinstance(item, BadPart):
-            yield _bad(messages[item.place], item, 0)
+            yield _bad(messages[item.index], item, 0)
         else:
             which = item.column("position").to_numpy()
             yield placed(item, ids, which, np.zeros_like(which), wanted, single=True, data=data)
@@ -249,7 +249,7 @@ def _decode_batch(
     ids = ids_of([message.id for message in messages])
     for item in items:
         if isinstance(item, BadPart):
-            yield _bad(message, item, item.place)
+            yield _bad(message, item, item.index)
         else:
             row = item.column("row").to_numpy()
             yield placed(item, ids, np.zeros_like(row), row, wanted)

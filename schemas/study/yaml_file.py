@@ -154,10 +154,10 @@ def _load(text: str, name: str) -> tuple[yaml.Node, Any]:
     loader = _Loader(text)
     try:
         # A table of people may be large: YAML would read it for minutes.
-        other = _looks_like(text)
-        node = None if other else loader.get_single_node()
+        hint = _looks_like(text)
+        node = None if hint else loader.get_single_node()
         if not isinstance(node, yaml.MappingNode):
-            raise StudyError(f"{name}: a study is a mapping that starts with 'study: NAME'{other}")
+            raise StudyError(f"{name}: a study is a mapping that starts with 'study: NAME'{hint}")
         _check_nodes(loader, node, name)
         return node, loader.construct_document(node)
     finally:

@@ -45,11 +45,13 @@ def next_batch(
         The batch, and the messages for which it had no room, in another order.
     """
     # Messages that may expand come later and suspects come last; both are decoded one by one.
-    waiting = sorted(received, key=lambda one: (one.message.id in record.suspects, may_expand(one.message)))
-    fresh = [one.message for one in waiting if one.message.id not in record.suspects]
+    waiting = sorted(
+        received, key=lambda item: (item.message.id in record.suspects, may_expand(item.message))
+    )
+    fresh = [item.message for item in waiting if item.message.id not in record.suspects]
     parts: list[tuple[FeedBatch, int]] = []
     size = 0
-    for part in _parts(feed, columns, fresh, [one.message for one in waiting[len(fresh) :]], record):
+    for part in _parts(feed, columns, fresh, [item.message for item in waiting[len(fresh) :]], record):
         parts.append(part)
         size += sum(len(letter.record) for letter in part[0].letters)
         size += sum(int(batch.nbytes) for batch in part[0].batches)
@@ -60,9 +62,9 @@ def next_batch(
     feed_batch = FeedBatch(
         [batch for part, _ in parts for batch in part.batches],
         [letter for part, _ in parts for letter in part.letters],
-        [one.receipt for one in taken],
-        max(one.published for one in taken),
-        oldest=min(one.published for one in waiting) if all(one.settled for one in waiting) else None,
+        [item.receipt for item in taken],
+        max(item.published for item in taken),
+        oldest=min(item.published for item in waiting) if all(item.settled for item in waiting) else None,
     )
     return feed_batch, waiting[count:]
 

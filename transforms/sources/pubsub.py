@@ -146,9 +146,9 @@ class _Pulled(OpenFeed):
             now = answered = time.monotonic()
             with self._lock:
                 self._pulls.answer(len(pulled))
-                self._held.update((one.ack_id, (len(one.message.data), now)) for one in pulled)
+                self._held.update((item.ack_id, (len(item.message.data), now)) for item in pulled)
                 settled = not self._pulls.doubtful
-                self._waiting.extend(_received(one, settled) for one in pulled)
+                self._waiting.extend(_received(item, settled) for item in pulled)
             if not (pulled or self._waits):
                 self._closing.wait(ASKING_SECONDS)
 

@@ -104,8 +104,8 @@ class BlockHadamardResponse(CategoricalMechanism):
     def probabilities(self) -> tuple[float, float]:
         """(p, q): the probabilities of each report of the category's half, and of each other report."""
         growth = math.exp(self.epsilon)
-        other = 2.0 / (self.order * (growth + 2.0 * self.blocks - 1.0))
-        return growth * other, other
+        q = 2.0 / (self.order * (growth + 2.0 * self.blocks - 1.0))
+        return growth * q, q
 
     @functools.cached_property
     def excess(self) -> int:

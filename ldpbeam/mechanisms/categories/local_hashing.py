@@ -123,8 +123,8 @@ class LocalHashing(CategoricalMechanism):
     def probabilities(self) -> tuple[float, float]:
         """(p, q): the probabilities of the category's own hash, and of each other hash."""
         growth = math.exp(self.epsilon)
-        other = 1.0 / (growth + self.hashes - 1.0)
-        return growth * other, other
+        q = 1.0 / (growth + self.hashes - 1.0)
+        return growth * q, q
 
     @property
     def support_probabilities(self) -> tuple[float, float]:

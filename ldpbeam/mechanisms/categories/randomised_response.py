@@ -37,8 +37,8 @@ class RandomisedResponse(CategoricalMechanism):
     def support_probabilities(self) -> tuple[float, float]:
         """(p, q): the probabilities of the category itself, and of each other one."""
         growth = math.exp(self.epsilon)
-        other = 1.0 / (growth + self.size - 1.0)
-        return growth * other, other
+        q = 1.0 / (growth + self.size - 1.0)
+        return growth * q, q
 
     def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         """The category that each report names."""
@@ -54,8 +54,8 @@ class RandomisedResponse(CategoricalMechanism):
         index = np.asarray(values, dtype=np.int64)
         keep = uniforms.random(index.size) < self.support_probabilities[0]
         draw = np.floor(uniforms.random(index.size) * (self.size - 1)).astype(np.int64)
-        other = draw + (draw >= index)
-        return np.where(keep, index, other).astype(np.uint32)
+        other_category = draw + (draw >= index)
+        return np.where(keep, index, other_category).astype(np.uint32)
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         """Which payloads are a category's index."""
@@ -78,8 +78,8 @@ class RandomisedResponse(CategoricalMechanism):
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
         """(C/n - q) / (p - q) for the count C of each category, shape (size,)."""
-        keep, other = self.support_probabilities
-        frequencies: Floats = (histogram / reports - other) / (keep - other)
+        p, q = self.support_probabilities
+        frequencies: Floats = (histogram / reports - q) / (p - q)
         return frequencies
 
     @property

@@ -185,9 +185,9 @@ class PCKVGRR(PaddedKeyValueMechanism):
         a, _, p = self.constants
         kept = uniforms.random(values.people) < a
         draw = np.floor(uniforms.random(values.people) * (self.size + self.padding - 1)).astype(np.int64)
-        other = draw + (draw >= keys)
+        other_key = draw + (draw >= keys)
         plus = uniforms.random(values.people) < np.where(kept, x * p + (1.0 - x) * (1.0 - p), 0.5)
-        return (2 * np.where(kept, keys, other) + plus).astype(np.uint32)
+        return (2 * np.where(kept, keys, other_key) + plus).astype(np.uint32)
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         """Which payloads are integers from 0 to 2d' - 1."""

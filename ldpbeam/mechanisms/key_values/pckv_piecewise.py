@@ -77,10 +77,10 @@ class PCKVPM(SlotsKeyValueMechanism):
 
     def _say(self, reports: NDArray[Any], keys: Integers, x: Floats, uniforms: Uniforms) -> None:
         shape = (len(keys), self.size)
-        own, other = self.draws_present
+        draws_own, draws_other = self.draws_present
         real = np.flatnonzero(keys < self.size)
-        fewer = np.full(shape, other)
-        fewer[real, keys[real]] = own
+        fewer = np.full(shape, draws_other)
+        fewer[real, keys[real]] = draws_own
         present = whole_draws(uniforms, fewer.size).reshape(shape) < fewer
         # The drawn key's slot has a place drawn from the wave, every other slot a uniform place.
         where = remainder(whole_draws(uniforms, fewer.size), self.wave.size).reshape(shape)

@@ -94,8 +94,8 @@ class GeneralWave(NumericMechanism):
         """The coefficients of var(y|x) / M^2; the trapezoid alone has the variance b^2 (1 + top^2)/6."""
         M, rest = self.share, self._rest
         even = (1.0 + 2.0 * self.b) ** 2 / 12.0
-        own = self.b**2 * (1.0 + self.top**2) / 6.0
-        return (rest * (even + M / 4.0) + M * own) / M**2, -rest / M, rest / M
+        trapezoid = self.b**2 * (1.0 + self.top**2) / 6.0
+        return (rest * (even + M / 4.0) + M * trapezoid) / M**2, -rest / M, rest / M
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per value in [0, 1], shape (n,), on a grid of 2^-30."""

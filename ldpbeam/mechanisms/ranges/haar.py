@@ -57,8 +57,8 @@ class HaarChannel(Channel):
         for level in range(self.levels):
             node, right = leaf >> (self.levels - level), leaf >> (self.levels - level - 1) & 1
             shared = np.bitwise_count(np.arange(1 << level)[:, None] & node[None, :])
-            own = np.where((shared + right) % 2 == 0, 0.5 + 0.5 * self.lean, 0.5 - 0.5 * self.lean)
-            both = np.stack((1.0 - own, own), axis=1).reshape(2 << level, self.shape[1])
+            plus_chance = np.where((shared + right) % 2 == 0, 0.5 + 0.5 * self.lean, 0.5 - 0.5 * self.lean)
+            both = np.stack((1.0 - plus_chance, plus_chance), axis=1).reshape(2 << level, self.shape[1])
             blocks.append(both / (self.levels << level))
         return np.vstack(blocks)
 
