@@ -269,7 +269,7 @@ class JoinedCells:
         return JoinedCells(-self.totals, replace(self.table, counts=-self.table.counts))
 
     def covariance(self, values: Floats) -> Floats:
-        """The covariance of means over reports of what each cell tells, shape (numbers, numbers).
+        """The covariance of means over reports of the numbers of their cells, shape (numbers, numbers).
 
         Args:
             values: the numbers that a report in each cell stands for, shape (cells, numbers).

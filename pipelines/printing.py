@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Printing:
-    """What was asked for.
+    """Which output the user wants to see.
 
     Attributes:
         json: the stream for JSON, stdout itself; None without ``--json``.

@@ -25,7 +25,7 @@ def independent_covariance(joined: JoinedCells, values: Floats) -> Floats:
 def noise_factor(attribute: Attribute, index: int, joined: JoinedCells) -> float:
     """How many dependent reports say as much of the mean as one independent report; 1 or more.
 
-    The mean is that of what each report bucket says of the value, if all values are as likely.
+    The mean is of the expected value given each report bucket, if all values are equally likely.
     """
     rows = attribute.channel(index).dense()
     values = (rows @ bucket_midpoints(rows.shape[1]) / rows.sum(axis=1))[:, None]

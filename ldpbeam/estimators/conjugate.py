@@ -36,7 +36,7 @@ LINE_STEPS, NEARLY_BEST = 30, 1e-3
 
 @runtime_checkable
 class NearlyOrthogonal(Protocol):
-    """What a channel has so that :func:`most_likely` solves it."""
+    """The methods of a channel that :func:`most_likely` needs."""
 
     def squares_rmatvec(self, x: Floats) -> Floats:
         """The product of the transpose with squared entries and a vector, shape (value buckets,)."""

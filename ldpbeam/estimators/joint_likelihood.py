@@ -33,7 +33,7 @@ class JointProducts(Products, Protocol):
 
     @property
     def log_scales(self) -> Floats:
-        """The logarithm of what each kind's likelihoods are divided by, shape (kinds,)."""
+        """The logarithm of the divisor of each kind's likelihoods, shape (kinds,)."""
         ...
 
     def rows(self, chosen: Integers) -> Floats:

@@ -122,7 +122,7 @@ class Linearised:
         """The solution d of J d = ``right``, shape (buckets,).
 
         Raises:
-            np.linalg.LinAlgError: if there is none that is finite.
+            np.linalg.LinAlgError: if no solution is finite.
         """
         moved = self._moved(_tridiagonal(self.lower, self.diagonal, self.upper, right))
         known = lu_solve(self.factors, self._projected(moved), check_finite=False)

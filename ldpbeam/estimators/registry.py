@@ -102,7 +102,7 @@ def estimator_named(name: str) -> Estimator:
     """The estimator of this name.
 
     Raises:
-        ValueError: if there is none.
+        ValueError: if no estimator has this name.
     """
     known = registered_estimators()
     if name not in known:

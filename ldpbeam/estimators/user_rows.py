@@ -37,7 +37,7 @@ class UserRows:
     epsilon of 80, logarithms are added instead, in double precision, and nothing is kept.
 
     Attributes:
-        log_scales: the logarithm of what each kind's likelihoods are divided by, shape (kinds,).
+        log_scales: the logarithm of the divisor of each kind's likelihoods, shape (kinds,).
     """
 
     def __init__(self, log_axes: Sequence[Floats], places: Sequence[Places]) -> None:

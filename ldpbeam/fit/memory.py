@@ -63,7 +63,7 @@ class Agreement:
 
 
 def agreement(version: ServiceVersion) -> Agreement:
-    """What the study says of two reports of a user.
+    """How far two reports of a user agree if the study is right.
 
     Of ``olh``, a user's seed lasts, so that values with one hash share a permanent answer. Hashes of
     categories are taken to be independent of each other.

@@ -105,7 +105,7 @@ class Estimates:
             groups: two groups; None for the reports without one.
 
         Raises:
-            ValueError: if there is no such window or group, both are the same, or not one pair is given.
+            ValueError: if there is no such window or group, both are the same, or not just one pair is given.
         """
         if (windows is None) == (groups is None):
             raise ValueError("give two windows, or two groups")

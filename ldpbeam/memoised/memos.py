@@ -114,7 +114,7 @@ class Memo:
         )
 
     def text(self, drawn: str, given: str) -> bytes:
-        """What the pseudo-random function is of.
+        """The input of the pseudo-random function.
 
         Args:
             drawn: ``answer``, or ``seed`` of ``olh``.
@@ -177,7 +177,7 @@ class Memo:
 
 
 def _of_each(keys: Sequence[bytes], inputs: Integers, drawn: Callable[[bytes, int], Integers]) -> Integers:
-    """What each pair of a key and an input draws, computed once per pair, in the order of the pairs.
+    """The draws of each pair of a key and an input, computed once per pair, in the order of the pairs.
 
     HMAC has no form for arrays, so this is a loop over the pairs.
     """

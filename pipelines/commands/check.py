@@ -25,7 +25,7 @@ def check_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam check`` and return its exit code: DONE, or BEYOND.
 
     Raises:
-        UserError: if the folder cannot be read, a condition is none, or no estimate has its number.
+        UserError: if the folder cannot be read, a condition is invalid, or no estimate has its number.
     """
     results = read_results(options.folder)
     rows = checked(results, options.conditions, estimate=options.estimate, latest=options.latest)

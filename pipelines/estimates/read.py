@@ -112,7 +112,7 @@ def _run_record(path: str) -> RunRecord:
     """A ``run.json``.
 
     Raises:
-        UserError: if it is none, or of a newer version, whose other fields may be anything.
+        UserError: if it is invalid, or of a newer version, whose other fields may be anything.
     """
     text = _text(path)
     with naming(path):

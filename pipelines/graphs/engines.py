@@ -21,7 +21,7 @@ from ldpbeam.transforms.sources import files
 
 @dataclass(frozen=True)
 class EngineRequest:
-    """What a command's options say of its engine; None where an option is not given.
+    """A command's options for its engine; None for an option that is not given.
 
     Attributes:
         runner: the name of the engine, ours or Beam's.
@@ -111,7 +111,7 @@ def engine_of(
     """The engine that is asked for.
 
     Args:
-        asked: what the command's options say of it.
+        asked: the command's options for the engine.
         folder: a local folder for files to stage; it must exist until the pipeline has been submitted.
         streaming: whether the pipeline is unbounded.
         given: the options that only Beam knows.
@@ -143,7 +143,7 @@ def only_with_open_ports_allowed(asked: EngineRequest, problem: str) -> None:
     """Check that the user allowed an engine that others can reach, and print the problem if so.
 
     Args:
-        asked: what the command's options say of it.
+        asked: the command's options for the engine.
         problem: a clause that names what listens, on which interface, and what others could do.
 
     Raises:

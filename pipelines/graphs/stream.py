@@ -94,7 +94,7 @@ def begun_at(run: str) -> int:
     """When a run began, in epoch milliseconds, from its name.
 
     Raises:
-        ValueError: if the name is none of :func:`run_name`.
+        ValueError: if :func:`run_name` did not make the name.
     """
     return milliseconds(run.partition("-")[0])
 

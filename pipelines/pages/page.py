@@ -156,7 +156,7 @@ def _coded(text: str) -> Markup:
 
 
 def _output(content: Content, drawn: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the template takes of one output; its charts are added to ``drawn``."""
+    """The template's fields of one output; its charts are added to ``drawn``."""
     subjects = []
     for chapter in content.chapters:
         figures = []

@@ -1,4 +1,4 @@
-"""The input files of a run: found, and checked against the study by what is stamped on them."""
+"""The input files of a run, and the check of their stamps against the study."""
 
 from __future__ import annotations
 

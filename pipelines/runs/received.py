@@ -40,7 +40,7 @@ ROWS_AT_ONCE = 2**22
 
 @dataclass(frozen=True)
 class ReceivedFile:
-    """A file of received reports, the output folder that it is of, and what it says of itself."""
+    """A file of received reports, its output folder, and its header."""
 
     folder: str
     path: str

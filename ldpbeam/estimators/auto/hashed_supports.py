@@ -23,7 +23,7 @@ MOST_ENTRIES, MOST_WORK = 2**23, 2**33
 
 
 def with_all_counts(question: Question, likelihood: Likelihood, shares: Floats) -> Likelihood | None:
-    """The likelihood with what the counts by seed and hash say; None if no service has such counts.
+    """The likelihood of the counts by seed and hash; None if no service has such counts.
 
     Args:
         question: the question that ``likelihood`` is of.

@@ -34,7 +34,7 @@ class Blocked:
 
     @property
     def log_scales(self) -> Floats:
-        """The logarithm of what each kind's likelihoods are divided by, shape (kinds,)."""
+        """The logarithm of the divisor of each kind's likelihoods, shape (kinds,)."""
         return self._products.log_scales
 
     def _even(self, shares: Floats) -> Floats:
@@ -62,9 +62,9 @@ class JoinedLikelihood:
     """The likelihood of the kinds of users in a joint histogram, by block of value buckets.
 
     Attributes:
-        log_scale: what is to be added to log-likelihoods.
+        log_scale: a constant to add to log-likelihoods.
         sizes: the number of value buckets of each block, shape (blocks,).
-        total: as of how many users with fresh noise the reports are.
+        total: the number of users with fresh noise whose reports would say as much.
         people: the least number of different people.
     """
 

@@ -91,7 +91,7 @@ def _by_rounds(question: Question) -> Estimate:
 
 
 def key_reports(key_sums: KeySums) -> KeyReports:
-    """Unbiased numbers of each key from what a histogram tells of it."""
+    """The supports of each key and its unbiased sum of values, from the key's sums."""
     # Nobody was asked about a key without reports: it tells nothing.
     scale = key_sums.padding / (np.maximum(key_sums.asked, 1.0) * key_sums.own * key_sums.gain)
     squares = np.maximum(key_sums.squares, key_sums.square_by_chance)

@@ -48,7 +48,7 @@ class Fitted:
         total: the number of reports, or of users of a joint histogram. Those of several windows, by clients
             that remember their noise, count as the fewer ones with fresh noise that say as much.
         people: the least number of different people.
-        log_scale: what is to be added to log-likelihoods.
+        log_scale: a constant to add to log-likelihoods.
     """
 
     likelihood: Likelihood
