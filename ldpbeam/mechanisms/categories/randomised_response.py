@@ -49,6 +49,12 @@ class RandomisedResponse(CategoricalMechanism):
         """P(report | category): p on the diagonal, q elsewhere."""
         return DiagonalChannel(self.size, *self.support_probabilities)
 
+    @property
+    def total_variation(self) -> float:
+        """(E - 1)/(E + k - 1)."""
+        own, other = self.support_probabilities
+        return own - other
+
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per category index, shape (n,)."""
         index = np.asarray(values, dtype=np.int64)

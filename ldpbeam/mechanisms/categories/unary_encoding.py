@@ -79,6 +79,12 @@ class UnaryEncoding(CategoricalMechanism):
         """The bytes of the packed bits."""
         return np.dtype(f"V{-(-self.size // 8)}")
 
+    @property
+    def total_variation(self) -> float:
+        """The difference of a bit's two probabilities: two categories differ in two bits."""
+        own, other = self.support_probabilities
+        return own - other
+
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per category index, shape (n,)."""
         index = np.asarray(values, dtype=np.int64)
