@@ -6,7 +6,7 @@ delta)-differentially private with a smaller epsilon, in the sense that one user
 whoever reads the reports, the epsilon is that of the reports.
 
 The bound is the variation-ratio reduction of Wang et al., "Privacy Amplification via Shuffling: Unified,
-Simplified, and Tightened" (arXiv 2304.05007), theorem 4.7, with p = q = exp(epsilon_0). It needs the largest
+Simplified, and Tightened" (arXiv 2304.05007), with p = q = exp(epsilon_0). It needs the largest
 total variation beta between the reports of two values, ``Mechanism.total_variation``.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from scipy import special, stats
@@ -41,7 +42,7 @@ def largest_variation(epsilon: float) -> float:
     return math.tanh(epsilon / 2.0)
 
 
-def together(mechanisms: list[Mechanism]) -> tuple[float, float]:
+def together(mechanisms: Sequence[Mechanism]) -> tuple[float, float]:
     """(epsilon, total variation) of independent reports of one user by several mechanisms.
 
     The total variation of a product is at most 1 - prod(1 - beta_i).
@@ -94,7 +95,7 @@ def amplified_delta(epsilon: float, local: float, variation: float, users: int) 
     from_rest = rest * (users - sums) / (1.0 - 2.0 * rate)
     threshold = np.ceil((sums * ratio + from_rest * excess) / (gain * (excess + 2.0)))
     inside = threshold <= sums
-    sums, before, after, threshold = (array[inside] for array in (sums, before, after, threshold))
+    sums, before, after, threshold = sums[inside], before[inside], after[inside], threshold[inside]
     # P(A >= threshold - 1) and P(A = threshold - 1) for A of s - 1 fair coins; the threshold is at least 1.
     tail = special.betainc(np.maximum(threshold - 1, 1), sums - threshold + 1, 0.5)
     at_least = np.where(threshold <= 1, 1.0, tail)

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from ldpbeam.pipelines.commands.options import check_number, study_of
 from ldpbeam.pipelines.errors import DONE, UserError
+from ldpbeam.pipelines.estimates.readers import readers
 from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.printing import document, progress_bar
 from ldpbeam.pipelines.simulated.planned import FIRST, LAST, MOST_SIMULATED, Planned, computed, simulated
@@ -36,19 +37,21 @@ def plan_command(options: argparse.Namespace) -> int:
     if options.simulate is not None and options.users > MOST_SIMULATED:
         raise UserError(f"--users {options.users:,}: at most {MOST_SIMULATED:,} people are simulated")
     wanted = {options.attribute} if options.attribute else set(study.attributes)
-    planned = list(computed(study, wanted, options.users, options.error))
+    # With a panel, a window has a fraction of the users.
+    users = options.users if study.panel is None else max(1, options.users // study.panel.windows)
+    planned = list(computed(study, wanted, users, options.error))
     if options.simulate is not None:
         tried = _tried(study, wanted, options.simulate)
         seeds = range(options.seed, options.seed + options.trials)
         with progress_bar("simulated populations", len(tried)) as show:
             for number, (name, populations) in enumerate(tried, 1):
-                planned += simulated(study, name, populations, options.users, options.error, seeds)
+                planned += simulated(study, name, populations, users, options.error, seeds)
                 show(number, None)
     if document([asdict(line) for line in planned]):
         return DONE
     if planned:
         _print(planned, options.error)
-    for sentence in _notes(study, wanted, planned, options):
+    for sentence in _notes(study, wanted, planned, options, users):
         print(shown(sentence))
     return DONE
 
@@ -72,10 +75,15 @@ def _tried(study: Study, wanted: set[str], asked: list[str]) -> list[tuple[str, 
 
 
 def _notes(
-    study: Study, wanted: set[str], planned: list[Planned], options: argparse.Namespace
+    study: Study, wanted: set[str], planned: list[Planned], options: argparse.Namespace, users: int
 ) -> Iterator[str]:
     """What the table's numbers mean, and what has none."""
     yield "Everybody reports to every service. Errors are relative to the people who report."
+    if study.panel is not None:
+        yield (
+            f"A user answers one window in {study.panel.windows:,} (panel): errors, and people for an error, "
+            f"are of the {users:,} who answer one."
+        )
     if any(line.least_error is not None for line in planned):
         yield (
             "An error for any people is the standard error of an unbiased estimate, the least and the "
@@ -97,6 +105,9 @@ def _notes(
         elif options.simulate is not None and all(line.uncertainty is None for line in own):
             can = ", ".join(names_for(study.attribute(name).domain)) if reason is None else ""
             yield f"{name!r} is not simulated: {reason or f'its populations are {can}'}."
+    for name in study.attributes:
+        if name in wanted:
+            yield from readers(study, name, users)
     if options.simulate is None:
         yield "--simulate adds the errors of distributions and of keys, and those that auto will have."
         return
