@@ -20,7 +20,7 @@ from ldpbeam.estimators.ule import (
     check_joined,
     information_kept,
     resolution_warnings,
-    told_buckets,
+    shown_buckets,
 )
 from ldpbeam.mechanisms import UnbiasedMechanism
 from ldpbeam.statistics import has_tail
@@ -214,7 +214,7 @@ def uwa(question: Question) -> Estimate:
     variance = float(likelihood.counts @ (1.0 / weights) / users**2)
     kept = information_kept(attribute, question.services, prior)
     answer = _answer(
-        question, "uwa", mean, variance, joint_buckets=told_buckets(attribute, question.services)
+        question, "uwa", mean, variance, joint_buckets=shown_buckets(attribute, question.services)
     )
     return replace(answer, warnings=(*answer.warnings, *resolution_warnings(attribute, kept)))
 

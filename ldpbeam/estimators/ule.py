@@ -52,7 +52,7 @@ def information_kept(attribute: Attribute, services: Sequence[str], weights: Flo
     return kept
 
 
-def told_buckets(attribute: Attribute, services: Sequence[str]) -> int | dict[str, int]:
+def shown_buckets(attribute: Attribute, services: Sequence[str]) -> int | dict[str, int]:
     """The joint histogram's resolution for the details of an estimate: one number, or one per channel."""
     if isinstance(attribute.joint_buckets, int):
         return attribute.joint_buckets
@@ -128,7 +128,7 @@ def ule(
         )
     kept = information_kept(attribute, question.services, fit.weights)
     details: dict[str, object] = {
-        "joint_buckets": told_buckets(attribute, question.services),
+        "joint_buckets": shown_buckets(attribute, question.services),
         "information_kept": kept,
     }
     if not accelerated:

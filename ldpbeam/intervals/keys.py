@@ -26,7 +26,7 @@ MOST_RARE = 0.9
 
 
 @dataclass(frozen=True)
-class Told:
+class KeyMoments:
     """Unbiased numbers of each key, and their covariance; each of shape (keys,).
 
     Attributes:
@@ -76,7 +76,7 @@ def keys_intervals(
     return intervals, {"frequencies": FREQUENCIES, "key_means": MEANS}, flags
 
 
-def _unbiased(sums: KeySums) -> Told:
+def _unbiased(sums: KeySums) -> KeyMoments:
     """Unbiased numbers of each key; a key that no report could have named has infinite variances."""
     many = np.maximum(sums.asked, 1.0)
     share, mean, square = sums.present / many, sums.sums / many, sums.squares / many
@@ -97,7 +97,7 @@ def _unbiased(sums: KeySums) -> Told:
         of_total = of_total - least**2 * (1.0 / np.maximum(has, 1e-12) - 1.0)
         of_both = of_both - least * (1.0 - has)
     asked = sums.asked > 0.0
-    return Told(
+    return KeyMoments(
         frequency,
         total,
         np.where(asked, of_frequency / many, np.inf),
@@ -106,7 +106,7 @@ def _unbiased(sums: KeySums) -> Told:
     )
 
 
-def _weighted(versions: list[Told]) -> Told:
+def _weighted(versions: list[KeyMoments]) -> KeyMoments:
     """Several channels' numbers, weighted by the precision of their frequencies."""
     if len(versions) == 1:
         return versions[0]
@@ -115,10 +115,10 @@ def _weighted(versions: list[Told]) -> Told:
     weights = np.divide(weights, known, out=np.full(weights.shape, 1.0 / len(versions)), where=known > 0.0)
     powers = np.stack([weights, weights, *[weights**2] * 3], axis=1)
     parts = np.array([astuple(version) for version in versions])
-    return Told(*np.where(weights[:, None] > 0.0, powers * parts, 0.0).sum(axis=0))
+    return KeyMoments(*np.where(weights[:, None] > 0.0, powers * parts, 0.0).sum(axis=0))
 
 
-def fieller(sums: Told, level: float) -> tuple[Floats, NDArray[np.bool_]]:
+def fieller(sums: KeyMoments, level: float) -> tuple[Floats, NDArray[np.bool_]]:
     """(intervals of total / frequency within [-1, 1], shape (keys, 2), and which keys are too rare).
 
     The interval has every ratio m for which total - m frequency is within z standard errors of zero (Fieller,

@@ -38,7 +38,7 @@ def variance_interval(question: Question, shares: Floats, level: float) -> tuple
     for index in question.versions:
         mechanism = cast(NumericMechanism, question.attribute.versions[index].mechanism)
         of_sums = channel_mean(question, index)
-        cells, square = _told_by_cells(question, index, of_sums)
+        cells, square = _values_of_cells(question, index, of_sums)
         channel = mechanism.channel(len(shares), question.attribute.buckets)
         factor = question.noise_factor(index)
         noises.append((cells, np.zeros(len(cells)) if square is None else square, channel, factor))
@@ -81,7 +81,7 @@ def variance_interval(question: Question, shares: Floats, level: float) -> tuple
     return float(low) * width**2, float(high) * width**2
 
 
-def _told_by_cells(question: Question, index: int, of_sums: ChannelMean) -> tuple[Floats, Floats | None]:
+def _values_of_cells(question: Question, index: int, of_sums: ChannelMean) -> tuple[Floats, Floats | None]:
     """What each report bucket says of x and of x^2; None for x^2 if buckets say nothing or are too coarse."""
     resolution = question.attribute.buckets
     mechanism = cast(NumericMechanism, of_sums.mechanism)

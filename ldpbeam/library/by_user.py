@@ -80,7 +80,7 @@ def difference(
         chosen = batch.filter(pa.array(_inside(times, both[0]) | _inside(times, both[1])))
         by_attribute.setdefault(attribute_name(batch), []).append(chosen)
     about = [FOR_THE_POPULATION]
-    compared: list[_Told] = []
+    compared: list[_Compared] = []
     with one_blas_thread():
         for name, compiled in study.compiled.items():
             if name not in by_attribute:
@@ -105,8 +105,8 @@ def difference(
     return Differences(differences, level, tuple(about))
 
 
-class _Told(NamedTuple):
-    """What a service's reports tell of both windows, for one group.
+class _Compared(NamedTuple):
+    """The numbers of both windows from a service's reports, for one group.
 
     Attributes:
         attribute: the attribute's name.
@@ -187,7 +187,7 @@ def _is_compared(attribute: Attribute, mechanism: Any) -> bool:
 
 def _of_attribute(
     study: Study, attribute: Attribute, batches: Sequence[pa.RecordBatch], first: Bounds, second: Bounds
-) -> Iterator[_Told]:
+) -> Iterator[_Compared]:
     """What the reports of both windows tell, by group and service, each user's first report in a window."""
     reports = gathered(attribute, batches)
     users, known = codes_of(reports.users)
@@ -214,7 +214,7 @@ def _of_attribute(
                 continue
             if _is_compared(attribute, version.mechanism):
                 first_side, second_side = cast(list[_Side], sides)
-                yield _Told(
+                yield _Compared(
                     attribute.name, version.label, None if merged else name, merged,
                     *_numbers(attribute, index, len(known), first_side, second_side),
                 )  # fmt: skip
@@ -258,7 +258,7 @@ def _numbers(
 
 
 def _differences(
-    part: _Told, windows: tuple[Bounds, Bounds], level: float, beyond: float
+    part: _Compared, windows: tuple[Bounds, Bounds], level: float, beyond: float
 ) -> Iterator[Difference]:
     places = [(part.attribute, part.label, window, part.group, part.rest) for window in windows]
     apart = part.second - part.first

@@ -103,7 +103,7 @@ def run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> No
             printer.join()
 
 
-class _Told(logging.Formatter):
+class _Lines(logging.Formatter):
     """Lines of a log, which may repeat what a server or a file system said."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -113,7 +113,7 @@ class _Told(logging.Formatter):
 @contextlib.contextmanager
 def _panes_shown() -> Iterator[None]:
     handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(_Told("%(message)s"))
+    handler.setFormatter(_Lines("%(message)s"))
     logger = logging.getLogger("ldpbeam")
     level, propagate = logger.level, logger.propagate
     logger.addHandler(handler)

@@ -14,7 +14,7 @@ from ldpbeam.domains import KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.intervals import Intervals, WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.intervals.keys import Told, fieller
+from ldpbeam.intervals.keys import KeyMoments, fieller
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.statistics import Answers, Statistic, tally
 
@@ -70,10 +70,10 @@ def test_intervals_hold_the_frequencies_and_means_of_the_people_who_reported(
     have = np.bincount(pairs.keys, minlength=5)
     truth = have / pairs.people, -10.0 + 20.0 * np.bincount(pairs.keys, pairs.values, 5) / have
     for _ in range(150):
-        told = found(attribute, sent(attribute, pairs, rng))
+        intervals = found(attribute, sent(attribute, pairs, rng))
         for ends, true, held in (
-            (told.frequencies, truth[0], shares),
-            (told.key_means, truth[1], means),
+            (intervals.frequencies, truth[0], shares),
+            (intervals.key_means, truth[1], means),
         ):
             assert ends is not None
             held.append(float(((ends[:, 0] <= true) & (true <= ends[:, 1])).mean()))
@@ -85,17 +85,19 @@ def test_intervals_hold_the_frequencies_and_means_of_the_people_who_reported(
 
 def test_fiellers_interval_has_the_ratios_that_are_not_refused() -> None:
     """On a fine grid of ratios, with a clear frequency, one that is not, and one that excludes one side."""
-    told = Told(
+    moments = KeyMoments(
         np.array([0.5, 0.02, 0.1]), np.array([0.1, 0.01, 0.2]), np.full(3, 0.01**2) * [1, 4, 36],
         np.full(3, 0.02**2) * [1, 4, 4], np.full(3, 1e-5),
     )  # fmt: skip
-    ends, rare = fieller(told, 0.95)
+    ends, rare = fieller(moments, 0.95)
     assert rare.tolist() == [False, True, True]
     z, ratios = float(ndtri(0.975)), np.linspace(-1.0, 1.0, 200_001)
     for place in range(3):
-        f, t = told.frequency[place], told.total[place]
+        f, t = moments.frequency[place], moments.total[place]
         spread = (
-            told.of_total[place] - 2.0 * ratios * told.of_both[place] + ratios**2 * told.of_frequency[place]
+            moments.of_total[place]
+            - 2.0 * ratios * moments.of_both[place]
+            + ratios**2 * moments.of_frequency[place]
         )
         taken = ratios[(t - ratios * f) ** 2 <= z**2 * spread]
         assert ends[place] == pytest.approx([taken.min(), taken.max()], abs=1e-3)
@@ -104,11 +106,11 @@ def test_fiellers_interval_has_the_ratios_that_are_not_refused() -> None:
 def test_a_key_without_reports_has_every_value() -> None:
     attribute = asked(("privkv", 1.0, {}))
     pairs = KeyValuePairs(np.zeros(2, np.int64), np.zeros(0, np.int64), np.zeros(0))
-    told = found(attribute, sent(attribute, pairs, np.random.default_rng(1)))
-    assert told.frequencies is not None and told.key_means is not None
-    assert (told.frequencies == [0.0, 1.0]).all(axis=1).sum() >= 4
-    assert (told.key_means == [-10.0, 10.0]).all(axis=1).sum() >= 4
-    assert "too rare" in told.flags["key_means"]
+    intervals = found(attribute, sent(attribute, pairs, np.random.default_rng(1)))
+    assert intervals.frequencies is not None and intervals.key_means is not None
+    assert (intervals.frequencies == [0.0, 1.0]).all(axis=1).sum() >= 4
+    assert (intervals.key_means == [-10.0, 10.0]).all(axis=1).sum() >= 4
+    assert "too rare" in intervals.flags["key_means"]
 
 
 def test_later_rounds_of_privkvm_are_flagged() -> None:
@@ -116,5 +118,5 @@ def test_later_rounds_of_privkvm_are_flagged() -> None:
     pairs = people(50, np.random.default_rng(1))
     first = attribute.versions[0].mechanism
     reports = first.perturb_with(pairs, np.full(5, 0.5), np.random.default_rng(2))  # type: ignore[attr-defined]
-    told = found(attribute, tally(attribute, 50, [Answers(0, np.arange(50), reports)]))
-    assert told.frequencies is None and "rounds" in told.flags["frequencies"]
+    intervals = found(attribute, tally(attribute, 50, [Answers(0, np.arange(50), reports)]))
+    assert intervals.frequencies is None and "rounds" in intervals.flags["frequencies"]

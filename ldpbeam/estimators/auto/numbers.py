@@ -25,7 +25,7 @@ from ldpbeam.estimators.auto.joined import JoinedLikelihood, is_joined
 from ldpbeam.estimators.em import ems
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
-from ldpbeam.estimators.ule import information_kept, resolution_warnings, told_buckets
+from ldpbeam.estimators.ule import information_kept, resolution_warnings, shown_buckets
 
 #: With fewer value buckets, each is divided: inside a wide bucket a distribution is not even.
 LEAST_BUCKETS = 256
@@ -176,7 +176,7 @@ def auto_numbers(question: Question) -> Estimate:
     warnings: tuple[str, ...] = ()
     if is_joined(question):
         kept = information_kept(question.attribute, question.services, distribution)
-        details["joint_buckets"] = told_buckets(question.attribute, question.services)
+        details["joint_buckets"] = shown_buckets(question.attribute, question.services)
         details["information_kept"] = kept
         warnings = resolution_warnings(question.attribute, kept)
     elif len({question.attribute.versions[index].service for index in question.versions}) > 1:

@@ -44,7 +44,7 @@ def unreported(question: Question) -> tuple[str, ...]:
     return (f"{none} keys have no report at all: nothing is known of them",) if none else ()
 
 
-def own_estimates(question: Question, versions: Sequence[int]) -> tuple[Floats, Floats]:
+def estimates_by_version(question: Question, versions: Sequence[int]) -> tuple[Floats, Floats]:
     """The mechanisms' own frequencies and means on [0, 1], shape (keys,) each.
 
     Channels are weighted by their precisions, separately for each key.
@@ -66,7 +66,7 @@ def key_value(question: Question) -> Estimate:
 
     Several services, or versions of one, are weighted by their precisions, separately for each key.
     """
-    frequencies, means = own_estimates(question, question.versions)
+    frequencies, means = estimates_by_version(question, question.versions)
     return answer_keys(question, "key_value", frequencies, means, warnings=unreported(question))
 
 

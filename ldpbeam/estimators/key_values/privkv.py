@@ -14,8 +14,8 @@ from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.key_values.key_value import (
     answer_keys,
     check_key_value,
+    estimates_by_version,
     mechanism_of,
-    own_estimates,
     unreported,
 )
 from ldpbeam.estimators.question import Progress, Question
@@ -213,8 +213,8 @@ def privkvm(question: Question) -> Estimate:
     return answer_keys(
         question,
         "privkvm",
-        own_estimates(question, question.versions)[0],
-        own_estimates(question, last)[1],
+        estimates_by_version(question, question.versions)[0],
+        estimates_by_version(question, last)[1],
         warnings=unreported(question),
         details={"means_of_round": max(rounds.values())},
     )
