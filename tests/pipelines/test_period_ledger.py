@@ -220,7 +220,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path = next((tmp_path / "ledger").iterdir())
     for data in (b"", b"ARROW1", path.read_bytes()[:-20], b"x" * 500):
         path.write_bytes(data)
-        with pytest.raises(UserError, match=r"received-all\.arrow: this is no file of a ledger"):
+        with pytest.raises(UserError, match=r"received-all\.arrow: this is not a file of a ledger"):
             files_of([str(tmp_path)])
 
 
