@@ -1,0 +1,97 @@
+"""``ldpbeam plan --designs``: what four ways to spend an epsilon reveal, and how precise they are."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldpbeam.mechanisms import build_mechanism
+from ldpbeam.memoised import Lifetime, SupportChain
+from ldpbeam.pipelines.simulated.designs import Design, designs
+from ldpbeam.schemas.study.yaml_file import parse_study
+
+STUDY = """\
+study: hours
+attributes:
+  drink:
+    domain: {categories: 10}
+    services:
+      plain: {mechanism: grr, epsilon: 1.0}
+      kept: {mechanism: oue, epsilon: 1.0, lifetime_epsilon: 2.0, values_at_most: 3}
+    estimates: {shares: {estimator: inversion, services: [plain]}}
+  minutes:
+    domain: {numeric: [0, 60]}
+    buckets: 32
+    services:
+      sign: {mechanism: stochastic_rounding, epsilon: 1.0}
+      noise: {mechanism: laplace, epsilon: 1.0}
+windows: {size: 1h}
+"""
+
+
+def by_design(name: str, service: str, text: str = STUDY) -> dict[str, Design]:
+    lines = designs(parse_study(text), name, 10_000)
+    return {line.design: line for line in lines if line.service == service}
+
+
+@pytest.mark.parametrize(
+    ("name", "service", "ratio"),
+    [("drink", "plain", 57.3), ("drink", "kept", 26.1), ("minutes", "sign", 20.5)],
+)
+def test_a_panel_is_more_precise_than_a_split_epsilon(name: str, service: str, ratio: float) -> None:
+    """The variances of docs/over_time.md; that of a sign is the greatest of some populations."""
+    lines = by_design(name, service)
+    for of_split, of_panel in (
+        (lines["split"].window, lines["panel"].window),
+        (lines["split"].day, lines["panel"].day),
+    ):
+        assert (of_split / of_panel) ** 2 == pytest.approx(ratio, rel=0.1 if name == "minutes" else 2e-3)
+    assert lines["split"].about_values == lines["panel"].about_values == 30.0
+    assert lines["fresh noise"].about_values == lines["fresh noise"].changes_included == 720.0
+    # A day of fresh noise has 24 times the reports of a window.
+    assert lines["fresh noise"].day == pytest.approx(lines["fresh noise"].window / math.sqrt(24.0))
+
+
+def test_remembered_noise_reveals_less_of_values_and_more_of_changes() -> None:
+    line = by_design("drink", "kept")["remembered noise"]
+    oue = build_mechanism("oue", parse_study(STUDY).attribute("drink").domain, 1.0)
+    chain = Lifetime(oue, 2.0).chain
+    assert isinstance(chain, SupportChain)
+    assert line.about_values == 6.0  # three values of two
+    assert line.changes_included == pytest.approx(720 * chain.loss)
+    # 200 days of 2,000 people who do not have the category, each with one permanent answer for the day.
+    rng = np.random.default_rng(3)
+    days, people = 200, 2_000
+    p, q = chain.window
+    answers = rng.random((days, people)) < chain.permanent[1]
+    reports = rng.binomial(24, np.where(answers, *chain.instant)).sum(axis=1)
+    shares = (reports / (24 * people) - q) / (p - q)
+    # The variance of 200 draws has the relative standard error sqrt(2/200), and the deviation half of that.
+    assert shares.std() * math.sqrt(people) == pytest.approx(line.day * math.sqrt(10_000), rel=3 * 0.05)
+
+
+def test_a_service_that_cannot_remember_has_three_designs() -> None:
+    assert list(by_design("minutes", "noise")) == ["fresh noise", "split", "panel"]
+    assert by_design("minutes", "sign")["remembered noise"].about_values == 512.0  # 256 memo buckets of two
+    assert not by_design("drink", "plain", STUDY.replace("size: 1h", "size: 1d"))
+
+
+def test_the_command_prints_them_beside_each_other(command: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    asked = ("plan", "--study", tmp_path / "study.yaml", "--users", 10_000, "--designs")
+    lines = json.loads(command(*asked, "--json").out)
+    assert [line["design"] for line in lines[:3]] == ["fresh noise", "split", "panel"]
+    said = command(*asked).out
+    assert "epsilon 1 in one window of 24" in said
+    assert "what a month reveals of one user" in said
+    refused = command(*asked, "--simulate")
+    assert refused.code == 2
+    assert "leave out --simulate and --error" in refused.err
+    (tmp_path / "study.yaml").write_text(STUDY.replace("windows: {size: 1h}\n", ""))
+    assert "give windows.size alone" in command(*asked).err
