@@ -85,6 +85,19 @@ def test_the_reports_a_service_sends_are_those_it_would_send(
         ("windows:", "epsilon_cap: 2\nwindows:", ["the ledger counts who spent how much, and who is over 2"]),
         (
             "windows:",
+            "ledger: {period: 30d, cap: 60}\nwindows:",
+            [
+                "adds up what each user spends in periods of 30d",
+                "Any 30d that lie in two periods may hold twice",
+            ],
+        ),
+        (
+            "windows:",
+            "panel: {windows: 24}\nwindows:",
+            ["one window in 24, another one in each period of 1d"],
+        ),
+        (
+            "windows:",
             "groups: {field: region, at_most: 7}\nwindows:",
             ["'region'", "The 7 groups with the most reports"],
         ),
