@@ -163,7 +163,7 @@ def test_a_roll_up_beside_one_of_its_parts_is_refused(hours: Callable[..., Given
 
 
 def test_equal_statistics_of_two_runs_are_refused(hours: Callable[..., Given]) -> None:
-    with pytest.raises(UserError, match="so they count the same reports"):
+    with pytest.raises(UserError, match="two runs have exactly equal counts, so both count the same reports"):
         rolled_up(STUDY, hours("one", 3) + hours("other", 3))
 
 
