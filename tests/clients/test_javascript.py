@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -52,18 +51,6 @@ attributes:
       mean: {estimator: ivw}
 windows: {size: 1h}
 """
-
-
-@pytest.fixture(scope="module")
-def node() -> str:
-    """The program that runs JavaScript."""
-    found = shutil.which("node")
-    if found is None:
-        sentence = "node is not here: install Node 20 or later to test the client in JavaScript"
-        if os.environ.get("LDPBEAM_REQUIRE_INTEGRATION") == "1":
-            pytest.fail(sentence)
-        pytest.skip(sentence)
-    return found
 
 
 @pytest.fixture(scope="module")

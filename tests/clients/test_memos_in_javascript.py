@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import uuid
 from pathlib import Path
@@ -19,18 +17,6 @@ from ldpbeam.panels import Panel
 from ldpbeam.schemas.reports.columns import cast_column
 
 FILE = Path(__file__).parents[2] / "schemas" / "memo_vectors.json"
-
-
-@pytest.fixture(scope="module")
-def node() -> str:
-    """The program that runs JavaScript."""
-    found = shutil.which("node")
-    if found is None:
-        sentence = "node is not here: install Node 20 or later to test the client in JavaScript"
-        if os.environ.get("LDPBEAM_REQUIRE_INTEGRATION") == "1":
-            pytest.fail(sentence)
-        pytest.skip(sentence)
-    return found
 
 
 def test_a_thousand_memos_and_reports_are_the_same(node: str) -> None:
