@@ -100,8 +100,8 @@ def amplified_delta(epsilon: float, local: float, variation: float, users: int) 
     tail = special.betainc(np.maximum(threshold - 1, 1), sums - threshold + 1, 0.5)
     at_least = np.where(threshold <= 1, 1.0, tail)
     exactly = stats.binom.pmf(threshold - 1, sums - 1, 0.5)
-    own = before * rate * (ratio * exactly - excess * (p + 1.0) * at_least)
-    delta = math.fsum(own - after * rest * excess * (at_least - 0.5 * exactly))
+    of_user = before * rate * (ratio * exactly - excess * (p + 1.0) * at_least)
+    delta = math.fsum(of_user - after * rest * excess * (at_least - 0.5 * exactly))
     return min(1.0, max(0.0, delta) + _LEFT_OUT)
 
 
@@ -128,8 +128,8 @@ def amplified_epsilon(delta: float, local: float, variation: float, users: int) 
 
     @functools.cache
     def over(epsilon: float) -> float:
-        found = amplified_delta(epsilon, local, variation, users)
-        return math.log(max(found, 1e-300) / delta)
+        proved = amplified_delta(epsilon, local, variation, users)
+        return math.log(max(proved, 1e-300) / delta)
 
     if over(0.0) <= 0.0:
         return 0.0

@@ -53,9 +53,9 @@ class Panel:
             Times in epoch milliseconds, shape (n,).
         """
         periods = np.asarray(times, dtype=np.int64) // self.period
-        known, place = np.unique(periods, return_inverse=True)
+        known, number = np.unique(periods, return_inverse=True)
         # Each user is hashed once for each period, however many reports the user sent in it.
-        pairs, which = np.unique(place * len(ids) + users, return_inverse=True)
+        pairs, which = np.unique(number * len(ids) + users, return_inverse=True)
         texts = [fields_of(PURPOSE, self.study, attribute, str(period)) for period in known.tolist()]
         digests = b"".join(
             hashlib.sha256(texts[pair // len(ids)] + ids[pair % len(ids)]).digest()[:8]

@@ -226,7 +226,9 @@ class Client:
     def _checked_key(self, device_key: bytes | None) -> bytes | None:
         """The device key; None if no version that the client reports to needs one."""
         versions = [self.attribute.versions[index] for index in self._indexes]
-        remembers = any(own.lifetime is not None for own in versions if self._version in (None, own.version))
+        remembers = any(
+            known.lifetime is not None for known in versions if self._version in (None, known.version)
+        )
         if remembers and device_key is None:
             raise ValueError(
                 f"service {self.service!r}: its clients remember their noise (lifetime_epsilon): give "

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from ldpbeam.amplification import amplified_epsilon, default_delta, together
-from ldpbeam.mechanisms import Mechanism
 from ldpbeam.study import Study
 
 
@@ -22,7 +22,7 @@ def readers(study: Study, name: str, users: int) -> Iterator[str]:
     mechanisms = [
         max(
             (attribute.versions[index].mechanism for index in attribute.versions_of([service])),
-            key=_epsilon_of,
+            key=attrgetter("epsilon"),
         )
         for service in attribute.services
     ]
@@ -44,7 +44,3 @@ def readers(study: Study, name: str, users: int) -> Iterator[str]:
             f"Windows of {name!r} share noise, so over several of them only what the reports reveal is "
             "claimed (ldpbeam explain)."
         )
-
-
-def _epsilon_of(mechanism: Mechanism) -> float:
-    return mechanism.epsilon

@@ -84,10 +84,10 @@ def write_received(stream: IO[bytes], about: About, parts: Iterable[Received]) -
             last = int(batches[-1]) + 1 if len(part) else following
             ends = np.searchsorted(batches, np.arange(following, last + 1))
             for start, stop in itertools.pairwise(ends):
-                writer.write_batch(_batch(part.chosen(slice(start, stop)), schema))
+                writer.write_batch(as_batch(part.chosen(slice(start, stop)), schema))
             following = last
         for _ in range(following, 1 << about.bits):
-            writer.write_batch(_batch(concatenated([]), schema))
+            writer.write_batch(as_batch(concatenated([]), schema))
 
 
 def batch_of(high: np.ndarray, bits: int) -> np.ndarray:
@@ -98,7 +98,8 @@ def batch_of(high: np.ndarray, bits: int) -> np.ndarray:
     return batches
 
 
-def _batch(rows: Received, schema: pa.Schema) -> pa.RecordBatch:
+def as_batch(rows: Received, schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
+    """Rows as an Arrow batch, with the metadata of a schema."""
     return pa.RecordBatch.from_arrays([pa.array(column) for column in rows.columns.values()], schema=schema)
 
 
@@ -112,7 +113,7 @@ def read_about(stream: IO[bytes]) -> About:
 
 
 def read_received(stream: IO[bytes], bits: int, batch: int) -> Received:
-    """The rows of the users whose hash begins with the bits of ``place``.
+    """The rows of the users whose hash begins with the ``bits`` bits of ``batch``.
 
     Raises:
         ValueError: if the file is damaged.
@@ -121,15 +122,18 @@ def read_received(stream: IO[bytes], bits: int, batch: int) -> Received:
     try:
         if about.bits >= bits:
             each = 1 << (about.bits - bits)
-            return concatenated([_rows(reader.get_batch(i)) for i in range(batch * each, (batch + 1) * each)])
-        rows = _rows(reader.get_batch(batch >> (bits - about.bits)))
+            return concatenated(
+                [from_batch(reader.get_batch(i)) for i in range(batch * each, (batch + 1) * each)]
+            )
+        rows = from_batch(reader.get_batch(batch >> (bits - about.bits)))
     except (pa.ArrowException, OSError, IndexError) as error:
         raise ValueError(f"damaged: {error}") from None
     batches = batch_of(rows.high, bits)
     return rows.chosen(slice(*np.searchsorted(batches, [batch, batch + 1])))
 
 
-def _rows(batch: pa.RecordBatch) -> Received:
+def from_batch(batch: pa.RecordBatch) -> Received:
+    """The inverse of :func:`as_batch`."""
     return Received(*(batch.column(name).to_numpy() for name in KINDS))
 
 

@@ -24,11 +24,11 @@ from ldpbeam.pipelines.runs.received import (
     keeping,
     ledger_key,
 )
+from ldpbeam.schemas.outputs.received import as_batch
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.received import Keeping, WriteReceived
 from ldpbeam.transforms.reports.dead_letters import Disclosure
-from ldpbeam.transforms.reports.received import as_batch
 from ldpbeam.transforms.reports.validation import Validation, columns_or_only
 from ldpbeam.windows import EVERYTHING, Span
 

@@ -9,9 +9,8 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.schemas.outputs.received import About, bits_for, write_received
+from ldpbeam.schemas.outputs.received import About, bits_for, from_batch, write_received
 from ldpbeam.spent import Received, concatenated, distinct
-from ldpbeam.transforms.reports.received import from_batch
 from ldpbeam.transforms.storage import make_folder, replacing
 
 #: A worker writes a file when it holds this many rows, or a bundle ends.

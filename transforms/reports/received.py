@@ -5,10 +5,9 @@ from __future__ import annotations
 import hmac
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpbeam.spent import KINDS, Received, Unsigned
+from ldpbeam.spent import Received, Unsigned
 from ldpbeam.study import Study
 
 #: The tag of the rows.
@@ -60,16 +59,6 @@ def received_rows(
         service=np.full(len(windows), service, dtype=np.uint16),
         payload=_hashes(payloads, ids[:, 1], key),
     )
-
-
-def as_batch(rows: Received) -> pa.RecordBatch:
-    """Rows as an Arrow batch."""
-    return pa.RecordBatch.from_pydict({name: pa.array(column) for name, column in rows.columns.items()})
-
-
-def from_batch(batch: pa.RecordBatch) -> Received:
-    """The inverse of :func:`as_batch`."""
-    return Received(*(batch.column(name).to_numpy() for name in KINDS))
 
 
 def _hashes(payloads: NDArray[np.generic], users: Unsigned, key: np.uint64) -> Unsigned:

@@ -8,11 +8,12 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 
+from ldpbeam.schemas.outputs.received import as_batch
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import OUT_OF_RANGE
 from ldpbeam.transforms.reports.dead_letters import PLAIN, Disclosure
 from ldpbeam.transforms.reports.emitted import count, emit, parted
-from ldpbeam.transforms.reports.received import RECEIVED, as_batch
+from ldpbeam.transforms.reports.received import RECEIVED
 from ldpbeam.transforms.reports.validation import Validation
 from ldpbeam.windows import EVERYTHING, Span
 
