@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, Any
 
-from ldpbeam.schemas.encodings.avro_values import DatumReader
+import fastavro
+
 from ldpbeam.schemas.encodings.compression import plain
 from ldpbeam.schemas.files.avro_blocks import read_blocks
 from ldpbeam.schemas.files.avro_headers import read_header
@@ -31,15 +32,11 @@ def read_dead_letters(stream: IO[bytes]) -> Iterator[DeadLetterRecord]:
         if block.problem:
             raise ValueError(f"damaged: {block.problem}")
         try:
-            data = plain(header.codec, block.data, max(MOST_BYTES, 8 * len(block.data)))
-            reader = DatumReader(data)
+            stream_of_block = io.BytesIO(
+                plain(header.codec, block.data, max(MOST_BYTES, 8 * len(block.data)))
+            )
             for _ in range(block.reports):
-                fields = reader.read(header.writer_schema)
-                yield record_of(DeadLetterRecord, {name: _own(value) for name, value in fields.items()})
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+                fields: Any = fastavro.schemaless_reader(stream_of_block, header.writer_schema, None)
+                yield record_of(DeadLetterRecord, fields)
+        except Exception as error:  # damage can raise any of fastavro's errors
             raise ValueError(f"damaged: {error}") from None
-
-
-def _own(value: object) -> object:
-    """The value with bytes of its own: a reader's are a view of the block."""
-    return bytes(value) if isinstance(value, memoryview) else value

@@ -17,7 +17,6 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
 from ldpbeam.joined_windows import JoinedCells, JoinedSupports, JoinedWindows, Table
 from ldpbeam.schemas.encodings.avro import schema
-from ldpbeam.schemas.encodings.avro_values import DatumReader
 from ldpbeam.schemas.encodings.compression import plain
 from ldpbeam.schemas.files.avro_blocks import Block, read_blocks
 from ldpbeam.schemas.files.avro_headers import Header, read_header, write_block, write_header
@@ -163,13 +162,13 @@ def statistic_of(fields: Mapping[str, Any]) -> Statistic:
                 entry["users"],
                 tuple(map(int, entry["sums"])),
                 tuple(map(int, entry["squares"])),
-                tuple(map(int, entry.get("bounded") or ())),
+                tuple(map(int, entry["bounded"] or ())),
             )
             for entry in fields["moments"]
         },
         joint_cells=_cells(fields["joint_cells"], joint_counts),
         joint_counts=joint_counts,
-        joined=_joined(fields.get("joined")),
+        joined=_joined(fields["joined"]),
     )
 
 
@@ -254,6 +253,8 @@ def _hash(writer_schema: Any, contents: bytes) -> bytes:
 def read_snapshots(stream: IO[bytes]) -> Iterator[Snapshot]:
     """Read the snapshots of a seekable file, written with this schema or a compatible older or newer one.
 
+    Each block holds one snapshot, whose hash is compared before anything of it is decoded.
+
     Raises:
         ValueError: if the file has another format, or is damaged: a hash does not match, or records are
             missing.
@@ -266,40 +267,34 @@ def read_snapshots(stream: IO[bytes]) -> Iterator[Snapshot]:
     snapshots = 0
     size = stream.seek(0, io.SEEK_END)
     for block in read_blocks(stream, header, 0, size):
-        if block.problem:
-            raise ValueError(f"damaged: {block.problem}")
         try:
-            for snapshot in _block_snapshots(header, block):
-                snapshots += 1
-                yield snapshot
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            if block.problem:
+                raise ValueError(block.problem)
+            yield _snapshot(_record(header, block))
+        except ValueError as error:
             raise ValueError(f"damaged: snapshot {snapshots + 1}: {error}") from None
+        snapshots += 1
     if str(snapshots) != claimed:
         raise ValueError(f"damaged: it has {snapshots} snapshots, and its header says {claimed}")
 
 
-def _block_snapshots(header: Header, block: Block) -> Iterator[Snapshot]:
-    """The snapshots of a block, each as its hash says that it was written."""
+def _record(header: Header, block: Block) -> Any:
+    """The record of a block, with the fields of this schema.
+
+    Raises:
+        ValueError: if it is not the one that its hash says, or lacks a field that has no default.
+    """
     data = plain(header.codec, block.data, max(MOST_BYTES, 8 * len(block.data)))
-    reader = DatumReader(data)
-    for _ in range(block.reports):
-        start = reader.at
-        record = reader.read(header.writer_schema)
-        contents, given = data[start : reader.at - _HASH_BYTES], data[reader.at - _HASH_BYTES : reader.at]
-        if given != _HASH_START + _hash(header.writer_schema, contents):
-            raise ValueError("its hash does not fit")
-        yield _snapshot(record)
-    if reader.at != len(data):
-        raise ValueError("bytes are left after the last one")
+    contents, given = data[:-_HASH_BYTES], data[-_HASH_BYTES:]
+    if block.reports != 1 or given != _HASH_START + _hash(header.writer_schema, contents):
+        raise ValueError("its hash does not fit")
+    try:
+        return fastavro.schemaless_reader(io.BytesIO(data), header.writer_schema, schema("statistic"))
+    except fastavro.read.SchemaResolutionError as error:
+        raise ValueError(f"its fields are others: {error}") from None
 
 
-def _snapshot(fields: Mapping[str, Any]) -> Snapshot:
-    record = {}
-    for part in schema("statistic")["fields"]:
-        name = part["name"]
-        if name not in fields and "default" not in part:
-            raise ValueError(f"the field {name!r} is missing")
-        record[name] = fields[name] if name in fields else part["default"]
+def _snapshot(record: Mapping[str, Any]) -> Snapshot:
     start, end = record["window_start"], record["window_end"]
     return Snapshot(
         attribute=record["attribute"],
