@@ -63,6 +63,11 @@ class Cell(NamedTuple):
         return f"{self.mechanism} {self.budgets} {self.people} {self.remember} {self.values}"
 
     @property
+    def remembering(self) -> int:
+        """How many people remember their noise."""
+        return {"all": self.people, "half": self.people // 2, "none": 0}[self.remember]
+
+    @property
     def lifetime(self) -> Lifetime:
         """What the study says of the clients."""
         named = build_mechanism(self.mechanism, self.domain, self.budgets[1])
@@ -87,18 +92,15 @@ def cells() -> Iterator[Cell]:
 
 
 class Inputs(NamedTuple):
-    """The inputs of permanent steps: who has them, which values they are, and in how many hours.
-
-    Fresh noise is an input for each hour.
-    """
+    """The values that people have: whose they are, which they are, and in how many hours."""
 
     owners: Integers
     values: Integers
     hours: Integers
 
 
-def inputs_of(cell: Cell, rng: Generator) -> Inputs:
-    """The inputs of all people of a day."""
+def values_of(cell: Cell, rng: Generator) -> Inputs:
+    """The values of all people of a day; those who remember their noise come first."""
     n, size = cell.people, CATEGORIES if cell.mechanism != "square_wave" else BUCKETS
 
     def draw(many: int) -> Integers:
@@ -107,7 +109,6 @@ def inputs_of(cell: Cell, rng: Generator) -> Inputs:
         weights = 1.0 / np.arange(1.0, CATEGORIES + 1.0)
         return rng.choice(CATEGORIES, many, p=weights / weights.sum())
 
-    remember = {"all": n, "half": n // 2, "none": 0}[cell.remember]
     everyone, values, hours = np.arange(n), draw(n), np.full(n, HOURS)
     if cell.values.startswith("another value from noon"):
         keys = np.concatenate((everyone, everyone)) * size + np.concatenate((values, draw(n)))
@@ -122,11 +123,17 @@ def inputs_of(cell: Cell, rng: Generator) -> Inputs:
         everyone, values = keys // size, keys % size
     elif cell.values.endswith("reports"):
         hours = rng.integers(1, HOURS + 1, n)
-    lasting, fresh = everyone < remember, np.repeat(everyone >= remember, hours)
+    return Inputs(everyone, values, hours)
+
+
+def inputs_of(cell: Cell, values: Inputs) -> Inputs:
+    """The inputs of permanent steps: a value that is remembered, or each hour of one with fresh noise."""
+    fresh = values.owners >= cell.remembering
+    hours = values.hours[fresh]
     return Inputs(
-        np.concatenate((everyone[lasting], np.repeat(everyone, hours)[fresh])),
-        np.concatenate((values[lasting], np.repeat(values, hours)[fresh])),
-        np.concatenate((hours[lasting], np.ones(int(fresh.sum()), dtype=np.int64))),
+        np.concatenate((values.owners[~fresh], np.repeat(values.owners[fresh], hours))),
+        np.concatenate((values.values[~fresh], np.repeat(values.values[fresh], hours))),
+        np.concatenate((values.hours[~fresh], np.ones(int(hours.sum()), dtype=np.int64))),
     )
 
 
@@ -182,7 +189,7 @@ def _of_hashes(cell: Cell, lifetime: Lifetime, inputs: Inputs, rng: Generator) -
     seeds = rng.integers(0, family, cell.people)[inputs.owners]
     if cell.remember != "all":
         # A client with fresh noise draws a seed in each hour.
-        fresh = inputs.owners >= {"half": cell.people // 2, "none": 0}[cell.remember]
+        fresh = inputs.owners >= cell.remembering
         seeds = np.where(fresh, rng.integers(0, family, len(seeds)), seeds)
         owners = np.where(fresh, cell.people + np.arange(len(seeds)), inputs.owners)
     else:
@@ -201,15 +208,21 @@ def _of_hashes(cell: Cell, lifetime: Lifetime, inputs: Inputs, rng: Generator) -
     return histogram
 
 
-def _of_wave(lifetime: Lifetime, inputs: Inputs, rng: Generator) -> Integers:
-    b, (life, epsilon) = lifetime.half_width, (lifetime.epsilon, lifetime.named.epsilon)
+def permanent_cells(lifetime: Lifetime) -> Floats:
+    """P(the permanent answer of a number lies in a report cell), shape (cells, memo buckets)."""
+    b = lifetime.half_width
     edges = np.linspace(-b, 1.0 + b, BUCKETS + 1)
     middles = (np.arange(BUCKETS) + 0.5) / BUCKETS
     inside = np.diff(np.clip(edges[:, None], middles - b, middles + b), axis=0)
-    outside = 1.0 / (2.0 * b * math.exp(life) + 1.0)
-    first = outside * ((1.0 + 2.0 * b) / BUCKETS + math.expm1(life) * inside)
+    outside = 1.0 / (2.0 * b * math.exp(lifetime.epsilon) + 1.0)
+    chances = outside * ((1.0 + 2.0 * b) / BUCKETS + math.expm1(lifetime.epsilon) * inside)
+    return np.asarray(chances / chances.sum(axis=0))
+
+
+def _of_wave(lifetime: Lifetime, inputs: Inputs, rng: Generator) -> Integers:
+    b, (life, epsilon) = lifetime.half_width, (lifetime.epsilon, lifetime.named.epsilon)
     grouped = _grouped(inputs, BUCKETS)
-    answers = rng.multinomial(grouped, (first / first.sum(axis=0)).T).sum(axis=1)
+    answers = rng.multinomial(grouped, permanent_cells(lifetime).T).sum(axis=1)
     shown = answers * np.arange(HOURS + 1)[:, None]
     kept = rng.binomial(shown.sum(axis=0), 1.0 - uniform_part(b, life, epsilon))
     even = rng.multinomial(int(inputs.hours.sum()) - int(kept.sum()), np.full(BUCKETS, 1.0 / BUCKETS))
@@ -219,7 +232,7 @@ def _of_wave(lifetime: Lifetime, inputs: Inputs, rng: Generator) -> Integers:
 def run(cell: Cell, place: int) -> dict[str, Any]:
     """One run: by kind of number, the share of intervals that hold the truth, with the bound and without."""
     rng = np.random.default_rng([zlib.crc32(cell.name.encode()), place])
-    inputs = inputs_of(cell, rng)
+    inputs = inputs_of(cell, values_of(cell, rng))
     lifetime = cell.lifetime
     attribute = Attribute("x", cell.domain, BUCKETS, (ServiceVersion("s", "", lifetime.window, lifetime),))
     statistic = statistic_of(cell, attribute, inputs, rng)

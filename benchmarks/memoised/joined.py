@@ -26,6 +26,8 @@ from benchmarks.memoised.day import (
     cells,
     held_by_cell,
     inputs_of,
+    permanent_cells,
+    values_of,
 )
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Floats, Integers
@@ -63,34 +65,39 @@ def by_owner(cell: Cell, inputs: Inputs, counts: Integers) -> Integers:
     return found
 
 
-def sent_by(cell: Cell, lifetime: Lifetime, inputs: Inputs, rng: Generator) -> Sent:
+def sent_by(cell: Cell, lifetime: Lifetime, values: Inputs, rng: Generator) -> Sent:
     """What the users of a day sent."""
-    reports = by_owner(cell, inputs, inputs.hours)
+    reports = by_owner(cell, values, values.hours)
     if cell.mechanism == "square_wave":
-        counts = by_owner(cell, inputs, _cells(lifetime, inputs, rng))
+        counts = by_owner(cell, values, _cells(cell, lifetime, values, rng))
         return Sent(reports, counts, counts.sum(axis=0))
     if cell.mechanism == "olh":
+        inputs = inputs_of(cell, values)
         supports, histogram = _hashed(cell, lifetime, inputs, rng)
         return Sent(reports, by_owner(cell, inputs, supports), histogram)
-    counts = by_owner(cell, inputs, _supports(cell, lifetime, inputs, rng))
+    counts = by_owner(cell, values, _supports(cell, lifetime, values, rng))
     total = counts.sum(axis=0)
     if cell.mechanism == "oue":
         total = np.column_stack((int(reports.sum()) - total, total)).ravel()
     return Sent(reports, counts, total)
 
 
-def _supports(cell: Cell, lifetime: Lifetime, inputs: Inputs, rng: Generator) -> Integers:
+def _supports(cell: Cell, lifetime: Lifetime, values: Inputs, rng: Generator) -> Integers:
     chain = lifetime.chain
     assert isinstance(chain, SupportChain)
-    (p1, q1), (p2, q2) = chain.permanent, chain.instant
-    own = inputs.values[:, None] == np.arange(CATEGORIES)
+    (p1, q1), fresh = chain.permanent, values.owners >= cell.remembering
+    is_value = values.values[:, None] == np.arange(CATEGORIES)
     if cell.mechanism == "oue":
-        permanent = rng.random(own.shape) < np.where(own, p1, q1)
-        return np.asarray(rng.binomial(inputs.hours[:, None], np.where(permanent, p2, q2)), dtype=np.int64)
-    another = (inputs.values + rng.integers(1, CATEGORIES, len(inputs.values))) % CATEGORIES
-    answer = np.where(rng.random(len(another)) < p1, inputs.values, another)
-    chances = np.where(answer[:, None] == np.arange(CATEGORIES), p2, q2)
-    return np.asarray(rng.multinomial(inputs.hours, chances), dtype=np.int64)
+        permanent = rng.random(is_value.shape) < np.where(is_value, p1, q1)
+    else:
+        another = (values.values + rng.integers(1, CATEGORIES, len(fresh))) % CATEGORIES
+        answer = np.where(rng.random(len(fresh)) < p1, values.values, another)
+        permanent = answer[:, None] == np.arange(CATEGORIES)
+    chances = np.where(permanent, *chain.instant)
+    chances[fresh] = np.where(is_value[fresh], *chain.window)
+    if cell.mechanism == "oue":
+        return np.asarray(rng.binomial(values.hours[:, None], chances), dtype=np.int64)
+    return np.asarray(rng.multinomial(values.hours, chances), dtype=np.int64)
 
 
 def _hashed(cell: Cell, lifetime: Lifetime, inputs: Inputs, rng: Generator) -> tuple[Integers, Integers]:
@@ -98,7 +105,7 @@ def _hashed(cell: Cell, lifetime: Lifetime, inputs: Inputs, rng: Generator) -> t
     chain, mechanism = lifetime.chain, lifetime.window
     assert isinstance(chain, SupportChain) and isinstance(mechanism, LocalHashing)
     g, family = mechanism.hashes, mechanism.seed_family
-    fresh = inputs.owners >= {"all": cell.people, "half": cell.people // 2, "none": 0}[cell.remember]
+    fresh = inputs.owners >= cell.remembering
     drawn = rng.integers(0, family, cell.people)[inputs.owners]
     # A client with fresh noise draws a seed in each hour.
     seeds = np.where(fresh, rng.integers(0, family, len(drawn)), drawn)
@@ -116,19 +123,28 @@ def _hashed(cell: Cell, lifetime: Lifetime, inputs: Inputs, rng: Generator) -> t
     return np.take_along_axis(sent, categories, axis=1), histogram.ravel()
 
 
-def _cells(lifetime: Lifetime, inputs: Inputs, rng: Generator) -> Integers:
-    b, (life, epsilon) = lifetime.half_width, (lifetime.epsilon, lifetime.named.epsilon)
-    middles, outside = (np.arange(BUCKETS) + 0.5) / BUCKETS, 1.0 / (2.0 * b * math.exp(life) + 1.0)
-    many = len(inputs.values)
+def _cells(cell: Cell, lifetime: Lifetime, values: Inputs, rng: Generator) -> Integers:
+    b, many, fresh = lifetime.half_width, len(values.values), values.owners >= cell.remembering
+    middles, outside = (
+        (np.arange(BUCKETS) + 0.5) / BUCKETS,
+        1.0 / (2.0 * b * math.exp(lifetime.epsilon) + 1.0),
+    )
     # The share of the wave above the density that is everywhere on [-b, 1 + b].
-    above = rng.random(many) < 2.0 * b * outside * math.expm1(life)
-    near = middles[inputs.values] + rng.uniform(-b, b, many)
+    above = rng.random(many) < 2.0 * b * outside * math.expm1(lifetime.epsilon)
+    near = middles[values.values] + rng.uniform(-b, b, many)
     first = np.where(above, near, rng.uniform(-b, 1.0 + b, many))
     answer = np.clip((first + b) / (1.0 + 2.0 * b) * BUCKETS, 0, BUCKETS - 1).astype(np.int64)
-    even = uniform_part(b, life, epsilon)
+    even = uniform_part(b, lifetime.epsilon, lifetime.named.epsilon)
     chances = np.full((many, BUCKETS), even / BUCKETS)
     chances[np.arange(many), answer] += 1.0 - even
-    return np.asarray(rng.multinomial(inputs.hours, chances), dtype=np.int64)
+    chances[fresh] = even / BUCKETS + (1.0 - even) * permanent_cells(lifetime).T[values.values[fresh]]
+    return np.asarray(rng.multinomial(values.hours, chances), dtype=np.int64)
+
+
+def _products(counts: Integers) -> Integers:
+    """The sums over users of products of two counts; below 2^53, so that floating point adds them exactly."""
+    exact = counts.astype(np.float64)
+    return np.asarray(exact.T @ exact, dtype=np.int64)
 
 
 def statistic_of(attribute: Attribute, sent: Sent) -> Statistic:
@@ -140,7 +156,7 @@ def statistic_of(attribute: Attribute, sent: Sent) -> Statistic:
     if isinstance(mechanism, NumericMechanism):
         steps = mechanism.fixed_point(mechanism.representatives(BUCKETS))
         sums, squares = (int((sent.histogram * steps**power).sum()) for power in (1, 2))
-        joined = JoinedCells(sent.histogram, Table.of(sent.counts.T @ sent.counts))
+        joined = JoinedCells(sent.histogram, Table.of(_products(sent.counts)))
     else:
         users = np.zeros((CATEGORIES, HOURS + 1, HOURS + 1), dtype=np.int64)
         np.add.at(users, (np.arange(CATEGORIES), sent.counts, sent.reports[:, None]), 1)
@@ -174,11 +190,11 @@ def population(cell: Cell) -> Floats:
 def run(cell: Cell, place: int) -> dict[str, Any]:
     """One run: by kind of number, the share of intervals that hold what is true, joined and not."""
     rng = np.random.default_rng([zlib.crc32(f"joined {cell.name}".encode()), place])
-    inputs = inputs_of(cell, rng)
+    values = values_of(cell, rng)
     lifetime = cell.lifetime
     attribute = Attribute("x", cell.domain, BUCKETS, (ServiceVersion("s", "", lifetime.window, lifetime),))
-    statistic = statistic_of(attribute, sent_by(cell, lifetime, inputs, rng))
-    people = np.bincount(inputs.values, inputs.hours, attribute.value_buckets) / inputs.hours.sum()
+    statistic = statistic_of(attribute, sent_by(cell, lifetime, values, rng))
+    people = np.bincount(values.values, values.hours, attribute.value_buckets) / values.hours.sum()
     told = {"population": truths(cell, population(cell)), "people": truths(cell, people)}
     nothing: Any = np.full(1, np.nan)
     estimate = Estimate("", ("s",), statistic.reports, statistic.users, distribution=nothing, mean=nothing)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.memoised import joined
-from benchmarks.memoised.day import BUCKETS, HOURS, Cell, inputs_of, statistic_of
+from benchmarks.memoised.day import BUCKETS, HOURS, Cell, inputs_of, statistic_of, values_of
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.joined_windows import JoinedSupports
 from ldpbeam.mechanisms import CategoricalMechanism
@@ -23,7 +23,7 @@ def test_shares_of_a_day_vary_as_much_as_the_formula_says(mechanism: str, rememb
     lifetime = cell.lifetime
     attribute = Attribute("x", cell.domain, BUCKETS, (ServiceVersion("s", "", lifetime.window, lifetime),))
     rng = np.random.default_rng(9)
-    inputs = inputs_of(cell, rng)
+    inputs = inputs_of(cell, values_of(cell, rng))
     truth = np.bincount(inputs.values, inputs.hours, 40) / inputs.hours.sum()
     window, chain = lifetime.window, lifetime.chain
     assert isinstance(window, CategoricalMechanism) and isinstance(chain, SupportChain)
@@ -54,10 +54,10 @@ def test_what_users_of_a_joined_day_sent_adds_up_and_has_the_variance_of_its_sha
     assert isinstance(window, CategoricalMechanism) and window.support_probabilities is not None
     own, other = window.support_probabilities
     for _ in range(100):
-        inputs = inputs_of(cell, rng)
-        statistic = joined.statistic_of(attribute, joined.sent_by(cell, lifetime, inputs, rng))
+        values = values_of(cell, rng)
+        statistic = joined.statistic_of(attribute, joined.sent_by(cell, lifetime, values, rng))
         assert isinstance(statistic.joined, JoinedSupports)
-        assert statistic.joined.reports == statistic.reports == inputs.hours.sum()
+        assert statistic.joined.reports == statistic.reports == values.hours.sum()
         shares, errors = statistic.joined.shares(own, other)
         if mechanism != "olh":
             unbiased = window.unbiased_frequencies(statistic.histograms[0], statistic.reports)
