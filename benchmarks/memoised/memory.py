@@ -104,14 +104,9 @@ def drawn(setting: Setting, rng: Generator) -> JoinedSupports:
     """What the users of a fleet sent in all windows."""
     n, windows = setting.people, setting.windows
     times = windows if setting.clients == "one report" else 1
-    values = values_of(setting, windows // times, rng)
-    people = np.arange(n)
-    if setting.clients == "remembered":
-        keys, hours = np.unique((people[:, None] * CATEGORIES + values).ravel(), return_counts=True)
-        inputs = Inputs(keys // CATEGORIES, keys % CATEGORIES, hours)
-    else:
-        owners = np.repeat(people, values.shape[1])
-        inputs = Inputs(owners, values.ravel(), np.ones(values.size, dtype=np.int64))
+    values = np.arange(n)[:, None] * CATEGORIES + values_of(setting, windows // times, rng)
+    keys, hours = np.unique(values.ravel(), return_counts=True)
+    inputs = Inputs(keys // CATEGORIES, keys % CATEGORIES, hours)
     sent = sent_by(setting.cell, setting.cell.lifetime, inputs, rng)
     users = np.zeros((CATEGORIES, windows + 1, windows + 1), dtype=np.int64)
     every = np.arange(CATEGORIES), sent.counts * times, np.full(1, windows)
