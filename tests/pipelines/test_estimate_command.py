@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ldpbeam.mechanisms import Piecewise
+from ldpbeam.pipelines.commands import estimate
 from ldpbeam.statistics import Answers, tally
 from ldpbeam.study import Study
+from ldpbeam.transforms.reports.counts import accounting
 
 HOUR = 3_600_000
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
@@ -52,6 +56,68 @@ def people(
 ) -> Path:
     path: Path = make_people(tmp_path_factory.mktemp("people") / "p.csv", values, t=sent[0].times)
     return path
+
+
+# Which run may follow which: test_ownership.
+def test_another_runs_outputs_are_not_replaced_unless_asked(
+    small_text: str, tmp_path: Path, run_estimate: Any, write_lines: Callable[..., Path]
+) -> None:
+    record = {"attribute": "x", "service": "a", "event_time": START, "payload": 0.5}
+    reports = write_lines(tmp_path / "in.jsonl", [{**record, "user_id": f"u{i}"} for i in range(5)])
+    # The name may look like a pattern.
+    folder = tmp_path / "november [2]"
+    first = run_estimate(folder, small_text, [reports])
+    before = {path: path.read_bytes() for path in first.path.rglob("*") if path.is_file()}
+    # The same run, one that cannot start, and another one.
+    assert run_estimate(folder, small_text, [reports]).code == 0
+    refused = run_estimate(folder, small_text, [reports], "--runner", "os.path.join")
+    assert refused.err.startswith("ldpbeam: --runner os.path.join: ")
+    hourly = small_text + "windows: {size: 1h}\n"
+    refused = run_estimate(folder, hourly, [reports])
+    assert (refused.code, refused.out) == (2, "")
+    assert "it holds the outputs of another run (of study 'small'); name another folder" in refused.err
+    assert {path: path.read_bytes() for path in first.path.rglob("*") if path.is_file()} == before
+    replaced = run_estimate(folder, hourly, [reports], "--overwrite")
+    assert replaced.code == 0
+    assert [s.window for s in replaced.snapshots] == [(START, START + HOUR)], "nothing of the first is left"
+
+
+def test_good_input_is_used_without_a_word_of_complaint(
+    small_text: str, tmp_path: Path, run_estimate: Any, write_lines: Any
+) -> None:
+    payloads = Piecewise(1.0).perturb(np.full(200, 0.5), np.random.default_rng(1)).tolist()
+    record = {"attribute": "x", "service": "a", "event_time": 0}
+    reports = [{**record, "user_id": f"u{place}", "payload": own} for place, own in enumerate(payloads)]
+    repeat = {**record, "user_id": "u1", "payload": 0.5, "report_id": "r"}
+    with warnings.catch_warnings(record=True) as complaints:
+        warnings.simplefilter("always")
+        given = [write_lines(tmp_path / "in.jsonl", [*reports, repeat])]
+        ran = run_estimate(tmp_path, small_text + "epsilon_cap: 0.1\n", given)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.accounting["duplicates"] == 1
+    assert "200 users spent more than the study's epsilon_cap of 0.1" in ran.out
+    assert [path.name for path in (ran.path / "statistics").iterdir()] == ["small-x-all.avro"]
+    # A person would see these on the screen; imports are done, so none is of somebody else's start.
+    assert [str(w.message) for w in complaints if issubclass(w.category, FutureWarning)] == []
+
+
+@pytest.mark.parametrize(
+    ("counts", "code", "said"),
+    [
+        # Two of 200 are exactly the 1% that is allowed.
+        ({"in": 200, "used": 198, "dead_letters": 2}, 0, ""),
+        ({"in": 200, "used": 197, "dead_letters": 3}, 3, "1.50% of the input is bad, more than"),
+        ({"in": 200, "used": 200, "damaged_files": 2}, 3, "2 files are damaged: how many"),
+        ({}, 0, "ldpbeam: warning: the input has no report, so there is no estimate\n"),
+        ({"in": 7, "late": 7}, 0, "none of the 7 reports in the input is used, so there is no"),
+    ],
+)  # fmt: skip
+def test_the_exit_code_and_the_warnings_follow_from_the_accounting(
+    counts: dict[str, int], code: int, said: str, commute: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert estimate._judged(commute, accounting(counts.items()) | counts, 0.01) == code
+    err = capsys.readouterr().err
+    assert said in err and bool(said) == bool(err)
 
 
 @pytest.fixture(scope="module")

@@ -171,53 +171,12 @@ def test_an_interrupted_evaluation_says_what_is_kept(
     assert len(calls) == 3 + 6
 
 
-def test_an_output_that_is_a_file_is_refused(evaluate: Callable[..., Any], tmp_path: Path) -> None:
-    (tmp_path / "out").write_text("")
-    ran = evaluate(*SMALL)
-    assert ran.code == 2
-    assert "a folder is needed" in ran.err
-
-
 def test_figures_have_a_line_for_every_estimate(evaluate: Callable[..., Any], tmp_path: Path) -> None:
     evaluate("--population", "even", "skewed", "--epsilon", "1", "2", "--users", "300", "--trials", "1")
     figure = (tmp_path / "out" / "mean.svg").read_text()
     ElementTree.fromstring(figure)
     for text in ("even", "skewed", "shape", "absolute error of the mean"):
         assert f">{text}<" in figure
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (
-            ["--value-column", "m"],
-            "--value-column: these are columns of a file that --data names",
-        ),
-        (["--epsilon", "0"], "--epsilon 0: a number above 0"),
-        (["--epsilon", "99"], "--epsilon 99: epsilon of service a of attribute minutes: epsilon is above 0"),
-        (["--users", "0"], "--users 0: from 1 to"),
-        (["--trials", "0"], "--trials 0: from 1"),
-        (["--population", "round"], "--population round: 'minutes' can have even"),
-        (["--estimators", "mle"], "--estimators mle: estimator 'mle' does not fit"),
-        (["--estimators", "emm"], "did you mean 'em'"),
-        (["--attribute", "hours"], "--attribute hours: the study has minutes"),
-        (["--data", "none.csv"], "--value-column is missing"),
-    ],
-)
-def test_a_mistake_is_a_sentence(evaluate: Callable[..., Any], options: list[str], told: str) -> None:
-    ran = evaluate("--no-figures", *options)
-    assert ran.code == 2
-    assert told in ran.err
-    assert "Traceback" not in ran.err
-
-
-def test_a_file_of_something_else_is_refused(evaluate: Callable[..., Any], tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "trials.jsonl").write_text("[1]\n")
-    ran = evaluate(*SMALL)
-    assert ran.code == 2
-    assert "the file does not hold trials" in ran.err
-    assert (tmp_path / "out" / "trials.jsonl").read_text() == "[1]\n"
 
 
 def test_every_version_of_a_service_has_the_other_epsilon() -> None:

@@ -66,23 +66,6 @@ def test_a_file_that_stops_a_run_with_a_key_is_named_and_not_quoted(
     assert [guess for guess in guesses(sorted(inputs.iterdir())) if guess in run.err.encode()] == []
 
 
-@pytest.mark.parametrize("command_name", ["estimate", "stream"])
-def test_records_are_not_kept_where_a_key_hides_their_ids(
-    command_name: str, command: Any, inputs: Path, key: Path, small_text: str, tmp_path: Path
-) -> None:
-    (tmp_path / "study.yaml").write_text(small_text + WINDOWS)
-    ran = command(
-        command_name, "--study", tmp_path / "study.yaml", "--input", inputs / "*",
-        "--output", tmp_path / "out", "--user-id-key-file", key, "--keep-bad-records",
-    )  # fmt: skip
-    assert ran.code == 2
-    assert ran.err == (
-        "ldpbeam: --keep-bad-records: bad records hold user ids as they came, which --user-id-key-file is to "
-        "hide; leave one of the two out\n"
-    )
-    assert not (tmp_path / "out").exists()
-
-
 def mode(path: Path) -> str:
     return oct(stat.S_IMODE(path.stat().st_mode))
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,74 +118,6 @@ def test_parquet_is_read_too(init: Callable[..., Any], tmp_path: Path) -> None:
     assert ran.code == 0, ran.err
     assert read_study(tmp_path / "study.yaml").attribute("age").domain == Numeric(10, 100)
     assert "perturb" not in ran.out
-
-
-def test_a_study_is_never_overwritten(init: Callable[..., Any], tmp_path: Path) -> None:
-    (tmp_path / "study.yaml").write_text("mine")
-    ran = init("--attribute", "x", "--range", "0", "1", "--yes")
-    assert (ran.code, ran.out) == (2, "")
-    assert "study.yaml: it exists, and is not overwritten; name another with --output" in ran.err
-    assert (tmp_path / "study.yaml").read_text() == "mine"
-    assert not (tmp_path / "study.schema.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--yes"], "--attribute is missing, and there is no terminal to ask on"),
-        (["stones.csv", "--yes"], "--attribute is missing"),
-        (["--attribute", "x", "--yes"], "--range is missing"),
-        (
-            ["stones.csv", "--attribute", "Price", "--yes"],
-            "there is no column 'Price'; did you mean 'price'?",
-        ),
-        (["stones.csv", "--attribute", "when", "--yes"], "has values of type timestamp"),
-        (["none.csv", "--attribute", "x", "--yes"], "none.csv: No such file"),
-        (["--attribute", "x", "--range", "1", "0", "--yes"], "low < high"),
-        (["--attribute", "x", "--range", "0", "1", "--categories", "a", "b"], "give one of them"),
-        (["--attribute", "x", "--range", "0", "1", "--epsilon", "0", "--yes"], "--epsilon 0: above 0"),
-        (["--attribute", "x", "--range", "0", "1", "--windows", "1", "--yes"], "--windows 1: write a whole"),
-        (
-            ["--attribute", "x", "--range", "0", "1", "--groups", "user_id"],
-            "--groups user_id: this is a column",
-        ),
-        (
-            ["--attribute", "x", "--range", "0", "1", "--groups", "x"],
-            "--groups x: this column is perturbed, so reports cannot name groups of it",
-        ),
-        (
-            ["stones.csv", "--attribute", "price", "--groups", "Cut", "--yes"],
-            "--groups Cut: the file has no such column; did you mean 'cut'?",
-        ),
-        (["--attribute", "x", "--range", "0", "1", "--services", "a=grr", "--yes"], "is for categories"),
-        (["--attribute", "x", "--categories", "a", "a", "--yes"], "nothing is written"),
-        (["--attribute", "x", "--range", "0", "1", "--name", "a b", "--yes"], "names have letters"),
-    ],
-)
-def test_a_mistake_is_one_sentence_and_nothing_is_written(
-    init: Callable[..., Any], tmp_path: Path, options: list[str], told: str
-) -> None:
-    ran = init(*options)
-    assert (ran.code, ran.out) == (2, "")
-    assert told in ran.err
-    assert [path.name for path in tmp_path.iterdir()] == ["stones.csv"]
-
-
-def test_a_column_of_ids_is_no_attribute(init: Callable[..., Any], tmp_path: Path) -> None:
-    (tmp_path / "ids.csv").write_text("id\n" + "".join(f"u{i}\n" for i in range(1001)))
-    ran = init("ids.csv", "--attribute", "id", "--yes")
-    assert ran.code == 2
-    assert "column 'id' has 1,001 different values; categories are 2 to 1,000" in ran.err
-
-
-def test_a_closed_stdin_asks_nothing(tmp_path: Path) -> None:
-    code = "import sys; from ldpbeam.pipelines.main import main; sys.exit(main(sys.argv[1:]))"
-    ask = [sys.executable, "-c", code, "init", "--output", str(tmp_path / "study.yaml")]
-    command = f"{shlex.join(ask)} <&-"
-    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert "--attribute is missing, and there is no terminal to ask on" in ran.stderr
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -51,9 +51,6 @@ def topic(text: str) -> None:
         *((disorder, text, f"--max-disorder {text}: {DURATION}") for text in ("5", "soon", "-1s", "1.5h")),
         (disorder, "", f"--max-disorder : {DURATION}"),
         *((start, text, f"--from {text}: {TIME}") for text in ("2026-11-20T10:00:00", "tomorrow", "-1")),
-        *((check_partitions, number, f"--partitions {number}: from 1 to 65,536") for number in (0, 65537)),
-        *((check_processes, number, f"--processes {number}: from 1 to 1,024") for number in (0, 1025)),
-        (lambda name: check_service(name, STUDY), "c", "--service c: the study has a, b"),
         *(
             (check, form.format(other), f"{option} {form.format(other)}: {PLACE}/{kind}/NAME")
             for check, option, kind, other in (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable
@@ -14,8 +13,6 @@ import pytest
 from support.tallied import tallied
 
 from ldpbeam import Answers, tally
-from ldpbeam.domains import KeyValuePairs
-from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.simulated.people import PeopleColumns, read_people
 from ldpbeam.pipelines.simulated.perturb import simulate
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
@@ -204,117 +201,20 @@ def test_errors_of_every_coordinate_are_printed_beside_its_estimates(case: Case)
 
 # ldpbeam perturb, of keys with values.
 
-BASKET = TEXT[: TEXT.index("  colour")] + TEXT[TEXT.index("  basket") :]
-PAIRS = [("ann", "tea", 1), ("bob", "milk", 9), ("ann", "milk", 2.5), ("cat", "", ""), ("dan", "beer", 1)]
-KEYS = ("--value-column", "value", "--key-column", "key", "--user-column", "user")
-
-
-@pytest.fixture
-def sent(tmp_path: Path, command: Callable[..., Any]) -> Callable[..., Any]:
-    """Runs perturb on rows of (user, key, value)."""
-
-    def run(rows: list[tuple[Any, ...]], *options: object, study: str = BASKET, kind: str = "jsonl") -> Any:
-        (tmp_path / "study.yaml").write_text(study)
-        names = ("user", "key", "value", "weight")[: len(rows[0])]
-        csv(tmp_path / "people.csv", [dict(zip(names, row, strict=True)) for row in rows])
-        return command(
-            "perturb", "--study", tmp_path / "study.yaml", "--attribute", "basket", "--format", kind,
-            "--input", tmp_path / "people.csv", "--output", tmp_path / "out", "--overwrite", *options,
-        )  # fmt: skip
-
-    return run
-
-
-def test_a_person_has_several_rows_and_sends_one_report(sent: Callable[..., Any], tmp_path: Path) -> None:
-    ran = sent(PAIRS, *KEYS)
-    assert ran.code == 0, ran.err
-    lines = [json.loads(line) for line in next((tmp_path / "out").iterdir()).read_text().splitlines()]
-    # In the order of their first rows; who has an empty key, or none of the study's, has no key.
-    assert [line["user_id"] for line in lines] == ["ann", "bob", "cat", "dan"]
-    assert all(0 <= line["payload"] < 9 for line in lines)
-    assert "4 reports to s" in ran.out
-    assert "1 rows have no usable value and were left out" in ran.err
-    assert "1 values lie outside the domain and were clipped to it" in ran.err
-    people = read_people(
-        str(tmp_path / "people.csv"),
-        PeopleColumns(value="value", key="key", user="user"),
-        STUDY.attribute("basket").domain,
-    )
-    pairs = people.values
-    assert isinstance(pairs, KeyValuePairs)
-    assert pairs.starts.tolist() == [0, 2, 3, 3, 3]
-    assert pairs.keys.tolist() == [0, 2, 0]
-    np.testing.assert_allclose(pairs.values, [0.5, 0.2, 1.0])
-
-
-@pytest.mark.parametrize(
-    ("rows", "options", "message"),
-    [
-        ([*PAIRS, ("ann", "tea", 3)], KEYS, "people.csv: user 'ann' has the key 'tea' twice"),
-        (PAIRS, KEYS[:4], "--user-column is missing: a person has a row for each key"),
-        (PAIRS, (*KEYS[:2], *KEYS[4:]), "--key-column is missing: a person has a row for each key"),
-        (PAIRS, KEYS[2:], "--value-column is missing"),
-        (PAIRS, (*KEYS[:3], "keys", *KEYS[4:]), "The first line is: user,key,value"),
-        ([("ann", "tea", 1, 2)], (*KEYS, "--weight-column", "weight"),
-         "a row with a --weight-column is several people"),
-        ([("ann", "beer", 1)], KEYS, "no row has a key of the study, such as 'milk', and a number"),
-        ([*PAIRS, ("", "tea", 3)], KEYS, "column 'user' is empty in 1 rows"),
-    ],
-)  # fmt: skip
-def test_a_mistake_about_keys_is_one_message(
-    rows: list[Any], options: tuple[str, ...], message: str, sent: Callable[..., Any], tmp_path: Path
-) -> None:
-    ran = sent(rows, *options)
-    assert ran.code == 2
-    assert ran.err.startswith("ldpbeam: ")
-    assert message in ran.err
-    assert ran.err.count("\n") == 1
-    assert not list((tmp_path / "out").glob("*"))
-
-
-@pytest.mark.parametrize(
-    ("attribute", "options", "message"),
-    [
-        ("v", ("--value-column", "value"),
-         "a vector's values are in the columns of its names (north, east, up"),
-        ("v", ("--key-column", "key"), "--key-column: the attribute has no keys"),
-        ("v", (), "The first line is: user,value"),
-        ("colour", ("--value-column", "value", "--key-column", "user"),
-         "--key-column: the attribute has no keys"),
-    ],
-)  # fmt: skip
-def test_a_mistake_about_columns_is_one_message(
-    attribute: str, options: tuple[str, ...], message: str, command: Callable[..., Any], tmp_path: Path
-) -> None:
-    (tmp_path / "study.yaml").write_text(TEXT)
-    csv(tmp_path / "people.csv", [{"user": "ann", "value": 1}])
-    ran = command(
-        "perturb", "--study", tmp_path / "study.yaml", "--attribute", attribute,
-        "--input", tmp_path / "people.csv", "--output", tmp_path / "out", *options,
-    )  # fmt: skip
-    assert ran.code == 2
-    assert message in ran.err
-    assert ran.err.count("\n") == 1
-
-
-def test_a_category_called_na_or_null_is_a_category(tmp_path: Path) -> None:
-    people = csv(tmp_path / "people.csv", [{"c": name, "row": 0} for name in ("NA", "red", "NA", "")])
-    found = read_people(str(people), PeopleColumns(value="c"), STUDY.attribute("colour").domain)
-    assert (found.values.tolist(), found.skipped) == ([4, 0, 4], 1)  # type: ignore[union-attr]
-
 
 def test_reports_of_no_key_are_dead_letters() -> None:
     payloads: list[Any] = [0, 8, 9, -1, 2.5, "0", None, 4.0]
     base = {"attribute": "basket", "service": "s"}
     reports = [{**base, "user_id": [f"u{i}"], "payload": [payload]} for i, payload in enumerate(payloads)]
-    found = tallied(BASKET, reports)
+    found = tallied(TEXT, reports)
     assert found.accounting["used"] == 3
     assert found.accounting["dead_letters_by_reason"] == {
         "payload_outside_mechanism": 3,
         "payload_not_a_number": 1,
         "no_payload": 1,
     }
-    assert found.snapshots[0].statistic.histograms[0].tolist() == [1, 0, 0, 0, 1, 0, 0, 0, 1]
+    (snapshot,) = found.snapshots
+    assert snapshot.statistic.histograms[0].tolist() == [1, 0, 0, 0, 1, 0, 0, 0, 1]
 
 
 # Mistakes in the study file: (instead of what, what is written; the place; what is said).
@@ -376,21 +276,3 @@ def test_buckets_that_bins_do_not_divide_are_refused_for_vectors_too() -> None:
     )
     with pytest.raises(StudyError, match=r"service s of attribute v: binned tells 5 bins apart"):
         parse_study(text.replace("{estimator: ivw}", "{estimator: ems}"))
-
-
-def test_columns_of_people_without_a_truth_are_a_mistake(
-    tmp_path: Path, command: Callable[..., Any], commute_text: str
-) -> None:
-    (tmp_path / "study.yaml").write_text(commute_text)
-    ran = command(
-        "estimate", "--study", tmp_path / "study.yaml", "--input", "x", "--output", tmp_path / "out",
-        "--value-column", "v", "--time-column", "t",
-    )  # fmt: skip
-    assert ran.code == 2
-    assert "--value-column, --time-column: these are columns of a file that --truth names" in ran.err
-
-
-def test_weights_that_leave_nobody_are_a_mistake(tmp_path: Path) -> None:
-    people = csv(tmp_path / "people.csv", [{"c": "red", "w": 0}, {"c": "red", "w": 0}])
-    with pytest.raises(UserError, match="so the file has no people"):
-        read_people(str(people), PeopleColumns(value="c", weight="w"), STUDY.attribute("colour").domain)

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.simulated.report_files import make_room
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files import avro_blocks, avro_headers, json_lines, parquet
 from ldpbeam.schemas.reports.columns import Columns
@@ -145,6 +147,28 @@ def test_without_a_seed_two_runs_differ_and_with_one_they_are_for_tests(perturb:
     assert "for tests only" not in one.err
 
 
+def test_reports_of_a_service_are_replaced_if_asked_and_no_others(tmp_path: Path) -> None:
+    for name in ("x.a.00000-of-00002.avro", "x.a.00001-of-00002.avro", "x.a-0.00000-of-00001.avro"):
+        (tmp_path / name).touch()
+    with pytest.raises(UserError, match=r"has reports of x to a already \(x\.a\.00000-of-00002"):
+        make_room(tmp_path, "x", "a", overwrite=False)
+    make_room(tmp_path, "x", "b", overwrite=False)
+    assert len(list(tmp_path.iterdir())) == 3
+    make_room(tmp_path, "x", "a", overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.a-0.00000-of-00001.avro"]
+
+
+def test_what_people_may_not_expect_is_said(perturb: Callable[..., Any]) -> None:
+    study = COLOURS.replace('{categories: [red, green, blue, "0"]}', "{numeric: [0, 10]}")
+    study = study.replace("grr", "laplace").replace("{estimator: em}", "{estimator: ems}")
+    ran, _ = perturb(study, "colour", [1, 11, "x"], "--user-column", "user", user=["ann", "ann", "bob"])
+    assert "1 rows have no usable value and were left out" in ran.err
+    assert "1 values lie outside the domain and were clipped to it" in ran.err
+    assert "rows of users who have an earlier row: 1; of a user's reports" in ran.err
+    ran, _ = perturb(COLOURS, "colour", ["red", "yellow"])
+    assert "1 rows have no usable value" in ran.err and "clipped to it" not in ran.err
+
+
 def test_one_person_has_one_user_id_and_one_time_at_every_service(
     perturb: Callable[..., Any], commute_text: str
 ) -> None:
@@ -155,22 +179,9 @@ def test_one_person_has_one_user_id_and_one_time_at_every_service(
     assert {len(user) for user, _ in keys[0]} == {16}
 
 
-def test_a_weight_makes_that_many_people_of_a_row(perturb: Callable[..., Any]) -> None:
-    ran, found = perturb(
-        BY_REGION, "colour", ["red", "blue", "green"], "--weight-column", "people",
-        "--group-column", "region", people=[3, 0, 2], region=["n", "s", "w"],
-    )  # fmt: skip
-    assert [row["region"] for row in found["shop"]] == ["n"] * 3 + ["w"] * 2
-    assert len({row["user_id"] for row in found["shop"]}) == 5
-    assert "5 reports to shop" in ran.out
-
-
 def test_times_come_from_their_column_or_are_spread_from_the_start(
     perturb: Callable[..., Any], commute_text: str
 ) -> None:
-    times = ["2026-11-20T10:00:00Z", "2026-11-20T12:30:00.5+01:00", "2026-11-20 10:00:00Z"]
-    _, found = perturb(commute_text, "minutes", [1, 2, 3], "--time-column", "t", t=times)
-    assert [row["event_time"] for row in found["maps"]] == [START, START + 5_400_500, START]
     _, found = perturb(commute_text, "minutes", [1], "--time-column", "t", t=[START + 1])
     assert [row["event_time"] for row in found["maps"]] == [START + 1]
     options = ("--start", "2026-11-20T10:00:00Z", "--spread", "2s", "--seed", 1)
@@ -187,18 +198,6 @@ def test_only_the_named_services_and_versions_are_sent(perturb: Callable[..., An
     assert set(found) == {"app"}
     assert {row["build"] for row in found["app"]} == {"new"}
     assert "to shop" not in ran.out
-
-
-def test_what_was_clipped_and_what_was_left_out_is_said(perturb: Callable[..., Any]) -> None:
-    study = COLOURS.replace('{categories: [red, green, blue, "0"]}', "{numeric: [0, 10]}")
-    study = study.replace("grr", "laplace").replace("{estimator: em}", "{estimator: ems}")
-    ran, found = perturb(study, "colour", [1, -3, 11, "x", "", "1e1", "nan", 2], row=range(8))
-    assert len(found["shop"]) == 5
-    assert "3 rows have no usable value and were left out" in ran.err
-    assert "2 values lie outside the domain and were clipped to it" in ran.err
-    ran, _ = perturb(COLOURS, "colour", ["red", "yellow"])
-    assert "1 rows have no usable value" in ran.err
-    assert "clipped to it" not in ran.err
 
 
 def test_versions_by_time_have_their_own_epsilon(perturb: Callable[..., Any], commute_text: str) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 OURS = [
     {"user_id": f"u{place}", "attribute": "x", "service": "ab"[place % 2], "payload": place / 40}
     for place in range(40)
@@ -47,25 +45,3 @@ def test_a_dead_letter_names_the_fields_of_the_input_and_keeps_the_record(
     (letter,) = found.dead_letters
     assert letter["detail"] == "the record has 'uids'; did you mean 'uid'?"
     assert json.loads(letter["record"]) == record
-
-
-# Of columns that go together: tests/schemas/test_renamed_fields.
-@pytest.mark.parametrize("name", ["estimate", "stream"])
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (["userid=uid"], "--column: 'userid' is no column of this study's reports; did you mean 'user_id'?"),
-        (["user_id"], "--column user_id: write our name and theirs, as in user_id=uid"),
-        (["user_id=a", "user_id=b"], "--column user_id=b: 'user_id' is given twice, as 'a' before"),
-    ],
-)
-def test_what_cannot_be_is_one_sentence(
-    name: str, given: list[str], said: str, tmp_path: Path, command: Callable[..., Any], small_text: str
-) -> None:
-    study, reports = tmp_path / "study.yaml", tmp_path / "in.jsonl"
-    study.write_text(small_text + "windows: {size: 1h}\n")
-    reports.write_text("")
-    options = [part for text in given for part in ("--column", text)]
-    found = command(name, "--study", study, "--input", reports, "--output", tmp_path / "out", *options)
-    assert (found.code, found.err, found.out) == (2, f"ldpbeam: {said}\n", "")
-    assert not (tmp_path / "out").exists()

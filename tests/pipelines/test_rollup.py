@@ -191,24 +191,6 @@ def test_windows_that_do_not_fit_or_slide_are_refused(hours: Callable[..., Given
         rolled_up(parse_study(sliding), hours("slides", people=200, text=sliding))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--window", "1 day"), "write a whole number and a unit"),
-        (("--windw", "1d"), "--windw"),
-        ((), "there is no such file"),
-    ],
-)
-def test_mistakes_are_one_message(
-    options: tuple[str, ...], message: str, command: Callable[..., Any], tmp_path: Path
-) -> None:
-    (tmp_path / "study.yaml").write_text(TEXT)
-    given = ("--statistics", f"{tmp_path}/nothing*", "--output", tmp_path / "out")
-    ran = command("rollup", "--study", tmp_path / "study.yaml", *given, *options)
-    assert (ran.code, message in ran.err) == (2, True)
-    assert not (tmp_path / "out").exists()
-
-
 def test_every_other_kind_of_file_is_refused_in_one_sentence(
     tmp_path: Path, simulate: Callable[..., Any], write_reports: Callable[..., list[Path]]
 ) -> None:

@@ -31,11 +31,3 @@ def test_every_mechanisms_vectors_can_be_selected(command: Any) -> None:
         assert {vector["mechanism"] for vector in printed} == {name}
         selected += printed
     assert sorted(map(json.dumps, selected)) == sorted(map(json.dumps, every))
-
-
-def test_an_unknown_mechanism_is_refused_with_the_nearest(command: Any) -> None:
-    code, out, err = command("vectors", "--mechanism", "square_wav")
-    assert (code, out) == (2, "")
-    assert err == (
-        "ldpbeam: there are no test vectors of mechanism 'square_wav'; did you mean 'square_wave'?\n"
-    )

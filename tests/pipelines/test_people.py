@@ -1,0 +1,120 @@
+"""A file of people: what is read of it, and in one sentence what cannot be."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ldpbeam.domains import Categories, Domain, KeyValuePairs, KeyValues, Numeric, Vector
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.simulated.people import People, PeopleColumns, read_people
+
+PRICE = Numeric(0, 100)
+COLOUR = Categories(("red", "green", "NA"))
+BASKET = KeyValues(("milk", "bread", "tea"), Numeric(0, 5))
+PAIRS = PeopleColumns("value", key="key", user="user")
+BASKETS = "user,key,value\nann,tea,1\nbob,milk,9\nann,milk,2.5\ncat,,\ndan,beer,1\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "people.csv"
+
+
+def read(file: Path, content: str | bytes, columns: PeopleColumns, domain: Domain) -> People:
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    return read_people(str(file), columns, domain)
+
+
+FILE = "price,cut,weight\n1,fine,2\n2,good,1.5\n500,fine,1\n"
+WEIGHED = PeopleColumns("price", weight="weight")
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "domain", "said"),
+    [
+        (FILE, PeopleColumns("Price"), PRICE,
+         "there is no column 'Price'; did you mean 'price'? The first line is: price,cut,weight"),
+        (FILE, PeopleColumns("colour"), PRICE,
+         "there is no column 'colour'. The first line is: price,cut,weight"),
+        (FILE, PeopleColumns("cut"), PRICE, "column 'cut' has texts such as 'fine', and no number"),
+        (FILE, PeopleColumns("cut"), COLOUR,
+         "column 'cut' has texts such as 'fine', and no category of the study, such as 'red'"),
+        (FILE, PeopleColumns(), Vector(("price", "weigth"), PRICE),
+         "no column 'weigth'; did you mean 'weight'?"),
+        ("price,cut\n,fine\n", PeopleColumns("price"), PRICE, "column 'price' is empty, and no number"),
+        ("price,cut\n", PeopleColumns("price"), PRICE, "it has a header line and no row"),
+        (b"Obj\x01\x08\x16avro.schema", PeopleColumns("price"), PRICE,
+         "this is no text: people and their true values come as CSV, with a header line"),
+        (b"price\n\x00\x01\n", PeopleColumns("Price"), PRICE, "this is no text"),
+        (FILE, WEIGHED, PRICE, "column 'weight' has the weight 1.5; a weight is a whole number of people"),
+        ("price,weight\n1,-1\n", WEIGHED, PRICE,
+         "column 'weight' has weights that are missing or negative"),
+        ("price,weight\n1,many\n", WEIGHED, PRICE, "column 'weight' has weights that are not numbers"),
+        ("price,weight\n1,0\n2,0\n", WEIGHED, PRICE,
+         "column 'weight' is 0 in every row, so the file has no people"),
+        ("price,user\n1,ann\n2,\n", PeopleColumns("price", user="user"), PRICE,
+         "column 'user' is empty in 1 rows"),
+        ("price,t\n1,now\n", PeopleColumns("price", time="t"), PRICE, "column 't' has times such as 'now'"),
+        ("price,t\n1,7\n", PeopleColumns("price", time="t"), PRICE,
+         "column 't' has times such as '7': a number is in milliseconds since"),
+        ("price,t\n1,481593600000\n", PeopleColumns("price", time="t"), PRICE, "and this one is before 1990"),
+        (BASKETS + "ann,tea,3\n", PAIRS, BASKET, "user 'ann' has the key 'tea' twice"),
+        (BASKETS + ",tea,3\n", PAIRS, BASKET, "column 'user' is empty in 1 rows"),
+        ("user,key,value\nann,beer,1\n", PAIRS, BASKET,
+         "and no row has a key of the study, such as 'milk', and a number"),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_used_is_one_sentence(
+    content: str | bytes, columns: PeopleColumns, domain: Domain, said: str, file: Path
+) -> None:
+    with pytest.raises(UserError, match=re.escape(said)) as caught:
+        read(file, content, columns, domain)
+    assert str(caught.value).startswith(f"{file}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_numbers_are_clipped_and_rows_without_one_left_out(file: Path) -> None:
+    people = read(file, "v,row\n1,0\n-3,1\n101,2\nx,3\n,4\n 1e1 ,5\nnan,6\n", PeopleColumns("v"), PRICE)
+    assert people.values.tolist() == [1, 0, 100, 10]  # type: ignore[union-attr]
+    assert (people.skipped, people.clipped) == (3, 2)
+
+
+def test_a_category_called_na_is_a_category(file: Path) -> None:
+    people = read(file, "c,row\nNA,0\nred,0\nNA,0\n,0\n", PeopleColumns("c"), COLOUR)
+    assert (people.values.tolist(), people.skipped) == ([2, 0, 2], 1)  # type: ignore[union-attr]
+
+
+def test_a_weight_makes_that_many_people_of_a_row(file: Path) -> None:
+    columns = PeopleColumns("c", weight="n", group="g")
+    people = read(file, "c,n,g\nred,3,n\ngreen,0,s\nNA,2,w\n", columns, COLOUR)
+    assert people.values.tolist() == [0, 0, 0, 2, 2]  # type: ignore[union-attr]
+    assert people.groups.to_pylist() == ["n"] * 3 + ["w"] * 2  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("texts", "times"),
+    [
+        (["1985-04-06T00:00:00Z"], [481_593_600_000]),
+        (["2026-11-20T10:00:00Z", "2026-11-20T12:30:00.5+01:00", "2026-11-20 10:00:00Z"],
+         [1_795_168_800_000, 1_795_174_200_500, 1_795_168_800_000]),
+        (["1795168800001"], [1_795_168_800_001]),
+    ],
+)  # fmt: skip
+def test_times_are_rfc_3339_or_milliseconds(texts: list[str], times: list[int], file: Path) -> None:
+    content = "".join(f"1,{text}\n" for text in texts)
+    assert read(file, "v,t\n" + content, PeopleColumns("v", time="t"), PRICE).times.tolist() == times  # type: ignore[union-attr]
+
+
+def test_a_person_of_several_rows_has_their_pairs_and_none_where_no_key_is_the_studys(file: Path) -> None:
+    people = read(file, BASKETS, PAIRS, BASKET)
+    # In the order of their first rows; who has an empty key, or none of the study's, has no key.
+    assert people.users is not None and people.users.to_pylist() == ["ann", "bob", "cat", "dan"]
+    pairs = people.values
+    assert isinstance(pairs, KeyValuePairs)
+    assert (pairs.starts.tolist(), pairs.keys.tolist()) == ([0, 2, 3, 3, 3], [0, 2, 0])
+    np.testing.assert_allclose(pairs.values, [0.5, 0.2, 1.0])
+    assert (people.count, people.skipped, people.clipped) == (4, 1, 1)

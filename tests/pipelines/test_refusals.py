@@ -1,0 +1,316 @@
+"""What a person gets wrong on a command line: one sentence that names it, and nothing is written.
+
+Values of options by themselves: test_option_values; files of people: test_people; studies: tests/schemas.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.studies import SMALL
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.options.catalogue import COMMANDS
+
+MIXED = """\
+study: mixed
+attributes:
+  x:
+    domain: {numeric: [0, 1]}
+    services: {a: {mechanism: piecewise, epsilon: 1.0}}
+    estimates: {mean: {estimator: ivw}}
+  v:
+    domain: {coordinates: [north, east, up], values: [-10, 10]}
+    services: {a: {mechanism: piecewise, epsilon: 2.0}}
+    estimates: {mean: {estimator: ivw}}
+  basket:
+    domain: {keys: [milk, bread], values: [0, 5]}
+    services: {a: {mechanism: privkv, epsilon: 4.0}}
+    estimates: {all: {estimator: key_value}}
+"""
+FILES = {
+    "small.yaml": SMALL,
+    "hours.yaml": SMALL + "windows: {size: 1h}\n",
+    "regions.yaml": SMALL + "groups: {field: region}\n",
+    "mixed.yaml": MIXED,
+    "wrong.yaml": SMALL.replace("buckets: 8", "buckets: 1"),
+    "in.jsonl": '{"user_id": "u", "attribute": "x", "service": "a", "payload": 0.5}\n',
+    "people.csv": "value,n,key,user\n0.1,1,milk,ann\n0.2,2,tea,bob\n",
+    "outside.csv": "value\n500\n-3\n",
+    "short.key": "k" * 15,
+    "long.key": "k" * 16,
+    "table.csv": "price,when\n" + "".join(f"{n},2026-01-01 10:00:00\n" for n in range(50)),
+    "ids.csv": "id\n" + "".join(f"u{n}\n" for n in range(1001)),
+    "prism": "#!/bin/sh\necho '  -job_port int' >&2\necho '  -job_socket string' >&2\n",
+    "open-prism": "#!/bin/sh\necho '  -job_port int' >&2\n",
+    "no-prism": "#!/bin/sh\necho Prism of some other kind\n",
+    "trials/trials.jsonl": "[1]\n",
+}
+SUBSCRIPTION = "projects/ldp-test/subscriptions/reports"
+#: What a command line has, unless a row says otherwise: of two equal options the last one counts.
+GIVEN = {
+    "estimate": "--study small.yaml --input in.jsonl --output out",
+    "stream": "--study hours.yaml --output out --prism-location ./prism",
+    "perturb": "--study small.yaml --attribute x --input people.csv --output out",
+    "rollup": "--study small.yaml --statistics nothing* --output out",
+    "evaluate": "--study small.yaml --no-figures --output out",
+    "init": "--yes",
+}
+ROWS: dict[str, list[tuple[str, str]]] = {
+    "": [
+        ("explain --studdy x", "unknown option --studdy; did you mean --study?"),
+        ("explain --studdy=x", "unknown option --studdy; did you mean --study?"),
+        ("explain --study small.yaml --job_name x", "unknown option --job_name"),
+        ("explain --study small.yaml extra", "unexpected argument 'extra'"),
+        ("explain --study foo://study.yaml", "foo://study.yaml: cannot be read: "),
+        # A misspelt option is named before the one that is missing for it.
+        ("estimate --study x --input y --ouput z", "unknown option --ouput; did you mean --output?"),
+        ("estimate --study x --input y", "the following arguments are required: --output"),
+        ("estimate --study x --input y --job_name z", "the following arguments are required: --output"),
+        ("stream --input x --output y", "the following arguments are required: --study"),
+        ("completion csh", "argument SHELL: invalid choice: 'csh' (choose from 'bash', 'zsh', "),
+        ("doctor --flink-master localhost:1", "--flink-master: it is for --runner flink, and this is direct"),
+        ("doctor --pool localhost:1", "--pool: it is for --runner flink, and this is direct"),
+        ("vectors --mechanism square_wav", "of mechanism 'square_wav'; did you mean 'square_wave'?"),
+        ("show out", "out: there is no such folder"),
+        ("dead-letters out", "out: there is no such folder"),
+        ("report out", "out: there is no such folder"),
+    ],
+    "estimate": [
+        ("--job_nme x", "unknown option --job_nme; did you mean --job_name?"),
+        ("--max-bad-fracton=0.1", "unknown option --max-bad-fracton; did you mean --max-bad-fraction?"),
+        # No abbreviation is taken.
+        ("--keep-bad-record", "unknown option --keep-bad-record; did you mean --keep-bad-records?"),
+        ("--zzzzzzz", "unknown option --zzzzzzz"),
+        ("-x", "unknown option -x"),
+        ("--partitions 0", "--partitions 0: from 1 to 65,536"),
+        ("--partitions many", "--partitions many: a whole number"),
+        ("--processes 0", "--processes 0: from 1 to 1,024"),
+        ("--processes 2 --estimate-on worker", "--processes: it is for --estimate-on driver"),
+        ("--estimate-on moon", "argument --estimate-on: invalid choice: 'moon'"),
+        ("--max-bad-fraction 2", "--max-bad-fraction 2.0: from 0 to 1"),
+        ("--max-bad-fraction nan", "--max-bad-fraction nan: from 0 to 1"),
+        ("--parallelism few", "--parallelism few: a whole number"),
+        ("--from 2026-11-20T10:00:00", "--from 2026-11-20T10:00:00: write a time with its zone"),
+        ("--attribute y", "--attribute y: the study has x"),
+        ("--service c", "--service c: the study has a, b"),
+        ("--truth people.csv", "--value-column is missing"),
+        ("--truth nothing.csv --value-column value", "nothing.csv: No such file or directory"),
+        ("--value-column v --time-column t", "--value-column, --time-column: these are columns of a file"),
+        ("--user-id-key-file nothing.key",
+         "No such file or directory; openssl rand -out nothing.key 32 makes a new key"),
+        ("--user-id-key-file short.key", "short.key: a key has 16 bytes or more, found 15"),
+        ("--user-id-key-file long.key --keep-bad-records", "--keep-bad-records: bad records hold user ids as "
+         "they came, which --user-id-key-file is to hide"),
+        ("--column user_id", "--column user_id: write our name and theirs, as in user_id=uid"),
+        ("--column user_id=a --column user_id=b", "--column user_id=b: 'user_id' is given twice"),
+        ("--column usr_id=a", "--column: "),
+        ("--input in.jsonl none*.avro", "--input none*.avro: no file has this name"),
+        ("--study wrong.yaml", "wrong.yaml:5: buckets of attribute x: "),
+        ("--runner moon", "--runner moon: "),
+        ("--runner os.path.join", "--runner os.path.join: "),
+        ("--output ''", "--output '': "),
+        ("--output foo://x", "--output foo://x: "),
+        *((f"{option} s3://bucket/thing", "s3://bucket/thing cannot be read without boto3: pip install "
+           "'apache-beam[aws]'") for option in ("--input", "--output", "--study")),
+    ],
+    "stream": [
+        ("--study small.yaml --input in/*", "small.yaml: a stream needs windows, as in windows: {size: 1h}"),
+        ("--study nothing.yaml --input in/*", "nothing.yaml: cannot be read: "),
+        ("", "name one thing to read: --subscription, --topic (projects/P/topics/T) or --input"),
+        (f"--subscription {SUBSCRIPTION} --input in/*", "name one thing to read: "),
+        (f"--subscribtion {SUBSCRIPTION}", "unknown option --subscribtion; did you mean --subscription?"),
+        ("--subscription reports", "--subscription reports: write it as projects/PROJECT/subscriptions/NAME"),
+        ("--input in/* --publish-to reports", "--publish-to reports: write it as projects/"),
+        ("--input in/* --max-disorder=-1s", "--max-disorder -1s: write a whole number and a unit"),
+        ("--input in/* --stop-when-idle 1.5h", "--stop-when-idle 1.5h: write a whole number and a unit"),
+        ("--input in/* --service c", "--service c: the study has a, b"),
+        ("--input in/* --attribute z", "--attribute z: the study has x"),
+        ("--input in/* --partitions 0", "--partitions 0: from 1 to 65,536"),
+        ("--input in/* --overwrite", "unknown option --overwrite"),
+        ("--input in/* --resume run", "--resume and --savepoint go together"),
+        ("--input in/* --user-id-key-file nothing.key", "--user-id-key-file nothing.key: No such file"),
+        ("--input in/* --user-id-key-file long.key --keep-bad-records", "--keep-bad-records: bad"),
+        ("--input in/* --runner moon", "--runner moon: "),
+        ("--input in/* --prism-location nothing", "--prism-location nothing: there is no such file"),
+        ("--input in/* --prism-location .", "--prism-location .: there is no such file"),
+        ("--input in/* --prism-location ./no-prism", "--prism-location ./no-prism: the program is not Prism"),
+        ("--input in/* --prism-location ./in.jsonl", "--prism-location ./in.jsonl: "),
+        ("--input in/* --prism-location ./open-prism",
+         "--runner direct: ./open-prism is Prism as Beam releases it, which listens on"),
+        ("--input foo://in/*", "--input foo://in/*: "),
+    ],
+    "perturb": [
+        ("", "--value-column is missing: which column has the true values?"),
+        ("--value-column value --weight-column n --user-column user", "leave out --user-column"),
+        ("--value-column value --start now", "--start now: write a time with its zone"),
+        ("--value-column value --start 1763628000", "--start 1763628000: looks like seconds"),
+        ("--value-column value --spread 3", "--spread 3: write a whole number and a unit"),
+        ("--value-column value --seed -1", "--seed -1: from 0 up"),
+        ("--value-column value --services bb", "--services bb: did you mean 'b'? there are a, b"),
+        ("--value-column value --services zzz", "--services zzz: there are a, b; spaces between them"),
+        ("--value-column value --versions a=new", "--versions a: no field tells versions of this "),
+        ("--value-column value --study hours.yaml", "give --time-column, or --start and --spread"),
+        ("--value-column value --study regions.yaml",
+         "the study has groups, by the field 'region' of reports: add --group-column COLUMN"),
+        ("--value-column value --group-column key", "--group-column: the study has no groups"),
+        ("--value-column value --key-column key", "--key-column: the attribute has no keys"),
+        ("--value-column value --input outside.csv", "every value lies outside of the domain of 'x'"),
+        ("--value-column value --output in.jsonl", "--output in.jsonl: a folder is needed"),
+        ("--value-column value --output in.jsonl/reports", "--output in.jsonl/reports: a folder is needed"),
+        ("--study mixed.yaml --attribute v --value-column value",
+         "--value-column: a vector's values are in the columns of its names (north, east, up"),
+        ("--study mixed.yaml --attribute v --key-column key", "--key-column: the attribute has no keys"),
+        ("--study mixed.yaml --attribute basket --value-column value --key-column key",
+         "--user-column is missing: a person has a row for each key"),
+        ("--study mixed.yaml --attribute basket --value-column value --user-column user",
+         "--key-column is missing: a person has a row for each key"),
+        ("--study mixed.yaml --attribute basket --value-column value --key-column key --user-column user "
+         "--weight-column n", "a row with a --weight-column is several people"),
+    ],
+    "rollup": [
+        ("", "nothing*: there is no such file"),
+        ("--window '1 day'", "--window 1 day: write a whole number and a unit"),
+        ("--windw 1d", "unknown option --windw; did you mean --window?"),
+        ("--processes 0", "--processes 0: from 1 to 1,024"),
+    ],
+    "evaluate": [
+        ("--value-column m", "--value-column: these are columns of a file that --data names"),
+        ("--data none.csv", "--value-column is missing"),
+        ("--data outside.csv --value-column value", "every value lies outside of the domain of 'x'"),
+        ("--epsilon 0", "--epsilon 0: a number above 0"),
+        ("--study mixed.yaml --attribute x --epsilon 99",
+         "--epsilon 99: epsilon of service a of attribute x: "),
+        ("--users 0", "--users 0: from 1 to"),
+        ("--trials 0", "--trials 0: from 1"),
+        ("--population round", "--population round: 'x' can have even"),
+        ("--estimators mle", "--estimators mle: estimator 'mle' does not fit"),
+        ("--estimators emm", "did you mean 'em'"),
+        ("--attribute hours", "--attribute hours: the study has x"),
+        ("--study mixed.yaml", "--attribute is missing: the study has x, v, basket"),
+        ("--output in.jsonl", "--output in.jsonl: a folder is needed"),
+        ("--output trials --trials 1 --users 9 --population even", "the file does not hold trials"),
+    ],
+    "init": [
+        ("", "--attribute is missing, and there is no terminal to ask on"),
+        ("table.csv", "--attribute is missing"),
+        ("--attribute x", "--range is missing"),
+        ("--attribute x --range 0 1 -o wrong.yaml", "wrong.yaml: it exists, and is not overwritten"),
+        ("table.csv --attribute Price", "there is no column 'Price'; did you mean 'price'?"),
+        ("table.csv --attribute when", "has values of type timestamp"),
+        ("none.csv --attribute x", "none.csv: No such file"),
+        ("ids.csv --attribute id", "column 'id' has 1,001 different values; categories are 2 to 1,000"),
+        ("--attribute x --range 1 0", "low < high"),
+        ("--attribute x --range 0 1 --categories a b", "--range and --categories: it is a number or "),
+        ("--attribute x --range 0 1 --epsilon 0", "--epsilon 0: above 0"),
+        ("--attribute x --range 0 1 --windows 1", "--windows 1: write a whole number and a unit"),
+        ("--attribute x --range 0 1 --groups user_id", "--groups user_id: this is a column"),
+        ("--attribute x --range 0 1 --groups x", "--groups x: this column is perturbed, so reports "),
+        ("table.csv --attribute price --groups When",
+         "--groups When: the file has no such column; did you mean 'when'?"),
+        ("--attribute x --range 0 1 --services a=grr", "is for categories"),
+        ("--attribute x --categories a a", "nothing is written"),
+        ("--attribute x --range 0 1 --name 'a b'", "names have letters"),
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that command lines name."""
+    folder = tmp_path_factory.mktemp("refusals")
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755 if "prism" in name else 0o600)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def unchanged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The test runs in the folder, and leaves it as it was."""
+    monkeypatch.chdir(folder)
+    yield
+    assert {str(path) for path in Path().rglob("*") if path.is_file()} == set(FILES)
+    assert all((folder / name).read_text() == text for name, text in FILES.items())
+
+
+def refused(line: str) -> str:
+    """The sentence with which a command line is refused."""
+    name, *arguments = shlex.split(line)
+    with pytest.raises(UserError) as caught:
+        COMMANDS[name].run(arguments)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (f"{name} {GIVEN.get(name, '')} {row}".strip(), said)
+        for name, rows in ROWS.items()
+        for row, said in rows
+    ],
+)
+def test_a_command_line_that_cannot_be_is_refused_with_a_sentence(line: str, sentence: str) -> None:
+    said = refused(line)
+    assert sentence in said
+    assert len(said.removesuffix(f"\nSee ldpbeam {line.split()[0]} --help").splitlines()) == 1
+
+
+# The same through the program: exit code 2, the sentence alone, and nothing on stdout.
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("estimate --study wrong.yaml --input in.jsonl --output out",
+         r"ldpbeam: wrong\.yaml:5: buckets of attribute x: .*\n"),
+        ("stream --study hours.yaml --input in/* --output out --partitions some",
+         r"ldpbeam: --partitions some: a whole number .*such as 20000\nSee ldpbeam stream --help\n"),
+        (f"estimate --study small.yaml --input in.jsonl --output {'x' * 300}",
+         r"ldpbeam: File name too long: 'x*.*'\n"),
+        ("explian", r"ldpbeam: unknown command 'explian'; did you mean 'explain'\?\n"),
+        ("frobnicate", r"ldpbeam: unknown command 'frobnicate'; there are: init, explain, .*\n"),
+    ],
+)  # fmt: skip
+def test_the_program_says_one_sentence_and_ends_with_2(
+    line: str, said: str, command: Callable[..., Any]
+) -> None:
+    ran = command(*shlex.split(line))
+    assert (ran.code, ran.out) == (2, "")
+    assert re.fullmatch(said, ran.err)
+
+
+def test_s3_without_credentials_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = types.SimpleNamespace(get_credentials=lambda: None)
+    monkeypatch.setitem(sys.modules, "boto3", types.SimpleNamespace(Session=lambda: session))
+    said = refused("estimate --study small.yaml --input s3://bucket/file.avro --output out")
+    assert "s3://bucket/file.avro: there are no credentials for S3; set AWS_ACCESS_KEY_ID" in said
+
+
+def test_pubsub_that_cannot_be_reached_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
+    line = f"stream {GIVEN['stream']} --subscription {SUBSCRIPTION}"
+    with monkeypatch.context() as patch:
+        patch.setenv("PUBSUB_EMULATOR_HOST", "localhost:1")
+        patch.setattr("ldpbeam.pipelines.runs.feed.SERVER_SECONDS", 0.5)
+        said = refused(line)
+        assert said.startswith("the server at localhost:1 (PUBSUB_EMULATOR_HOST): failed to connect")
+    monkeypatch.delenv("PUBSUB_EMULATOR_HOST", raising=False)
+    with monkeypatch.context() as patch:
+        patch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "nothing.json")
+        said = refused(line)
+        assert said.startswith("Google Pub/Sub: ") and "nothing.json" in said
+    monkeypatch.delattr("google.cloud.pubsub_v1")
+    monkeypatch.setitem(sys.modules, "google.cloud.pubsub_v1", None)
+    assert refused(line) == "Pub/Sub needs google-cloud-pubsub: pip install 'ldpbeam[pubsub]'"
+
+
+def test_a_closed_stdin_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert "--attribute is missing, and there is no terminal to ask on" in refused("init")
