@@ -87,6 +87,7 @@ setup(
         # Pipelines in Beam YAML.
         "yaml": ["apache-beam[yaml]>=2.76"],
         "pubsub": ["google-cloud-pubsub>=2.18"],
+        "kafka": ["confluent-kafka>=2.5"],
         # Charts, and charts as files.
         "report": ["altair>=5.5", "vl-convert-python>=1.7"],
         # The site of the documentation.
@@ -95,6 +96,7 @@ setup(
             "altair>=5.5",
             "build>=1.2",
             "check-wheel-contents>=0.6",
+            "confluent-kafka>=2.5",
             # The parts of apache-beam[yaml] that run a pipeline in YAML.
             "docstring-parser>=0.15",
             "duckdb>=1.1",

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ldpbeam.runners import maven
 from ldpbeam.runners.cache import CACHE, cache, make
 
 FLINK = "1.19.3"
@@ -41,13 +42,6 @@ _ADD_OPENS = "java.base/java.lang java.base/java.util java.base/java.nio java.ba
 _SERVICES = {
     "org.apache.beam.vendor.grpc.v1p69p0.io.grpc.ManagedChannelProvider": "ldpbeam.UnixChannelProvider",
 }
-#: Maven would wait half an hour for a server that has fallen silent; its versions name the limit differently.
-_PATIENCE = (
-    "-Dmaven.wagon.rto=60000",
-    "-Dmaven.wagon.http.retryHandler.count=5",
-    "-Daether.connector.requestTimeout=60000",
-    "-Daether.connector.http.retryHandler.count=5",
-)
 #: The oldest Java that Flink and Beam run on.
 _OLDEST_JAVA = 11
 #: The most bytes of a line of a manifest, without its end.
@@ -157,16 +151,13 @@ def _fetch_flink(folder: Path) -> None:
 
 
 def _fetch_beam(folder: Path) -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise FlinkError(
-            "there is no mvn on PATH: install Maven and Java 11 or 17 (on Debian: apt-get install maven)"
-        )
-    command = [
-        maven, "--batch-mode", "--quiet", f"--file={POM}", "-Dmaven.artifact.threads=16", *_PATIENCE,
-        f"-Dflink.minor={FLINK_MINOR}", f"-Dbeam.version={BEAM}", f"-Dbeam.job-service.version={JOB_SERVICE}",
-        "dependency:copy-dependencies", "-DexcludeGroupIds=org.apache.flink", f"-DoutputDirectory={folder}",
-    ]  # fmt: skip
+    try:
+        command = maven.copying(
+            POM, folder, f"-Dflink.minor={FLINK_MINOR}", f"-Dbeam.version={BEAM}",
+            f"-Dbeam.job-service.version={JOB_SERVICE}", "-DexcludeGroupIds=org.apache.flink",
+        )  # fmt: skip
+    except FileNotFoundError as error:
+        raise FlinkError(str(error)) from None
     _run(command, "Beam's Flink runner", "fetched")
     apart = folder / "job-server-only"
     apart.mkdir()

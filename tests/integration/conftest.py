@@ -1,4 +1,4 @@
-"""What the integration tests share: Pub/Sub servers, names on them, Prism, and a Flink cluster.
+"""What the integration tests share: Pub/Sub servers and names on them, a Kafka broker, Prism, and Flink.
 
 What is missing skips a test, with a sentence on how to get it; ``LDPBEAM_REQUIRE_INTEGRATION=1`` fails it.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PROJECT = "ldp-test"
 REQUIRED = os.environ.get("LDPBEAM_REQUIRE_INTEGRATION") == "1"
-SERVERS = Path(__file__).parents[2] / "examples" / "stream" / "pubsub.py"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "stream"
 WITHOUT_LIBRARY = "google-cloud-pubsub is not installed: pip install 'ldpbeam[test]'"
 USED = pytest.StashKey[dict[str, str]]()
 
@@ -60,11 +60,49 @@ def _missing(sentence: str) -> NoReturn:
 @pytest.fixture(scope="session")
 def pubsub_servers() -> Any:
     """The module ``examples/stream/pubsub.py``, which starts servers."""
-    spec = importlib.util.spec_from_file_location("pubsub_servers", SERVERS)
+    return _example("pubsub")
+
+
+def _example(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(f"stream_{name}", EXAMPLES / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A real Kafka broker for all tests, on free ports of this machine."""
+    if importlib.util.find_spec("confluent_kafka") is None:
+        _missing("confluent-kafka is not installed: pip install 'ldpbeam[test]'")
+    module = _example("broker")
+    try:
+        with module.Broker(tmp_path_factory.mktemp("kafka")) as broker:
+            _say(request, "Kafka broker", f"Apache Kafka {module.VERSION}")
+            yield broker
+    except module.NoBrokerError as error:
+        _missing(str(error))
+
+
+@pytest.fixture
+def own_kafka(tmp_path: Path) -> Iterator[Any]:
+    """A broker of a test's own, to be ended or to have settings of its own: a function of the settings."""
+    if importlib.util.find_spec("confluent_kafka") is None:
+        _missing("confluent-kafka is not installed: pip install 'ldpbeam[test]'")
+    module = _example("broker")
+    with contextlib.ExitStack() as stack:
+
+        def start(**settings: str) -> Any:
+            folder = tmp_path / "kafka"
+            folder.mkdir()
+            try:
+                dotted = {name.replace("_", "."): value for name, value in settings.items()}
+                return stack.enter_context(module.Broker(folder, dotted))
+            except module.NoBrokerError as error:
+                _missing(str(error))
+
+        yield start
 
 
 @pytest.fixture(scope="session")

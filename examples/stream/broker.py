@@ -1,0 +1,182 @@
+"""A Kafka broker on this machine, for the demonstration and the integration tests.
+
+It is Apache's own, a single node without ZooKeeper, from Maven's artifacts, which are downloaded once into
+the cache. ``python broker.py`` only downloads them.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+
+from ldpbeam.runners import maven
+from ldpbeam.runners.cache import cache, make
+
+VERSION = "3.9.1"
+POM = Path(__file__).with_name("broker.xml")
+PATIENCE = 180.0  # seconds; a broker is ready after about five
+#: The second compiler of Java would cost a start more than it gives back.
+JAVA_OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
+class NoBrokerError(Exception):
+    """The broker cannot be had or does not start; one line that says why."""
+
+
+def fetch() -> Path:
+    """The folder of the broker's jars, which are downloaded if they are not in the cache.
+
+    Raises:
+        NoBrokerError: Maven is missing or fails.
+    """
+    jars = cache() / "kafka" / VERSION
+    if not jars.is_dir():
+        jars.parent.mkdir(parents=True, exist_ok=True)
+        make(jars, _download)
+    return jars
+
+
+def _download(folder: Path) -> None:
+    try:
+        command = maven.copying(POM, folder, f"-Dkafka.version={VERSION}")
+    except FileNotFoundError as error:
+        raise NoBrokerError(str(error)) from None
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode:
+        said = [line.strip() for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
+        raise NoBrokerError(f"Kafka {VERSION} could not be fetched; mvn said: {(said or ['nothing'])[0]}")
+
+
+class Broker:
+    """One broker, with its data in a folder; it may be ended and started again on the same ports.
+
+    Args:
+        folder: an empty folder.
+        settings: further settings of the broker, by their names in Kafka's ``server.properties``.
+
+    Raises:
+        NoBrokerError: it cannot be had, or does not start.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+        java = shutil.which("java")
+        if java is None:
+            raise NoBrokerError("there is no java on PATH (on Debian: apt-get install default-jre-headless)")
+        self._java = [java, *JAVA_OPTIONS, "-cp", f"{fetch()}/*"]
+        self._settings = folder / "server.properties"
+        self._log = folder / "log"
+        self._process: subprocess.Popen[bytes] | None = None
+        port, controller = _free_port(), _free_port()
+        #: Where clients reach it, as ``host:port``.
+        self.address = f"localhost:{port}"
+        self._settings.write_text(
+            "".join(
+                f"{name}={value}\n"
+                for name, value in {
+                    "process.roles": "broker,controller",
+                    "node.id": "1",
+                    "controller.quorum.voters": f"1@localhost:{controller}",
+                    "listeners": f"PLAINTEXT://localhost:{port},CONTROLLER://localhost:{controller}",
+                    "controller.listener.names": "CONTROLLER",
+                    "inter.broker.listener.name": "PLAINTEXT",
+                    "log.dirs": str(folder / "data"),
+                    "offsets.topic.replication.factor": "1",
+                    "offsets.topic.num.partitions": "1",
+                    "transaction.state.log.replication.factor": "1",
+                    "transaction.state.log.min.isr": "1",
+                    "group.initial.rebalance.delay.ms": "0",
+                    "auto.create.topics.enable": "false",
+                    "log.retention.check.interval.ms": "500",
+                    **(settings or {}),
+                }.items()
+            )
+        )
+        # Twenty-two characters of base 64, as Kafka names a cluster.
+        self._run("kafka.tools.StorageTool", "format", "-t", "bGRwYmVhbS1sZHBiZWFtMQ", "-c", self._settings)
+
+    def __enter__(self) -> "Broker":
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        assert self._process is None
+        with self._log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [*self._java, "kafka.Kafka", str(self._settings)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "LC_ALL": "C"},
+            )
+        end = time.monotonic() + PATIENCE
+        while not _answers(self.address):
+            if self._process.poll() is not None or time.monotonic() > end:
+                self.kill()
+                raise NoBrokerError(f"the broker did not start; its last line: {self._last_line()}")
+            time.sleep(0.1)
+
+    def kill(self) -> None:
+        """End it at once, as a power failure does; its data stay."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def _run(self, *arguments: object) -> None:
+        command = [*self._java, *map(str, arguments)]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if done.returncode:
+            raise NoBrokerError(f"{arguments[0]}: {(done.stdout + done.stderr).strip()[-500:]}")
+
+    def _last_line(self) -> str:
+        lines = [line for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
+        return lines[-1] if lines else "there is none"
+
+
+@contextlib.contextmanager
+def running_broker() -> Iterator[Broker]:
+    """A broker for as long as the block lasts.
+
+    Raises:
+        NoBrokerError: it cannot be had, or does not start.
+    """
+    with tempfile.TemporaryDirectory(prefix="kafka-broker-") as folder, Broker(Path(folder)) as broker:
+        yield broker
+
+
+def _answers(address: str) -> bool:
+    """Whether a broker answers with its metadata."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+        return bool(
+            AdminClient({"bootstrap.servers": address, "log_level": 0}).list_topics(timeout=5).brokers
+        )
+    except (OSError, KafkaException):
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return int(probe.getsockname()[1])
+
+
+if __name__ == "__main__":
+    fetch()
