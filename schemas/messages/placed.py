@@ -16,7 +16,11 @@ from ldpbeam.schemas.reports.columns import DELIVERY, NEAR, RECORD, Columns
 
 @dataclass(frozen=True)
 class Ids:
-    """The ids of n messages as text, and as int64, null for an id that is not a number below 2**63."""
+    """The ids of n messages as text, and the numbers in them.
+
+    The number of an id is what follows its last slash, as in Kafka's ``TOPIC/PARTITION/OFFSET``, if that is a
+    number below 2**63, else null.
+    """
 
     text: pa.Array
     numbers: pa.Array
@@ -24,7 +28,8 @@ class Ids:
 
 def ids_of(names: Sequence[str]) -> Ids:
     """The columns of some message ids."""
-    numbers = [int(name) if re.fullmatch("[0-9]{1,19}", name) else -1 for name in names]
+    ends = [name[name.rfind("/") + 1 :] for name in names]
+    numbers = [int(end) if re.fullmatch("[0-9]{1,19}", end) else -1 for end in ends]
     sane = [number if 0 <= number < 2**63 else None for number in numbers]
     return Ids(pa.array(names, pa.string()), pa.array(sane, pa.int64()))
 

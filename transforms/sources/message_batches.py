@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from ldpbeam.schemas.messages.decode import BadMessage, Message, decode_messages, may_expand
+from ldpbeam.schemas.messages.placed import ids_of
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.decoding import DEFEATED, PROBLEM, Record
@@ -42,53 +43,60 @@ def next_batch(
         record: keeps messages on record while they are decoded.
 
     Returns:
-        The batch, and the messages for which it had no room, in another order.
+        The batch, and the messages for which it had no room: the last ones, in their order.
     """
-    # Messages that may expand come later and suspects come last; both are decoded one by one.
-    waiting = sorted(
-        received, key=lambda item: (item.message.id in record.suspects, may_expand(item.message))
+    parts: dict[int, FeedBatch] = {}
+    suspects = [place for place, item in enumerate(received) if item.message.id in record.suspects]
+    count = _decode_each(
+        parts, suspects, len(received), lambda place: _suspect(feed, columns, received[place].message, record)
     )
-    fresh = [item.message for item in waiting if item.message.id not in record.suspects]
-    parts: list[tuple[FeedBatch, int]] = []
-    size = 0
-    for part in _parts(feed, columns, fresh, [item.message for item in waiting[len(fresh) :]], record):
-        parts.append(part)
-        size += sum(len(letter.record) for letter in part[0].letters)
-        size += sum(int(batch.nbytes) for batch in part[0].batches)
-        if size >= DECODED_BYTES:
-            break
-    count = sum(messages for _, messages in parts)
-    taken = waiting[:count]
+    fresh = [place for place in range(count) if place not in parts]
+    if fresh:
+        with record.of([received[place].message.id for place in fresh]):
+            large = [place for place in fresh if may_expand(received[place].message)]
+            count = _decode_each(
+                parts, large, count, lambda place: batch_of(feed, columns, [received[place].message])
+            )
+            together = [place for place in fresh if place < count and place not in parts]
+            if together:
+                parts[together[0]] = batch_of(feed, columns, [received[place].message for place in together])
+    taken = received[:count]
+    left = [parts[place] for place in sorted(parts) if place < count]
     feed_batch = FeedBatch(
-        [batch for part, _ in parts for batch in part.batches],
-        [letter for part, _ in parts for letter in part.letters],
+        [batch for part in left for batch in part.batches],
+        [letter for part in left for letter in part.letters],
         [item.receipt for item in taken],
         max(item.published for item in taken),
-        oldest=min(item.published for item in waiting) if all(item.settled for item in waiting) else None,
+        oldest=min(item.published for item in received) if all(item.settled for item in received) else None,
     )
-    return feed_batch, waiting[count:]
+    return feed_batch, list(received[count:])
 
 
-def _parts(
-    feed: str, columns: Columns, fresh: Sequence[Message], suspects: Sequence[Message], record: Record
-) -> Iterator[tuple[FeedBatch, int]]:
-    """(batch, how many messages it holds), in the order of ``fresh`` and then ``suspects``."""
-    together = [message for message in fresh if not may_expand(message)]
-    if fresh:
-        with record.of([message.id for message in fresh]):
-            if together:
-                yield batch_of(feed, columns, together), len(together)
-            for message in fresh[len(together) :]:
-                yield batch_of(feed, columns, [message]), 1
-    for message in suspects:
-        if record.suspects[message.id]:
-            number = _number(message)
-            letter = DeadLetter(feed, number, None, DEFEATED, PROBLEM, 1, message.data)
-            yield FeedBatch([], [letter], [], 0), 1
-            continue
-        with record.of([message.id]):
-            decoded = batch_of(feed, columns, [message])
-        yield decoded, 1
+def _decode_each(
+    parts: dict[int, FeedBatch], places: Sequence[int], count: int, decode: Callable[[int], FeedBatch]
+) -> int:
+    """Decode messages one by one into ``parts`` until these fill a batch.
+
+    Returns:
+        How many messages the batch can have: those before the first that was not decoded, or ``count``.
+    """
+    size = 0
+    for place in places:
+        if place >= count or size >= DECODED_BYTES:
+            return min(place, count)
+        parts[place] = decode(place)
+        size += sum(len(letter.record) for letter in parts[place].letters)
+        size += sum(int(batch.nbytes) for batch in parts[place].batches)
+    return count
+
+
+def _suspect(feed: str, columns: Columns, message: Message, record: Record) -> FeedBatch:
+    """Decode a message that was on record when a process ended; if it was so alone, it is a dead letter."""
+    if record.suspects[message.id]:
+        letter = DeadLetter(feed, _number(message), None, DEFEATED, PROBLEM, 1, message.data)
+        return FeedBatch([], [letter], [], 0)
+    with record.of([message.id]):
+        return batch_of(feed, columns, [message])
 
 
 def batch_of(feed: str, columns: Columns, messages: Sequence[Message]) -> FeedBatch:
@@ -108,6 +116,7 @@ def batch_of(feed: str, columns: Columns, messages: Sequence[Message]) -> FeedBa
 
 
 def _number(message: Message) -> int | None:
-    """A message's id as a number below 2**63, for a dead letter's position; None if it is no such number."""
-    text = message.id
-    return int(text) if text.isascii() and text.isdigit() and int(text) < 2**63 else None
+    """The number in a message's id, for a dead letter's position; None if there is none below 2**63."""
+    numbers = ids_of([message.id]).numbers
+    number: int | None = numbers[0].as_py()
+    return number
