@@ -20,6 +20,7 @@ from ldpbeam.pipelines.graphs.engines import Engine, EngineRequest
 from ldpbeam.pipelines.options.stream import DISORDER
 from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.feed import FeedRequest
+from ldpbeam.pipelines.runs.kafka import EARLIEST, KafkaTopic
 from ldpbeam.pipelines.runs.keys import disclosure_of
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.pipelines.runs.received import ledger_key
@@ -86,16 +87,11 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     output = engine.reachable(options.output)
     disclosure = disclosure_of(options.user_id_key_file, options.keep_bad_records)
     idle = options.stop_when_idle
-    own_source = ("input", "stop_when_idle", "max_disorder")
+    own_source = ("input", "kafka", "stop_when_idle", "max_disorder")
     return Request(
         study=study,
         output=output,
-        feed=FeedRequest(
-            options.subscription,
-            options.topic,
-            tuple(map(engine.reachable, options.input or ())),
-            options.publish_to,
-        ),
+        feed=_feed_of(options, engine),
         columns=wanted_columns(
             study, options.attribute, options.service, whole=options.keep_bad_records, renamed=renamed
         ),
@@ -112,6 +108,31 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
             f"--{name.replace('_', '-')}" for name in own_source if getattr(options, name) is not None
         ),
     )
+
+
+def _feed_of(options: argparse.Namespace, engine: EngineRequest) -> FeedRequest:
+    """What is read.
+
+    Raises:
+        UserError: if it is not one thing, or an option of Kafka has another feed.
+    """
+    patterns = tuple(map(engine.reachable, options.input or ()))
+    if options.kafka is None:
+        for name in ("from_offset", "group", "kafka_config"):
+            if getattr(options, name) is not None:
+                raise UserError(f"--{name.replace('_', '-')} goes with --kafka BROKERS --topic T")
+        return FeedRequest(options.subscription, options.topic, patterns, publish_to=options.publish_to)
+    if options.topic is None:
+        raise UserError("--kafka goes with --topic T")
+    config = options.kafka_config
+    topic = KafkaTopic(
+        options.kafka,
+        options.topic,
+        options.from_offset or EARLIEST,
+        options.group,
+        None if config is None else engine.reachable(config),
+    )
+    return FeedRequest(options.subscription, None, patterns, topic, options.publish_to)
 
 
 def check_engine(request: Request, engine: Engine) -> bool:

@@ -20,19 +20,36 @@ def add_options(parser: Parser) -> None:
     """Add the options of the command to its parser."""
     data = parser.add_argument_group(
         "what is read, and where to",
-        "One of --subscription, --topic and --input. The Pub/Sub server is the one in PUBSUB_EMULATOR_HOST, "
-        "else Google's.",
+        "One of --subscription, --topic, --input, and --kafka with --topic. The Pub/Sub server is the one in "
+        "PUBSUB_EMULATOR_HOST, else Google's.",
     )
     add_study_option(data, "it must have windows")
     data.add_argument(
         "--subscription", metavar="NAME", help="projects/P/subscriptions/S, whose messages are reports"
     )
     data.add_argument(
-        "--topic", metavar="NAME", help="projects/P/topics/T: subscribe to it for this run alone"
-    )
+        "--topic", metavar="NAME",
+        help="projects/P/topics/T: subscribe to it for this run alone; or, with --kafka, a topic of Kafka",
+    )  # fmt: skip
     data.add_argument(
         "--input", nargs="+", metavar="FILE", help="globs: files of reports, read as they appear"
     )
+    data.add_argument(
+        "--kafka", metavar="BROKERS", help="HOST:PORT of a broker, or of several, with commas between"
+    )
+    data.add_argument(
+        "--from-offset", metavar="WHERE",
+        help="Kafka: where the first run into the folder begins: earliest, latest or a time of the brokers "
+        "(default: earliest)",
+    )  # fmt: skip
+    data.add_argument(
+        "--group", metavar="NAME",
+        help="Kafka: commit offsets for this group, for those who watch; nothing is read from it",
+    )  # fmt: skip
+    data.add_argument(
+        "--kafka-config", metavar="FILE",
+        help="Kafka: settings of librdkafka, as name=value lines; ${NAME} is an environment variable",
+    )  # fmt: skip
     data.add_argument(
         "--output", required=True, metavar="FOLDER", help="folder for everything the run writes"
     )

@@ -13,13 +13,16 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.printing import warn
+from ldpbeam.pipelines.runs.kafka import KafkaTopic, reach
 from ldpbeam.pipelines.runs.output import named_in_errors
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.decoding import left_on_record
 from ldpbeam.transforms.sources.feeds import Feed
 from ldpbeam.transforms.sources.files import pattern_of
 from ldpbeam.transforms.sources.folder import FolderFeed, done_before
-from ldpbeam.transforms.sources.journal import RUNS
+from ldpbeam.transforms.sources.journal import RUNS, positions_before
+from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
 from ldpbeam.transforms.storage import literal
 
@@ -35,12 +38,13 @@ OWN_LEASE_SECONDS = 60
 
 @dataclass(frozen=True)
 class FeedRequest:
-    """One thing to read: a subscription, a topic, or files that appear.
+    """One thing to read: a subscription or a topic of Pub/Sub, a topic of Kafka, or files that appear.
 
     Attributes:
         subscription: the full name of a subscription of Pub/Sub.
         topic: the full name of a topic, which gets a subscription for the run.
         patterns: names or globs of files.
+        kafka: a topic of Kafka.
         publish_to: the topic to which panes are published, which must be reached too.
 
     Raises:
@@ -50,18 +54,21 @@ class FeedRequest:
     subscription: str | None = None
     topic: str | None = None
     patterns: tuple[str, ...] = ()
+    kafka: KafkaTopic | None = None
     publish_to: str | None = None
 
     def __post_init__(self) -> None:
-        if sum(given is not None for given in (self.subscription, self.topic, self.patterns or None)) != 1:
+        given = (self.subscription, self.topic, self.patterns or None, self.kafka)
+        if sum(each is not None for each in given) != 1:
             raise UserError(
-                "name one thing to read: --subscription, --topic (projects/P/topics/T) or --input"
+                "name one thing to read: --subscription, --topic (projects/P/topics/T), --input, or --kafka "
+                "with --topic"
             )
         for option in ("subscription", "topic", "publish_to"):
-            given = getattr(self, option)
+            name = getattr(self, option)
             kind = "subscriptions" if option == "subscription" else "topics"
-            if given is not None:
-                check_name(f"--{option.replace('_', '-')}", given, kind)
+            if name is not None:
+                check_name(f"--{option.replace('_', '-')}", name, kind)
 
 
 @contextmanager
@@ -82,6 +89,9 @@ def open_feed(asked: FeedRequest, columns: Columns, output: str, run: str) -> It
             folder = FileSystems.join(output, RUNS, run)
             suspects = left_on_record(FileSystems.join(literal(output), RUNS, "*"))
             done = done_before(output, RUNS)
+        if asked.kafka is not None:
+            yield _kafka(asked.kafka, columns, output, folder, tuple(sorted(suspects.items())))
+            return
         if subscription is not None:
             yield PubSubFeed(subscription, columns, folder, tuple(sorted(suspects.items())), lease)
             return
@@ -95,14 +105,15 @@ def open_feed(asked: FeedRequest, columns: Columns, output: str, run: str) -> It
 
 @contextmanager
 def _subscription(asked: FeedRequest) -> Iterator[tuple[str | None, int]]:
-    """The subscription to read, and its acknowledgement deadline in seconds; None if files are read.
+    """The subscription to read, and its acknowledgement deadline in seconds; None if something else is read.
 
     With ``--topic`` a subscription is created, and deleted when the block ends.
 
     Raises:
         UserError: if the server does not answer or refuses.
     """
-    if asked.patterns and asked.publish_to is None:
+    elsewhere = asked.kafka is not None or bool(asked.patterns)
+    if elsewhere and asked.publish_to is None:
         yield None, 0
         return
     try:
@@ -117,7 +128,7 @@ def _subscription(asked: FeedRequest) -> Iterator[tuple[str | None, int]]:
         with pubsub_v1.SubscriberClient() as client:
             if asked.publish_to is not None:
                 pubsub_v1.PublisherClient().get_topic(topic=asked.publish_to, **patience)
-            if asked.patterns:
+            if elsewhere:
                 yield None, 0
                 return
             if asked.subscription is not None:
@@ -140,6 +151,31 @@ def _subscription(asked: FeedRequest) -> Iterator[tuple[str | None, int]]:
         cause = getattr(error, "cause", error)
         message = getattr(cause, "message", None) or str(cause)
         raise UserError(f"{where}: {message}") from None
+
+
+def _kafka(
+    asked: KafkaTopic, columns: Columns, output: str, folder: str, suspects: tuple[tuple[str, bool], ...]
+) -> KafkaFeed:
+    """The feed of a topic of Kafka, which begins where the runs into the folder have ended.
+
+    Raises:
+        UserError: if the brokers cannot be reached.
+    """
+    with named_in_errors(output):
+        positions = positions_before(output)
+    reached = reach(asked, positions)
+    for partition, (needed, first) in sorted(reached.removed.items()):
+        warn(
+            f"{asked.topic}, partition {partition}: retention has removed the messages from offset "
+            f"{needed:,} to {first - 1:,} before they were read; they are lost"
+        )
+    if reached.others is not None:
+        warn(
+            f"--group {reached.others}: somebody else has committed offsets of this topic for it; only one "
+            "can show how far this stream has come"
+        )
+    starts = tuple(sorted(reached.starts.items()))
+    return KafkaFeed(asked.brokers, asked.topic, columns, folder, starts, suspects, asked.group, asked.config)
 
 
 def check_name(option: str, given: str, kind: str) -> None:

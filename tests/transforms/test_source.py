@@ -99,7 +99,7 @@ class Fake(Feed):
     def name(self) -> str:
         return self.label
 
-    def open(self) -> OpenFeed:
+    def open(self, share: Any = None) -> OpenFeed:
         opened = Opened()
         opened.arrived = WAITING.get(self.label, deque())
         OPENED.setdefault(self.label, []).append(opened)
@@ -290,7 +290,7 @@ def test_what_cannot_be_written_in_the_journal_is_not_acknowledged(
 def test_a_mark_of_a_reader_that_is_not_in_this_process_does_nothing(drive: Drive) -> None:
     driven = drive()
     driven.come(-5)
-    reader.Mark("of another process", 1).finalize_checkpoint()
+    reader.Mark("of another process", 1, {}).finalize_checkpoint()
     assert driven.feed.acknowledged == []
     assert driven.watermark == -7
 

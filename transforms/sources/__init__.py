@@ -1,1 +1,1 @@
-"""All ways in: files, watched folders, Pub/Sub, and the unbounded source that reads the latter two."""
+"""All ways in: files, watched folders, Pub/Sub, Kafka, and the unbounded source that reads all but plain files."""

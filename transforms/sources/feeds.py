@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -20,6 +21,14 @@ def elapsed() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+class Offsets(NamedTuple):
+    """The messages of one partition of a feed from an offset on, and before another."""
+
+    partition: int
+    first: int
+    after: int
+
+
 class FeedBatch(NamedTuple):
     """Reports and dead letters that a feed yields together.
 
@@ -31,6 +40,7 @@ class FeedBatch(NamedTuple):
         damaged: the paths of damaged files.
         oldest: when the oldest of its messages or files was published, and of those that were there with them
             and have not been taken; None if older ones may be on their way.
+        offsets: where its messages stand, all in one partition; None if the feed has no offsets.
     """
 
     batches: Sequence[pa.RecordBatch]
@@ -39,6 +49,31 @@ class FeedBatch(NamedTuple):
     published: int
     damaged: Sequence[str] = ()
     oldest: int | None = None
+    offsets: Offsets | None = None
+
+    @property
+    def partition(self) -> int:
+        """The partition of its messages; 0 if the feed has none."""
+        return 0 if self.offsets is None else self.offsets.partition
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one of several readers reads of a feed.
+
+    Attributes:
+        number: which reader it is, from 0.
+        readers: how many there are.
+        positions: the offset at which it continues, by partition; of others it begins at the start.
+    """
+
+    number: int = 0
+    readers: int = 1
+    positions: Mapping[int, int] = field(default_factory=dict)
+
+
+#: The share of a reader that is alone and begins.
+WHOLE = Share()
 
 
 class OpenFeed(ABC):
@@ -60,6 +95,11 @@ class OpenFeed(ABC):
         None if messages wait to be taken, or if the last pull had another end.
         """
 
+    @property
+    def silences(self) -> Mapping[int, int | None]:
+        """:attr:`silent` by partition. A feed without partitions has one, 0."""
+        return {0: self.silent}
+
     @abstractmethod
     def acknowledge(self, receipts: Sequence[str]) -> None:
         """Acknowledge batches that the engine has committed, by their receipts; allowed after ``close``."""
@@ -78,5 +118,5 @@ class Feed(ABC):
         """The name that messages show and that dead letters have as their file."""
 
     @abstractmethod
-    def open(self) -> OpenFeed:
-        """Begin to read on this worker."""
+    def open(self, share: Share = WHOLE) -> OpenFeed:
+        """Begin to read on this worker; a feed without offsets ignores the share."""

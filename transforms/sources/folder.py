@@ -19,7 +19,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
-from ldpbeam.transforms.sources.feeds import DECODED_BYTES, Feed, FeedBatch, OpenFeed, elapsed
+from ldpbeam.transforms.sources.feeds import DECODED_BYTES, WHOLE, Feed, FeedBatch, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.files import BadFile, FileRange, absolute, pattern_of, sniff
 from ldpbeam.transforms.sources.read import DAMAGE, read_range, split_or_keep
 from ldpbeam.transforms.sources.watermark import Pulls
@@ -57,7 +57,7 @@ class FolderFeed(Feed):
         """The patterns, separated by commas."""
         return ", ".join(self.patterns)
 
-    def open(self) -> OpenFeed:
+    def open(self, share: Share = WHOLE) -> OpenFeed:
         """Begin to look for files on this worker."""
         return _Watched(self)
 

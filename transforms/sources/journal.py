@@ -11,7 +11,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from apache_beam.io.filesystems import FileSystems
@@ -57,19 +57,26 @@ class Journal:
         # A reader that is made again in the same run continues its journal.
         entry = _entry(self.path) if FileSystems.exists(self.path) else {"windows": []}
         self._windows = {OpenWindow(*window) for window in entry["windows"]}
+        self._positions = _positions(entry)
 
-    def name(self, windows: Iterable[OpenWindow], watermark: int | None) -> None:
+    def name(
+        self, windows: Iterable[OpenWindow], watermark: int | None, positions: Mapping[int, int] | None = None
+    ) -> None:
         """Add open windows to the journal; they are in the file when this returns.
 
         Args:
             windows: windows of reports that are about to be acknowledged.
             watermark: in epoch milliseconds, None before any; windows that ended ``kept`` before it leave the
                 journal.
+            positions: the offset after the last message that is acknowledged, by partition of the feed; of
+                others it stays. None if the feed has no offsets.
         """
         passed = -(2**62) if watermark is None else watermark - self.kept
         with self._lock:
             new = {window for window in windows if window.end > passed} - self._windows
-            if new:
+            moved = {**self._positions, **(positions or {})}
+            if new or moved != self._positions:
+                self._positions = moved
                 self._write({window for window in self._windows | new if window.end > passed})
 
     def stop(self, watermark: int | None) -> None:
@@ -91,6 +98,7 @@ class Journal:
                 "stopped_at": self._stopped_at,
                 "ended_at": self._ended_at,
                 "windows": sorted(windows),
+                "positions": sorted(self._positions.items()),
             }
             stream.write(json.dumps(entry).encode() + b"\n")
         self._windows = windows
@@ -161,6 +169,21 @@ def named_windows(output: str, run: str) -> set[OpenWindow]:
         for entry in _entries(FileSystems.join(output, RUNS, run))
         for window in entry["windows"]
     }
+
+
+def positions_before(output: str) -> dict[int, int]:
+    """The offsets up to which the runs into an output folder have read, by partition of their feed."""
+    positions: dict[int, int] = {}
+    pattern = FileSystems.join(literal(output), RUNS, "*", "journal-*.json")
+    for entry in FileSystems.match([pattern])[0].metadata_list:
+        for partition, offset in _positions(_entry(entry.path)).items():
+            positions[partition] = max(offset, positions.get(partition, 0))
+    return positions
+
+
+def _positions(entry: dict[str, Any]) -> dict[int, int]:
+    positions: dict[int, int] = dict(entry.get("positions", ()))
+    return positions
 
 
 def _entries(folder: str) -> Iterator[dict[str, Any]]:

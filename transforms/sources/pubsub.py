@@ -20,7 +20,7 @@ from typing import Any
 from ldpbeam.schemas.messages.decode import Message
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.decoding import Record
-from ldpbeam.transforms.sources.feeds import Feed, FeedBatch, OpenFeed, elapsed
+from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.transforms.sources.watermark import Pulls
 
@@ -69,7 +69,7 @@ class PubSubFeed(Feed):
         """The subscription's full name."""
         return self.subscription
 
-    def open(self) -> OpenFeed:
+    def open(self, share: Share = WHOLE) -> OpenFeed:
         """Begin to pull from the server in ``PUBSUB_EMULATOR_HOST``, by default Google's."""
         return _Pulled(self)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,11 +42,18 @@ _feeds: dict[tuple[str, int], SharedFeed] = {}
 
 
 class Mark(CheckpointMark):
-    """All batches that a reader had taken up to a number; only the process of that reader can commit them."""
+    """All batches that a reader had taken up to a number; only the process of that reader can commit them.
 
-    def __init__(self, reader: str, number: int) -> None:
+    Attributes:
+        reader: the reader's name.
+        number: the number.
+        positions: the offsets at which another reader continues, by partition; none if the feed has none.
+    """
+
+    def __init__(self, reader: str, number: int, positions: Mapping[int, int]) -> None:
         self.reader = reader
         self.number = number
+        self.positions = dict(positions)
 
     def finalize_checkpoint(self) -> None:
         """Commit the batches of the mark; Beam calls this once, when the engine has committed its results."""
@@ -78,16 +86,25 @@ def progress(run: str) -> Progress:
     return Progress(min(watermarks, default=None), max(published, default=None), pending)
 
 
-def reader_in(reading: Reading, number: int) -> Reader:
-    """A new reader in one place of a run; it replaces the reader that was there.
+def reader_in(reading: Reading, number: int, mark: Mark | None) -> Reader:
+    """A new reader in one place of a run; it replaces the reader that was there, and continues at a mark.
 
     Each copy of the reading stage keeps its own readers between bundles, and an engine may give the next
     bundle to another copy. Otherwise the earlier reader would keep the messages it pulled for ever.
     """
     key = (reading.run, number)
-    if key not in _feeds:
-        _feeds[key] = SharedFeed(reading, number)
-    shared = _feeds[key]
+    positions = {} if mark is None else mark.positions
+    shared = _feeds.get(key)
+    if shared is not None and shared.positions != positions:
+        # The engine has gone back to a checkpoint, and this process lives on.
+        shared.abandon()
+        for reader in list(_readers.values()):
+            if reader.shared is shared:
+                reader.ended = True
+                reader.forget()
+        shared = None
+    if shared is None:
+        shared = _feeds[key] = SharedFeed(reading, number, positions)
     before = _readers.get(shared.current) if shared.current is not None else None
     if before is not None:
         before.ended = True
@@ -137,9 +154,9 @@ class Reader(UnboundedReader):
             self.shared.journal.stop(self._watermark())
             self._finish()
             return False
+        self.shared.look()
         batch = self.shared.feed.take()
         if batch is None:
-            self.shared.look()
             if self._is_idle():
                 self._finish()
             return False
@@ -147,8 +164,9 @@ class Reader(UnboundedReader):
         times = event_times(batch)
         self._oldest = int(times.min()) if len(times) else None
         windows = set(opened_windows(batch, self.reading.attributes, self.reading.windows, shared_feed.now()))
-        pending = Pending(self.name, self._number, self._oldest, windows, tuple(batch.receipts))
-        self.shared.take(pending, times, batch.oldest, batch.published)
+        receipts, after = tuple(batch.receipts), batch.offsets.after if batch.offsets is not None else None
+        pending = Pending(self.name, self._number, self._oldest, windows, receipts, batch.partition, after)
+        self.shared.take(pending, times, batch)
         self.published = batch.published
         self._taken = Taken(batch, self._watermark())
         return True
@@ -176,7 +194,7 @@ class Reader(UnboundedReader):
 
     def get_checkpoint_mark(self) -> CheckpointMark:
         """A mark that commits all that this reader has taken."""
-        return Mark(self.name, self._number)
+        return Mark(self.name, self._number, self.shared.positions)
 
     def commit(self, number: int) -> None:
         """Acknowledge the batches that this reader took up to a number; the engine has committed them.

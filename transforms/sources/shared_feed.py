@@ -10,15 +10,16 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.transforms.sources.feeds import OpenFeed, elapsed
+from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.journal import Journal, OpenWindow
+from ldpbeam.transforms.sources.partitions import Watermarks
 from ldpbeam.transforms.sources.reading import Reading
-from ldpbeam.transforms.sources.watermark import Watermark
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
 #: Seconds between two attempts to acknowledge batches after a failure.
@@ -41,6 +42,8 @@ class Pending(NamedTuple):
         oldest: its oldest event time in epoch milliseconds; None if no report has one.
         windows: the windows that its reports are in.
         receipts: the receipts with which the feed acknowledges it.
+        partition: the partition of the feed that it is from.
+        after: the offset after its last message; None if the feed has no offsets.
     """
 
     reader: str
@@ -48,6 +51,8 @@ class Pending(NamedTuple):
     oldest: int | None
     windows: set[OpenWindow]
     receipts: tuple[str, ...]
+    partition: int
+    after: int | None = None
 
 
 class SharedFeed:
@@ -58,20 +63,23 @@ class SharedFeed:
     Args:
         reading: the settings of the run.
         number: which of the run's places it is, from 0.
+        positions: the offsets at which it continues, by partition.
     """
 
-    def __init__(self, reading: Reading, number: int) -> None:
+    def __init__(self, reading: Reading, number: int, positions: Mapping[int, int]) -> None:
         self.key = (reading.run, number)
         remembered = reading.windows.remembered + reading.windows.allowed_lateness
         self.journal = Journal(reading.output, reading.run, number, remembered)
-        self.feed: OpenFeed = reading.feed.open()
+        #: The offset after the last message that was taken, by partition.
+        self.positions = dict(positions)
+        self.feed: OpenFeed = reading.feed.open(Share(number, reading.readers, self.positions))
         self.feed_name = reading.feed.name
         #: The name of the reader that reads now.
         self.current: str | None = None
         #: Whether the run has finished here, so that no reader takes batches any more.
         self.finished = False
         self.pending: deque[Pending] = deque()
-        self._watermark = Watermark(reading.disorder, elapsed())
+        self._watermarks = Watermarks(reading.disorder, elapsed())
         #: The last watermark that was reported to the engine.
         self.reported: int | None = None
         #: Batches that the engine has committed and the feed has not yet acknowledged.
@@ -81,35 +89,56 @@ class SharedFeed:
         self._lock = threading.Lock()
         self._acknowledging = threading.Lock()
 
-    def take(self, batch: Pending, times: NDArray[np.int64], oldest: int | None, newest: int) -> None:
-        """Add a batch that a reader took; the other arguments are those of :meth:`Watermark.take`."""
+    def take(self, pending: Pending, times: NDArray[np.int64], batch: FeedBatch) -> None:
+        """Add a batch that a reader took, with the event times of its reports."""
         with self._lock:
-            self._watermark.take(elapsed(), times, oldest, newest)
-            self.pending.append(batch)
+            partition = batch.partition
+            self._watermarks.take(partition, elapsed(), times, batch.oldest, batch.published)
+            self.pending.append(pending)
+            if batch.offsets is not None:
+                self.positions[partition] = batch.offsets.after
 
     def look(self) -> None:
-        """Learn from the feed, which had no batch, since when it has been silent."""
-        silent = self.feed.silent
-        if silent is not None:
-            with self._lock:
-                self._watermark.silent(silent)
+        """Learn from the feed since when its partitions have been silent."""
+        silences = self.feed.silences
+        with self._lock:
+            self._watermarks.look(elapsed(), silences, self._uncommitted())
 
     def watermark(self) -> int | None:
         """The event time before which no report is expected, in epoch milliseconds; None at first."""
         with self._lock:
-            oldest = min((batch.oldest for batch in self.pending if batch.oldest is not None), default=None)
-            self.reported = self._watermark.at(oldest, bool(self.pending))
+            self.reported = self._watermarks.at(self._uncommitted())
         return self.reported
+
+    def _uncommitted(self) -> dict[int, int | None]:
+        """The oldest event time among the batches that are not committed, by partition."""
+        oldest: dict[int, int | None] = {}
+        for batch in self.pending:
+            known = oldest.get(batch.partition)
+            oldest[batch.partition] = (
+                batch.oldest if known is None or batch.oldest is None else min(known, batch.oldest)
+            )
+            if batch.oldest is None:
+                oldest[batch.partition] = known
+        return oldest
 
     @property
     def clock(self) -> int:
         """The present in epoch milliseconds: the later of this machine's clock and the server's."""
-        return max(now(), self._watermark.clock(elapsed()) or 0)
+        return max(now(), self._watermarks.clock(elapsed()) or 0)
 
     @property
     def idle(self) -> int:
         """For how many milliseconds nothing is known to have arrived; 0 while a batch is not committed."""
-        return 0 if self.pending else self._watermark.idle
+        return 0 if self.pending else self._watermarks.idle
+
+    def abandon(self) -> None:
+        """Close the feed, and forget what was taken: another one reads it again."""
+        if not self.finished:
+            self.feed.close()
+        with self._lock:
+            self.pending.clear()
+            self._durable.clear()
 
     def pending_of(self, reader: str) -> list[Pending]:
         """The batches that one reader took and that are not acknowledged."""
@@ -162,7 +191,12 @@ class SharedFeed:
             if not durable:
                 return
             self._tried = time.monotonic()
-            self.journal.name({window for batch in durable for window in batch.windows}, self.reported)
+            windows = {window for batch in durable for window in batch.windows}
+            positions: dict[int, int] = {}
+            for batch in durable:
+                if batch.after is not None:
+                    positions[batch.partition] = max(batch.after, positions.get(batch.partition, 0))
+            self.journal.name(windows, self.reported, positions)
             self.feed.acknowledge([receipt for batch in durable for receipt in batch.receipts])
             with self._lock:
                 for batch in durable:

@@ -22,7 +22,7 @@ from ldpbeam.transforms.reports.batches import WATERMARK
 from ldpbeam.transforms.reports.counts import IN
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.emitted import count, damaged_file, emit, parted
-from ldpbeam.transforms.sources.reader import Taken, reader_in
+from ldpbeam.transforms.sources.reader import Mark, Taken, reader_in
 from ldpbeam.transforms.sources.reading import Reading
 
 #: Seconds after which a bundle ends, so that the engine commits what it read.
@@ -97,9 +97,10 @@ class Source(UnboundedSource):
         return [Source(self.reading, number) for number in range(self.reading.readers)]
 
     def create_reader(self, options: Any, checkpoint_mark: CheckpointMark | None) -> UnboundedReader:
-        """A new reader. It ignores the mark: the feed delivers again what was not acknowledged."""
-        return reader_in(self.reading, self.number)
+        """A new reader at the offsets of the mark; a feed without offsets delivers again what it must."""
+        assert checkpoint_mark is None or isinstance(checkpoint_mark, Mark)
+        return reader_in(self.reading, self.number, checkpoint_mark)
 
     def get_checkpoint_mark_coder(self) -> beam.coders.Coder:
-        """The coder of marks, which hold a name and a number: pickle."""
+        """The coder of marks, which hold a name and numbers: pickle."""
         return beam.coders.PickleCoder()

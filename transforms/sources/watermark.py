@@ -85,7 +85,7 @@ class Pulls:
 
 
 class Watermark:
-    """The watermark and the idleness of one reader.
+    """The watermark of one partition of a feed, or of a feed without partitions.
 
     Args:
         disorder: how many milliseconds out of order reports arrive at most, as the user declared.

@@ -1,0 +1,84 @@
+"""Topics on a Kafka broker, and messages in them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stream_messages import PATIENCE
+
+#: Of a message, the partition that it goes to.
+Chosen = Callable[[int, Any], int]
+
+
+def new_topic(address: str, partitions: int = 1, **settings: str) -> str:
+    """A new topic, whose name nobody has used; settings have underscores for dots."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    name = f"t-{uuid.uuid4().hex}"
+    config = {setting.replace("_", "."): value for setting, value in settings.items()}
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(PATIENCE)
+    return name
+
+
+def add_partitions(address: str, topic: str, partitions: int) -> None:
+    """Let a topic have so many partitions."""
+    from confluent_kafka.admin import AdminClient, NewPartitions
+
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(PATIENCE)
+
+
+def produce(
+    address: str, topic: str, messages: Sequence[Any], partitions: int = 1, chosen: Chosen | None = None
+) -> None:
+    """Produce messages, by default to one partition after the other; in each they keep their order."""
+    from confluent_kafka import Producer
+
+    problems: list[Any] = []
+
+    def note(error: Any, _: Any) -> None:
+        if error is not None:
+            problems.append(error)
+
+    producer = Producer({"bootstrap.servers": address, "enable.idempotence": True, "linger.ms": 5})
+    for number, message in enumerate(messages):
+        partition = number % partitions if chosen is None else chosen(number, message)
+        headers = [("content-type", message.content_type.encode())]
+        while True:
+            try:
+                producer.produce(topic, message.data, partition=partition, headers=headers, on_delivery=note)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        producer.poll(0)
+    assert producer.flush(PATIENCE) == 0
+    assert not problems, problems[0]
+
+
+def ends(address: str, topic: str, partitions: int) -> list[int]:
+    """The offset after the last message of each partition."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "looks"})
+    try:
+        return [
+            consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=PATIENCE)[1]
+            for number in range(partitions)
+        ]
+    finally:
+        consumer.close()
+
+
+def committed(address: str, topic: str, group: str, partitions: int) -> list[int]:
+    """The offsets that a group has committed."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": address, "group.id": group})
+    try:
+        asked = [TopicPartition(topic, number) for number in range(partitions)]
+        return [each.offset for each in consumer.committed(asked, timeout=PATIENCE)]
+    finally:
+        consumer.close()

@@ -1,0 +1,139 @@
+"""The watermark of a feed with partitions, driven by hand: who holds it, and who does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ldpbeam.transforms.sources.partitions import Watermarks
+
+SECOND, HOUR, YEAR = 1_000, 3_600_000, 365 * 86_400_000
+#: The clock when a test begins, and the disorder.
+NOW, DISORDER = 1_750_000_000 * SECOND, 2 * SECOND
+BACKLOG = NOW - 100 * HOUR
+
+
+class Read:
+    """A reader of three partitions; everything counts as published when it is taken."""
+
+    def __init__(self, partitions: int = 3) -> None:
+        self.watermarks = Watermarks(DISORDER, 0)
+        self.elapsed = 0
+        self.silences: dict[int, int | None] = dict.fromkeys(range(partitions))
+
+    def take(self, partition: int, *times: int) -> None:
+        now = NOW + self.elapsed
+        self.watermarks.take(partition, self.elapsed, np.array(times), now, now)
+
+    def empty(self, *partitions: int) -> None:
+        """A second later these are found to be empty."""
+        self.look()
+        self.silences |= dict.fromkeys(partitions, self.elapsed)
+        self.elapsed += SECOND
+        self.look()
+
+    def look(self, uncommitted: Mapping[int, int | None] | None = None) -> None:
+        self.watermarks.look(self.elapsed, self.silences, uncommitted or {})
+
+    @property
+    def at(self) -> int | None:
+        return self.watermarks.at({})
+
+
+def test_it_waits_for_a_partition_of_which_nothing_is_known_yet() -> None:
+    read = Read()
+    read.take(0, BACKLOG)
+    read.empty(0)
+    assert read.at is None
+    read.empty(0, 1, 2)
+    assert read.at is not None
+    assert read.at >= BACKLOG - DISORDER
+
+
+def test_the_slowest_partition_that_still_has_messages_holds_it() -> None:
+    read = Read()
+    for batch in range(30):
+        for partition, hours in enumerate((3, 1, 2)):
+            read.take(partition, *[BACKLOG + batch * hours * HOUR] * 10)
+        read.elapsed += SECOND
+        read.look()
+    assert read.at is not None
+    # The delay is that of 1 in 20 of the last reports.
+    assert BACKLOG + 26 * HOUR <= read.at <= BACKLOG + 29 * HOUR
+
+
+def test_a_partition_without_messages_makes_no_claim() -> None:
+    read = Read(2)
+    read.empty(0, 1)
+    for hour in range(10):
+        read.take(0, *[BACKLOG + hour * HOUR] * 1_000)
+        read.empty(0)
+    assert read.at is not None
+    assert read.at >= BACKLOG + 9 * HOUR - DISORDER
+
+
+def test_an_idle_partition_does_not_hold_it() -> None:
+    read = Read()
+    for hour in range(10):
+        for partition in (0, 1, 2) if hour == 0 else (0, 2):
+            read.take(partition, *[BACKLOG + hour * HOUR] * 1_000)
+        read.empty(0, 1, 2)
+    assert read.at is not None
+    # It counts as the others did when it was asked.
+    assert BACKLOG + 8 * HOUR - DISORDER <= read.at < BACKLOG + 10 * HOUR
+
+
+def test_a_partition_counts_as_the_others_only_as_of_the_time_when_it_was_asked() -> None:
+    """What was read elsewhere after that may have been published after messages that wait here."""
+    read = Read()
+    for partition in range(3):
+        read.take(partition, *[BACKLOG] * 1_000)
+    read.empty(0, 1, 2)
+    for partition in (0, 2):
+        read.take(partition, *[BACKLOG + 50 * HOUR] * 10_000)
+    read.elapsed += SECOND
+    read.look()
+    assert read.at is not None
+    assert read.at <= BACKLOG + 2 * SECOND
+
+
+def test_a_partition_of_next_year_moves_nothing_while_the_others_rest() -> None:
+    honest, disturbed = Read(), Read()
+    for read in (honest, disturbed):
+        for hour in range(10):
+            for partition in (0, 1):
+                read.take(partition, *[BACKLOG + hour * HOUR] * 1_000)
+            if read is disturbed:
+                read.take(2, *[NOW + YEAR] * 10_000)
+            read.empty(0, 1, 2)
+    for _ in range(100):
+        disturbed.take(2, *[NOW + YEAR] * 10_000)
+        disturbed.empty(0, 1, 2)
+        honest.empty(0, 1, 2)
+    assert disturbed.at == honest.at
+
+
+def test_it_never_goes_back_though_a_partition_is_added() -> None:
+    read = Read(2)
+    for partition in (0, 1):
+        read.take(partition, *[BACKLOG + 5 * HOUR] * 1_000)
+    read.empty(0, 1)
+    before = read.at
+    assert before is not None
+    read.silences[2] = None
+    read.look()
+    assert read.at == before
+    read.take(2, *[BACKLOG] * 1_000)
+    read.empty(0, 1, 2)
+    assert read.at is not None
+    assert read.at >= before
+
+
+def test_a_batch_that_is_not_committed_holds_it_in_its_partition() -> None:
+    read = Read(1)
+    read.take(0, BACKLOG, BACKLOG + HOUR)
+    read.silences[0] = read.elapsed
+    read.look({0: BACKLOG})
+    assert read.watermarks.at({0: BACKLOG}) == BACKLOG - DISORDER
+    assert read.watermarks.at({}) == BACKLOG + HOUR - DISORDER

@@ -1,0 +1,266 @@
+"""Kafka as a feed: the partitions of a topic, whose messages stay and have offsets.
+
+Partitions are assigned to readers and not subscribed to, so that offsets are in the marks of the engine, and
+no group of consumers moves them. librdkafka fetches on threads of its own, and stops when 64 MB wait: however
+long a reader is not asked, its connections live.
+
+The broker's clock of a message is known only in a topic with ``message.timestamp.type=LogAppendTime``. By
+default a client writes the time of a message, so nothing relies on it: such a message counts as published
+when it is taken.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ldpbeam.schemas.messages.decode import Message
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.sources.decoding import Record
+from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, Offsets, OpenFeed, Share, elapsed
+from ldpbeam.transforms.sources.kafka_client import client
+from ldpbeam.transforms.sources.message_batches import Received, next_batch
+
+FEEDS = logging.getLogger("ldpbeam.feeds")
+#: The header of a message that names the format of its value.
+CONTENT_TYPE = "content-type"
+#: A batch takes no more messages when it has this many messages or bytes.
+BATCH_MESSAGES, BATCH_BYTES = 10_000, 16 * 2**20
+#: The most messages of one call of librdkafka.
+TAKEN_AT_ONCE = 20_000
+#: Seconds between two looks at the ends of partitions, and between two looks for new partitions.
+LOOKING_SECONDS, FINDING_SECONDS = 0.5, 5.0
+#: Seconds to wait for an answer of a broker.
+ANSWER_SECONDS = 10.0
+#: Seconds without an answer of the brokers after which a warning is logged.
+QUIET_SECONDS = 60.0
+#: librdkafka must have a group, even where nothing is committed.
+NO_GROUP = "ldpbeam-without-a-group"
+
+
+@dataclass(frozen=True)
+class KafkaFeed(Feed):
+    """The messages of a topic from some offsets on.
+
+    Attributes:
+        brokers: ``host:port``, several separated by commas.
+        topic: the topic.
+        columns: the columns of reports that the study needs.
+        folder: the run's folder, where messages are on record while they are decoded.
+        starts: (partition, the offset of the first message that is read). Other partitions, which are new,
+            are read from their beginning.
+        suspects: ids of messages that earlier runs left on record, and whether each was decoded alone.
+        group: the group whose committed offsets show how far the run has come; None to commit none.
+        config: the path of a file of settings of librdkafka, on every worker; None for none. Its contents,
+            which may be secret, are read where they are used and never sent.
+    """
+
+    brokers: str
+    topic: str
+    columns: Columns
+    folder: str
+    starts: tuple[tuple[int, int], ...]
+    suspects: tuple[tuple[str, bool], ...] = ()
+    group: str | None = None
+    config: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The topic and the brokers."""
+        return f"{self.topic} at {self.brokers}"
+
+    def open(self, share: Share = WHOLE) -> OpenFeed:
+        """Begin to fetch the partitions of a share."""
+        return _Consumed(self, share)
+
+
+class _Consumed(OpenFeed):
+    """The partitions of one reader. A thread looks at their ends and for new ones."""
+
+    def __init__(self, feed: KafkaFeed, share: Share) -> None:
+        # Imported here because a stream of another feed does not need it.
+        import confluent_kafka
+
+        self.feed = feed
+        self.share = share
+        self._record = Record(feed.folder, dict(feed.suspects))
+        self._kafka = confluent_kafka
+        self._errors = confluent_kafka.KafkaError
+        settings = {
+            "group.id": feed.group or NO_GROUP,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+            "error_cb": self._remember_error,
+        }
+        self._consumer = client(confluent_kafka.Consumer, feed.brokers, feed.config, settings)
+        self._waiting: dict[int, deque[Received]] = {}
+        #: The offset after the last message that was taken, by partition; that of the end, at the end.
+        self._positions: dict[int, int] = {}
+        self._silences: dict[int, int | None] = {}
+        #: How many messages there are after those that were taken, by partition, as of the last look.
+        self.behind: dict[int, int] = {}
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._problem: str | None = None
+        self._error = ""
+        # Partitions that come later have a thread to find them; of the first ones all are known.
+        self._assign({partition for partition, _ in feed.starts})
+        self._looker = threading.Thread(target=self._look_on, daemon=True)
+        self._looker.start()
+
+    def _assign(self, partitions: set[int]) -> None:
+        """Begin to read those of some partitions that are this reader's and not read yet."""
+        starts = {**dict(self.feed.starts), **self.share.positions}
+        new = sorted(
+            partition
+            for partition in partitions - self._positions.keys()
+            if partition % self.share.readers == self.share.number
+        )
+        if new:
+            with self._lock:
+                for partition in new:
+                    self._positions[partition] = starts.get(partition, 0)
+                    self._waiting[partition] = deque()
+                    self._silences[partition] = None
+            self._consumer.incremental_assign([self._at(partition) for partition in new])
+
+    def _at(self, partition: int) -> Any:
+        return self._kafka.TopicPartition(self.feed.topic, partition, self._positions[partition])
+
+    def _remember_error(self, error: Any) -> None:
+        self._error = error.str()
+
+    def take(self) -> FeedBatch | None:
+        if not any(self._waiting.values()):
+            self._fetch()
+        partition = max(self._waiting, key=lambda each: len(self._waiting[each]), default=None)
+        waiting = self._waiting[partition] if partition is not None else None
+        if partition is None or not waiting:
+            if self._problem is not None:
+                raise OSError(f"{self.feed.name}: {self._problem}")
+            return None
+        received: list[Received] = []
+        size = 0
+        while waiting and len(received) < BATCH_MESSAGES and size < BATCH_BYTES:
+            received.append(waiting.popleft())
+            size += len(received[-1].message.data)
+        name = f"{self.feed.topic}/{partition}"
+        batch, rest = next_batch(name, self.feed.columns, received, self._record)
+        first, after = self._positions[partition], int(batch.receipts[-1]) + 1
+        with self._lock:
+            waiting.extendleft(reversed(rest))
+            self._positions[partition] = after
+        return batch._replace(receipts=[f"{partition}:{after}"], offsets=Offsets(partition, first, after))
+
+    def _fetch(self) -> None:
+        """Let the messages wait that librdkafka has fetched."""
+        # Without a clock of the server, a message counts as published when it came.
+        now = time.time_ns() // 1_000_000
+        for message in self._consumer.consume(TAKEN_AT_ONCE, 0):
+            partition, error = message.partition(), message.error()
+            if error is None:
+                with self._lock:
+                    self._waiting[partition].append(self._received(message, now))
+            elif error.code() == self._errors._PARTITION_EOF:
+                # Offsets before the end may have no message.
+                if not self._waiting[partition]:
+                    with self._lock:
+                        self._positions[partition] = max(self._positions[partition], message.offset())
+            elif error.code() in (self._errors._AUTO_OFFSET_RESET, self._errors.OFFSET_OUT_OF_RANGE):
+                self._problem = (
+                    f"partition {partition}: retention has removed the message at offset "
+                    f"{self._positions[partition]:,} before it was read; start the stream again, which says "
+                    "what is lost"
+                )
+            elif not error.retriable() and error.code() > 0:
+                self._problem = f"partition {partition}: {error.str()}"
+            else:
+                self._remember_error(error)
+
+    def _received(self, message: Any, now: int) -> Received:
+        """Convert a message that librdkafka delivered."""
+        kind, published = message.timestamp()
+        headers = message.headers() or ()
+        named = next((value for name, value in headers if name.lower() == CONTENT_TYPE), None)
+        offset = message.offset()
+        return Received(
+            str(offset),
+            Message(
+                f"{self.feed.topic}/{message.partition()}/{offset}",
+                message.value() or b"",
+                named.decode("utf-8", "replace") if isinstance(named, bytes) else str(named or ""),
+            ),
+            published if kind == self._kafka.TIMESTAMP_LOG_APPEND_TIME else now,
+        )
+
+    def _look_on(self) -> None:
+        """Ask again and again where partitions end, and sometimes whether there are new ones."""
+        found = answered = time.monotonic()
+        while not self._closing.wait(LOOKING_SECONDS):
+            try:
+                for partition in list(self._positions):
+                    self._look(partition)
+                if time.monotonic() - found >= FINDING_SECONDS:
+                    self._find()
+                    found = time.monotonic()
+                answered = time.monotonic()
+            except self._kafka.KafkaException as error:
+                # Brokers may come back, and keep their messages until then.
+                if time.monotonic() - answered >= QUIET_SECONDS and not self._closing.is_set():
+                    why = self._error or error.args[0].str()
+                    FEEDS.warning("%s: no answer for a minute: %s", self.feed.name, why)
+                    answered = time.monotonic()
+
+    def _look(self, partition: int) -> None:
+        begun = elapsed()
+        with self._lock:
+            position = None if self._waiting[partition] else self._positions[partition]
+        _, end = self._consumer.get_watermark_offsets(self._at(partition), timeout=ANSWER_SECONDS)
+        with self._lock:
+            self.behind[partition] = max(0, end - self._positions[partition])
+            # It was empty when it was asked, and all before was taken.
+            if position is not None and position >= end:
+                self._silences[partition] = begun
+
+    def _find(self) -> None:
+        listed = self._consumer.list_topics(self.feed.topic, timeout=ANSWER_SECONDS).topics[self.feed.topic]
+        if listed.error is None:
+            self._assign(set(listed.partitions))
+        elif not listed.error.retriable():
+            self._problem = listed.error.str()
+
+    @property
+    def silent(self) -> int | None:
+        silences = self.silences.values()
+        return min((silence for silence in silences if silence is not None), default=None)
+
+    @property
+    def silences(self) -> Mapping[int, int | None]:
+        with self._lock:
+            return dict(self._silences)
+
+    def acknowledge(self, receipts: Sequence[str]) -> None:
+        if self.feed.group is None:
+            return
+        after: dict[int, int] = {}
+        for partition, offset in (map(int, receipt.split(":")) for receipt in receipts):
+            after[partition] = max(offset, after.get(partition, 0))
+        offsets = [self._kafka.TopicPartition(self.feed.topic, *each) for each in after.items()]
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=False)
+        except self._kafka.KafkaException as error:
+            raise OSError(error.args[0].str()) from None
+
+    def close(self) -> None:
+        self._closing.set()
+        self._looker.join(ANSWER_SECONDS)
+        # Offsets may still be committed, so the client itself stays.
+        self._consumer.unassign()
+        self._waiting.clear()

@@ -1,0 +1,91 @@
+"""What a client of Kafka is configured with: the brokers, and a file for security and secrets."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+#: Settings that decide what is read and committed, and so are ldpbeam's.
+_OURS = (
+    "auto.offset.reset",
+    "bootstrap.servers",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "enable.partition.eof",
+    "group.id",
+    "group.instance.id",
+    "isolation.level",
+    "metadata.broker.list",
+)
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def settings_in(path: str) -> dict[str, str]:
+    """The settings in a file of lines ``name=value``, by the names of librdkafka.
+
+    ``${NAME}`` in a value is the environment variable of that name. Empty lines and lines that begin with
+    ``#`` are left out.
+
+    Raises:
+        ValueError: if the file cannot be read, a line is no setting, a setting is one that ldpbeam sets
+            itself, or a variable is not set. The text never has a value in it.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: {getattr(error, 'strerror', None) or 'it is not text in UTF-8'}") from None
+    settings: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if not equals or not re.fullmatch(r"[a-z0-9._]+", name):
+            raise ValueError(f"{path}, line {number}: write name=value, as in security.protocol=SASL_SSL")
+        if name in _OURS:
+            raise ValueError(f"{path}, line {number}: {name} is set by ldpbeam; leave the line out")
+        for variable in _VARIABLE.findall(value):
+            if variable not in os.environ:
+                raise ValueError(
+                    f"{path}, line {number}: {name} names the environment variable {variable}, which is not "
+                    "set"
+                )
+        settings[name] = _VARIABLE.sub(lambda match: os.environ[match[1]], value)
+    return settings
+
+
+def client(kind: Any, brokers: str, config: str | None, ours: Mapping[str, object]) -> Any:
+    """A client of Kafka.
+
+    Args:
+        kind: a class of ``confluent_kafka``.
+        brokers: ``host:port``, several separated by commas.
+        config: the file of further settings; None for none.
+        ours: the settings that ldpbeam makes.
+
+    Raises:
+        ValueError: if the settings are refused. The text names no value of the file.
+    """
+    from confluent_kafka import KafkaException
+
+    given = {} if config is None else settings_in(config)
+    try:
+        # Errors reach the caller through its calls; librdkafka would print them besides.
+        return kind({"log_level": 0, **given, **ours, "bootstrap.servers": brokers})
+    except KafkaException as error:
+        refused = [name for name in given if f'"{name}"' in str(error)]
+        if config is None or not refused:
+            raise ValueError(
+                f"{brokers}: the client of Kafka could not be made: {_safe(error, given)}"
+            ) from None
+        raise ValueError(f"{config}: librdkafka refuses the setting {' and '.join(refused)}") from None
+
+
+def _safe(error: Exception, given: Mapping[str, str]) -> str:
+    """The text of an error without the values that a file gave."""
+    text = error.args[0].str() if error.args else str(error)
+    for value in sorted(filter(None, given.values()), key=len, reverse=True):
+        text = text.replace(value, "***")
+    return str(text)

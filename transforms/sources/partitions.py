@@ -1,0 +1,124 @@
+"""The watermark of a feed with partitions: none holds up the others, and none pushes them.
+
+Each partition has a :class:`Watermark` of its own, its *claim*. The watermark of the feed is the least of the
+claims. Two rules keep a partition in which nothing arrives from holding up the rest:
+
+- A partition without a report makes no claim, once it is known to be empty.
+- A partition that is found to be empty counts as the median of all claims, as it stood when the server was
+  asked, if its own claim is earlier: what is published after that is in order with what was read before.
+
+The median is honest while most partitions are. So a partition whose reports all claim to be of next year
+moves nothing: its own claim is not the least, and the median is that of the others. With two partitions the
+median is the earlier claim.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbeam.transforms.sources.watermark import Watermark
+
+#: Medians are remembered for so many milliseconds; a server that takes longer to say that a partition is
+#: empty does not raise its claim.
+REMEMBERED = 120_000
+
+
+@dataclass
+class _Claim:
+    """One partition: its watermark, when it was last known to be empty, and what it counts as at least."""
+
+    watermark: Watermark
+    silent: int | None = None
+    raised: int | None = None
+
+
+class Watermarks:
+    """The watermark and the idleness of one reader of a feed.
+
+    Args:
+        disorder: how many milliseconds out of order reports arrive at most, as the user declared.
+        elapsed: when the reader began.
+    """
+
+    def __init__(self, disorder: int, elapsed: int) -> None:
+        self._disorder = disorder
+        self._claims: dict[int, _Claim] = {}
+        self._began = elapsed
+        #: (when, the median of the claims) in order of time.
+        self._medians: deque[tuple[int, int]] = deque()
+        self._said: int | None = None
+
+    def take(
+        self, partition: int, elapsed: int, times: NDArray[np.int64], oldest: int | None, newest: int
+    ) -> None:
+        """A batch of a partition was taken; the arguments are those of :meth:`Watermark.take`."""
+        self._of(partition).watermark.take(elapsed, times, oldest, newest)
+
+    def look(
+        self, elapsed: int, silences: Mapping[int, int | None], uncommitted: Mapping[int, int | None]
+    ) -> None:
+        """Learn since when the partitions of the reader, which are the keys, are known to be empty.
+
+        Args:
+            elapsed: the present.
+            silences: when each partition was last asked and had nothing more; None if it never had.
+            uncommitted: as for :meth:`at`.
+        """
+        for partition, silent in silences.items():
+            claim = self._of(partition)
+            if silent is not None and (claim.silent is None or silent > claim.silent):
+                claim.silent = silent
+                claim.watermark.silent(silent)
+                known = [median for when, median in self._medians if when <= silent]
+                if known:
+                    claim.raised = known[-1] if claim.raised is None else max(claim.raised, known[-1])
+        claims = sorted(claim for claim in self._own(uncommitted).values() if claim is not None)
+        if claims:
+            self._medians.append((elapsed, claims[(len(claims) - 1) // 2]))
+        while self._medians and self._medians[0][0] < elapsed - REMEMBERED:
+            self._medians.popleft()
+
+    def at(self, uncommitted: Mapping[int, int | None]) -> int | None:
+        """The watermark in epoch milliseconds; None before there is one. It never goes back.
+
+        Args:
+            uncommitted: the partitions of batches that were taken and are not committed, with the oldest
+                event time in each; None if no report has one.
+        """
+        least: list[int] = []
+        for partition, own in self._own(uncommitted).items():
+            claim = self._claims[partition]
+            if own is None:
+                if claim.silent is None or partition in uncommitted:
+                    return self._said
+                continue
+            least.append(own if claim.raised is None else max(own, claim.raised))
+        if least:
+            self._said = min(least) if self._said is None else max(self._said, min(least))
+        return self._said
+
+    @property
+    def idle(self) -> int:
+        """For how many milliseconds no partition is known to have had anything to take."""
+        return min((claim.watermark.idle for claim in self._claims.values()), default=0)
+
+    def clock(self, elapsed: int) -> int | None:
+        """The server's clock or less, in epoch milliseconds; None before anything has arrived."""
+        clocks = [claim.watermark.clock(elapsed) for claim in self._claims.values()]
+        return max((clock for clock in clocks if clock is not None), default=None)
+
+    def _own(self, uncommitted: Mapping[int, int | None]) -> dict[int, int | None]:
+        return {
+            partition: claim.watermark.at(uncommitted.get(partition), partition in uncommitted)
+            for partition, claim in self._claims.items()
+        }
+
+    def _of(self, partition: int) -> _Claim:
+        if partition not in self._claims:
+            self._claims[partition] = _Claim(Watermark(self._disorder, self._began))
+        return self._claims[partition]
