@@ -1,1 +1,1 @@
-"""All ways in: files, watched folders, Pub/Sub, Kafka, and the unbounded source that reads all but plain files."""
+"""All ways in: files, watched folders, Pub/Sub and Kafka, and the unbounded source of streams."""
