@@ -14,13 +14,14 @@ from ldpbeam.pipelines.commands.options import (
     engine_request,
     renamed_of,
     study_of,
+    time_of,
 )
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.graphs.engines import Engine, EngineRequest
 from ldpbeam.pipelines.options.stream import DISORDER
 from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.feed import FeedRequest
-from ldpbeam.pipelines.runs.kafka import EARLIEST, KafkaTopic
+from ldpbeam.pipelines.runs.kafka import EARLIEST, LATEST, KafkaTopic
 from ldpbeam.pipelines.runs.keys import disclosure_of
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.pipelines.runs.received import ledger_key
@@ -128,11 +129,24 @@ def _feed_of(options: argparse.Namespace, engine: EngineRequest) -> FeedRequest:
     topic = KafkaTopic(
         options.kafka,
         options.topic,
-        options.from_offset or EARLIEST,
+        _begin_of(options.from_offset),
         options.group,
         None if config is None else engine.reachable(config),
     )
     return FeedRequest(options.subscription, None, patterns, topic, options.publish_to)
+
+
+def _begin_of(text: str | None) -> str | int:
+    """Where a topic of Kafka is begun: a word, or a time in epoch milliseconds.
+
+    Raises:
+        UserError: if the text is neither.
+    """
+    if text in (None, EARLIEST, LATEST):
+        return text or EARLIEST
+    time = time_of("--from-offset", text)
+    assert time is not None
+    return time
 
 
 def check_engine(request: Request, engine: Engine) -> bool:

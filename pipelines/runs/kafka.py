@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.times import milliseconds
 from ldpbeam.transforms.sources.kafka import NO_GROUP
 from ldpbeam.transforms.sources.kafka_client import client, settings_in
 
@@ -26,7 +25,7 @@ class KafkaTopic:
     Attributes:
         brokers: ``host:port``, several separated by commas.
         topic: the name of the topic.
-        begin: ``earliest``, ``latest``, or a time of the brokers in RFC 3339.
+        begin: :data:`EARLIEST`, :data:`LATEST`, or a time of the brokers in epoch milliseconds.
         group: the group whose committed offsets show how far runs have come; None for none.
         config: a file of settings of librdkafka; None for none.
 
@@ -36,7 +35,7 @@ class KafkaTopic:
 
     brokers: str
     topic: str
-    begin: str = EARLIEST
+    begin: str | int = EARLIEST
     group: str | None = None
     config: str | None = None
 
@@ -48,13 +47,6 @@ class KafkaTopic:
                 f"--topic {self.topic}: a topic of Kafka has 1 to 249 letters, digits and . _ -; topics of "
                 "Pub/Sub are read without --kafka"
             )
-        if self.begin not in (EARLIEST, LATEST):
-            try:
-                milliseconds(self.begin)
-            except (ValueError, TypeError) as error:  # a time without a zone
-                raise UserError(
-                    f"--from-offset {self.begin}: {EARLIEST}, {LATEST} or a time: {error}"
-                ) from None
         if self.config is not None:
             try:
                 settings_in(self.config)
@@ -126,8 +118,7 @@ def _reached(
     if not positions and asked.begin == LATEST:
         begin = {each: high for each, (_, high) in ends.items()}
     elif not positions and asked.begin != EARLIEST:
-        at = milliseconds(asked.begin)
-        asked_for = [kafka.TopicPartition(asked.topic, each, at) for each in partitions]
+        asked_for = [kafka.TopicPartition(asked.topic, each, asked.begin) for each in partitions]
         for answer in consumer.offsets_for_times(asked_for, timeout=BROKER_SECONDS):
             begin[answer.partition] = answer.offset if answer.offset >= 0 else ends[answer.partition][1]
     removed = {

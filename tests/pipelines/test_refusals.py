@@ -124,7 +124,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
     "stream": [
         ("--study small.yaml --input in/*", "small.yaml: a stream needs windows, as in windows: {size: 1h}"),
         ("--study nothing.yaml --input in/*", "nothing.yaml: cannot be read: "),
-        ("", "name one thing to read: --subscription, --topic (projects/P/topics/T) or --input"),
+        ("", "name one thing to read: --subscription, --topic (projects/P/topics/T), --input, or --kafka"),
         (f"--subscription {SUBSCRIPTION} --input in/*", "name one thing to read: "),
         (f"--subscribtion {SUBSCRIPTION}", "unknown option --subscribtion; did you mean --subscription?"),
         ("--subscription reports", "--subscription reports: write it as projects/PROJECT/subscriptions/NAME"),
@@ -146,6 +146,14 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--input in/* --prism-location ./open-prism",
          "--runner direct: ./open-prism is Prism as Beam releases it, which listens on"),
         ("--input foo://in/*", "--input foo://in/*: "),
+        ("--kafka localhost:9092 --topic t --input in/*", "name one thing to read: "),
+        ("--kafka localhost:9092", "--kafka goes with --topic T"),
+        ("--kafka localhost --topic t", "--kafka localhost: write it as HOST:PORT"),
+        ("--kafka localhost:9092 --topic projects/p/topics/t", "--topic projects/p/topics/t: a topic"),
+        ("--kafka localhost:9092 --topic t --from-offset soon", "--from-offset soon: write a time"),
+        ("--kafka localhost:9092 --topic t --kafka-config nothing", "--kafka-config nothing: No such file"),
+        ("--kafka localhost:9092 --topic t --kafka-config in.jsonl", "in.jsonl, line 1: write name=value"),
+        ("--input in/* --group g", "--group goes with --kafka BROKERS --topic T"),
     ],
     "perturb": [
         ("", "--value-column is missing: which column has the true values?"),
