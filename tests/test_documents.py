@@ -26,8 +26,8 @@ from ldpbeam.schemas.files.json_lines import decode_lines
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study, read_study
 from ldpbeam.transforms.reports.counts import OCCASIONAL, accounting
+from ldpbeam.transforms.reports.dead_letters import REASONS
 from ldpbeam.transforms.reports.payloads import checked_payloads
-from ldpbeam.transforms.reports.reasons import REASONS
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("docs", "clients", "runners", "examples", "tests")

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import apache_beam as beam
@@ -22,7 +23,7 @@ from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.sources.journal import Stop
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
 from ldpbeam.transforms.windows.panes import Panes
-from ldpbeam.transforms.windows.spans import LeaveOutside
+from ldpbeam.transforms.windows.split import LeaveOutside
 from ldpbeam.transforms.windows.unbounded import FoldStream
 from ldpbeam.windows import EVERYTHING, Span
 
@@ -41,10 +42,11 @@ class Counted(NamedTuple):
     counts: beam.PCollection[tuple[str, int]]
 
 
+@dataclass(eq=False)
 class BatchStatistics(beam.PTransform):
     """Validate decoded batches, drop duplicates, join users, and add up by window and group.
 
-    Args:
+    Attributes:
         study: the study.
         partitions: the number of partitions of users; results do not depend on it.
         span: reports outside are out of range, and only the windows inside are counted.
@@ -52,21 +54,11 @@ class BatchStatistics(beam.PTransform):
         ledger: where the rows of the ledger over periods go; None for nowhere.
     """
 
-    def __init__(
-        self,
-        study: Study,
-        partitions: int,
-        *,
-        span: Span = EVERYTHING,
-        disclosure: Disclosure = PLAIN,
-        ledger: Keeping | None = None,
-    ) -> None:
-        super().__init__()
-        self.study = study
-        self.partitions = partitions
-        self.span = span
-        self.disclosure = disclosure
-        self.ledger = ledger
+    study: Study
+    partitions: int
+    span: Span = EVERYTHING
+    disclosure: Disclosure = PLAIN
+    ledger: Keeping | None = None
 
     def expand(self, decoded: beam.PCollection[pa.RecordBatch]) -> Counted:
         """Wire the stages; every report is in the counts of one of them."""
@@ -90,10 +82,11 @@ class BatchStatistics(beam.PTransform):
         return Counted(snapshots, validated[DEAD], tuple(counts) | "Counts" >> beam.Flatten())
 
 
+@dataclass(eq=False)
 class StreamStatistics(beam.PTransform):
     """Validate decoded batches, join the users of each window in state, and fire the panes of the windows.
 
-    Args:
+    Attributes:
         study: the study; it has windows.
         partitions: the number of partitions of users; results do not depend on it.
         disclosure: what dead letters may reveal, with the HMAC key for user ids.
@@ -101,21 +94,11 @@ class StreamStatistics(beam.PTransform):
         ledger: where the rows of the ledger over periods go; None for nowhere.
     """
 
-    def __init__(
-        self,
-        study: Study,
-        partitions: int,
-        *,
-        disclosure: Disclosure = PLAIN,
-        stop: Stop | None = None,
-        ledger: Keeping | None = None,
-    ) -> None:
-        super().__init__()
-        self.study = study
-        self.partitions = partitions
-        self.disclosure = disclosure
-        self.stop = stop
-        self.ledger = ledger
+    study: Study
+    partitions: int
+    disclosure: Disclosure = PLAIN
+    stop: Stop | None = None
+    ledger: Keeping | None = None
 
     def expand(self, decoded: beam.PCollection[pa.RecordBatch]) -> Counted:
         """Wire the stages; every report is in the counts of one of them."""

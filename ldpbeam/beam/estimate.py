@@ -21,9 +21,9 @@ from ldpbeam.schemas.outputs.rows import EstimateRow, ShareRow
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.panes import Solved
+from ldpbeam.transforms.reports.batches import LARGEST_NUMBER
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import Disclosure
-from ldpbeam.transforms.reports.partitions import LARGEST_NUMBER
 from ldpbeam.transforms.reports.validation import columns_or_only
 from ldpbeam.transforms.statistics import BatchStatistics, Counted, StreamStatistics
 from ldpbeam.transforms.windows.cut import check_overlap, explain

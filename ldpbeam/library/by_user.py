@@ -25,8 +25,8 @@ from ldpbeam.pipelines.estimates.difference import FALSE_ALARMS, Difference
 from ldpbeam.pipelines.estimates.numbers import WITHOUT_INTERVALS
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
+from ldpbeam.transforms.joining.join import at_most_groups, groups_merged
 from ldpbeam.transforms.joining.kept import codes_of, gathered, kept, pairs_of, per_service
-from ldpbeam.transforms.joining.many_groups import at_most_groups, groups_merged
 from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.reports.validation import columns_or_only
 from ldpbeam.windows import Bounds, Span

@@ -16,10 +16,8 @@ from ldpbeam.transforms.reports.counts import DUPLICATES, IN, OUT_OF_RANGE, acco
 from ldpbeam.transforms.reports.dead_letters import PLAIN, SCHEMA, as_batches
 from ldpbeam.transforms.reports.validation import Validation
 from ldpbeam.transforms.windows.cut import Pieces, check_overlap, each_longer, together, within_size
-from ldpbeam.transforms.windows.fold import Fold
-from ldpbeam.transforms.windows.group_statistics import GroupStatistics, added_up
-from ldpbeam.transforms.windows.groups import by_window, snapshots
-from ldpbeam.transforms.windows.joined import JoinedFold
+from ldpbeam.transforms.windows.fold import Fold, JoinedFold
+from ldpbeam.transforms.windows.groups import GroupStatistics, added_up, by_window, snapshots
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
 from ldpbeam.windows import EVERYTHING, Span
 

@@ -22,7 +22,7 @@ from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.study.times import Duration, Time
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study, read_study
 from ldpbeam.study import Study
-from ldpbeam.transforms.reports.partitions import LARGEST_NUMBER
+from ldpbeam.transforms.reports.batches import LARGEST_NUMBER
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.files import lacking
 from ldpbeam.transforms.storage import open_raw

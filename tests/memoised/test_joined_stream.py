@@ -10,7 +10,7 @@ from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.sources.arrivals import opened_windows
 from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.journal import OpenWindow
-from ldpbeam.transforms.windows.joined import JoinedFold
+from ldpbeam.transforms.windows.fold import JoinedFold
 from ldpbeam.transforms.windows.keys import WindowKey
 from ldpbeam.transforms.windows.panes import _Window
 from ldpbeam.windows import Windows

@@ -31,6 +31,7 @@ from ldpbeam.transforms.sources.journal import Stop
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.panes import _Window
+from ldpbeam.transforms.windows.split import Split
 from ldpbeam.transforms.windows.unbounded import FoldStream
 from support.pane_runs import Streamed
 from support.pane_scripts import Step
@@ -178,9 +179,9 @@ class StreamByHand:
         assert study.windows is not None
         self.order = order
         stages = FoldStream(study, partitions, stop)
-        self.branches = [(stages.cut.function, stages.function)]
+        self.branches = [(Split(stages.cut.pieces, clock=True), stages.function)]
         if stages.longer is not None:
-            self.branches.append((stages.cut_longer.function, stages.longer))
+            self.branches.append((Split(stages.cut_longer.pieces, clock=True), stages.longer))
         self.pane = _Window(study, stop)
         self.joins: dict[tuple[int, PieceKey], Key] = {}
         self.windows: dict[WindowKey, Key] = {}

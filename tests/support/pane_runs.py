@@ -32,8 +32,7 @@ from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import WATERMARK, attribute_name
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
-from ldpbeam.transforms.windows.group_statistics import GroupStatistics
-from ldpbeam.transforms.windows.groups import snapshots
+from ldpbeam.transforms.windows.groups import GroupStatistics, snapshots
 from ldpbeam.transforms.windows.keys import GroupKey, WindowKey
 from ldpbeam.transforms.windows.panes import Panes
 from ldpbeam.transforms.windows.unbounded import FoldStream

@@ -28,8 +28,7 @@ from ldpbeam.schemas.reports.near import LONGEST_NAME, MOST_NAMES
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import MOST_GROUPS
 from ldpbeam.transforms.reports import validation
-from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure, as_batch
-from ldpbeam.transforms.reports.reasons import REASONS
+from ldpbeam.transforms.reports.dead_letters import DEAD, REASONS, Disclosure, as_batch
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.sources.files import match, sniff_all, split
 from ldpbeam.transforms.sources.message_batches import batch_of

@@ -21,7 +21,7 @@ from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.read import ReadReports
 from ldpbeam.transforms.windows import keys
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
-from ldpbeam.transforms.windows.group_statistics import GroupStatistics
+from ldpbeam.transforms.windows.groups import GroupStatistics
 from ldpbeam.transforms.windows.keys import GroupKey
 
 STUDY = parse_study(

@@ -13,8 +13,7 @@ from apache_beam.transforms.window import GlobalWindow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpbeam.transforms.reports.batches import attribute_name, tagged, version_index
-from ldpbeam.transforms.reports.partitions import partition
+from ldpbeam.transforms.reports.batches import attribute_name, partition, tagged, version_index
 from ldpbeam.transforms.windows import cut as stage
 from ldpbeam.transforms.windows import split as split_stage
 from ldpbeam.transforms.windows.cut import Pieces, Runs, each_window, together, windows_in, within_size

@@ -10,8 +10,7 @@ import pytest
 from ldpbeam.schemas.reports.columns import decoded
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.transforms.reports.dead_letters import Disclosure, as_batch
-from ldpbeam.transforms.reports.details import LONGEST_COMPARED, MOST_COMPARED
+from ldpbeam.transforms.reports.dead_letters import LONGEST_COMPARED, MOST_COMPARED, Disclosure, as_batch
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 
 STUDY = parse_study(

@@ -28,7 +28,7 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.windows import groups
 from ldpbeam.transforms.windows.cut import Pieces, together, within_size
 from ldpbeam.transforms.windows.fold import Fold, Folded
-from ldpbeam.transforms.windows.group_statistics import GroupStatistics, added_up
+from ldpbeam.transforms.windows.groups import GroupStatistics, added_up
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.panes import _Window
 from ldpbeam.transforms.windows.split import Split

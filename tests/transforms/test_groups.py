@@ -20,7 +20,7 @@ from ldpbeam.transforms.joining.join import UserReports
 from ldpbeam.transforms.windows import groups as stage
 from ldpbeam.transforms.windows.bounded import Aggregate
 from ldpbeam.transforms.windows.combine import SIDE_BY_SIDE, CombineGroups
-from ldpbeam.transforms.windows.group_statistics import Accumulator, GroupStatistics
+from ldpbeam.transforms.windows.groups import Accumulator, GroupStatistics
 from ldpbeam.transforms.windows.keys import GroupKey, WindowKey
 
 TEXT = """

@@ -18,8 +18,7 @@ from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.joining.join import UserReports, join, without_join
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
-from ldpbeam.transforms.reports.batches import tagged
-from ldpbeam.transforms.reports.partitions import partition
+from ldpbeam.transforms.reports.batches import partition, tagged
 
 STUDY = parse_study(
     """

@@ -11,7 +11,7 @@ import pytest
 import ldpbeam as ldp
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import MOST_GROUPS
-from ldpbeam.transforms.joining.many_groups import at_most_groups, groups_merged
+from ldpbeam.transforms.joining.join import at_most_groups, groups_merged
 from ldpbeam.transforms.reports.validation import LONGEST_GROUP
 
 STUDY = """

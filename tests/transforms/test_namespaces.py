@@ -25,13 +25,12 @@ from ldpbeam.transforms.outputs.names import estimates_name, snapshot_name
 from ldpbeam.transforms.outputs.panes import estimate_id
 from ldpbeam.transforms.reports.batches import WATERMARK
 from ldpbeam.transforms.reports.counts import COUNTS
-from ldpbeam.transforms.reports.dead_letters import Disclosure
-from ldpbeam.transforms.reports.reasons import REASONS
+from ldpbeam.transforms.reports.dead_letters import REASONS, Disclosure
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.windows import coders
 from ldpbeam.transforms.windows.cut import Pieces, each_window
 from ldpbeam.transforms.windows.fold import Fold
-from ldpbeam.transforms.windows.group_statistics import GroupStatistics
+from ldpbeam.transforms.windows.groups import GroupStatistics
 from ldpbeam.transforms.windows.keys import GroupKey, WindowGroupKey
 
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z

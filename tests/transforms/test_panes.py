@@ -18,8 +18,7 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
 from ldpbeam.transforms.windows.fold import Fold
-from ldpbeam.transforms.windows.group_statistics import GroupStatistics
-from ldpbeam.transforms.windows.groups import gains
+from ldpbeam.transforms.windows.groups import GroupStatistics, gains
 from ldpbeam.transforms.windows.keys import WindowKey
 from ldpbeam.transforms.windows.panes import _Window
 from ldpbeam.windows import REMEMBERED_WINDOWS

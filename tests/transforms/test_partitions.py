@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ldpbeam.transforms.reports.partitions import partition, split_by
+from ldpbeam.transforms.reports.batches import partition, split_by
 
 KEYS = st.lists(st.binary(min_size=1, max_size=40), min_size=1, max_size=30)
 PARTITIONS = st.sampled_from([1, 2, 3, 64, 1000, 65536])

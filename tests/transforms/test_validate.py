@@ -24,8 +24,7 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.joining.join import join
 from ldpbeam.transforms.reports import dead_letters, validation
 from ldpbeam.transforms.reports.counts import COUNTS
-from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
-from ldpbeam.transforms.reports.reasons import REASONS
+from ldpbeam.transforms.reports.dead_letters import DEAD, REASONS, Disclosure
 from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.windows import Span

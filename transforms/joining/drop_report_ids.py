@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
@@ -19,6 +20,7 @@ from ldpbeam.transforms.windows.split import Cut
 _IDENTIFIED = "identified"
 
 
+@dataclass(eq=False)
 class DropDuplicateIds(beam.PTransform):
     """Drop a user's duplicates by report id from batches of a channel, over all windows.
 
@@ -27,10 +29,8 @@ class DropDuplicateIds(beam.PTransform):
     Gives batches, and counts of the duplicates.
     """
 
-    def __init__(self, study: Study, partitions: int) -> None:
-        super().__init__()
-        self.study = study
-        self.partitions = partitions
+    study: Study
+    partitions: int
 
     def expand(
         self, reports: beam.PCollection[pa.RecordBatch]

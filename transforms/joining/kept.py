@@ -14,8 +14,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.schemas.reports.columns import DELIVERY, binary_of_width
 from ldpbeam.schemas.reports.payloads import payloads_in
 from ldpbeam.study import Study
-from ldpbeam.transforms.reports.batches import version_index
-from ldpbeam.transforms.reports.partitions import mixed
+from ldpbeam.transforms.reports.batches import mixed, version_index
 
 
 def explain(study: Study) -> str:

@@ -6,6 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
@@ -31,12 +32,11 @@ def write_accounting(path: str, counts: Iterable[tuple[str, int]] = ()) -> str:
     return path
 
 
+@dataclass(eq=False)
 class WriteAccounting(beam.PTransform):
     """Add up the counts of all stages of a batch run, and write one JSON file; gives its path."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        self.path = path
+    path: str
 
     def expand(self, counts: beam.PCollection[tuple[str, int]]) -> beam.PCollection[None]:
         """Add up each count, bring all together under one key, and write them."""
@@ -50,12 +50,11 @@ class WriteAccounting(beam.PTransform):
         )
 
 
+@dataclass(eq=False)
 class WriteRunningAccounting(beam.PTransform):
     """Add up the counts of all stages of a stream in one JSON file, which is replaced as they grow."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        self.path = path
+    path: str
 
     def expand(self, counts: beam.PCollection[tuple[str, int]]) -> beam.PCollection[None]:
         """Add up the counts of each bundle, then those of all bundles in one state."""

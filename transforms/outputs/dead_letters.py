@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
@@ -64,12 +65,11 @@ def _place(batch: pa.RecordBatch) -> tuple[str, int, int, str]:
     return file, -1 if position is None else position, -1 if row is None else row, reason
 
 
+@dataclass(eq=False)
 class WriteDeadLetters(beam.PTransform):
     """Write the dead letters of a batch run to at most four Avro files; gives their paths."""
 
-    def __init__(self, folder: str) -> None:
-        super().__init__()
-        self.folder = folder
+    folder: str
 
     def expand(self, letters: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[None]:
         """Gather the batches of a shard, and write one file per shard."""
@@ -87,12 +87,11 @@ def _shard(batch: pa.RecordBatch) -> tuple[int, pa.RecordBatch]:
     return zlib.crc32(file.encode()) % DEAD_LETTER_SHARDS, batch
 
 
+@dataclass(eq=False)
 class WriteStreamDeadLetters(beam.PTransform):
     """Write the dead letters of a stream to Avro files, one per minute or per 10,000; gives their paths."""
 
-    def __init__(self, folder: str) -> None:
-        super().__init__()
-        self.folder = folder
+    folder: str
 
     def expand(self, letters: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[None]:
         """Gather all batches under one key, and write a file when it is due."""

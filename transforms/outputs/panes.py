@@ -42,6 +42,7 @@ class Solved:
     estimates: list[EstimateRecord]
 
 
+@dataclass(eq=False)
 class WritePaneStatistics(beam.DoFn):
     """Write the snapshots of (attribute, snapshots of one pane), and emit them as they are written.
 
@@ -49,16 +50,17 @@ class WritePaneStatistics(beam.DoFn):
     to stop are marked as early, since their windows have not closed. A window that has not begun is not
     published: its reports have false times. At the end of the run they are counted.
 
-    Args:
+    Attributes:
         study: the study.
         output: the output folder.
         run: the name of the run.
         incomplete: windows that earlier runs left open; reports acknowledged in them may be lost.
     """
 
-    def __init__(self, study: Study, output: str, run: str, incomplete: frozenset[OpenWindow]) -> None:
-        self.study, self.output, self.run = study, output, run
-        self.incomplete = incomplete
+    study: Study
+    output: str
+    run: str
+    incomplete: frozenset[OpenWindow]
 
     def process(self, element: tuple[str, list[Snapshot]]) -> Iterator[Any]:
         """Write the file of a pane's snapshots."""
@@ -90,17 +92,19 @@ class WritePaneStatistics(beam.DoFn):
         return [replace(snapshot, pane_timing=timing, complete=complete) for snapshot in snapshots]
 
 
+@dataclass(eq=False)
 class WritePaneEstimates(beam.DoFn):
     """Write the estimates of a pane, log its line, and emit the estimates.
 
-    Args:
+    Attributes:
         study: the study.
         output: the output folder.
         run: the name of the run.
     """
 
-    def __init__(self, study: Study, output: str, run: str) -> None:
-        self.study, self.output, self.run = study, output, run
+    study: Study
+    output: str
+    run: str
 
     def process(self, pane: Solved) -> Iterator[EstimateRecord]:
         """Write the files of a pane's estimates."""

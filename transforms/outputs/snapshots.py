@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
@@ -32,22 +34,18 @@ def write_window(
     joined = any(snapshot.joined for snapshot in snapshots)
     with replacing(path, private=attribute.keeps_rows or joined) as stream:
         write_snapshots(
-            stream,
-            snapshots,
-            attribute,
-            study=study.name,
-            study_fingerprint=study.fingerprint,
-            run=run,
+            stream, snapshots, attribute, study=study.name, study_fingerprint=study.fingerprint, run=run
         )
     return path
 
 
+@dataclass(eq=False)
 class WriteSnapshots(beam.PTransform):
     """Write (attribute, snapshots of one window) to an Avro file each; gives the paths."""
 
-    def __init__(self, study: Study, folder: str, run: str) -> None:
-        super().__init__()
-        self.study, self.folder, self.run = study, folder, run
+    study: Study
+    folder: str
+    run: str
 
     def expand(self, snapshots: beam.PCollection[tuple[str, list[Snapshot]]]) -> beam.PCollection[str]:
         """Write one file for each element."""

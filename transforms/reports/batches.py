@@ -1,12 +1,15 @@
-"""The element of every PCollection up to the statistics: an Arrow RecordBatch of one channel's reports.
+"""Batches, the elements of PCollections up to the statistics: Arrow RecordBatches of one channel's reports.
 
 Its columns are ``user`` (binary), ``event_time`` (int64 epoch milliseconds, 0 if the study does not need one
 and the report has none), ``payload`` (the mechanism's type), and if the input has them ``report_id``
 (binary), ``DELIVERY`` (binary) and ``group`` (string). Its schema's metadata names the attribute and the
-channel.
+channel. Shuffles are keyed by stable partitions of users, never by users.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,3 +44,57 @@ def is_null(column: pa.Array) -> NDArray[np.bool_]:
     """Which values of a column are null."""
     nulls: NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
     return nulls
+
+
+#: The largest number of partitions: the place of one is a number of 16 bits.
+LARGEST_NUMBER = 2**16
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+def partition(keys: pa.Array, partitions: int) -> NDArray[np.uint16]:
+    """The partition of each key (binary, no nulls), shape (keys,), from 0 to ``partitions`` - 1.
+
+    Args:
+        keys: binary, without nulls.
+        partitions: how many there are, from 1 to :data:`LARGEST_NUMBER`.
+    """
+    return ((mixed(keys) >> np.uint64(33)) % np.uint64(partitions)).astype(np.uint16)
+
+
+def mixed(keys: pa.Array) -> NDArray[np.uint64]:
+    """A 64-bit hash of each key (binary, no nulls), shape (keys,), the same in every process and version.
+
+    It is not cryptographic: each eight bytes are mixed in with a multiplication and a shift. Collisions do no
+    harm, since keys that must be told apart are also compared byte by byte.
+    """
+    if not len(keys):
+        return np.zeros(0, dtype=np.uint64)
+    offsets = np.frombuffer(keys.buffers()[1], dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1]
+    data = np.frombuffer(keys.buffers()[2] or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
+    lengths = np.diff(offsets)
+    width = max(8, -(-int(lengths.max()) // 8) * 8)
+    if (lengths == width).all():
+        padded = data.reshape(-1, width)
+    else:
+        padded = np.zeros((len(keys), width), dtype=np.uint8)
+        padded[np.arange(width) < lengths[:, None]] = data
+    words = np.ascontiguousarray(padded).view("<u8").reshape(len(keys), -1)
+    numbers = lengths.astype(np.uint64) * _MULTIPLIER
+    for index in range(words.shape[1]):
+        step = (numbers ^ words[:, index]) * _MULTIPLIER
+        step ^= step >> np.uint64(29)
+        numbers = np.where(lengths > 8 * index, step, numbers)
+    numbers *= _MULTIPLIER
+    return numbers
+
+
+def split_by(batch: pa.RecordBatch, codes: NDArray[Any]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """(code, the rows that have it) for each code of a batch; rows of one code stay in their order."""
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    bounds = np.flatnonzero(np.diff(ordered)) + 1
+    sorted_batch = batch.take(pa.array(order))
+    starts = np.concatenate(([0], bounds))
+    ends = np.concatenate((bounds, [len(codes)]))
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        yield int(ordered[start]), sorted_batch.slice(start, end - start)

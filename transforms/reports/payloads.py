@@ -12,7 +12,7 @@ from ldpbeam.mechanisms import Mechanism
 from ldpbeam.schemas.reports.columns import fixed_bytes
 from ldpbeam.schemas.reports.payloads import bytes_in
 from ldpbeam.transforms.reports.batches import is_null
-from ldpbeam.transforms.reports.reasons import CODE
+from ldpbeam.transforms.reports.dead_letters import CODE
 
 
 def checked_payloads(

@@ -31,16 +31,17 @@ from ldpbeam.spent import Received, services_of
 from ldpbeam.study import Service, Study
 from ldpbeam.transforms.reports.batches import WATERMARK, is_null, tagged
 from ldpbeam.transforms.reports.dead_letters import (
+    CODE,
     LETTERS_AT_ONCE,
     PLAIN,
+    REASONS,
     DeadLetter,
     Disclosure,
+    details,
     record_bytes,
     whole_records,
 )
-from ldpbeam.transforms.reports.details import details
 from ldpbeam.transforms.reports.payloads import checked_payloads
-from ldpbeam.transforms.reports.reasons import CODE, REASONS
 from ldpbeam.transforms.reports.received import payload_key, received_rows, window_starts
 from ldpbeam.windows import EVERYTHING, FAR, Span
 

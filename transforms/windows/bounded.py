@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
 
 import apache_beam as beam
 import pyarrow as pa
@@ -14,16 +13,14 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.cut import Pieces, each_longer, together, within_size
-from ldpbeam.transforms.windows.fold import Fold
-from ldpbeam.transforms.windows.fold_each import FoldEach, outputs
-from ldpbeam.transforms.windows.group_statistics import GroupStatistics, added_up
-from ldpbeam.transforms.windows.groups import snapshots
-from ldpbeam.transforms.windows.joined import JoinedFold
-from ldpbeam.transforms.windows.keys import PieceKey, WindowGroupKey, WindowKey
-from ldpbeam.transforms.windows.split import Cut
+from ldpbeam.transforms.windows.fold import Fold, JoinedFold
+from ldpbeam.transforms.windows.groups import GroupStatistics, added_up, snapshots
+from ldpbeam.transforms.windows.keys import WindowGroupKey, WindowKey
+from ldpbeam.transforms.windows.split import Cut, FoldPieces
 from ldpbeam.windows import EVERYTHING, Span
 
 
+@dataclass(eq=False)
 class FoldBatch(beam.PTransform):
     """Fold batches of a channel into statistics by window.
 
@@ -33,25 +30,22 @@ class FoldBatch(beam.PTransform):
     Gives (:class:`WindowKey`, statistics of its groups), and counts.
     """
 
-    def __init__(self, study: Study, partitions: int, span: Span = EVERYTHING) -> None:
-        super().__init__()
-        self.fold = Fold(study, span)
-        self.partitions = partitions
+    study: Study
+    partitions: int
+    span: Span = EVERYTHING
 
     def expand(
         self, reports: beam.PCollection[pa.RecordBatch]
     ) -> tuple[beam.PCollection[tuple[WindowKey, GroupStatistics]], beam.PCollection[tuple[str, int]]]:
         """Cut by window and partition, bring the pieces of a key together, and fold them."""
-        fold, windows, span = self.fold, self.fold.study.windows, self.fold.span
+        fold, windows, span = Fold(self.study, self.span), self.study.windows, self.span
         if not fold.compares:
             pieces, _ = reports | "CutByStep" >> Cut(Pieces(windows, 1, together, span=span))
-            folding = beam.ParDo(FoldEach(fold))
         else:
             cut = Cut(Pieces(windows, self.partitions, within_size, span=span))
             pieces, _ = reports | "CutByWindowAndUser" >> cut
             pieces = pieces | "GroupPartitions" >> beam.GroupByKey()
-            folding = beam.ParDo(_FoldPartition(fold))
-        folded = pieces | "JoinUsers" >> _typed(folding)
+        folded = pieces | "JoinUsers" >> _folding(fold)
         if fold.study.windows_joined == 1:
             return folded.statistics, folded[COUNTS]
         inside, _ = reports | "CutByLongerWindow" >> Cut(
@@ -59,32 +53,17 @@ class FoldBatch(beam.PTransform):
         )
         inside = inside | "GroupLongerPartitions" >> beam.GroupByKey()
         # The windows inside have counted the reports.
-        longer = inside | "JoinWindows" >> _typed(beam.ParDo(_FoldPartition(JoinedFold(fold.study, span))))
+        longer = inside | "JoinWindows" >> _folding(JoinedFold(fold.study, span))
         return (folded.statistics, longer.statistics) | "BesideLonger" >> beam.Flatten(), folded[COUNTS]
 
 
-def _typed(folding: beam.ParDo) -> beam.PTransform:
-    """A fold with the types of its outputs: ``statistics``, and counts."""
-    return folding.with_output_types(tuple[WindowKey, GroupStatistics]).with_outputs(
-        COUNTS, main="statistics"
-    )
+def _folding(fold: Fold) -> beam.PTransform:
+    """The ParDo of a fold with the types of its outputs: ``statistics``, and counts."""
+    typed = beam.ParDo(FoldPieces(fold)).with_output_types(tuple[WindowKey, GroupStatistics])
+    return typed.with_outputs(COUNTS, main="statistics")
 
 
-class _FoldPartition(beam.DoFn):
-    """Folds all reports of a partition in a run of windows, window by window."""
-
-    def __init__(self, fold: Fold) -> None:
-        self.fold = fold
-        self._milliseconds = beam.metrics.Metrics.distribution("ldpbeam", "join_milliseconds")
-
-    def process(self, element: tuple[PieceKey, Iterable[pa.RecordBatch]]) -> Iterable[Any]:
-        key, batches = element
-        started = time.monotonic()
-        for window, folded in self.fold.fold(key, list(batches)):
-            yield from outputs(self.fold.study, window, folded)
-        self._milliseconds.update(int(1000 * (time.monotonic() - started)))
-
-
+@dataclass(eq=False)
 class Aggregate(beam.PTransform):
     """Add up the statistics of each window into (attribute, snapshots of the window).
 
@@ -92,9 +71,7 @@ class Aggregate(beam.PTransform):
     of a window are brought together, and those beyond the cap are merged.
     """
 
-    def __init__(self, study: Study) -> None:
-        super().__init__()
-        self.study = study
+    study: Study
 
     def expand(
         self, statistics: beam.PCollection[tuple[WindowKey, GroupStatistics]]

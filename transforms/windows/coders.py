@@ -11,7 +11,7 @@ import fastavro
 from apache_beam.coders import NullableCoder, StrUtf8Coder, TupleCoder, VarIntCoder, registry
 
 from ldpbeam.schemas.outputs.snapshots import decode_statistic, encode_statistic
-from ldpbeam.transforms.windows.group_statistics import GroupStatistics, added_up
+from ldpbeam.transforms.windows.groups import GroupStatistics, added_up
 from ldpbeam.transforms.windows.keys import GroupKey, PieceKey, WindowGroupKey, WindowKey
 
 _TEXT, _NUMBER = StrUtf8Coder(), VarIntCoder()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import apache_beam as beam
 
 from ldpbeam.transforms.windows.coders import AccumulatorCoder
-from ldpbeam.transforms.windows.group_statistics import Accumulator, GroupStatistics, added_up
+from ldpbeam.transforms.windows.groups import Accumulator, GroupStatistics, added_up
 
 #: An accumulator holds fewer partial statistics than this; they are merged together.
 SIDE_BY_SIDE = 16

@@ -25,9 +25,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpbeam.times import format_duration
-from ldpbeam.transforms.reports.batches import WATERMARK, attribute_name, version_index
+from ldpbeam.transforms.reports.batches import WATERMARK, attribute_name, partition, split_by, version_index
 from ldpbeam.transforms.reports.counts import LATE, LATE_IN_WINDOWS
-from ldpbeam.transforms.reports.partitions import partition, split_by
 from ldpbeam.transforms.windows.keys import PieceKey, Run
 from ldpbeam.windows import EVERYTHING, Bounds, Span, Windows
 

@@ -1,4 +1,4 @@
-"""Rows of users become statistics, and statistics are added up by group: the same in batch and stream."""
+"""Rows of users become statistics by attribute and group, and these are added up, in batch and stream."""
 
 from __future__ import annotations
 
@@ -9,11 +9,26 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Statistic, difference, empty, merge, tally
 from ldpbeam.study import Groups, Study
 from ldpbeam.transforms.joining.coordinates import by_coordinate
-from ldpbeam.transforms.joining.join import UserReports
-from ldpbeam.transforms.joining.many_groups import groups_merged
-from ldpbeam.transforms.windows.group_statistics import GroupStatistics, added_up
+from ldpbeam.transforms.joining.join import UserReports, groups_merged
 from ldpbeam.transforms.windows.keys import GroupKey, WindowKey
 from ldpbeam.windows import Bounds
+
+
+class GroupStatistics(dict[GroupKey, Statistic]):
+    """Statistics by attribute and group; it is a class of its own so that Beam finds its coder."""
+
+
+#: Partial statistics that are not merged yet.
+Accumulator = list[GroupStatistics]
+
+
+def added_up(parts: Accumulator) -> GroupStatistics:
+    """Merge partial statistics by attribute and group."""
+    by_key: dict[GroupKey, list[Statistic]] = {}
+    for statistics in parts:
+        for key, statistic in statistics.items():
+            by_key.setdefault(key, []).append(statistic)
+    return GroupStatistics({key: merge(parts_of_key) for key, parts_of_key in by_key.items()})
 
 
 def explain(groups: Groups) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -29,8 +29,7 @@ from ldpbeam.transforms.sources.journal import Stop
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.combine import CombineGroups
-from ldpbeam.transforms.windows.group_statistics import GroupStatistics
-from ldpbeam.transforms.windows.groups import snapshots
+from ldpbeam.transforms.windows.groups import GroupStatistics, snapshots
 from ldpbeam.transforms.windows.keys import WindowKey
 
 EARLY, ON_TIME, LATE = "early", "on_time", "late"
@@ -38,13 +37,12 @@ EARLY, ON_TIME, LATE = "early", "on_time", "late"
 SIDE_BY_SIDE = 4
 
 
+@dataclass(eq=False)
 class Panes(beam.PTransform):
     """Add up (:class:`WindowKey`, gains) and emit (attribute, snapshots of one pane)."""
 
-    def __init__(self, study: Study, stop: Stop | None = None) -> None:
-        super().__init__()
-        self.study = study
-        self.stop = stop
+    study: Study
+    stop: Stop | None = None
 
     def expand(
         self, gains: beam.PCollection[tuple[WindowKey, GroupStatistics]]

@@ -1,9 +1,10 @@
-"""Cutting batches by window and partition as a Beam transform."""
+"""Beam's side of the cut and of the fold, for both flows: cut batches, leave out others, fold pieces."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
@@ -12,52 +13,56 @@ from apache_beam.transforms import window
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from ldpbeam.study import Study
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
 from ldpbeam.transforms.reports.counts import COUNTS, OUT_OF_RANGE
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows import coders  # noqa: F401 - registers the coders of keys
 from ldpbeam.transforms.windows.cut import Pieces
+from ldpbeam.transforms.windows.fold import Fold, Folded
+from ldpbeam.transforms.windows.groups import by_window
 from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.windows import Bounds, Span
 
 #: Pieces are emitted when a bundle has gathered this many reports, and at its end.
 GATHERED_REPORTS = 2**20
 
 
+@dataclass(eq=False)
 class Cut(beam.PTransform):
     """Cut batches of a channel into (:class:`PieceKey`, batch); count reports that are late or out of range.
 
-    Args:
+    Attributes:
         pieces: how batches are cut.
         clock: as of :class:`Split`.
     """
 
-    def __init__(self, pieces: Pieces, *, clock: bool = False) -> None:
-        super().__init__()
-        self.function = Split(pieces, clock=clock)
+    pieces: Pieces
+    clock: bool = False
 
     def expand(
         self, reports: beam.PCollection[pa.RecordBatch]
     ) -> tuple[beam.PCollection[tuple[PieceKey, pa.RecordBatch]], beam.PCollection[tuple[str, int]]]:
         """Cut the batches of each bundle; give the pieces, and counts."""
-        split = reports | "Split" >> beam.ParDo(self.function).with_output_types(
+        split = reports | "Split" >> beam.ParDo(Split(self.pieces, self.clock)).with_output_types(
             tuple[PieceKey, pa.RecordBatch]
         ).with_outputs(COUNTS, main="pieces")
         return split.pieces, split[COUNTS]
 
 
+@dataclass(eq=False)
 class Split(beam.DoFn):
     """Cuts the batches of a bundle, by window and by the partition of a column.
 
-    Args:
+    Attributes:
         pieces: how batches are cut.
         clock: whether reports dated a day or more ahead of this machine's clock, or longer before it than the
             study's ``max_age``, are out of range; then the study has windows.
     """
 
-    def __init__(self, pieces: Pieces, *, clock: bool = False) -> None:
-        self.pieces = pieces
-        self.clock = clock
+    pieces: Pieces
+    clock: bool = False
 
     def start_bundle(self) -> None:
         """Forget what a bundle that failed has gathered."""
@@ -90,3 +95,61 @@ class Split(beam.DoFn):
             # closes before the piece is processed. Without windows event times are not checked.
             earliest = 0 if self.pieces.windows is None else int(piece.column("event_time").to_numpy().min())
             yield timestamp(earliest), key, piece
+
+
+@dataclass(eq=False)
+class LeaveOutside(beam.PTransform):
+    """Drop the reports outside a span from batches of a channel: ``--from`` and ``--to``.
+
+    A part of a window would give a wrong estimate of it, so in a study with windows the span is one of whole
+    windows. Gives batches, and counts of the dropped reports.
+    """
+
+    span: Span
+
+    def expand(
+        self, reports: beam.PCollection[pa.RecordBatch]
+    ) -> tuple[beam.PCollection[pa.RecordBatch], beam.PCollection[tuple[str, int]]]:
+        """Filter every batch by itself."""
+        sorted_out = reports | "LeaveOutside" >> beam.FlatMap(_inside, self.span).with_outputs(
+            COUNTS, main="inside"
+        ).with_output_types(pa.RecordBatch)
+        return sorted_out.inside, sorted_out[COUNTS]
+
+
+def _inside(batch: pa.RecordBatch, span: Span) -> Iterable[Any]:
+    outside = span.outside(batch.column("event_time").to_numpy())
+    if not outside.any():
+        yield batch
+        return
+    yield count(OUT_OF_RANGE, int(outside.sum()))
+    if not outside.all():
+        yield batch.filter(pa.array(~outside))
+
+
+class FoldPieces(beam.DoFn):
+    """Folds the pieces of a key, window by window.
+
+    The element is a key with all pieces of its partition, or where no report is compared with another, with
+    one piece.
+    """
+
+    def __init__(self, fold: Fold) -> None:
+        self.fold = fold
+        self._milliseconds = beam.metrics.Metrics.distribution("ldpbeam", "join_milliseconds")
+
+    def process(self, element: tuple[PieceKey, pa.RecordBatch | Iterable[pa.RecordBatch]]) -> Iterable[Any]:
+        """Emit the statistics of each window of the key's run, and counts."""
+        key, pieces = element
+        started = time.monotonic()
+        batches = [pieces] if isinstance(pieces, pa.RecordBatch) else list(pieces)
+        for bounds, folded in self.fold.fold(key, batches):
+            yield from outputs(self.fold.study, bounds, folded)
+        self._milliseconds.update(int(1000 * (time.monotonic() - started)))
+
+
+def outputs(study: Study, window: Bounds | None, folded: Folded) -> Iterator[Any]:
+    """The outputs of a DoFn: (:class:`WindowKey`, statistics of its groups), and counts."""
+    yield from by_window(folded.statistics, window)
+    for name, reports in folded.counts(study):
+        yield count(name, reports)

@@ -30,13 +30,10 @@ from ldpbeam.transforms.sources.journal import Stop
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.cut import Pieces, each_longer, each_window, together
-from ldpbeam.transforms.windows.fold import Fold, Folded, counted
-from ldpbeam.transforms.windows.fold_each import FoldEach, outputs
-from ldpbeam.transforms.windows.group_statistics import GroupStatistics
-from ldpbeam.transforms.windows.groups import gains
-from ldpbeam.transforms.windows.joined import JoinedFold
+from ldpbeam.transforms.windows.fold import Fold, Folded, JoinedFold, counted
+from ldpbeam.transforms.windows.groups import GroupStatistics, gains
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
-from ldpbeam.transforms.windows.split import Cut
+from ldpbeam.transforms.windows.split import Cut, FoldPieces, outputs
 from ldpbeam.windows import Bounds
 
 
@@ -53,7 +50,7 @@ class FoldStream(beam.PTransform):
         fold, windows = Fold(study, report_ids=study.duplicates == "drop"), study.windows
         pieces = Pieces(windows, partitions, each_window) if fold.compares else Pieces(windows, 1, together)
         self.cut = Cut(pieces, clock=True)
-        self.function = FoldWindow(fold, partitions, stop) if fold.compares else FoldEach(fold)
+        self.function = FoldWindow(fold, partitions, stop) if fold.compares else FoldPieces(fold)
         self.longer = None
         if study.windows_joined > 1:
             self.cut_longer = Cut(Pieces(windows, partitions, each_longer), clock=True)

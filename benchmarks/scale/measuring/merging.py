@@ -12,7 +12,7 @@ from benchmarks.scale.setting import partition_reports, study_of
 from ldpbeam.schemas.outputs.snapshots import decode_statistic, encode_statistic
 from ldpbeam.transforms.windows.coders import AccumulatorCoder
 from ldpbeam.transforms.windows.combine import CombineGroups
-from ldpbeam.transforms.windows.group_statistics import GroupStatistics
+from ldpbeam.transforms.windows.groups import GroupStatistics
 from ldpbeam.transforms.windows.keys import GroupKey
 
 
