@@ -1,7 +1,8 @@
-"""Comparing estimates with true values from a file of people."""
+"""True values of people, as an estimate of them would be without noise, and the errors of estimates."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,80 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam import metrics
-from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, KeyValuePairs, KeyValues, Numeric, Vector
+from ldpbeam.estimators import Estimate
 from ldpbeam.pipelines.simulated.people import People
 from ldpbeam.schemas.outputs.records import EstimateRecord
-from ldpbeam.study import Study, attribute_of
+from ldpbeam.study import Study, Summary, attribute_of
 from ldpbeam.windows import EVERYTHING, Bounds, Span
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The true values of the people of a window and group.
+
+    Attributes:
+        people: how many they are, one or more.
+        values: their values in the attribute's unit, shape (people,), or pairs of keys and values.
+        mean: their mean; None for categories and keys.
+        shares: the share of people in each value bucket, of each category, or who have each key.
+        key_means: the mean value of each key, NaN for a key that nobody has; None but for keys.
+    """
+
+    people: int
+    values: NDArray[Any] | KeyValuePairs
+    mean: float | None
+    shares: Floats
+    key_means: Floats | None = None
+
+
+def truth_of(
+    study: Study, name: str, window: Bounds | None, group: str | None, people: People
+) -> Truth | None:
+    """The truth of an attribute in a window and a group, as far as the file has times and groups.
+
+    Args:
+        study: the study.
+        name: the attribute, or ``attribute.coordinate`` of a vector.
+        window: the event times, in epoch milliseconds; None for all.
+        group: the group; None for people without one.
+        people: the people.
+
+    Returns:
+        None if nobody is of them.
+    """
+    chosen = np.ones(people.count, dtype=np.bool_)
+    if people.times is not None and window is not None:
+        chosen &= ~Span(*window).outside(people.times)
+    if people.groups is not None and study.groups is not None:
+        in_group = pc.equal(pc.fill_null(people.groups, ""), group or "")
+        chosen &= in_group.to_numpy(zero_copy_only=False)
+    count = int(chosen.sum())
+    if not count:
+        return None
+    attribute = study.attribute(name)
+    if isinstance(people.values, KeyValuePairs):
+        assert isinstance(attribute.domain, KeyValues)
+        return _of_keys(attribute.domain, people.values.chosen(np.flatnonzero(chosen)))
+    values = people.values[chosen]
+    if values.ndim == 2:
+        vector = study.attribute(attribute_of(name)).domain
+        assert isinstance(vector, Vector)
+        values = values[:, vector.coordinates.index(name.partition(".")[2])]
+    if isinstance(attribute.domain, Numeric):
+        shares = attribute.domain.histogram(values, attribute.buckets) / count
+        return Truth(count, values, float(values.mean()), shares)
+    return Truth(count, values, None, np.bincount(values, minlength=attribute.value_buckets) / count)
+
+
+def _of_keys(domain: KeyValues, pairs: KeyValuePairs) -> Truth:
+    owners = np.bincount(pairs.keys, minlength=domain.size)
+    owned = owners > 0
+    means = np.full(domain.size, np.nan)
+    means[owned] = domain.values.from_unit(
+        np.bincount(pairs.keys, pairs.values, domain.size)[owned] / owners[owned]
+    )
+    return Truth(pairs.people, pairs, None, owners / pairs.people, means)
 
 
 def errors_of(
@@ -38,70 +107,63 @@ def errors_of(
         the keys that somebody has; ``mean`` is the signed error of the mean. Empty if there is nobody to
         compare with.
     """
-    attribute = study.attribute(record.attribute)
-    chosen = people_of(record.window or (span.start, span.stop), record.group, study, people)
-    if record.other_groups or not chosen.any():
+    window = record.window or (span.start, span.stop)
+    truth = None if record.other_groups else truth_of(study, record.attribute, window, record.group, people)
+    if truth is None:
         return {}
-    if isinstance(people.values, KeyValuePairs):
-        return _key_errors(record, attribute, people.values.chosen(np.flatnonzero(chosen)))
-    values = people.values[chosen]
-    if values.ndim == 2:
-        values = values[:, coordinate_of(study, record.attribute)]
-    truth: NDArray[Any]
-    errors: dict[str, float] = {}
+    attribute, errors = study.attribute(record.attribute), dict[str, float]()
     if record.distribution is not None and isinstance(attribute.domain, Numeric):
         shares = np.asarray(record.distribution)
-        truth = attribute.domain.histogram(values, attribute.buckets) / len(values)
-        errors["wasserstein"] = metrics.wasserstein(shares, truth, attribute.domain.width)
-        errors["kolmogorov_smirnov"] = metrics.kolmogorov_smirnov(shares, truth)
+        errors["wasserstein"] = metrics.wasserstein(shares, truth.shares, attribute.domain.width)
+        errors["kolmogorov_smirnov"] = metrics.kolmogorov_smirnov(shares, truth.shares)
         if shares.min() >= 0:
-            errors["jensen_shannon"] = metrics.jensen_shannon(shares, truth)
+            errors["jensen_shannon"] = metrics.jensen_shannon(shares, truth.shares)
     elif record.frequencies is not None:
-        truth = np.bincount(values, minlength=attribute.value_buckets) / len(values)
-        errors["mean_absolute_error"] = metrics.mean_absolute_error(record.frequencies, truth)
-        uniform = np.full(len(truth), 1.0 / len(truth))
-        errors["uniform_guess"] = metrics.mean_absolute_error(uniform, truth)
-    if record.mean is not None:
-        errors["mean"] = record.mean - float(values.mean())
+        errors["mean_absolute_error"] = metrics.mean_absolute_error(record.frequencies, truth.shares)
+        if truth.key_means is None:
+            uniform = np.full(len(truth.shares), 1.0 / len(truth.shares))
+            errors["uniform_guess"] = metrics.mean_absolute_error(uniform, truth.shares)
+        elif record.key_means is not None:
+            owned = truth.shares > 0
+            means = np.asarray(record.key_means)[owned]
+            errors["key_mean_error"] = metrics.mean_absolute_error(means, truth.key_means[owned])
+    if record.mean is not None and truth.mean is not None:
+        errors["mean"] = record.mean - truth.mean
     return errors
 
 
-def coordinate_of(study: Study, name: str) -> int:
-    """The place of a vector's coordinate, from its name ``attribute.coordinate``."""
-    domain = study.attribute(attribute_of(name)).domain
-    assert isinstance(domain, Vector)
-    return domain.coordinates.index(name.partition(".")[2])
+def errors_of_papers(answer: Estimate, summary: Summary, truth: Truth, domain: object) -> dict[str, float]:
+    """The errors that papers report beside those of :func:`errors_of`.
 
-
-def _key_errors(record: EstimateRecord, attribute: Attribute, pairs: KeyValuePairs) -> dict[str, float]:
-    assert isinstance(attribute.domain, KeyValues)
-    if record.frequencies is None:
-        return {}
-    frequencies, owned, means = truth_of_keys(attribute.domain, pairs)
-    errors = {"mean_absolute_error": metrics.mean_absolute_error(record.frequencies, frequencies)}
-    if record.key_means is not None:
-        errors["key_mean_error"] = metrics.mean_absolute_error(np.asarray(record.key_means)[owned], means)
-    return errors
-
-
-def truth_of_keys(domain: KeyValues, pairs: KeyValuePairs) -> tuple[Floats, NDArray[np.bool_], Floats]:
-    """The true frequencies of keys, which keys somebody has, and the true means of these.
+    Args:
+        answer: the estimate.
+        summary: which quantiles count.
+        truth: the true values.
+        domain: the domain of the attribute.
 
     Returns:
-        (frequencies, shape (keys,); owned, shape (keys,); means in the domain's unit, shape (owned keys,)).
+        ``mean_squared_error`` of the shares of categories or of the frequencies of keys;
+        ``key_mean_squared_error`` of the means of the keys that somebody has; for numbers ``variance`` and
+        ``quantiles``, the absolute error of the variance and the mean absolute error of the quantiles.
     """
-    owners = np.bincount(pairs.keys, minlength=domain.size)
-    owned = owners > 0
-    totals = np.bincount(pairs.keys, pairs.values, domain.size)
-    return owners / pairs.people, owned, domain.values.from_unit(totals[owned] / owners[owned])
-
-
-def people_of(window: Bounds | None, group: str | None, study: Study, people: People) -> NDArray[np.bool_]:
-    """Which people are of a window and a group, as far as the file has times and groups."""
-    chosen = np.ones(people.count, dtype=np.bool_)
-    if people.times is not None and window is not None:
-        chosen &= ~Span(*window).outside(people.times)
-    if people.groups is not None and study.groups is not None:
-        in_group = pc.equal(pc.fill_null(people.groups, ""), group or "")
-        chosen &= in_group.to_numpy(zero_copy_only=False)
-    return chosen
+    errors: dict[str, float] = {}
+    if not isinstance(domain, Numeric):
+        shares = answer.distribution if truth.key_means is None else answer.frequencies
+        if shares is not None:
+            errors["mean_squared_error"] = float(np.mean((shares - truth.shares) ** 2))
+        if shares is not None and truth.key_means is not None and answer.key_means is not None:
+            owned = truth.shares > 0
+            squares = (answer.key_means[owned] - truth.key_means[owned]) ** 2
+            errors["key_mean_squared_error"] = float(np.mean(squares))
+        return errors
+    assert not isinstance(truth.values, KeyValuePairs)
+    if answer.distribution is None:
+        return {}
+    if answer.variance is not None:
+        errors["variance"] = abs(answer.variance - float(truth.values.var()))
+    if summary.quantiles and answer.distribution.sum() > 0.0:
+        edges = domain.edges(len(answer.distribution))
+        estimated = metrics.quantiles(answer.distribution, edges, summary.quantiles)
+        true = np.quantile(truth.values, summary.quantiles)
+        errors["quantiles"] = metrics.mean_absolute_error(estimated, true)
+    return errors

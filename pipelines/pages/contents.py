@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ldpbeam.pipelines.estimates.results import Results
+from ldpbeam.pipelines.estimates.truth import Truth, truth_of
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.changes import changes_of
 from ldpbeam.pipelines.pages.figures import Figure, Table
@@ -15,11 +16,10 @@ from ldpbeam.pipelines.pages.over_time import means_over_time, shares_over_time
 from ldpbeam.pipelines.pages.page import Chapter, Content
 from ldpbeam.pipelines.pages.parts import parts_of
 from ldpbeam.pipelines.pages.subject import Place, Subject, mean_ends
-from ldpbeam.pipelines.pages.truth import Truth, truths_of
 from ldpbeam.pipelines.pages.warnings import warnings_of
 from ldpbeam.pipelines.simulated.people import People
 from ldpbeam.schemas.outputs.records import EstimateRecord
-from ldpbeam.study import attribute_of
+from ldpbeam.study import Study, attribute_of
 
 _KINDS = {
     "batch": "one run over files",
@@ -56,11 +56,7 @@ def content_of(
             chapters.append(Chapter(name, (), estimates, "Its charts are left out, to keep the page small."))
             continue
         people_of_name = people.get(attribute_of(name))
-        truths = (
-            truths_of(study, subject, people_of_name)
-            if study is not None and people_of_name is not None
-            else {}
-        )
+        truths = _truths(study, subject, people_of_name) if study and people_of_name else {}
         changes = tuple(changes_of(subject, study))
         chapters.append(Chapter(name, figures_of(subject, truths), estimates, changes=changes))
     return Content(
@@ -72,6 +68,16 @@ def content_of(
         sentences=sentences or list(_listed(records)),
         parts=parts_of(results),
     )
+
+
+def _truths(study: Study, subject: Subject, people: People) -> dict[Place, Truth]:
+    """The truth of each window and group of an attribute that somebody in the file is of."""
+    return {
+        place: truth
+        for place, records in subject.places.items()
+        if not place.other_groups
+        and (truth := truth_of(study, subject.name, records[0].window, place.group, people))
+    }
 
 
 def _once(records: Sequence[EstimateRecord]) -> list[EstimateRecord]:

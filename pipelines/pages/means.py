@@ -7,11 +7,11 @@ from typing import Any
 
 import altair as alt
 
+from ldpbeam.pipelines.estimates.truth import Truth
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.figures import Figure, Key, Panel, Table, columns_of
 from ldpbeam.pipelines.pages.panels import TRUTH, colour, has_legend, keys_of
 from ldpbeam.pipelines.pages.subject import Place, Subject, level_of, mean_ends
-from ldpbeam.pipelines.pages.truth import Truth
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
 #: This many groups are drawn, those with the most reports.

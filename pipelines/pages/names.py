@@ -8,11 +8,11 @@ from typing import Any, Literal
 import altair as alt
 
 from ldpbeam.domains import Floats
+from ldpbeam.pipelines.estimates.truth import Truth
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.figures import Figure, Key, Panel, Table, columns_of
 from ldpbeam.pipelines.pages.panels import TRUTH, chosen_places, colour, has_legend, keys_of, most_frequent
 from ldpbeam.pipelines.pages.subject import STATES, Place, Subject, level_of, many, state_of
-from ldpbeam.pipelines.pages.truth import Truth
 from ldpbeam.schemas.outputs.records import EstimateRecord, Numbers
 
 #: This many names are drawn, and this many in each of several panels.

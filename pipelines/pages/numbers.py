@@ -11,6 +11,7 @@ import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbeam.pipelines.estimates.truth import Truth
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.figures import Columns, Figure, Key, Panel, Table, columns_of
 from ldpbeam.pipelines.pages.panels import TRUTH, chosen_places, colour, has_legend, keys_of, ticks
@@ -24,7 +25,6 @@ from ldpbeam.pipelines.pages.subject import (
     mean_ends,
     state_of,
 )
-from ldpbeam.pipelines.pages.truth import Truth
 from ldpbeam.schemas.outputs.records import EstimateRecord, Numbers
 
 #: Neighbouring buckets are added up until at most this many are left; a screen shows no more.
@@ -106,7 +106,7 @@ def _drawn(subject: Subject, place: Place, truth: Truth | None, most_steps: int)
         label = subject.labels[record.name]
         steps += _steps(record.distribution, record.bucket_edges, label, code, most_steps, ends)
     true = []
-    if truth is not None and truth.shares is not None:
+    if truth is not None:
         true = _steps(tuple(truth.shares), records[0].bucket_edges, TRUTH, "truth", most_steps)
     return _Drawn(place, records, steps, true)
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import altair as alt
 import numpy as np
 
+from ldpbeam.pipelines.estimates.truth import Truth
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.figures import Columns, Figure, Key, Panel, Table, columns_of
 from ldpbeam.pipelines.pages.panels import TRUTH, colour, has_legend, keys_of, most_frequent
@@ -21,7 +22,6 @@ from ldpbeam.pipelines.pages.subject import (
     mean_ends,
     state_of,
 )
-from ldpbeam.pipelines.pages.truth import Truth
 from ldpbeam.schemas.outputs.records import Numbers
 
 #: This many categories or keys have a line.

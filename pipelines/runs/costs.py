@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.estimators import registered_estimators
@@ -22,47 +21,12 @@ ENDLESS_COUNTING, ENDLESS_ESTIMATE = 24 * 3600.0, 3600.0
 
 def slow_parts(study: Study) -> Iterator[str]:
     """One sentence for each service and each estimate that needs more than five minutes of one core."""
-    for name in study.estimated:
-        attribute = study.attribute(name)
-        for label, hashes, seconds in _counting(attribute):
-            if SLOW <= seconds < ENDLESS_COUNTING:
-                yield (
-                    f"Service {label!r} of {attribute_of(name)!r} is slow to count: every report is compared "
-                    f"with all {hashes:,} categories, about {_duration(seconds)} of one core for a million "
-                    "reports; fewer categories, or hadamard, are faster."
-                )
-        for estimate, wanted in _iterated(study, name):
-            lookups = _lookups(attribute, wanted)
-            seconds = lookups / LOOKUPS_PER_SECOND
-            all_of_them = _most_iterations(wanted) * seconds
-            if 1000 * seconds >= SLOW and SLOW <= all_of_them < ENDLESS_ESTIMATE:
-                yield (
-                    f"Estimate {estimate!r} of {attribute_of(name)!r} is slow: each iteration looks up "
-                    f"{lookups:,} hashes, so up to {_duration(all_of_them)} of one core; {_faster(wanted)}."
-                )
+    return (sentence for is_endless, sentence in _long_parts(study) if not is_endless)
 
 
 def endless_parts(study: Study) -> Iterator[str]:
     """One sentence for each service and each estimate that cannot finish: what, why, and what to do."""
-    for name in study.estimated:
-        attribute = study.attribute(name)
-        for label, hashes, seconds in _counting(attribute):
-            if seconds >= ENDLESS_COUNTING:
-                yield (
-                    f"service {label!r} of {attribute_of(name)!r} cannot be counted: every report is "
-                    f"compared with all {hashes:,} categories, about {_duration(seconds)} of one core for a "
-                    "million reports; use fewer categories, or hadamard"
-                )
-        for estimate, wanted in _iterated(study, name):
-            lookups, most = _lookups(attribute, wanted), _most_iterations(wanted)
-            seconds = lookups / LOOKUPS_PER_SECOND
-            if most * seconds >= ENDLESS_ESTIMATE:
-                fewer = int(ENDLESS_ESTIMATE / seconds)
-                yield (
-                    f"estimate {estimate!r} of {attribute_of(name)!r} cannot finish: each of up to {most:,} "
-                    f"iterations looks up {lookups:,} hashes, about {_duration(most * seconds)} of one core; "
-                    f"{_faster(wanted)}, or set max_iterations to less than {fewer:,}"
-                )
+    return (sentence for is_endless, sentence in _long_parts(study) if is_endless)
 
 
 def refuse_endless(study: Study) -> None:
@@ -75,19 +39,35 @@ def refuse_endless(study: Study) -> None:
         raise UserError(sentence)
 
 
-def _counting(attribute: Attribute) -> Iterator[tuple[str, int, float]]:
-    """For each service that computes hashes: its label, hashes per report, seconds for a million reports."""
-    for version in attribute.versions:
-        if hashes := version.mechanism.hashes_per_report:
-            yield version.label, hashes, 1e6 * hashes / HASHES_PER_SECOND
-
-
-def _iterated(study: Study, name: str) -> Iterator[tuple[str, WantedEstimate]]:
-    """The estimates of an attribute whose iterations multiply by the services' channels."""
-    for estimate, wanted in study.described(name).estimates.items():
-        known = registered_estimators()[wanted.estimator]
-        if "max_iterations" in known.options and not known.joins:
-            yield estimate, wanted
+def _long_parts(study: Study) -> Iterator[tuple[bool, str]]:
+    """(whether it cannot finish, a sentence) for each service and each estimate that takes long."""
+    for name in study.estimated:
+        attribute, of = study.attribute(name), f"of {attribute_of(name)!r}"
+        for version in attribute.versions:
+            hashes = version.mechanism.hashes_per_report
+            seconds = 1e6 * hashes / HASHES_PER_SECOND
+            why = (
+                f"every report is compared with all {hashes:,} categories, about {_duration(seconds)} of one "
+                "core for a million reports; "
+            )
+            if seconds >= ENDLESS_COUNTING:
+                what = f"service {version.label!r} {of} cannot be counted: "
+                yield True, f"{what}{why}use fewer categories, or hadamard"
+            elif seconds >= SLOW:
+                what = f"Service {version.label!r} {of} is slow to count: "
+                yield False, f"{what}{why}fewer categories, or hadamard, are faster."
+        for estimate, wanted in study.described(name).estimates.items():
+            lookups, most = _lookups(attribute, wanted), _most_iterations(wanted)
+            each = lookups / LOOKUPS_PER_SECOND
+            looked_up = f"looks up {lookups:,} hashes, "
+            lasts = f"{_duration(most * each)} of one core; {_faster(wanted)}"
+            if most * each >= ENDLESS_ESTIMATE:
+                what = f"estimate {estimate!r} {of} cannot finish: each of up to {most:,} iterations "
+                fewer = int(ENDLESS_ESTIMATE / each)
+                yield True, f"{what}{looked_up}about {lasts}, or set max_iterations to less than {fewer:,}"
+            elif 1000 * each >= SLOW and most * each >= SLOW:
+                what = f"Estimate {estimate!r} {of} is slow: each iteration "
+                yield False, f"{what}{looked_up}so up to {lasts}."
 
 
 def _lookups(attribute: Attribute, wanted: WantedEstimate) -> int:
@@ -96,22 +76,23 @@ def _lookups(attribute: Attribute, wanted: WantedEstimate) -> int:
     return 2 * sum(attribute.versions[index].mechanism.lookups_per_product for index in indexes)
 
 
-def _is_fast(estimator: str, options: Mapping[str, Any]) -> bool:
-    return estimator in ("em", "ems") and bool(options.get("accelerated"))
+def _is_fast(wanted: WantedEstimate) -> bool:
+    return wanted.estimator in ("em", "ems") and bool(wanted.options.get("accelerated"))
 
 
 def _most_iterations(wanted: WantedEstimate) -> int:
-    """The most evaluations that an estimate's options let it make."""
+    """The most evaluations that an estimate may make; 0 if none multiplies by the services' channels."""
     known = registered_estimators()[wanted.estimator]
+    if known.joins or "max_iterations" not in known.options:
+        return 0
     most = int(wanted.options.get("max_iterations", known.options["max_iterations"].default))
-    return min(most, ACCELERATED_EVALUATIONS) if _is_fast(wanted.estimator, wanted.options) else most
+    return min(most, ACCELERATED_EVALUATIONS) if _is_fast(wanted) else most
 
 
 def _faster(wanted: WantedEstimate) -> str:
     """What to do for a faster estimate."""
-    if wanted.estimator == "em" and not _is_fast(wanted.estimator, wanted.options):
-        return "set accelerated: true, use norm_sub, or give fewer seeds"
-    return "use norm_sub, or give fewer seeds"
+    accelerated = "set accelerated: true, " if wanted.estimator == "em" and not _is_fast(wanted) else ""
+    return f"{accelerated}use norm_sub, or give fewer seeds"
 
 
 def _duration(seconds: float) -> str:

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import KeyValuePairs, Numeric, Vector
 from ldpbeam.pipelines.estimates.solve import answers
-from ldpbeam.pipelines.estimates.truth import errors_of
-from ldpbeam.pipelines.simulated.errors import errors_of_papers
+from ldpbeam.pipelines.estimates.truth import errors_of, errors_of_papers, truth_of
 from ldpbeam.pipelines.simulated.people import People
 from ldpbeam.populations import drawn
 from ldpbeam.schemas.outputs.estimates import estimate_record
@@ -58,7 +57,7 @@ def trial(study: Study, name: str, draw: Draw, users: int, seed: int) -> dict[st
 
     Returns:
         Errors as of :func:`~ldpbeam.pipelines.estimates.truth.errors_of` and
-        :func:`~ldpbeam.pipelines.simulated.errors.errors_of_papers`.
+        :func:`~ldpbeam.pipelines.estimates.truth.errors_of_papers`.
     """
     attribute = study.attribute(name)
     rng = np.random.default_rng(seed)
@@ -66,9 +65,11 @@ def trial(study: Study, name: str, draw: Draw, users: int, seed: int) -> dict[st
     statistic = merge([part for _, part in parts])
     people = _people([values for values, _ in parts], attribute)
     snapshot, summary = Snapshot(name, None, None, 0, statistic), study.described(name).summary
+    truth = truth_of(study, name, None, None, people)
+    assert truth is not None
     return {
         estimate: errors_of(estimate_record(study, snapshot, estimate, answer), study, people)
-        | errors_of_papers(answer, attribute, summary, people.values)
+        | errors_of_papers(answer, summary, truth, attribute.domain)
         for estimate, answer in answers(study, snapshot).items()
     }
 
