@@ -27,7 +27,6 @@ from ldpbeam.pipelines.graphs.run import assemble, run_pipeline
 from ldpbeam.pipelines.printing import document, note, progress_console, step, warn
 from ldpbeam.pipelines.runs.costs import slow_parts
 from ldpbeam.pipelines.runs.damage import mark_incomplete, stop_for_damage
-from ldpbeam.pipelines.runs.locks import Held
 from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
     DEAD_LETTERS,
@@ -82,7 +81,7 @@ def _run(request: Request, staged: Path) -> int:
         return DONE
     for sentence in slow_parts(job.study):
         note(sentence)
-    with _held(request) as held:
+    with _held(request):
         if job.keeping:
             clear_parts(job.keeping)
         with step("reading reports and adding them up"):
@@ -91,9 +90,8 @@ def _run(request: Request, staged: Path) -> int:
             accounting, estimates = _estimated(request, progress)
         with step("testing the fit"):
             spenders = sum(entry["users_over_cap"] for entry in write_ledger(job))
-            tested, misfits = write_fit(job)
+            tests = write_fit(job)
         periods = _periods(request)
-        held.check()
         if request.shared:
             publish(request.shared, estimates)
         else:
@@ -108,7 +106,7 @@ def _run(request: Request, staged: Path) -> int:
             "accounting": accounting,
             "over_epsilon_cap": spenders,
             "periods": [fields_of(entry) for entry in periods],
-            "fit": {"tests": len(tested), "flagged": len(misfits)},
+            "fit": {"tests": len(tests), "flagged": sum(test.flagged for test in tests)},
         }
     )
     console = Console()
@@ -119,7 +117,7 @@ def _run(request: Request, staged: Path) -> int:
     if periods:
         print_periods(console, periods)
     impossible = accounting["dead_letters_by_reason"].get("payload_outside_mechanism", 0)
-    print_fit(job.study, tested, misfits, impossible)
+    print_fit(job.study, tests, impossible)
     print(tables.accounting_line(accounting))
     print(shown(_whereabouts(request)))
     if accounting["dead_letters"]:
@@ -133,7 +131,7 @@ def _folder(request: Request) -> str:
     return request.shared.output if request.shared else request.job.output
 
 
-def _held(request: Request) -> AbstractContextManager[Held]:
+def _held(request: Request) -> AbstractContextManager[None]:
     """The output folder, held by this run."""
     if request.shared:
         return owned_by_schedule(request.shared, request.overwrite)

@@ -49,7 +49,7 @@ def rollup_command(options: argparse.Namespace) -> int:
         write_all(output, rolled.snapshots)
         with step("estimating"):
             estimates, left = estimate_all(output, progress, processes=options.processes)
-        tested, misfits = write_fit(output)
+        tests = write_fit(output)
         write_estimates(output, estimates)
     if rolled.incomplete:
         others = len(rolled.incomplete) - MOST_LISTED
@@ -71,10 +71,10 @@ def rollup_command(options: argparse.Namespace) -> int:
             "estimates": [json_fields(record) for record in estimates],
         }
     ):
-        print_fit(study, tested, misfits, 0)
+        print_fit(study, tests, 0)
         return done
     tables.print_estimates(console, estimates)
-    print_fit(study, tested, misfits, 0)
+    print_fit(study, tests, 0)
     repeated = f"; {rolled.repeated:,} more were repeated or of earlier panes" if rolled.repeated else ""
     merged = "1 snapshot" if rolled.merged == 1 else f"{rolled.merged:,} snapshots"
     held = f"; {rolled.held:,} more hold reports of these" if rolled.held else ""

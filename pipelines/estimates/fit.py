@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 
-from ldpbeam.fit import FALSE_ALARMS, FitTest, fit_tests, flagged, not_tested
+from ldpbeam.fit import FALSE_ALARMS, fit_tests, flagged, not_tested
 from ldpbeam.fit.words import misfit, tally
 from ldpbeam.pipelines.estimates.blas import limit_blas
-from ldpbeam.pipelines.runs.output import FIT, Output, snapshots_of, windows_of
+from ldpbeam.pipelines.runs.output import FIT, Output, windows_of
+from ldpbeam.schemas.outputs.records import FitEntry
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import MOST_ROWS, merge
 from ldpbeam.study import Study
-from ldpbeam.times import rfc3339, window_fields
+from ldpbeam.times import window_fields
 from ldpbeam.transforms.storage import write_bytes
 from ldpbeam.untrusted import shown
 
@@ -23,61 +23,31 @@ from ldpbeam.untrusted import shown
 MOST_PRINTED = 5
 
 
-@dataclass(frozen=True)
-class Tested:
-    """A test of a snapshot, or of all groups of a window together.
-
-    Attributes:
-        attribute: the attribute, or a vector's coordinate.
-        window: the window in epoch milliseconds; None for one window over everything.
-        group: the group; None for all groups together, and where the study has none.
-        rest: whether the snapshot is of the groups without one of their own.
-        test: the test.
-    """
-
-    attribute: str
-    window: tuple[int, int] | None
-    group: str | None
-    rest: bool
-    test: FitTest
-
-
-def write_fit(job: Output) -> tuple[list[Tested], list[Tested]]:
-    """Test all snapshots of a run, and write ``fit.json``: (all tests, those that are flagged)."""
+def write_fit(job: Output) -> list[FitEntry]:
+    """Test all snapshots of a run, write ``fit.json``, and return the tests."""
     limit_blas()
-    tested = [entry for snapshots in windows_of(job) for entry in tests_of_window(job.study, snapshots)]
-    flags = flagged([entry.test.p_value for entry in tested])
-    entries = [fields_of_test(entry, flag) for entry, flag in zip(tested, flags, strict=True)]
-    untested_parts = [*untested(job.study, job.study.estimated), *_shared_noise(job)]
-    write_tests(job.path(FIT), entries, untested_parts)
-    return tested, [entry for entry, flag in zip(tested, flags, strict=True) if flag]
+    tests: list[FitEntry] = []
+    rolled_up: set[str] = set()
+    for snapshots in windows_of(job):
+        tests += tests_of_window(job.study, snapshots)
+        rolled_up |= {snapshot.attribute for snapshot in snapshots if snapshot.windows > 1}
+    flags = flagged([test.p_value for test in tests])
+    tests = [replace(test, flagged=flag) for test, flag in zip(tests, flags, strict=True)]
+    sentences = [*untested(job.study, job.study.estimated), *_shared_noise(job.study, rolled_up)]
+    write_tests(job.path(FIT), tests, sentences)
+    return tests
 
 
-def write_tests(path: str, entries: Sequence[Mapping[str, Any]], sentences: Sequence[str]) -> None:
-    """Write a ``fit.json``, or the file of a stream's window.
-
-    Args:
-        path: where to.
-        entries: the tests, as of :func:`fields_of_test`; those of panes have fields of their own besides.
-        sentences: on what is not tested.
-    """
+def write_tests(path: str, tests: Sequence[FitEntry], sentences: Sequence[str]) -> None:
+    """Write a ``fit.json``, or the file of a stream's window, with sentences on what is not tested."""
+    entries = [{name: vars(test)[name] for name in vars(test) if _is_written(test, name)} for test in tests]
     fit = {"false_alarms": FALSE_ALARMS, "tests": entries, "not_tested": sentences}
     write_bytes(path, json.dumps(fit, indent=1).encode() + b"\n")
 
 
-def fields_of_test(entry: Tested, flag: bool) -> dict[str, Any]:
-    """The fields of a test in ``fit.json``."""
-    return {
-        "attribute": entry.attribute,
-        "group": entry.group,
-        "other_groups": entry.rest,
-        **window_fields(entry.window),
-        "test": entry.test.test,
-        "services": list(entry.test.services),
-        "reports": entry.test.reports,
-        "p_value": entry.test.p_value,
-        "flagged": flag,
-    }
+def _is_written(test: FitEntry, name: str) -> bool:
+    """Whether a test has a field: only those of panes have an index and a limit."""
+    return name not in ("pane_index", "limit") or getattr(test, name) is not None
 
 
 def untested(study: Study, names: Iterable[str]) -> Iterator[str]:
@@ -96,47 +66,49 @@ def explain() -> str:
     )
 
 
-def tests_of_window(study: Study, snapshots: Sequence[Snapshot]) -> Iterator[Tested]:
-    """The tests of each snapshot, and of all groups of a window together if there are several.
+def tests_of_window(study: Study, snapshots: Sequence[Snapshot]) -> Iterator[FitEntry]:
+    """The tests of each snapshot, and of all groups together if there are several; none is flagged yet.
 
     Args:
         study: the study.
         snapshots: the snapshots of one attribute and window, one or more.
     """
-    name, window = snapshots[0].attribute, snapshots[0].window
-    attribute = study.attribute(name)
     for snapshot in snapshots:
-        for test in fit_tests(attribute, snapshot.statistic, snapshot.windows):
-            yield Tested(name, window, snapshot.group, snapshot.other_groups > 0, test)
+        yield from _tests_of(study, snapshot)
     if snapshots[0].joined:
         # Users with reports in two groups are in both, so groups are not added up.
         return
     # The merged statistic must not have more rows of users than are ever held.
     if len(snapshots) > 1 and sum(len(one.statistic.joint_counts) for one in snapshots) <= MOST_ROWS:
+        most_windows = max(snapshots, key=lambda snapshot: snapshot.windows)
         together = merge(snapshot.statistic for snapshot in snapshots)
-        for test in fit_tests(attribute, together, max(snapshot.windows for snapshot in snapshots)):
-            yield Tested(name, window, None, False, test)
+        yield from _tests_of(study, replace(most_windows, group=None, other_groups=0, statistic=together))
 
 
-def _shared_noise(job: Output) -> Iterator[str]:
+def _tests_of(study: Study, snapshot: Snapshot) -> Iterator[FitEntry]:
+    place = snapshot.attribute, snapshot.group, snapshot.other_groups > 0
+    start, end = window_fields(snapshot.window).values()
+    for test in fit_tests(study.attribute(snapshot.attribute), snapshot.statistic, snapshot.windows):
+        yield FitEntry(*place, start, end, test.test, test.services, int(test.reports), test.p_value, False)
+
+
+def _shared_noise(study: Study, rolled_up: Collection[str]) -> Iterator[str]:
     """Sentences on attributes whose reports of several windows are not tested."""
-    names = {snapshot.attribute for snapshot in snapshots_of(job) if snapshot.windows > 1}
-    for name in job.study.estimated:
-        remembering = job.study.attribute(name).remembering
-        if remembering and name in names:
+    for name in study.estimated:
+        remembering = study.attribute(name).remembering
+        if remembering and name in rolled_up:
             yield (
                 f"{name}, reports to {', '.join(remembering)} of several windows: a user's reports share "
                 "their noise, so test single windows"
             )
 
 
-def print_fit(study: Study, tested: Sequence[Tested], misfits: Sequence[Tested], impossible: int) -> None:
+def print_fit(study: Study, tests: Sequence[FitEntry], impossible: int) -> None:
     """Print one line about all tests, and a warning for each that is flagged.
 
     Args:
         study: the study.
-        tested: all tests.
-        misfits: the tests that are flagged.
+        tests: all tests.
         impossible: how many reports were dropped because their mechanism never sends them; the tests do not
             see those, so that they have a warning of their own.
     """
@@ -148,23 +120,23 @@ def print_fit(study: Study, tested: Sequence[Tested], misfits: Sequence[Tested],
             "other reports would then be read wrongly, too",
             file=sys.stderr,
         )
-    for entry in misfits[:MOST_PRINTED]:
-        print(f"ldpbeam: warning: {shown(misfit_sentence(study, entry))}", file=sys.stderr)
+    misfits = [test for test in tests if test.flagged]
+    for test in misfits[:MOST_PRINTED]:
+        print(f"ldpbeam: warning: {shown(misfit_sentence(study, test))}", file=sys.stderr)
     if len(misfits) > MOST_PRINTED:
         print(f"ldpbeam: warning: {len(misfits) - MOST_PRINTED:,} more are in {FIT}", file=sys.stderr)
-    if tested:
-        print(tally(len(misfits), len(tested)))
+    if tests:
+        print(tally(len(misfits), len(tests)))
 
 
-def misfit_sentence(study: Study, entry: Tested) -> str:
+def misfit_sentence(study: Study, test: FitEntry) -> str:
     """A flagged test in words."""
-    test = entry.test
-    where = [entry.attribute]
-    if entry.window is not None:
-        where.append(f"window {rfc3339(entry.window[0])}")
-    if entry.group is not None or entry.rest:
-        where.append("the merged groups" if entry.rest else f"group {entry.group}")
+    where = [test.attribute]
+    if test.window_start is not None:
+        where.append(f"window {test.window_start}")
+    if test.group is not None or test.other_groups:
+        where.append("the merged groups" if test.other_groups else f"group {test.group}")
     chance = "below 1e-12" if test.p_value < 1e-12 else f"at most {test.p_value:.1g}"
-    version = next(v for v in study.attribute(entry.attribute).versions if v.label in test.services)
+    version = next(v for v in study.attribute(test.attribute).versions if v.label in test.services)
     mechanism = f"{version.mechanism.title} with epsilon {version.mechanism.epsilon:g}"
     return f"{', '.join(where)}: {misfit(test.test, test.services, test.reports, mechanism, chance)}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import Any
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
@@ -13,16 +12,16 @@ from ldpbeam.fit import flagged
 from ldpbeam.fit.spending import Spending
 from ldpbeam.pipelines.estimates.blas import limit_blas
 from ldpbeam.pipelines.estimates.fit import (
-    fields_of_test,
     misfit_sentence,
     tests_of_window,
     untested,
     write_tests,
 )
+from ldpbeam.schemas.outputs.records import Fit, FitEntry, read_record
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.names import window_name
-from ldpbeam.transforms.storage import make_folder, read_json
+from ldpbeam.transforms.storage import make_folder, open_raw
 from ldpbeam.untrusted import shown
 
 #: The logger of the lines on panes.
@@ -55,25 +54,28 @@ class PaneFit(beam.DoFn):
         name, snapshots = element
         first = snapshots[0]
         assert first.window is not None
-        tested = list(tests_of_window(self.study, snapshots))
+        tests = list(tests_of_window(self.study, snapshots))
         period = first.window[1] - first.window[0] if first.joined else self.spending.period
         limit = replace(self.spending, period=period).limit(first.window, first.pane_index)
-        flags = flagged([entry.test.p_value for entry in tested], limit)
+        flags = flagged([test.p_value for test in tests], limit)
         path = FileSystems.join(self.folder, f"{window_name(self.study.name, name, first.window)}.json")
         tests = [
-            *(test for test in _written(path) if test["flagged"] and test["pane_index"] < first.pane_index),
-            *(
-                {**fields_of_test(entry, flag), "pane_index": first.pane_index, "limit": limit}
-                for entry, flag in zip(tested, flags, strict=True)
-            ),
+            replace(test, flagged=flag, pane_index=first.pane_index, limit=limit)
+            for test, flag in zip(tests, flags, strict=True)
         ]
         make_folder(self.folder)
-        write_tests(path, tests, list(untested(self.study, [name])))
-        for entry, flag in zip(tested, flags, strict=True):
-            if flag:
-                _PANES.warning("ldpbeam: warning: %s", shown(misfit_sentence(self.study, entry)))
+        write_tests(
+            path, [*_flagged_before(path, first.pane_index), *tests], list(untested(self.study, [name]))
+        )
+        for test in tests:
+            if test.flagged:
+                _PANES.warning("ldpbeam: warning: %s", shown(misfit_sentence(self.study, test)))
 
 
-def _written(path: str) -> list[dict[str, Any]]:
-    """The tests that earlier panes of a window left."""
-    return list(read_json(path)["tests"]) if FileSystems.exists(path) else []
+def _flagged_before(path: str, pane: int) -> list[FitEntry]:
+    """The flagged tests that earlier panes of a window left."""
+    if not FileSystems.exists(path):
+        return []
+    with open_raw(path) as stream:
+        tests = read_record(Fit, stream.read()).tests
+    return [test for test in tests if test.flagged and (test.pane_index or 0) < pane]

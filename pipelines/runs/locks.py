@@ -14,7 +14,6 @@ import os
 import threading
 import uuid
 from collections.abc import Iterator
-from typing import Protocol
 
 from apache_beam.io.filesystems import FileSystems
 
@@ -29,28 +28,13 @@ RENEWED_SECONDS, STALE_SECONDS = 60.0, 300.0
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
-class GoneError(UserError):
-    """The output folder that a run locked was deleted, moved or replaced."""
-
-
-class Held(Protocol):
-    """The lock on an output folder, while a run holds it."""
-
-    def check(self) -> None:
-        """Check that the folder is still the one that was locked.
-
-        Raises:
-            GoneError: if it was deleted, moved or replaced.
-        """
-
-
 def is_lock(name: str) -> bool:
     """Whether a file of this name is a lock or a marker, and so not an output."""
     return name.startswith((LOCK, f".{LOCK}"))
 
 
 @contextlib.contextmanager
-def locked(folder: str, *, alone: bool, wait: bool = False) -> Iterator[Held]:
+def locked(folder: str, *, alone: bool, wait: bool = False) -> Iterator[None]:
     """Hold the lock of an output folder; the folder is created if it does not exist.
 
     Args:
@@ -58,17 +42,14 @@ def locked(folder: str, *, alone: bool, wait: bool = False) -> Iterator[Held]:
         alone: whether this run excludes all others; if not, runs that do not ask for this share the lock.
         wait: whether to wait until others release the lock; ignored on object stores.
 
-    Yields:
-        The lock, whose ``check`` raises :class:`GoneError` if the folder was deleted meanwhile.
-
     Raises:
         UserError: if another run holds the lock.
         OSError: if the folder cannot be created or written to.
     """
     make_folder(folder)
     if "://" in folder:
-        with _marked(folder, alone) as held:
-            yield held
+        with _marked(folder, alone):
+            yield
         return
     path = os.path.join(folder, LOCK)  # noqa: PTH118
     kind = (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | (0 if wait else fcntl.LOCK_NB)
@@ -83,15 +64,15 @@ def locked(folder: str, *, alone: bool, wait: bool = False) -> Iterator[Held]:
             os.close(file)
             if error.errno not in _NO_LOCKS:
                 raise
-            with _marked(folder, alone) as held:
-                yield held
+            with _marked(folder, alone):
+                yield
             return
         if _is_there(path, file):
             break
         # The last holder of this lock file has just deleted it: try again with a new file.
         os.close(file)
     try:
-        yield _Lock(folder, path, file)
+        yield
     finally:
         with contextlib.suppress(OSError):
             # The last holder deletes the file; this fails while others share the lock.
@@ -108,10 +89,6 @@ def _taken(folder: str) -> str:
     )
 
 
-def _gone(folder: str) -> str:
-    return f"--output {folder}: it was deleted or moved while the run was writing there; start the run again"
-
-
 def _is_there(path: str, file: int) -> bool:
     """Whether a path still names this open file."""
     try:
@@ -120,17 +97,8 @@ def _is_there(path: str, file: int) -> bool:
         return False
 
 
-class _Lock:
-    def __init__(self, folder: str, path: str, file: int) -> None:
-        self._folder, self._path, self._file = folder, path, file
-
-    def check(self) -> None:
-        if not _is_there(self._path, self._file):
-            raise GoneError(_gone(self._folder))
-
-
 @contextlib.contextmanager
-def _marked(folder: str, alone: bool) -> Iterator[Held]:
+def _marked(folder: str, alone: bool) -> Iterator[None]:
     mark = FileSystems.join(folder, f"{_ALONE if alone else _SHARED}{uuid.uuid4().hex}")
     write_bytes(mark, b"")
     done = threading.Event()
@@ -148,7 +116,7 @@ def _marked(folder: str, alone: bool) -> Iterator[Held]:
         if _others(folder, mark, alone):
             raise UserError(f"{_taken(folder)}; a run that was killed is forgotten after 5 minutes")
         thread.start()
-        yield _Marker(folder, mark)
+        yield
     finally:
         done.set()
         if thread.is_alive():
@@ -171,12 +139,3 @@ def _others(folder: str, marker: str, alone: bool) -> list[str]:
         for path, time in updated.items()
         if path != mine.path and (time is None or now is None or time > now - STALE_SECONDS)
     ]
-
-
-class _Marker:
-    def __init__(self, folder: str, marker: str) -> None:
-        self._folder, self._own = folder, marker
-
-    def check(self) -> None:
-        if not FileSystems.exists(self._own):
-            raise GoneError(_gone(self._folder))

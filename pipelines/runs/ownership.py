@@ -15,7 +15,7 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs.locks import GoneError, Held, is_lock, locked
+from ldpbeam.pipelines.runs.locks import is_lock, locked
 from ldpbeam.pipelines.runs.output import (
     DEAD_LETTERS,
     FORMAT,
@@ -138,7 +138,7 @@ def _mark(job: Output) -> dict[str, Any] | None:
 @contextlib.contextmanager
 def owned(
     job: Output, sharing: Sharing, *, overwrite: bool = False, inputs: Sequence[str] = ()
-) -> Iterator[Held]:
+) -> Iterator[None]:
     """Hold the output folder while a run writes to it, and name its owner in ``run.json``.
 
     A run that shares the folder with nobody deletes the last run's outputs first. Its ``run.json`` has the
@@ -151,23 +151,22 @@ def owned(
         inputs: what the run reads, for the ``run.json`` of a run that shares the folder with nobody.
 
     Raises:
-        UserError: if this run may not use the folder, a run that does not share it writes there, or the
-            folder was deleted meanwhile.
+        UserError: if this run may not use the folder, or a run that does not share it writes there.
     """
     replaces = overwrite and not sharing.alone and owner(job, sharing, overwrite) is None
-    with held(job.output, alone=sharing.alone or replaces) as lock:
+    with held(job.output, alone=sharing.alone or replaces):
         if sharing.alone:
-            with _alone(job, overwrite, inputs, lock):
-                yield lock
+            with _alone(job, overwrite, inputs):
+                yield
         else:
             with named_in_errors(job.output), one_at_a_time(job):
                 _join(job, sharing, overwrite)
-            yield lock
+            yield
 
 
 @contextlib.contextmanager
-def _alone(job: Output, overwrite: bool, inputs: Sequence[str], lock: Held) -> Iterator[None]:
-    """Replace the outputs in the folder; after Ctrl-C, or in a deleted folder, none are left."""
+def _alone(job: Output, overwrite: bool, inputs: Sequence[str]) -> Iterator[None]:
+    """Replace the outputs in the folder; after Ctrl-C none are left."""
     owner(job, NOBODY, overwrite)
     about = {**NOBODY.mark_of(job), "input": list(inputs)}
     with named_in_errors(job.output):
@@ -178,11 +177,9 @@ def _alone(job: Output, overwrite: bool, inputs: Sequence[str], lock: Held) -> I
         keep_study(job)
     try:
         yield
-        lock.check()
-    except BaseException as error:
+    except KeyboardInterrupt:
         # The files left would look like the outputs of a run.
-        if isinstance(error, KeyboardInterrupt | GoneError):
-            clear(job)
+        clear(job)
         raise
     write_json(job.path(RUN), {**about, "complete": True})
 
@@ -219,7 +216,7 @@ def one_at_a_time(job: Output) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def held(folder: str, *, alone: bool) -> Iterator[Held]:
+def held(folder: str, *, alone: bool) -> Iterator[None]:
     """Hold the lock of a folder; the folder is created if it does not exist.
 
     Raises:
@@ -229,5 +226,5 @@ def held(folder: str, *, alone: bool) -> Iterator[Held]:
         with named_in_errors(folder):
             if not folder:
                 raise ValueError("a folder is needed")
-            folder_held = stack.enter_context(locked(folder, alone=alone))
-        yield folder_held
+            stack.enter_context(locked(folder, alone=alone))
+        yield

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.runs.locks import Held
 from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
     DEAD_LETTERS,
@@ -75,7 +74,7 @@ class Scheduled(Output):
 
 
 @contextmanager
-def owned_by_schedule(job: Scheduled, overwrite: bool) -> Iterator[Held]:
+def owned_by_schedule(job: Scheduled, overwrite: bool) -> Iterator[None]:
     """Hold the output folder, shared with other scheduled runs, while a run writes and moves its files.
 
     The run's hidden folder is deleted at the end, after an error too.
@@ -83,9 +82,9 @@ def owned_by_schedule(job: Scheduled, overwrite: bool) -> Iterator[Held]:
     Raises:
         UserError: if this run may not use the folder, or a run of another kind writes there.
     """
-    with owned(job, SCHEDULED_RUNS, overwrite=overwrite) as held:
+    with owned(job, SCHEDULED_RUNS, overwrite=overwrite):
         try:
-            yield held
+            yield
         finally:
             if "://" in job.output:
                 delete([entry.path for entry in files_in(job.made.output, "**")])

@@ -10,7 +10,6 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs.locks import Held
 from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
     RUN,
@@ -37,7 +36,7 @@ INCOMPLETE = "incomplete.json"
 
 
 @contextmanager
-def owned_by_stream(job: StreamJob) -> Iterator[Held]:
+def owned_by_stream(job: StreamJob) -> Iterator[None]:
     """Hold the output folder, shared with other streams of the study, while a run writes to it.
 
     The run's own folder gets a ``run.json``, and the list of the windows that earlier runs left open.
@@ -52,7 +51,7 @@ def owned_by_stream(job: StreamJob) -> Iterator[Held]:
             f"--output {job.output}: the names of its files would have {longest} characters, more than file "
             "systems take; give the study, its attributes or coordinates shorter names"
         )
-    with owned(job, STREAMS) as lock:
+    with owned(job, STREAMS):
         with named_in_errors(job.output):
             make_folder(job.of_run(""))
             about = {**STREAMS.mark_of(job), "run": job.run, "reads": job.feed.name}
@@ -61,7 +60,7 @@ def owned_by_stream(job: StreamJob) -> Iterator[Held]:
                 left = [window._asdict() for window in sorted(job.incomplete)]
                 write_json(job.of_run(INCOMPLETE), {"windows": left})
         with held(job.of_run(""), alone=True):
-            yield lock
+            yield
 
 
 def _file_names(job: StreamJob) -> list[str]:

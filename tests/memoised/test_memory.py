@@ -22,7 +22,7 @@ from ldpbeam.pipelines.estimates import fit
 from ldpbeam.pipelines.estimates.explain import explain
 from ldpbeam.pipelines.estimates.pane_fit import PaneFit
 from ldpbeam.pipelines.pages.warnings import misfit
-from ldpbeam.schemas.outputs.records import Fit, FitEntry, read_record
+from ldpbeam.schemas.outputs.records import Fit, FitEntry, bounds, read_record
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 PEOPLE = 3_000
@@ -153,9 +153,9 @@ def test_reports_that_go_through_the_pipeline_are_tested_and_a_sentence_says_wha
     snapshots = tallied(text, table).snapshots
     (day,) = [snapshot for snapshot in snapshots if snapshot.joined]
     (entry,) = fit.tests_of_window(study, [day])
-    assert (entry.test.test, entry.test.services, entry.test.reports) == ("fresh_noise", ("app",), 400)
-    assert entry.test.p_value < 1e-6 and entry.window == day.window
-    assert [test.p_value for test in fit_tests(study.attribute("x"), day.statistic)] == [entry.test.p_value]
+    assert (entry.test, entry.services, entry.reports) == ("fresh_noise", ("app",), 400)
+    assert entry.p_value < 1e-6 and bounds(entry.window_start, entry.window_end) == day.window
+    assert [test.p_value for test in fit_tests(study.attribute("x"), day.statistic)] == [entry.p_value]
     sentence = fit.misfit_sentence(study, entry)
     assert "window 2026-11-20T00:00:00Z: the reports of 400 users to app" in sentence
     assert "takes for fresh: correct the clients, or the study (lifetime_epsilon)" in sentence

@@ -111,17 +111,6 @@ def test_a_folder_that_nobody_holds_has_no_lock_left(folder: str, tmp_path: Path
         assert all(map(locks.is_lock, named(tmp_path / "out")))
 
 
-def test_a_folder_that_was_deleted_or_replaced_is_noticed(folder: str, tmp_path: Path) -> None:
-    for again in (False, True):
-        with locked(folder, alone=True) as held:
-            held.check()
-            (tmp_path / "out").rename(tmp_path / f"moved{again}")
-            if again:
-                (tmp_path / "out").mkdir()
-            with pytest.raises(UserError, match="it was deleted or moved while the run was writing there"):
-                held.check()
-
-
 def test_the_marker_of_a_run_that_was_killed_is_forgotten(tmp_path: Path) -> None:
     folder = f"shelf://{tmp_path}/out"
     with locked(folder, alone=True):
@@ -198,24 +187,3 @@ def test_a_second_run_into_the_folder_is_refused_and_the_first_is_undisturbed(
         "ended, or name another folder\n"
     )
     assert contents(tmp_path / "out") == before
-
-
-@pytest.mark.parametrize("again", ["moved", "a file"])
-def test_an_output_folder_that_is_gone_in_the_end_is_one_line(
-    again: str, given: list[object], command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "out"
-
-    def act() -> None:
-        out.rename(tmp_path / "elsewhere")
-        if again == "a file":
-            out.write_text("mine")
-
-    during(monkeypatch, act)
-    found = command(*given)
-    assert found.code == 2
-    assert found.err.startswith("ldpbeam: ")
-    assert str(out) in found.err
-    assert found.err.count("\n") == 1
-    for place in (out, tmp_path / "elsewhere"):
-        assert not (place / "estimates.jsonl").exists()
