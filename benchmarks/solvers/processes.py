@@ -21,8 +21,7 @@ import numpy as np
 
 from benchmarks.solvers.measure import REPEATS, table
 from ldpbeam import tally
-from ldpbeam.pipelines.estimates.processes import compute_all
-from ldpbeam.pipelines.estimates.progress import SolvingProgress
+from ldpbeam.pipelines.estimates.processes import SolvingProgress, compute_all
 from ldpbeam.pipelines.estimates.solve import solve
 from ldpbeam.pipelines.processes import cores
 from ldpbeam.schemas.outputs.records import EstimateRecord

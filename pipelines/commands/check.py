@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import math
+import re
 from collections import Counter
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from rich.console import Console
 
+from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.commands.diff import as_json, as_texts
-from ldpbeam.pipelines.errors import BEYOND, DONE
-from ldpbeam.pipelines.estimates.check import Checked, checked
+from ldpbeam.pipelines.errors import BEYOND, DONE, UserError
+from ldpbeam.pipelines.estimates.numbers import Numbers, Place, by_place, numbers_of
 from ldpbeam.pipelines.estimates.read import read_results
+from ldpbeam.pipelines.estimates.results import Results
 from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.printing import document
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.statistics import counted
 
 #: This many numbers are printed; with ``--json`` all are.
@@ -74,3 +81,145 @@ def _as_json(row: Checked) -> dict[str, Any]:
         "verdict": row.verdict,
         "flag": row.flag,
     }
+
+
+Verdict = Literal["certainly", "possibly", "no"]
+_CONDITION = re.compile(
+    r"(?P<number>.*\S)\s*(?P<side>[<>])\s*(?P<value>[-+\d.eE_]+)\s*(?P<percent>%?)\s*", re.DOTALL
+)
+#: A message lists at most this many numbers of an attribute.
+_MOST_LISTED = 12
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What raises an alarm: numbers of an attribute that are above or below a threshold.
+
+    Attributes:
+        text: as it was written.
+        attribute: the attribute.
+        number: the number, as ``ldpbeam diff`` names it.
+        above: whether larger numbers are beyond the threshold; if not, smaller ones.
+        threshold: in the unit of the number.
+    """
+
+    text: str
+    attribute: str
+    number: str
+    above: bool
+    threshold: float
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A number and its condition.
+
+    Attributes:
+        place: the estimate.
+        condition: the condition.
+        value: the number.
+        interval: the two ends of its interval; None if it has none.
+        verdict: ``certainly`` if the whole interval is beyond the threshold and is not flagged, else
+            ``possibly`` if a part of it or the number is, else ``no``.
+        flag: why the interval may hold the truth less often than its level.
+    """
+
+    place: Place
+    condition: Condition
+    value: float
+    interval: tuple[float, float] | None
+    verdict: Verdict
+    flag: str
+
+
+def checked(
+    results: Results, texts: Sequence[str], *, estimate: str | None = None, latest: bool = False
+) -> list[Checked]:
+    """Check conditions on every estimate that has their numbers, by condition and then by estimate.
+
+    Args:
+        results: what is in an output folder.
+        texts: the conditions, as ``price: mean > 4000``; the attribute may be left out if one alone has the
+            number.
+        estimate: the name of the only estimates that are checked; None for all.
+        latest: whether only the latest window of each attribute that has closed is checked.
+
+    Raises:
+        UserError: for a text that is not a condition, and where no estimate has the number.
+    """
+    chosen = dict(_chosen(results, estimate, latest))
+    if not chosen:
+        what = f"no estimate is named {estimate!r}" if estimate else "there is no estimate"
+        raise UserError(f"{results.folder}: {what}{' of a window that has closed' if latest else ''}")
+    parts = {place: list(numbers_of(record)) for place, record in chosen.items()}
+    names: dict[str, dict[str, None]] = {}
+    for place, numbers in parts.items():
+        names.setdefault(place[0], {}).update(dict.fromkeys(name for part in numbers for name in part.names))
+    conditions = [
+        _condition(text, {attribute: list(numbers) for attribute, numbers in names.items()}) for text in texts
+    ]
+    return [
+        _checked(place, part, part.names.index(condition.number), condition)
+        for condition in conditions
+        for place, numbers in parts.items()
+        for part in numbers
+        if place[0] == condition.attribute and condition.number in part.names
+    ]
+
+
+def _chosen(results: Results, estimate: str | None, latest: bool) -> Iterator[tuple[Place, EstimateRecord]]:
+    records = by_place(results.estimates)
+    closed = [record for record in records.values() if record.pane_timing != "early"]
+    ends = {record.attribute: (0, 0) for record in closed}
+    for record in closed:
+        ends[record.attribute] = max(ends[record.attribute], record.window or (0, 0))
+    for place, record in records.items():
+        if estimate is not None and record.name != estimate:
+            continue
+        if latest and (record.pane_timing == "early" or (record.window or (0, 0)) != ends[record.attribute]):
+            continue
+        yield place, record
+
+
+def _condition(text: str, names: dict[str, list[str]]) -> Condition:
+    """A condition on the numbers of attributes: (the text, the names of numbers by attribute).
+
+    Raises:
+        UserError: if the text is not a threshold, or if no attribute or several have the number.
+    """
+    match = _CONDITION.fullmatch(text)
+    try:
+        threshold = float(match["value"]) / (100 if match["percent"] else 1) if match else math.nan
+    except ValueError:
+        threshold = math.nan
+    if match is None or not math.isfinite(threshold):
+        raise UserError(
+            f"{text!r} is not a condition: write NUMBER > VALUE or NUMBER < VALUE, as in 'mean > 4000'"
+        )
+    wanted, number = list(names), match["number"]
+    for attribute in names:
+        if number.startswith(f"{attribute}:"):
+            wanted, number = [attribute], number.removeprefix(f"{attribute}:").strip()
+            break
+    having = [attribute for attribute in wanted if number in names[attribute]]
+    if len(having) > 1:
+        raise UserError(f"{text!r}: {' and '.join(having)} have it: write '{having[0]}: {text}'")
+    if not having:
+        every = list(dict.fromkeys(name for attribute in wanted for name in names[attribute]))
+        listed = ", ".join(every[:_MOST_LISTED]) + (", ..." if len(every) > _MOST_LISTED else "")
+        hint = did_you_mean(number, every, otherwise=f"there are: {listed}")
+        raise UserError(f"{text!r}: no estimate has {number!r}; {hint}")
+    return Condition(text, having[0], number, match["side"] == ">", threshold)
+
+
+def _checked(place: Place, part: Numbers, index: int, condition: Condition) -> Checked:
+    value, low, high = (float(column[index]) for column in (part.values, part.low, part.high))
+    known = not math.isnan(low)
+    sign = 1 if condition.above else -1
+    beyond = [sign * (number - condition.threshold) > 0 for number in (value, low, high)]
+    verdict: Verdict = "no"
+    if known and beyond[1] and beyond[2] and not part.flag:
+        verdict = "certainly"
+    elif any(beyond):
+        verdict = "possibly"
+    return Checked(place, condition, value, (low, high) if known else None, verdict, part.flag)

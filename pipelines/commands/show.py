@@ -1,22 +1,28 @@
-"""``ldpbeam show``: prints everything of a finished run, or of the runs that share a folder."""
+"""``ldpbeam show``: everything of a finished run or of the runs that share a folder, or a table as CSV."""
 
 from __future__ import annotations
 
 import argparse
+import io
+import json
+import re
 import sys
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.csv
 from rich.console import Console
 
 from ldpbeam.fit.words import tally
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimates import period_ledger, tables
-from ldpbeam.pipelines.estimates.as_csv import csv_of
 from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.pipelines.estimates.results import Results, RunResults
 from ldpbeam.pipelines.printing import document, note
 from ldpbeam.pipelines.runs.output import FIT, FIT_FOLDER, LEDGER_PERIODS
-from ldpbeam.schemas.outputs.records import fields_of
+from ldpbeam.schemas.outputs.records import EstimateRecord, fields_of
+from ldpbeam.schemas.outputs.tables import ESTIMATES_AT_ONCE, estimate_rows, share_rows
 from ldpbeam.statistics import counted
 from ldpbeam.times import rfc3339
 from ldpbeam.untrusted import shown
@@ -128,3 +134,48 @@ def _run(run: RunResults) -> dict[str, Any]:
         "ledger": [fields_of(entry) for entry in run.ledger],
         "fit": fields_of(run.fit) if run.fit else None,
     }
+
+
+#: The functions that make a table of records, by its name.
+TABLES = {"estimates": estimate_rows, "distribution": share_rows}
+#: A spreadsheet takes a text that begins so (in full width, too) for a formula. An apostrophe goes before it,
+#: and before a text that begins with one: taking off the first apostrophe restores every text.
+_FORMULA = re.compile("['=+\\-@\uff1d\uff0b\uff0d\uff20]")
+
+
+def csv_of(name: str, records: Sequence[EstimateRecord]) -> Iterator[str]:
+    """The text of a table as CSV, part by part: a line of names, and a line per row.
+
+    Args:
+        name: ``estimates`` or ``distribution``.
+        records: the estimates.
+    """
+    rows = TABLES[name]
+    for start in range(0, max(len(records), 1), ESTIMATES_AT_ONCE):
+        table = rows(records[start : start + ESTIMATES_AT_ONCE])
+        columns = {column: _column(table[column]) for column in table.column_names}
+        text = io.BytesIO()
+        options = pa.csv.WriteOptions(include_header=start == 0)
+        pa.csv.write_csv(pa.table(columns), text, options)
+        yield text.getvalue().decode()
+
+
+def harmless(text: str) -> str:
+    """A text that no spreadsheet takes for a formula, and no terminal for a command."""
+    text = shown(text)
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def _column(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    """A column as CSV holds it: texts are harmless, and lists are JSON."""
+    kind = column.type
+    if pa.types.is_nested(kind):
+        values = column.to_pylist()
+        return pa.array([None if value is None else json.dumps(value) for value in values], pa.string())
+    if pa.types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    if not pa.types.is_string(kind):
+        return column
+    different = column.dictionary_encode().combine_chunks()
+    texts = pa.array([harmless(text) for text in different.dictionary.to_pylist()], pa.string())
+    return texts.take(different.indices)

@@ -16,7 +16,7 @@ from ldpbeam.pipelines.estimates.published import warnings_of
 from ldpbeam.pipelines.estimates.read import fit_of_panes
 from ldpbeam.pipelines.graphs.engines import engine_of
 from ldpbeam.pipelines.graphs.stream import StreamJob, build, run_name
-from ldpbeam.pipelines.pages.live import kept_current
+from ldpbeam.pipelines.pages.write import kept_current
 from ldpbeam.pipelines.printing import document, note, warn
 from ldpbeam.pipelines.runs.feed import open_feed
 from ldpbeam.pipelines.runs.output import (

@@ -10,8 +10,7 @@ from dataclasses import replace
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
-from ldpbeam.pipelines.estimates.processes import compute_all
-from ldpbeam.pipelines.estimates.progress import solving_progress
+from ldpbeam.pipelines.estimates.processes import compute_all, solving_progress
 from ldpbeam.pipelines.estimates.published import Size, chosen, size_of, smallest
 from ldpbeam.pipelines.estimates.solve import sort_key
 from ldpbeam.pipelines.runs.output import (

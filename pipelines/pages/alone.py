@@ -1,11 +1,12 @@
-"""A chart of the page that stands alone: with its data, its colours and a legend, outside of the page."""
+"""A chart of the page that stands alone, outside of it, also as an image: with data, colours and a legend."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ldpbeam.pipelines.pages.figures import Figure, Panel
+from ldpbeam.pipelines.pages.page import Content, file_name, safe
 
 #: The colours of the light theme, in the order of the page's style; -1 is that of text.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a7a7a", "#000000")
@@ -67,3 +68,25 @@ def _coloured(
         "legend": legend,
     }
     return {**layer, "encoding": {**encoding, "color": colour}}
+
+
+_WIDTH, _SCALE = 640, 2.0
+
+
+def images(contents: Sequence[Content]) -> Iterator[tuple[str, bytes]]:
+    """(file name, bytes) of each chart, as SVG and as PNG."""
+    # They are needed for images alone.
+    import vl_convert
+
+    from ldpbeam.pipelines.pages.scripts import vega_lite_version
+
+    figures = [figure for content in contents for chapter in content.chapters for figure in chapter.figures]
+    for figure_number, figure in enumerate(figures, 1):
+        for number, panel in enumerate(figure.panels, 1):
+            chart = safe({**alone(figure, panel, _WIDTH), "config": THEME})
+            name = f"{figure_number:02}-{file_name(figure.title)}" + (
+                f"-{number}" if len(figure.panels) > 1 else ""
+            )
+            version = vega_lite_version()
+            yield f"{name}.svg", vl_convert.vegalite_to_svg(chart, vl_version=version).encode()
+            yield f"{name}.png", vl_convert.vegalite_to_png(chart, vl_version=version, scale=_SCALE)

@@ -20,8 +20,7 @@ from ldpbeam.intervals.numbers import of_distribution
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.pipelines.estimates import child
 from ldpbeam.pipelines.estimates.child import compute
-from ldpbeam.pipelines.estimates.processes import compute_all
-from ldpbeam.pipelines.estimates.progress import SolvingProgress
+from ldpbeam.pipelines.estimates.processes import SolvingProgress, compute_all
 from ldpbeam.pipelines.estimates.solve import Solver
 from ldpbeam.schemas.outputs.estimates import estimate_record
 from ldpbeam.schemas.outputs.records import EstimateRecord

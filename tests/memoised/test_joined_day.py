@@ -13,8 +13,8 @@ from support.tallied import tallied
 from ldpbeam import Answers, empty, merge, tally
 from ldpbeam.intervals.bounded import within_one
 from ldpbeam.joined_windows import JoinedCells, JoinedSupports, Table
+from ldpbeam.pipelines.commands.rollup import read_all, rolled_up, write_all
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.rollup import read_all, rolled_up, write_all
 from ldpbeam.pipelines.estimates.solve import answers
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.schemas.outputs.snapshots import Snapshot, decode_statistic, encode_statistic

@@ -19,7 +19,7 @@ from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.several_windows import of_several_windows
 from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.pipelines.estimates.rollup import read_all, rolled_up, write_all
+from ldpbeam.pipelines.commands.rollup import read_all, rolled_up, write_all
 from ldpbeam.pipelines.estimates.solve import answers
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.schemas.outputs.snapshots import Snapshot

@@ -13,7 +13,7 @@ from support.output_folders import stream_folder
 from support.studies import SMALL
 
 from ldpbeam.pipelines.estimates.read import read_results
-from ldpbeam.pipelines.pages import live, write
+from ldpbeam.pipelines.pages import write
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 
@@ -168,7 +168,7 @@ def test_the_page_of_a_stream_is_written_as_windows_close(
     for path in later:
         path.rename(tmp_path / path.name)
     pages, written = [], threading.Event()
-    write_page = live.write_page
+    write_page = write.write_page
 
     def recorded(*arguments: Any, **named: Any) -> int:
         size = write_page(*arguments, **named)
@@ -177,9 +177,9 @@ def test_the_page_of_a_stream_is_written_as_windows_close(
             written.set()
         return size
 
-    monkeypatch.setattr(live, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(live, "write_page", recorded)
-    with live.kept_current(str(page), str(folder)):
+    monkeypatch.setattr(write, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(write, "write_page", recorded)
+    with write.kept_current(str(page), str(folder)):
         assert len(pages) == 1
         for path in later:
             (tmp_path / path.name).rename(path)
@@ -194,7 +194,7 @@ def test_a_stream_goes_on_when_its_page_cannot_be_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, page = stream_folder(tmp_path / "out"), tmp_path / "pages" / "report.html"
-    with live.kept_current(str(page), str(folder)):
+    with write.kept_current(str(page), str(folder)):
         page.unlink()
         page.mkdir()
     assert "the page was not written" in capsys.readouterr().err

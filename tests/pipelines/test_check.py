@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from support.estimate_records import paid, price, results
 
+from ldpbeam.pipelines.commands.check import checked
+from ldpbeam.pipelines.commands.show import csv_of, harmless
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.as_csv import csv_of, harmless
-from ldpbeam.pipelines.estimates.check import checked
 from ldpbeam.schemas.outputs.records import Ends, IntervalsRecord
 
 

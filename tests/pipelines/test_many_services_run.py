@@ -13,7 +13,7 @@ import pytest
 
 from ldpbeam import merge, statistics
 from ldpbeam.estimators.joint_likelihood import marginal
-from ldpbeam.pipelines.estimates.rollup import read_all
+from ldpbeam.pipelines.commands.rollup import read_all
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 

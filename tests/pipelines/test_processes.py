@@ -24,8 +24,13 @@ from ldpbeam import Estimate, tally
 from ldpbeam.pipelines.errors import UserError, machine_problem
 from ldpbeam.pipelines.estimates import processes
 from ldpbeam.pipelines.estimates.child import compute
-from ldpbeam.pipelines.estimates.processes import compute_all, in_processes, wanted_of
-from ldpbeam.pipelines.estimates.progress import SolvingProgress, progress_line
+from ldpbeam.pipelines.estimates.processes import (
+    SolvingProgress,
+    compute_all,
+    in_processes,
+    progress_line,
+    wanted_of,
+)
 from ldpbeam.pipelines.runs.output import Output, snapshot_counts
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot

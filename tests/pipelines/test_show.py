@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ldpbeam.pipelines.commands import show
-from ldpbeam.pipelines.estimates.dead_letters import dead_letters_of
+from ldpbeam.pipelines.commands.dead_letters import dead_letters_of
 from ldpbeam.pipelines.estimates.read import read_results
 
 KINDS = ("batch", "scheduled", "rollup", "stream")
