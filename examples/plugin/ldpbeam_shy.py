@@ -17,11 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from ldpbeam.attributes import Attribute
 from ldpbeam.channels import Channel, DenseChannel, DiagonalChannel
 from ldpbeam.estimators import AboveZero, Estimate, Estimator, Question
-from ldpbeam.mechanisms import CategoricalMechanism, Uniforms
+from ldpbeam.mechanisms import CategoricalMechanism, Uniforms, WholeReports
 
 
 @dataclasses.dataclass(frozen=True)
-class Shy(CategoricalMechanism):
+class Shy(WholeReports, CategoricalMechanism):
     """Nothing with chance s; else the category itself, E times as likely as any other.
 
     Here E = exp(epsilon) and d is the number of categories. A category is reported with probability
@@ -59,11 +59,6 @@ class Shy(CategoricalMechanism):
         """The counts without those of nothing."""
         return histogram[: self.size]
 
-    @property
-    def payload_dtype(self) -> np.dtype[Any]:
-        """An index."""
-        return np.dtype(np.uint32)
-
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """Reports of category indexes, shape (n,)."""
         index = np.asarray(values, dtype=np.int64)
@@ -75,18 +70,9 @@ class Shy(CategoricalMechanism):
         silent = draw >= own + (self.size - 1) * other
         return np.where(silent, self.size, spoken).astype(np.uint32)
 
-    def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads are whole numbers from 0 to d."""
-        whole = (payloads >= 0) & (payloads <= self.size) & (payloads == np.floor(payloads))
-        return np.asarray(whole, dtype=np.bool_)
-
     def cells(self, resolution: int) -> int:
         """The categories, and nothing."""
         return self.size + 1
-
-    def bucketise(self, payloads: NDArray[Any], resolution: int) -> NDArray[np.int64]:
-        """The index."""
-        return payloads.astype(np.int64)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """The matrix, shape (d + 1, d)."""
@@ -95,17 +81,6 @@ class Shy(CategoricalMechanism):
         np.fill_diagonal(matrix, own)
         matrix[self.size] = self.silence
         return DenseChannel(matrix)
-
-    def unbiased_frequencies(self, histogram: NDArray[np.int64], reports: int) -> NDArray[np.float64]:
-        """(C/n - q) / (p - q), shape (d,)."""
-        own, other = self.support_probabilities
-        return np.asarray((histogram[: self.size] / reports - other) / (own - other))
-
-    @property
-    def frequency_variance(self) -> float:
-        """The variance q (1 - q) / (p - q)^2."""
-        own, other = self.support_probabilities
-        return other * (1 - other) / (own - other) ** 2
 
     def output(self) -> str:
         """The indexes."""

@@ -48,7 +48,5 @@ def shares_interval(question: Question, level: float, simultaneous: bool) -> Flo
 def _by_user(mechanism: CategoricalMechanism, joined: JoinedSupports) -> Floats:
     """The variance by user of the share of each category, shape (categories,)."""
     p, q = mechanism.support_probabilities or (1.0, 0.0)
-    plain = q * (1.0 - q) / (p - q) ** 2
-    # A family of seeds adds a factor, which the mechanism knows for a rare category.
     variances: Floats = joined.variances / (joined.reports * (p - q)) ** 2
-    return variances * (mechanism.frequency_variance / plain)
+    return variances * mechanism.collisions

@@ -237,9 +237,7 @@ def _numbers(
             mechanism.unbiased_frequencies(mechanism.histogram(reports, attribute.buckets), len(reports))
             for _, reports in (first, second)
         ]
-        # A family of seeds adds a factor, which the mechanism knows for a rare category.
-        rare = q * (1.0 - q) / (p - q) ** 2
-        factor = max(1.0, mechanism.frequency_variance / rare) ** 0.5
+        factor = max(1.0, mechanism.collisions) ** 0.5
         return names, shares[0], shares[1], compared.errors * factor / (p - q), 0.0
     domain = cast(Numeric, attribute.domain)
     scored = scores_of(mechanism, attribute.buckets)

@@ -25,6 +25,7 @@ from ldpbeam.mechanisms.mechanism import (
     NumericMechanism,
     UnbiasedMechanism,
     Uniforms,
+    WholeReports,
 )
 from ldpbeam.mechanisms.numbers.discrete_square_wave import DiscreteSquareWave
 from ldpbeam.mechanisms.numbers.gaussian import Gaussian
@@ -75,6 +76,7 @@ __all__ = [
     "UnaryEncoding",
     "UnbiasedMechanism",
     "Uniforms",
+    "WholeReports",
     "build_mechanism",
     "register",
     "registered_mechanisms",

@@ -64,9 +64,13 @@ class Mechanism(ABC):
             check_option(option, getattr(self, name))
 
     @classmethod
-    @abstractmethod
     def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
-        """The mechanism for an attribute's domain, with a study file's options."""
+        """The mechanism for an attribute's domain, with a study file's options.
+
+        It does not depend on a range of numbers, because values are scaled to [0, 1].
+        """
+        size = {} if isinstance(domain, Numeric) else {"size": domain.size}
+        return cls(epsilon=epsilon, **size, **options)
 
     @property
     def delta(self) -> float:
@@ -188,6 +192,27 @@ class Mechanism(ABC):
 
 
 @dataclasses.dataclass(frozen=True)
+class WholeReports(Mechanism):
+    """A mechanism whose reports are whole numbers from 0 on, each of which is a report bucket."""
+
+    @property
+    def payload_dtype(self) -> np.dtype[Any]:
+        """A whole number of four bytes."""
+        return np.dtype(np.uint32)
+
+    def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which payloads are whole numbers from 0 to the last report bucket."""
+        within = (payloads >= 0) & (payloads < self.cells(1))
+        if np.issubdtype(payloads.dtype, np.floating):
+            within &= payloads == np.floor(payloads)
+        return np.asarray(within, dtype=np.bool_)
+
+    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
+        """The payload itself, as int64."""
+        return payloads.astype(np.int64)
+
+
+@dataclasses.dataclass(frozen=True)
 class UnbiasedMechanism(Mechanism):
     """A mechanism for values x in [0, 1] whose reports are numbers, unbiased after an affine map.
 
@@ -196,11 +221,6 @@ class UnbiasedMechanism(Mechanism):
     """
 
     domain_type = Numeric
-
-    @classmethod
-    def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
-        """The mechanism; it does not depend on the domain, because values are scaled to [0, 1]."""
-        return cls(epsilon=epsilon, **options)
 
     @property
     @abstractmethod

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Channel
-from ldpbeam.domains import Domain, Integers, Vector
+from ldpbeam.domains import Integers, Vector
 from ldpbeam.mechanisms.mechanism import Mechanism, Uniforms
 
 
@@ -32,12 +32,6 @@ class SampledCoordinate(Mechanism):
 
     size: int
     inner: Mechanism
-
-    @classmethod
-    def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
-        """The mechanism over the vector's coordinates."""
-        assert isinstance(domain, Vector)
-        return cls(epsilon=epsilon, size=domain.size, **options)
 
     @property
     def in_study(self) -> Mechanism:

@@ -199,10 +199,8 @@ def _part(question: Question, index: int) -> Part:
     if mechanism.support_probabilities is None:
         return Normal(shares, mechanism.frequency_variance / reports)
     p, q = mechanism.support_probabilities
-    effective_reports = reports * q * (1.0 - q) / ((p - q) ** 2 * mechanism.frequency_variance)
-    return Supports(
-        np.clip(effective_reports * (q + (p - q) * shares), 0.0, effective_reports), effective_reports, p, q
-    )
+    worth = reports / mechanism.collisions
+    return Supports(np.clip(worth * (q + (p - q) * shares), 0.0, worth), worth, p, q)
 
 
 def independent_reports(question: Question, index: int, shares: Floats) -> float:

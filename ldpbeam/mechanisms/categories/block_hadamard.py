@@ -14,7 +14,7 @@ from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.categories.hadamard import hadamard_signs, walsh_hadamard
 from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
-from ldpbeam.mechanisms.mechanism import Uniforms
+from ldpbeam.mechanisms.mechanism import Uniforms, WholeReports
 from ldpbeam.mechanisms.numbers.grid import fitting_excess, remainder, whole_draws
 from ldpbeam.mechanisms.registry import register
 
@@ -65,7 +65,7 @@ class BlockHadamardChannel(Channel):
 
 @register
 @dataclasses.dataclass(frozen=True)
-class BlockHadamardResponse(CategoricalMechanism):
+class BlockHadamardResponse(WholeReports, CategoricalMechanism):
     """One of K = B b reports: those of the category's half of its block are E times likelier than all others.
 
     Here E = exp(epsilon), B is the number of blocks, and b is the order of the Hadamard matrix of a block.
@@ -114,11 +114,6 @@ class BlockHadamardResponse(CategoricalMechanism):
         return fitting_excess(self.epsilon, share, self.order // 2, self.cells(0))
 
     @property
-    def payload_dtype(self) -> np.dtype[Any]:
-        """An integer, block times b plus the report of the block."""
-        return np.dtype(np.uint32)
-
-    @property
     def total_variation(self) -> float:
         """That of two halves of different blocks; halves of one block share half of their reports."""
         own, other = self.probabilities
@@ -138,17 +133,9 @@ class BlockHadamardResponse(CategoricalMechanism):
         cells = np.where(left_over < 0, block * self.order + report, remainder(left_over, self.cells(0)))
         return cells.astype(np.uint32)
 
-    def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads are integers from 0 to K - 1."""
-        return np.asarray((payloads >= 0) & (payloads < self.cells(0)) & (payloads == np.floor(payloads)))
-
     def cells(self, resolution: int) -> int:
         """The number of report buckets: one per report, K = B b."""
         return self.blocks * self.order
-
-    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The payload itself, as int64."""
-        return payloads.astype(np.int64)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """P(report | category); its products use a fast Walsh-Hadamard transform of each block."""

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
-from ldpbeam.mechanisms.mechanism import Uniforms
+from ldpbeam.mechanisms.mechanism import Uniforms, WholeReports
 from ldpbeam.mechanisms.registry import register
 
 
@@ -78,7 +78,7 @@ class HadamardChannel(Channel):
 
 @register
 @dataclasses.dataclass(frozen=True)
-class HadamardRandomisedResponse(CategoricalMechanism):
+class HadamardRandomisedResponse(WholeReports, CategoricalMechanism):
     """HRR: a uniformly drawn row r of K rows, and the sign of entry (r, category), kept with E/(E+1).
 
     K is the smallest power of two that is at least the number of categories, and E = exp(epsilon). The report
@@ -88,11 +88,6 @@ class HadamardRandomisedResponse(CategoricalMechanism):
 
     name = "hadamard"
     summary = "HRR (one-bit Hadamard): a row's sign; short reports for many categories"
-
-    @property
-    def payload_dtype(self) -> np.dtype[Any]:
-        """An integer that encodes row and sign."""
-        return np.dtype(np.uint32)
 
     @property
     def order(self) -> int:
@@ -124,17 +119,9 @@ class HadamardRandomisedResponse(CategoricalMechanism):
         signs = hadamard_signs(rows[:, None], np.arange(self.size)[None, :])
         return np.asarray((signs > 0) == (plus[:, None] > 0))
 
-    def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads are integers from 0 to 2K - 1."""
-        return np.asarray((payloads >= 0) & (payloads < 2 * self.order) & (payloads == np.floor(payloads)))
-
     def cells(self, resolution: int) -> int:
         """The number of report buckets: two per row, 2K."""
         return 2 * self.order
-
-    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The payload itself, as int64."""
-        return payloads.astype(np.int64)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """P(row and sign | category); its products use the fast Walsh-Hadamard transform."""

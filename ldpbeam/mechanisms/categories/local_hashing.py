@@ -261,11 +261,9 @@ class LocalHashing(CategoricalMechanism):
         A family of S seeds has S (g - 1) independent counts for ``size`` unknowns, which adds the factor
         1 / (1 - size / (S (g - 1))).
         """
-        p, q = self.support_probabilities
-        variance = q * (1.0 - q) / (p - q) ** 2
         if self.seeds == "any":
-            return variance
-        return variance / (1.0 - self.size / (int(self.seeds) * (self.hashes - 1.0)))
+            return self.rare_supports
+        return self.rare_supports / (1.0 - self.size / (int(self.seeds) * (self.hashes - 1.0)))
 
     @property
     def hashes_per_report(self) -> int:

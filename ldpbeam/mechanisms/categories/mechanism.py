@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.channels import DiagonalChannel
-from ldpbeam.domains import Categories, Domain, Floats, Integers
-from ldpbeam.mechanisms.mechanism import FrequencyMechanism, Mechanism
+from ldpbeam.domains import Categories, Floats, Integers
+from ldpbeam.mechanisms.mechanism import FrequencyMechanism
 
 #: Up to this many products of a cell and a category, variances are computed from what each cell says.
 MOST_ENTRIES = 2**20
@@ -33,12 +33,6 @@ class CategoricalMechanism(FrequencyMechanism):
         if self.size < 2:
             raise ValueError(f"size must be two categories or more, found {self.size}")
 
-    @classmethod
-    def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
-        """The mechanism for the domain's categories."""
-        assert isinstance(domain, Categories)
-        return cls(epsilon=epsilon, size=domain.size, **options)
-
     @property
     def bins(self) -> int:
         """The number of categories."""
@@ -52,6 +46,40 @@ class CategoricalMechanism(FrequencyMechanism):
         categories: the noise of the shares is then taken to be normal.
         """
         return None
+
+    @property
+    def _supports(self) -> tuple[float, float]:
+        if self.support_probabilities is None:
+            raise NotImplementedError(
+                f"{self.name} has no support_probabilities, so it needs frequency_variance and "
+                "unbiased_frequencies of its own"
+            )
+        return self.support_probabilities
+
+    @property
+    def rare_supports(self) -> float:
+        """The value q (1 - q)/(p - q)^2: the number of reports times the variance of a rare category's share.
+
+        It is that of independent supports, where there are ``support_probabilities``.
+        """
+        p, q = self._supports
+        return q * (1.0 - q) / (p - q) ** 2
+
+    @property
+    def frequency_variance(self) -> float:
+        """The value of ``rare_supports``: q (1 - q)/(p - q)^2."""
+        return self.rare_supports
+
+    @property
+    def collisions(self) -> float:
+        """The factor by which a family of seeds raises the variances of shares; 1 without one."""
+        return self.frequency_variance / self.rare_supports
+
+    def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
+        """(C/n - q)/(p - q), where C is how many reports name each category, shape (size,)."""
+        p, q = self._supports
+        frequencies: Floats = (self.named(histogram) / reports - q) / (p - q)
+        return frequencies
 
     def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         """Which categories each report supports, shape (n, size), where there are ``support_probabilities``.
@@ -106,9 +134,7 @@ class CategoricalMechanism(FrequencyMechanism):
         p, q = self.support_probabilities
         spread = shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)
         plain: Floats = spread / (p - q) ** 2
-        rare = q * (1.0 - q) / (p - q) ** 2
-        # A family of seeds adds a factor, which the mechanism knows for a rare category.
-        return plain * (self.frequency_variance / rare)
+        return plain * self.collisions
 
     def _variances_of_reports(self, shares: Floats, histogram: Integers) -> Floats:
         """The same from the mean square of what each report says; of a rare category if there are too many.

@@ -10,15 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Channel, DiagonalChannel
-from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
-from ldpbeam.mechanisms.mechanism import Uniforms
+from ldpbeam.mechanisms.mechanism import Uniforms, WholeReports
 from ldpbeam.mechanisms.registry import register
 
 
 @register
 @dataclasses.dataclass(frozen=True)
-class RandomisedResponse(CategoricalMechanism):
+class RandomisedResponse(WholeReports, CategoricalMechanism):
     """A report of the category itself with probability p = E/(E+d-1), of each other one with q = 1/(E+d-1).
 
     Here d is the number of categories and E = exp(epsilon). The unbiased frequency of a category with C of n
@@ -27,11 +26,6 @@ class RandomisedResponse(CategoricalMechanism):
 
     name = "grr"
     summary = "GRR: the category itself or any other; best for few categories"
-
-    @property
-    def payload_dtype(self) -> np.dtype[Any]:
-        """A category's index."""
-        return np.dtype(np.uint32)
 
     @property
     def support_probabilities(self) -> tuple[float, float]:
@@ -63,30 +57,13 @@ class RandomisedResponse(CategoricalMechanism):
         other_category = draw + (draw >= index)
         return np.where(keep, index, other_category).astype(np.uint32)
 
-    def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads are a category's index."""
-        within = (payloads >= 0) & (payloads < self.size)
-        if np.issubdtype(payloads.dtype, np.floating):
-            within &= payloads == np.floor(payloads)
-        return np.asarray(within, dtype=np.bool_)
-
     def cells(self, resolution: int) -> int:
         """The number of report buckets: one per category."""
         return self.size
 
-    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The category's index."""
-        return payloads.astype(np.int64)
-
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """The ``name_channel``."""
         return self.name_channel
-
-    def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
-        """(C/n - q) / (p - q) for the count C of each category, shape (size,)."""
-        p, q = self.support_probabilities
-        frequencies: Floats = (histogram / reports - q) / (p - q)
-        return frequencies
 
     @property
     def frequency_variance(self) -> float:

@@ -172,18 +172,6 @@ class UnaryEncoding(CategoricalMechanism):
         """The counts of set bits, shape (size,)."""
         return histogram[1::2]
 
-    def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
-        """(C/n - q) / (p - q) for the count C of each set bit, shape (size,)."""
-        p, q = self.support_probabilities
-        frequencies: Floats = (histogram[1::2] / reports - q) / (p - q)
-        return frequencies
-
-    @property
-    def frequency_variance(self) -> float:
-        """The value q (1 - q) / (p - q)^2."""
-        p, q = self.support_probabilities
-        return q * (1.0 - q) / (p - q) ** 2
-
     def output(self) -> str:
         """The number of bits and bytes, in words."""
         size = self.payload_dtype.itemsize

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.domains import Domain, Floats, Integers, KeyValuePairs, KeyValues
+from ldpbeam.domains import Floats, Integers, KeyValuePairs, KeyValues
 from ldpbeam.mechanisms.mechanism import Mechanism, Uniforms
 
 
@@ -64,12 +64,6 @@ class KeyValueMechanism(Mechanism):
         super().__post_init__()
         if self.size < 2:
             raise ValueError(f"size must be two keys or more, found {self.size}")
-
-    @classmethod
-    def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
-        """The mechanism for the domain's keys; their values must be scaled to [0, 1]."""
-        assert isinstance(domain, KeyValues)
-        return cls(epsilon=epsilon, size=domain.size, **options)
 
     @abstractmethod
     def perturb(self, values: KeyValuePairs, uniforms: Uniforms) -> NDArray[Any]:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers, KeyValuePairs
 from ldpbeam.mechanisms.key_values.mechanism import KeySums, KeyValueMechanism, shares_of
-from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms
+from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms, WholeReports
 from ldpbeam.mechanisms.registry import register
 from ldpbeam.options import Range
 
@@ -151,7 +151,7 @@ class PaddedKeyValueMechanism(KeyValueMechanism):
 
 @register
 @dataclasses.dataclass(frozen=True)
-class PCKVGRR(PaddedKeyValueMechanism):
+class PCKVGRR(WholeReports, PaddedKeyValueMechanism):
     """PCKV-GRR: a report of the drawn key with probability a, of each other of d' = d + ell keys with b.
 
     Here ell = ``padding``, E = exp(epsilon), a = (ell (E-1) + 2)/(ell (E-1) + 2d') and b = (1 - a)/(d' - 1).
@@ -172,11 +172,6 @@ class PCKVGRR(PaddedKeyValueMechanism):
         scale = 1.0 / (growth + 2.0 * keys)
         return (growth + 2.0) * scale, 2.0 * scale, (growth + 1.0) / (growth + 2.0)
 
-    @property
-    def payload_dtype(self) -> np.dtype[Any]:
-        """An integer that encodes key and sign."""
-        return np.dtype(np.uint32)
-
     def perturb(self, values: KeyValuePairs, uniforms: Uniforms) -> NDArray[Any]:
         """One report per person, shape (people,)."""
         keys, x = self._sampled(values, uniforms)
@@ -189,18 +184,9 @@ class PCKVGRR(PaddedKeyValueMechanism):
         plus = uniforms.random(values.people) < np.where(kept, x * p + (1.0 - x) * (1.0 - p), 0.5)
         return (2 * np.where(kept, keys, other_key) + plus).astype(np.uint32)
 
-    def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads are integers from 0 to 2d' - 1."""
-        within = (payloads >= 0) & (payloads < self.cells(1))
-        return np.asarray(within & (payloads == np.floor(payloads)))
-
     def cells(self, resolution: int) -> int:
         """The number of report buckets: two per key, including dummy keys."""
         return 2 * (self.size + self.padding)
-
-    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The payload itself, as int64."""
-        return payloads.astype(np.int64)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """P(report | column): columns are (key, +1) and (key, -1) for every key, and last any dummy."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers, KeyValuePairs
 from ldpbeam.mechanisms.key_values.mechanism import KeySums, KeyValueMechanism, shares_of
-from ldpbeam.mechanisms.mechanism import Uniforms
+from ldpbeam.mechanisms.mechanism import Uniforms, WholeReports
 from ldpbeam.mechanisms.registry import register
 from ldpbeam.options import Range
 
@@ -44,7 +44,7 @@ class KeyBlocksChannel(Channel):
 
 @register
 @dataclasses.dataclass(frozen=True)
-class PrivKV(KeyValueMechanism):
+class PrivKV(WholeReports, KeyValueMechanism):
     """A report of one of d keys, drawn uniformly: whether the person has it, and the sign of its value.
 
     The presence has the budget eps1 = key_share * epsilon, the sign eps2 = epsilon - eps1. The presence is
@@ -69,11 +69,6 @@ class PrivKV(KeyValueMechanism):
         """(p1, p2): the probabilities of keeping the presence, and of keeping the sign."""
         key = self.key_share * self.epsilon
         return 1.0 / (1.0 + math.exp(-key)), 1.0 / (1.0 + math.exp(key - self.epsilon))
-
-    @property
-    def payload_dtype(self) -> np.dtype[Any]:
-        """An integer that encodes key, presence and sign."""
-        return np.dtype(np.uint32)
 
     @property
     def block(self) -> Floats:
@@ -111,17 +106,9 @@ class PrivKV(KeyValueMechanism):
         said = np.where(present, np.where(plus, PLUS, MINUS), ABSENT)
         return (3 * keys + said).astype(np.uint32)
 
-    def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads are integers from 0 to 3d - 1."""
-        return np.asarray((payloads >= 0) & (payloads < 3 * self.size) & (payloads == np.floor(payloads)))
-
     def cells(self, resolution: int) -> int:
         """The number of report buckets: three per key."""
         return 3 * self.size
-
-    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The payload itself, as int64."""
-        return payloads.astype(np.int64)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """The ``block`` for each key; the columns are four states per key."""

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import BinnedChannel, Channel
 from ldpbeam.domains import Floats, Integers
-from ldpbeam.mechanisms.mechanism import UnbiasedMechanism, Uniforms
+from ldpbeam.mechanisms.mechanism import UnbiasedMechanism, Uniforms, WholeReports
 from ldpbeam.mechanisms.numbers.square_wave import SquareWave
 from ldpbeam.mechanisms.registry import register
 from ldpbeam.options import Range
@@ -55,7 +55,7 @@ class DiscreteBandChannel(Channel):
 
 @register
 @dataclasses.dataclass(frozen=True)
-class DiscreteSquareWave(UnbiasedMechanism):
+class DiscreteSquareWave(WholeReports, UnbiasedMechanism):
     """An output j in 0 .. d + 2b - 1 for bin k = floor(dx), with probability p if |j - b - k| <= b, else q.
 
     With E = exp(epsilon) and d bins, b = floor(d times SW's half width), p = E/((2b+1)E + d - 1) and q = p/E.
@@ -81,11 +81,6 @@ class DiscreteSquareWave(UnbiasedMechanism):
     def parameters(self) -> dict[str, Any]:
         """Also that outputs are summed: statistics of before, which have no sums of them, are others."""
         return {**super().parameters, "sums": "outputs"}
-
-    @property
-    def payload_dtype(self) -> np.dtype[Any]:
-        """The dtype of an output's index."""
-        return np.dtype(np.uint32)
 
     @property
     def granularity(self) -> int:
@@ -159,18 +154,9 @@ class DiscreteSquareWave(UnbiasedMechanism):
         outside += wave * (outside >= index)
         return np.where(near, inside, outside).astype(np.uint32)
 
-    def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads are integers from 0 to d + 2b - 1."""
-        within = (payloads >= 0) & (payloads < self.outputs) & (payloads == np.floor(payloads))
-        return np.asarray(within, dtype=np.bool_)
-
     def cells(self, resolution: int) -> int:
         """The number of report buckets: one per output."""
         return self.outputs
-
-    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The output's index."""
-        return payloads.astype(np.int64)
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """P(output | value bucket): a band over bins, each bin's column repeated for its value buckets.

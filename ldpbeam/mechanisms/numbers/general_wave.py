@@ -48,9 +48,6 @@ class GeneralWave(NumericMechanism):
     top: Annotated[float, Range(least=0, most=1)] = 0.8
     half_width: Annotated[float, Range(least=NARROWEST, most=WIDEST)] | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-
     @functools.cached_property
     def b(self) -> float:
         """The half width b of the wave."""

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import BinnedChannel, Channel
-from ldpbeam.domains import Categories, Domain, Floats, Integers, Numeric
+from ldpbeam.domains import Categories, Floats, Integers, Numeric
 from ldpbeam.mechanisms.categories.choice import AUTO
 from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
-from ldpbeam.mechanisms.mechanism import FrequencyMechanism, Mechanism, Uniforms
+from ldpbeam.mechanisms.mechanism import FrequencyMechanism, Uniforms
 from ldpbeam.mechanisms.registry import build_mechanism, register
 from ldpbeam.options import Range
 
@@ -43,11 +43,6 @@ class BinMechanism(FrequencyMechanism):
     domain_type = Numeric
     #: The name of the option that sets the number of bins.
     bins_option: ClassVar[str]
-
-    @classmethod
-    def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
-        """The mechanism; it does not depend on the domain, because values are scaled to [0, 1]."""
-        return cls(epsilon=epsilon, **options)
 
     @property
     def granularity(self) -> int:

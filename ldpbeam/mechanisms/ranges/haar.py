@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.categories.hadamard import hadamard_signs, walsh_hadamard
-from ldpbeam.mechanisms.mechanism import Uniforms
+from ldpbeam.mechanisms.mechanism import Uniforms, WholeReports
 from ldpbeam.mechanisms.ranges.binned import MOST_BINS, BinMechanism
 from ldpbeam.mechanisms.registry import register
 
@@ -65,7 +65,7 @@ class HaarChannel(Channel):
 
 @register
 @dataclasses.dataclass(frozen=True)
-class Haar(BinMechanism):
+class Haar(WholeReports, BinMechanism):
     """A report of the value's Haar coefficient at a uniformly drawn level of a binary tree, by HRR.
 
     At level l of 0 .. m - 1, with 2^m leaves, the value has the coefficient +1 (left half) or -1 (right half)
@@ -110,11 +110,6 @@ class Haar(BinMechanism):
         return 1.0 / (1.0 + math.exp(-self.epsilon))
 
     @property
-    def payload_dtype(self) -> np.dtype[Any]:
-        """An integer that encodes level, row and sign."""
-        return np.dtype(np.uint32)
-
-    @property
     def total_variation(self) -> float:
         """That of a leaf of each half: all of it at the root, and half of it at the levels below."""
         levels = self.bins.bit_length() - 1
@@ -133,18 +128,9 @@ class Haar(BinMechanism):
         reports: NDArray[Any] = (2 * (order - 1 + rows) + plus).astype(np.uint32)
         return reports
 
-    def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads are integers from 0 to 2 ``leaves`` - 3."""
-        whole = payloads == np.floor(payloads)
-        return np.asarray((payloads >= 0) & (payloads < 2 * (self.leaves - 1)) & whole)
-
     def cells(self, resolution: int) -> int:
         """The number of report buckets: two per row, for the rows of all levels."""
         return 2 * (self.leaves - 1)
-
-    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The payload itself, as int64."""
-        return payloads.astype(np.int64)
 
     def bin_channel(self, resolution: int) -> Channel:
         """P(report | leaf); its products use one fast Walsh-Hadamard transform per level."""
