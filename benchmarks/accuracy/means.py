@@ -12,6 +12,7 @@ from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, Statistic, popu
 from ldpbeam.domains import Floats
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.em import fit_channel
+from ldpbeam.estimators.iteration import Trace
 from ldpbeam.mechanisms import (
     Laplace,
     NumericMechanism,
@@ -101,7 +102,7 @@ def _noise_alone(attribute: Attribute, statistic: Statistic, weights: Floats) ->
     for index, weight in enumerate(weights):
         counts = statistic.histograms[index]
         fit = fit_channel(
-            attribute.channel(index), counts, smoothing=True, tolerance=1e-3, max_iterations=10_000
+            attribute.channel(index), counts, smoothing=True, tolerance=1e-3, trace=Trace(10_000)
         )
         mechanism = attribute.versions[index].mechanism
         assert isinstance(mechanism, NumericMechanism)

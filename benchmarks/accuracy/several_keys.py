@@ -12,6 +12,7 @@ from ldpbeam import Attribute, Statistic
 from ldpbeam.domains import Floats, KeyValuePairs, KeyValues
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.em import fit_channel
+from ldpbeam.estimators.iteration import Trace
 from ldpbeam.mechanisms import PCKVPM
 
 KEYS, PADDING, BUCKETS, SEEDS = 8, 3, 32, range(6)
@@ -42,7 +43,7 @@ def in_one(attribute: Attribute, statistic: Statistic) -> tuple[Floats, Floats]:
         statistic.histograms[0],
         smoothing=False,
         tolerance=1e-3,
-        max_iterations=10_000,
+        trace=Trace(10_000),
         accelerated=True,
     )
     frequencies, means = mechanism.key_values_of(fit.weights)

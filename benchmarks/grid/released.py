@@ -24,9 +24,9 @@ from ldpbeam import Attribute, Statistic
 from ldpbeam.channels import Channel, DiagonalChannel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators import Question
-from ldpbeam.estimators.em import products
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.estimators.mixture_reduction.merging import ReducedChannel
+from ldpbeam.estimators.products import products
 
 Product = Callable[[Floats], Floats]
 

@@ -14,9 +14,9 @@ from ldpbeam import Numeric, build_mechanism
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.curvature import curvature_of
-from ldpbeam.estimators.em import products
 from ldpbeam.estimators.fixed_point import LARGEST_CHANGE, fixed_point
-from ldpbeam.estimators.iteration import Fit, smooth
+from ldpbeam.estimators.iteration import Fit, Trace, smooth
+from ldpbeam.estimators.products import products
 
 TITLE = "EMS to the fixed point: evaluations, beside plain updates"
 MECHANISMS = ("square_wave", "piecewise")
@@ -47,9 +47,7 @@ def newton(channel: Channel, counts: Floats) -> Fit:
     """The fixed point by Newton's method; it has a log-likelihood for each evaluation."""
     seen = np.flatnonzero(counts)
     start, curvature = np.full(channel.shape[1], 1.0 / channel.shape[1]), curvature_of(channel, seen)
-    return fixed_point(
-        products(channel, seen), counts[seen], start, curvature=curvature, max_iterations=10_000
-    )
+    return fixed_point(products(channel, seen), counts[seen], start, curvature=curvature, trace=Trace(10_000))
 
 
 def plain_updates(channel: Channel, counts: Floats) -> tuple[Floats, int]:

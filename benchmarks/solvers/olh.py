@@ -14,6 +14,7 @@ from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.conjugate import most_likely
 from ldpbeam.estimators.em import fit_channel
+from ldpbeam.estimators.iteration import Trace
 from ldpbeam.mechanisms import LocalHashing
 from ldpbeam.mechanisms.categories.hashing_channel import HashingChannel
 
@@ -75,10 +76,10 @@ def _case(size: int, epsilon: float, reports: int) -> tuple[list[str], float]:
     made = time.process_time() - start
     Counting.made = 0
     counting = Counting(mechanism.table, *mechanism.probabilities)
-    fit = most_likely(counting, counts, tolerance=1e-3, max_iterations=1_000)
+    fit = most_likely(counting, counts, tolerance=1e-3, trace=Trace(1_000))
     evaluations = Counting.made / 2
     took = made + statistics.median(
-        seconds(lambda: most_likely(channel, counts, tolerance=1e-3, max_iterations=1_000))
+        seconds(lambda: most_likely(channel, counts, tolerance=1e-3, trace=Trace(1_000)))
         for _ in range(1 if size > 1_000 else 3)
     )
     ratios = channel.rmatvec(counts / channel.matvec(fit.weights)) / reports
@@ -101,11 +102,11 @@ def _early() -> Iterator[str]:
 
     def plain() -> None:
         nonlocal iterations
-        fit = fit_channel(channel, counts, smoothing=False, tolerance=1e-3, max_iterations=10_000)
+        fit = fit_channel(channel, counts, smoothing=False, tolerance=1e-3, trace=Trace(10_000))
         iterations = len(fit.log_likelihoods)
 
     best, early, ratio = medians(
-        pairs(lambda: most_likely(channel, counts, tolerance=1e-3, max_iterations=1_000), plain, 3)
+        pairs(lambda: most_likely(channel, counts, tolerance=1e-3, trace=Trace(1_000)), plain, 3)
     )
     yield (
         f"222 categories, epsilon 1, 333,000 reports: `em` stops early after {iterations:,} iterations and "

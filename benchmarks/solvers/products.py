@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.solvers.measure import medians, pairs, table
 from ldpbeam import Numeric, build_mechanism
-from ldpbeam.estimators.em import products
+from ldpbeam.estimators.products import products
 
 TITLE = "Cost of an iteration: one product with the channel and one with its transpose"
 BUCKETS = [256, 1_024, 4_096, 16_384, 65_536]

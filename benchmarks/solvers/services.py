@@ -12,7 +12,7 @@ from ldpbeam import Attribute, Numeric, ServiceVersion
 from ldpbeam.domains import Floats
 from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.fixed_point import LARGEST_CHANGE
-from ldpbeam.estimators.iteration import smooth
+from ldpbeam.estimators.iteration import Trace, smooth
 from ldpbeam.estimators.joint_fixed_point import fit_users
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.estimators.user_rows import UserRows
@@ -86,7 +86,7 @@ def evaluations(services: int, buckets: int, users: int) -> list[object]:
     statistic, _ = told(attribute, users, 1)
     likelihood = JointLikelihood(Question(attribute, statistic, attribute.services))
     counts = likelihood.counts.astype(np.float64)
-    fit = fit_users(likelihood.products, counts, buckets, smoothing=True, max_iterations=500)
+    fit = fit_users(likelihood.products, counts, buckets, smoothing=True, trace=Trace(500))
     plain, steps = plain_updates(likelihood, buckets), len(fit.log_likelihoods)
     return [services, f"{buckets:,}", f"{users:,}", f"{plain:,}", steps, f"{plain / steps:,.0f}"]
 
@@ -103,7 +103,7 @@ class Solve:
         """Build the products, and solve."""
         likelihood = self.likelihood
         rows = UserRows(likelihood.log_axes, list(likelihood.places.T))
-        fit_users(rows, likelihood.counts.astype(np.float64), 256, smoothing=True, max_iterations=500)
+        fit_users(rows, likelihood.counts.astype(np.float64), 256, smoothing=True, trace=Trace(500))
 
 
 def section() -> str:

@@ -8,7 +8,6 @@ the gradient keeps them there.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Protocol, runtime_checkable
 
@@ -16,8 +15,8 @@ import numpy as np
 
 from ldpbeam.channels import Channel, DiagonalChannel, StackedChannel
 from ldpbeam.domains import Floats, Integers
-from ldpbeam.estimators.iteration import Fit
-from ldpbeam.estimators.question import Progress
+from ldpbeam.estimators.iteration import Fit, Trace
+from ldpbeam.estimators.products import products, spread
 
 #: At the end, the next step changes no share by more than this. EM's update is a shorter step.
 LARGEST_STEP = 1e-9
@@ -85,29 +84,20 @@ class Likelihood:
         channel: P(report bucket | category).
         seen: the report buckets with reports.
         counts: the reports in each of them.
+        forward: from shares to the probability of each of them.
         total: the number of reports.
         metric: the last metric that was computed, or None.
     """
 
     def __init__(self, channel: Channel, seen: Integers, counts: Floats) -> None:
         self.channel, self.seen, self.counts = channel, seen, counts
+        self.forward, self._backward = products(channel, seen)
         self.total = float(counts.sum())
         self.metric: Floats | None = None
 
-    def forward(self, weights: Floats) -> Floats:
-        """The probability of each report bucket that has reports."""
-        probabilities: Floats = self.channel.matvec(weights)[self.seen]
-        return probabilities
-
-    def _spread(self, numbers: Floats) -> Floats:
-        spread = np.zeros(self.channel.shape[0])
-        spread[self.seen] = numbers
-        return spread
-
     def ratios(self, probabilities: Floats) -> Floats:
         """The gradient / n: EM's update multiplies each weight by its ratio."""
-        product: Floats = self.channel.rmatvec(self._spread(self.counts / probabilities))
-        return product / self.total
+        return self._backward(self.counts / probabilities) / self.total
 
     def renew(self, probabilities: Floats, ratios: Floats) -> None:
         """Compute the metric: second derivatives of -log-likelihood / n, from w to all weight on a category.
@@ -115,7 +105,8 @@ class Likelihood:
         With the entries a of the category's column it is the sum of count (a - probability)^2 /
         probability^2, which is never negative.
         """
-        squares = _squares(self.channel, self._spread(self.counts / probabilities**2)) / self.total
+        squares = _squares(self.channel, spread(self.channel, self.seen, self.counts / probabilities**2))
+        squares /= self.total
         metric = squares - 2.0 * ratios + 1.0
         self.metric = np.maximum(metric, LEAST_METRIC * max(float(metric.max()), LEAST_LARGEST))
 
@@ -125,29 +116,7 @@ class Likelihood:
         return None if channel is None else Likelihood(channel, self.seen, self.counts)
 
 
-@dataclasses.dataclass
-class _Run:
-    """What all iterations of a solve have in common."""
-
-    tolerance: float
-    max_iterations: int
-    progress: Progress | None
-    trace: list[float] = dataclasses.field(default_factory=list)
-
-    def tell(self, likelihood: float) -> None:
-        self.trace.append(likelihood)
-        if self.progress is not None:
-            self.progress(len(self.trace), likelihood)
-
-
-def most_likely(
-    channel: Channel,
-    counts: Floats,
-    *,
-    tolerance: float,
-    max_iterations: int,
-    progress: Progress | None = None,
-) -> Fit:
+def most_likely(channel: Channel, counts: Floats, trace: Trace, *, tolerance: float) -> Fit:
     """The shares of greatest likelihood, from uniform ones.
 
     An iteration has a product with the channel and one with its transpose; one more with the channel if
@@ -158,33 +127,31 @@ def most_likely(
     Args:
         channel: P(report bucket | category), for which :func:`is_nearly_orthogonal`.
         counts: the reports in each report bucket, shape (report buckets,), with sum above zero.
+        trace: it counts the iterations; where it is full, the iteration ends, not converged.
         tolerance: the iteration ends when the log-likelihood is within this of its maximum and the next step
             changes no share by more than 1e-9, or when both are rounding errors.
-        max_iterations: the iteration ends after this many, not converged.
-        progress: called after every iteration.
     """
     seen = np.flatnonzero(counts)
     whole = Likelihood(channel, seen, counts[seen])
-    run = _Run(tolerance, max_iterations, progress)
     weights = np.full(channel.shape[1], 1.0 / channel.shape[1])
-    weights, ratios, converged = _ascend(whole, weights, run, until_few=True)
-    while not converged and len(run.trace) < max_iterations:
+    weights, ratios, converged = _ascend(whole, weights, trace, tolerance, until_few=True)
+    while not converged and not trace.is_full:
         # Most categories have no share: solve those that have one, then check all of them.
         many = 2 * int(np.count_nonzero(weights))
         likely = np.argsort(np.where(weights > 0.0, -np.inf, -ratios), kind="stable")[:many]
         chosen = np.sort(likely)
         part = whole.of_categories(chosen)
         if part is not None:
-            inner, _, _ = _ascend(part, weights[chosen], run, until_few=False)
+            inner, _, _ = _ascend(part, weights[chosen], trace, tolerance, until_few=False)
             weights = np.zeros_like(weights)
             weights[chosen] = inner
-        if len(run.trace) < max_iterations:
-            weights, ratios, converged = _ascend(whole, weights, run, until_few=part is not None)
-    return Fit(weights, np.array(run.trace), converged)
+        if not trace.is_full:
+            weights, ratios, converged = _ascend(whole, weights, trace, tolerance, until_few=part is not None)
+    return trace.fit(weights, converged)
 
 
 def _ascend(
-    likelihood: Likelihood, weights: Floats, run: _Run, *, until_few: bool
+    likelihood: Likelihood, weights: Floats, trace: Trace, tolerance: float, *, until_few: bool
 ) -> tuple[Floats, Floats, bool]:
     """Iterate to the maximum; with ``until_few``, or until few categories have a share.
 
@@ -201,14 +168,14 @@ def _ascend(
             likelihood.renew(probabilities, ratios)
             metric = likelihood.metric
             assert metric is not None
-        run.tell(float(likelihood.counts @ np.log(probabilities)))
+        trace.tell(float(likelihood.counts @ np.log(probabilities)))
         step = nearest_shares(weights + (ratios - 1.0) / metric, metric) - weights
         settled = np.abs(step) <= np.maximum(LARGEST_STEP, ROUNDING / metric)
         gap = likelihood.total * (float(ratios.max()) - 1.0)
-        if settled.all() and gap <= max(run.tolerance, likelihood.total * ROUNDING):
+        if settled.all() and gap <= max(tolerance, likelihood.total * ROUNDING):
             return weights, ratios, True
         few = until_few and done >= 2 and FEW * np.count_nonzero(weights) <= len(weights)
-        if few or len(run.trace) >= run.max_iterations:
+        if few or trace.is_full:
             return weights, ratios, False
         direction = _conjugate(step, before, direction, weights, metric)
         before = step

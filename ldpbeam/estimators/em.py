@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.channels import Channel
-from ldpbeam.domains import Floats, Integers, KeyValues, Numeric
+from ldpbeam.domains import Floats, KeyValues, Numeric
 from ldpbeam.estimators.conjugate import is_nearly_orthogonal, most_likely
 from ldpbeam.estimators.curvature import curvature_of
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.fixed_point import LARGEST_CHANGE, fixed_point
-from ldpbeam.estimators.iteration import LEAST_SMOOTHED, Fit, accelerate, maximise
-from ldpbeam.estimators.question import Progress, Question
+from ldpbeam.estimators.iteration import LEAST_SMOOTHED, Fit, Trace, accelerate, maximise
+from ldpbeam.estimators.products import products
+from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.sparse_likelihood import is_of_bands, sparsest
 from ldpbeam.options import AboveZero, Iterations
-
-#: A channel of at most this many entries is multiplied as a plain matrix: one BLAS call is then faster than
-#: the several NumPy calls of a structured product.
-DENSE_ENTRIES = 2**17
 
 #: If all weights differ from the uniform ones by less than this, relatively, EM has hardly left its start.
 NEARLY = 0.05
@@ -33,55 +30,14 @@ NEARLY = 0.05
 LEAST_AT_START = 1e-3
 
 
-class ChannelProducts(NamedTuple):
-    """The products with the rows of a channel that are report buckets with reports.
-
-    Attributes:
-        forward: from weights to the probability of each of these report buckets.
-        backward: the transpose of ``forward``.
-    """
-
-    forward: Callable[[Floats], Floats]
-    backward: Callable[[Floats], Floats]
-
-    def evaluate(self, weights: Floats, counts: Floats) -> tuple[Floats, Floats]:
-        """(``forward(weights)``, ``backward(counts / forward(weights))``)."""
-        probabilities = self.forward(weights)
-        return probabilities, self.backward(counts / probabilities)
-
-
-def products(channel: Channel, seen: Integers) -> ChannelProducts:
-    """The products with the rows of the report buckets ``seen``, ascending."""
-    if channel.shape[0] * channel.shape[1] <= DENSE_ENTRIES:
-        matrix = channel.dense()[seen]
-        transpose = np.ascontiguousarray(matrix.T)
-        return ChannelProducts(matrix.__matmul__, transpose.__matmul__)
-
-    if len(seen) == channel.shape[0]:
-        return ChannelProducts(channel.matvec, channel.rmatvec)
-
-    def forward(weights: Floats) -> Floats:
-        product: Floats = channel.matvec(weights)[seen]
-        return product
-
-    def backward(ratios: Floats) -> Floats:
-        spread = np.zeros(channel.shape[0])
-        spread[seen] = ratios
-        product: Floats = channel.rmatvec(spread)
-        return product
-
-    return ChannelProducts(forward, backward)
-
-
 def fit_channel(
     channel: Channel,
     counts: ArrayLike,
+    trace: Trace,
     *,
     smoothing: bool,
     tolerance: float,
-    max_iterations: int,
     accelerated: bool = False,
-    progress: Progress | None = None,
     start: Floats | None = None,
 ) -> Fit:
     """EM or EMS of report counts under a channel.
@@ -89,52 +45,46 @@ def fit_channel(
     Args:
         channel: P(report bucket | value bucket).
         counts: the reports in each report bucket, shape (report buckets,).
+        trace: it counts the iterations; where it is full, the iteration ends, not converged.
         smoothing: whether to smooth each update (EMS).
         tolerance: as for :func:`maximise`.
-        max_iterations: as for :func:`maximise`.
         accelerated: whether to use :func:`accelerate`.
-        progress: called after every iteration.
         start: the first weights, shape (value buckets,); by default uniform.
     """
     observed = np.asarray(counts, dtype=np.float64)
     seen = np.flatnonzero(observed)
-    buckets = channel.shape[1]
     iterate = accelerate if accelerated else maximise
+    first = above_zero(start, channel.shape[1])
     return iterate(
-        *products(channel, seen),
-        observed[seen],
-        np.full(buckets, 1.0 / buckets) if start is None else above_zero(start),
-        smoothing=smoothing,
-        tolerance=tolerance,
-        max_iterations=max_iterations,
-        progress=progress,
+        products(channel, seen), observed[seen], first, trace, smoothing=smoothing, tolerance=tolerance
     )
 
 
-def fit_fixed_point(
-    channel: Channel,
-    counts: ArrayLike,
-    *,
-    max_iterations: int,
-    progress: Progress | None = None,
-    start: Floats | None = None,
-) -> Fit:
+def fit_fixed_point(channel: Channel, counts: ArrayLike, trace: Trace, *, start: Floats | None = None) -> Fit:
     """The fixed point of EMS of report counts; the arguments are those of :func:`fit_channel`."""
     observed = np.asarray(counts, dtype=np.float64)
     seen = np.flatnonzero(observed)
-    buckets = channel.shape[1]
-    return fixed_point(
-        products(channel, seen),
-        observed[seen],
-        np.full(buckets, 1.0 / buckets) if start is None else above_zero(start),
-        curvature=curvature_of(channel, seen),
-        max_iterations=max_iterations,
-        progress=progress,
-    )
+    first, curvature = above_zero(start, channel.shape[1]), curvature_of(channel, seen)
+    return fixed_point(products(channel, seen), observed[seen], first, trace, curvature=curvature)
 
 
-def above_zero(shares: Floats) -> Floats:
-    """The shares of a previous estimate as weights to start from: all above zero, with sum 1."""
+def likeliest(channel: Channel, counts: Floats, trace: Trace, *, tolerance: float) -> Fit | None:
+    """The weights of greatest likelihood, by the solver for the channel; None if there is none for it."""
+    if is_nearly_orthogonal(channel):
+        return most_likely(channel, counts, trace, tolerance=tolerance)
+    if not is_of_bands(channel):
+        return None
+    seen = np.flatnonzero(counts)
+    return sparsest(products(channel, seen), counts[seen], channel.shape[1], trace, tolerance=tolerance)
+
+
+def above_zero(shares: Floats | None, buckets: int) -> Floats:
+    """The shares of a previous estimate as weights to start from: all above zero, with sum 1.
+
+    Without one they are uniform, shape (buckets,).
+    """
+    if shares is None:
+        return np.full(buckets, 1.0 / buckets)
     weights = np.maximum(shares, LEAST_AT_START / len(shares))
     started: Floats = weights / weights.sum()
     return started
@@ -190,47 +140,29 @@ def _estimate(
 ) -> Estimate:
     attribute, versions = question.attribute, question.versions
     composite = any(attribute.versions[index].mechanism.composite for index in versions)
-    counts = np.concatenate([question.statistic.histograms[index] for index in versions])
+    counts = np.concatenate([question.statistic.histograms[index] for index in versions]).astype(np.float64)
     channel = attribute.stacked_channel(versions)
     details: dict[str, object] = {}
+    trace = Trace(max_iterations, question.progress)
     if accelerated and smoothing and attribute.value_buckets >= LEAST_SMOOTHED:
-        fit = fit_fixed_point(
-            channel, counts, max_iterations=max_iterations, progress=question.progress, start=start
-        )
+        fit = fit_fixed_point(channel, counts, trace, start=start)
         warnings = fixed_point_warnings(fit)
         details["largest_change"] = LARGEST_CHANGE
     else:
         if tolerance is None:
             tolerance = default_tolerance(question, smoothing)
-        if accelerated and not smoothing and is_nearly_orthogonal(channel):
-            fit = most_likely(
-                channel,
-                counts.astype(np.float64),
-                tolerance=tolerance,
-                max_iterations=max_iterations,
-                progress=question.progress,
-            )
-        elif accelerated and not smoothing and is_of_bands(channel):
-            seen = np.flatnonzero(counts)
-            fit = sparsest(
-                *products(channel, seen),
-                counts[seen].astype(np.float64),
-                attribute.value_buckets,
-                tolerance=tolerance,
-                max_iterations=max_iterations,
-                progress=question.progress,
-            )
-        else:
-            fit = fit_channel(
-                channel,
-                counts,
-                smoothing=smoothing,
-                tolerance=tolerance,
-                max_iterations=max_iterations,
-                accelerated=composite if accelerated is None else accelerated,
-                progress=question.progress,
-                start=start,
-            )
+        solved = (
+            likeliest(channel, counts, trace, tolerance=tolerance) if accelerated and not smoothing else None
+        )
+        fit = solved or fit_channel(
+            channel,
+            counts,
+            trace,
+            smoothing=smoothing,
+            tolerance=tolerance,
+            accelerated=composite if accelerated is None else accelerated,
+            start=start,
+        )
         warnings = convergence_warnings(fit, tolerance)
         details = {"tolerance": tolerance, "tolerance_per_report": tolerance / question.reports}
     if len({attribute.versions[index].service for index in versions}) > 1:
@@ -242,9 +174,7 @@ def _estimate(
     return question.answer_distribution(
         name,
         fit.weights,
-        converged=fit.converged,
-        n_iterations=len(fit.log_likelihoods),
-        log_likelihoods=fit.log_likelihoods,
+        **fit.course,
         warnings=warnings,
         details=details,
     )

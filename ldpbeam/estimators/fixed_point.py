@@ -15,15 +15,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.domains import Floats
-from ldpbeam.estimators.iteration import Fit, accelerate, smooth
+from ldpbeam.estimators.iteration import Fit, Trace, accelerate, smooth
 from ldpbeam.estimators.linearised import Linearised, Smoothing
-from ldpbeam.estimators.question import Progress
+from ldpbeam.estimators.products import Products
 
 #: At the fixed point a further plain update changes no share by more than this.
 LARGEST_CHANGE = 1e-9
@@ -48,24 +47,6 @@ CHECK_EVERY = 50
 LARGEST_FALL, LARGEST_RISE, FAINT_RISE, FAINT = -4.0, 2.0, 6.0, 1e-4
 #: Weights are at least this, relative to the uniform weight: far below what is asked of a share.
 LEAST = 1e-10
-
-
-class Products(Protocol):
-    """The likelihoods of kinds of observations, as a linear operator of shape (kinds, value buckets)."""
-
-    @property
-    def forward(self) -> Callable[[Floats], Floats]:
-        """From weights to the probability of each kind, shape (kinds,)."""
-        ...
-
-    @property
-    def backward(self) -> Callable[[Floats], Floats]:
-        """The transpose of :attr:`forward`, shape (value buckets,)."""
-        ...
-
-    def evaluate(self, weights: Floats, counts: Floats) -> tuple[Floats, Floats]:
-        """(``forward(weights)``, ``backward(counts / forward(weights))``)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -236,13 +217,7 @@ def rate_of(move: float, last_move: float) -> float:
 
 
 def fixed_point(
-    products: Products,
-    counts: Floats,
-    start: Floats,
-    *,
-    curvature: Curvature,
-    max_iterations: int,
-    progress: Progress | None = None,
+    products: Products, counts: Floats, start: Floats, trace: Trace, *, curvature: Curvature
 ) -> Fit:
     """The fixed point of EMS from any start, for any likelihood that is linear in the weights.
 
@@ -252,54 +227,30 @@ def fixed_point(
         products: the products with the likelihoods of the kinds of observations.
         counts: the number of observations of each kind, shape (kinds,), all above zero.
         start: the first weights, shape (value buckets,), with sum 1; at least three.
+        trace: it counts the iterations; where it is full, the iteration ends, not converged.
         curvature: the curvature of the likelihood.
-        max_iterations: the solver stops after this many, not converged.
-        progress: called after every iteration.
     """
-    newton, trace = Newton(products, counts, curvature), list[float]()
+    newton = Newton(products, counts, curvature)
     state = newton.start(start)
     while True:
-        trace.append(state.likelihood)
-        if progress is not None:
-            progress(len(trace), trace[-1])
+        trace.tell(state.likelihood)
         if state.is_done:
-            return Fit(smoothed(state.ahead), np.array(trace), True)
-        if len(trace) >= min(max_iterations, MOST_STEPS) or np.isnan(state.move):
+            return trace.fit(smoothed(state.ahead), True)
+        if len(trace.likelihoods) >= min(trace.most, MOST_STEPS) or np.isnan(state.move):
             break
         state = newton.step(state)
-    return _larger_updates(products, counts, state.weights, trace, max_iterations, progress)
+    return _larger_updates(products, counts, state.weights, trace)
 
 
-def _larger_updates(
-    products: Products,
-    counts: Floats,
-    weights: Floats,
-    trace: list[float],
-    max_iterations: int,
-    progress: Progress | None,
-) -> Fit:
+def _larger_updates(products: Products, counts: Floats, weights: Floats, trace: Trace) -> Fit:
     """What remains to the fixed point, by SQUAREM, which needs no curvature and always ends."""
-    while len(trace) < max_iterations:
-        later_progress = None if progress is None else functools.partial(_later, progress, len(trace))
-        fit = accelerate(
-            products.forward,
-            products.backward,
-            counts,
-            weights,
-            smoothing=True,
-            tolerance=-np.inf,
-            max_iterations=min(CHECK_EVERY, max_iterations - len(trace)),
-            progress=later_progress,
-            tested=False,
-        )
+    while not trace.is_full:
+        done = len(trace.likelihoods)
+        part = Trace(min(CHECK_EVERY, trace.most - done), trace.progress, trace.before + done)
+        fit = accelerate(products, counts, weights, part, smoothing=True, tolerance=-np.inf, tested=False)
         weights = fit.weights
-        trace.extend(fit.log_likelihoods)
+        trace.likelihoods += part.likelihoods
         _, slopes = products.evaluate(weights, counts)
         if change_of_update(weights, slopes / counts.sum()) <= LARGEST_CHANGE:
-            return Fit(weights, np.array(trace), True)
-    return Fit(weights, np.array(trace), False)
-
-
-def _later(progress: Progress, before: int, iteration: int, likelihood: float) -> None:
-    """Report an iteration that has others before it."""
-    progress(before + iteration, likelihood)
+            return trace.fit(weights, True)
+    return trace.fit(weights, False)

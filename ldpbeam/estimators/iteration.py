@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from ldpbeam.domains import Floats
+from ldpbeam.estimators.products import Products
 from ldpbeam.estimators.question import Progress
 
 #: Fewer buckets than this are not smoothed.
@@ -29,6 +30,47 @@ class Fit:
     log_likelihoods: Floats
     converged: bool
 
+    @property
+    def course(self) -> dict[str, Any]:
+        """The fields of an estimate that say how the iteration went."""
+        return {
+            "converged": self.converged,
+            "n_iterations": len(self.log_likelihoods),
+            "log_likelihoods": self.log_likelihoods,
+        }
+
+
+@dataclass
+class Trace:
+    """The log-likelihoods of an iteration so far, and how many it may have.
+
+    Attributes:
+        most: the most iterations.
+        progress: called after every iteration; None for nothing.
+        before: how many iterations came before this one, for ``progress``.
+        likelihoods: the log-likelihood before each update, summed over observations.
+    """
+
+    most: int
+    progress: Progress | None = None
+    before: int = 0
+    likelihoods: list[float] = field(default_factory=list)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there were as many iterations as there may be."""
+        return len(self.likelihoods) >= self.most
+
+    def tell(self, likelihood: float) -> None:
+        """Add an iteration."""
+        self.likelihoods.append(likelihood)
+        if self.progress is not None:
+            self.progress(self.before + len(self.likelihoods), likelihood)
+
+    def fit(self, weights: Floats, converged: bool) -> Fit:
+        """The result, if the iteration ends here."""
+        return Fit(weights, np.array(self.likelihoods), converged)
+
 
 def smooth(weights: Floats) -> Floats:
     """EMS's smoothing step: (1, 2, 1)/4 inside and (2, 1)/3 at both ends, scaled to sum 1.
@@ -46,56 +88,41 @@ def smooth(weights: Floats) -> Floats:
 
 
 def maximise(
-    forward: Callable[[Floats], Floats],
-    backward: Callable[[Floats], Floats],
-    counts: Floats,
-    start: Floats,
-    *,
-    smoothing: bool,
-    tolerance: float,
-    max_iterations: int,
-    progress: Progress | None = None,
+    products: Products, counts: Floats, start: Floats, trace: Trace, *, smoothing: bool, tolerance: float
 ) -> Fit:
     """Iterate w <- w * backward(counts / forward(w)) / n, smoothed for EMS.
 
     Args:
-        forward: maps weights to the probability of each kind of observation, shape (kinds,).
-        backward: the transpose of ``forward``.
+        products: the products with the likelihoods of the kinds of observations.
         counts: the number of observations of each kind, shape (kinds,), all above zero.
         start: the first weights, shape (value buckets,), with sum 1.
+        trace: it counts the iterations; where it is full, the iteration ends, not converged.
         smoothing: whether each update is smoothed (EMS).
         tolerance: the iteration stops when the gain of the summed log-likelihood is below this. The gain is
             *signed*, so a decrease, which is possible with EMS, stops the iteration too.
-        max_iterations: the iteration stops after this many, not converged.
-        progress: called after every iteration.
     """
-    total = counts.sum()
-    weights = start
-    trace: list[float] = []
-    for iteration in range(max_iterations):
-        probabilities = forward(weights)
+    total, weights, last = counts.sum(), start, -math.inf
+    while not trace.is_full:
+        probabilities = products.forward(weights)
         likelihood = float(counts @ np.log(probabilities))
-        trace.append(likelihood)
-        if progress is not None:
-            progress(iteration + 1, likelihood)
-        if iteration and likelihood - trace[-2] < tolerance:
-            return Fit(weights, np.array(trace), True)
-        weights = weights * backward(counts / probabilities) / total
+        trace.tell(likelihood)
+        if likelihood - last < tolerance:
+            return trace.fit(weights, True)
+        last = likelihood
+        weights = weights * products.backward(counts / probabilities) / total
         if smoothing:
             weights = smooth(weights)
-    return Fit(weights / weights.sum(), np.array(trace), False)
+    return trace.fit(weights / weights.sum(), False)
 
 
 def accelerate(
-    forward: Callable[[Floats], Floats],
-    backward: Callable[[Floats], Floats],
+    products: Products,
     counts: Floats,
     start: Floats,
+    trace: Trace,
     *,
     smoothing: bool,
     tolerance: float,
-    max_iterations: int,
-    progress: Progress | None = None,
     tested: bool = True,
 ) -> Fit:
     """The fixed point of :func:`maximise`, by SQUAREM (Varadhan and Roland, Scand. J. Stat. 2008, scheme S3).
@@ -109,17 +136,15 @@ def accelerate(
     likelihood: from the uniform start it increases most of the way to the fixed point, but from another start
     it mostly decreases, and the test would reject most longer steps.
     """
-    total = counts.sum()
-    trace: list[float] = []
+    total, weights, converged = counts.sum(), start, False
 
     def update(weights: Floats) -> tuple[Floats, float]:
-        probabilities = forward(weights)
+        probabilities = products.forward(weights)
         likelihood = float(counts @ np.log(probabilities))
-        updated = weights * backward(counts / probabilities) / total
+        updated = weights * products.backward(counts / probabilities) / total
         return (smooth(updated) if smoothing else updated / updated.sum()), likelihood
 
-    weights, converged = start, False
-    while not converged and len(trace) < max_iterations:
+    while not converged and not trace.is_full:
         first, likelihood = update(weights)
         second, once = update(first)
         step, bend = first - weights, second - 2.0 * first + weights
@@ -138,11 +163,11 @@ def accelerate(
             settled, reached = update(leap)
             if reached >= once or not tested:
                 weights, twice = settled, reached
-        trace.append(likelihood)
-        if progress is not None:
-            progress(len(trace), likelihood)
+        trace.tell(likelihood)
         # The likelihood may decrease under EMS. Its stopping rule uses the length of an update instead of the
         # gain, as a chi-square distance of all counts.
         moved = float(total * np.sum(step**2 / np.maximum(first, np.finfo(np.float64).tiny)))
-        converged = len(trace) > 1 and (moved if smoothing else max(once, twice) - likelihood) < tolerance
-    return Fit(weights, np.array(trace), converged)
+        converged = (
+            len(trace.likelihoods) > 1 and (moved if smoothing else max(once, twice) - likelihood) < tolerance
+        )
+    return trace.fit(weights, converged)

@@ -20,9 +20,8 @@ from scipy.optimize import nnls
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.curvature import curvature_of_users, sampled_curvature
 from ldpbeam.estimators.fixed_point import LARGEST_CHANGE, fixed_point
-from ldpbeam.estimators.iteration import LEAST_SMOOTHED, Fit
+from ldpbeam.estimators.iteration import LEAST_SMOOTHED, Fit, Trace
 from ldpbeam.estimators.joint_likelihood import JointProducts
-from ldpbeam.estimators.question import Progress
 
 #: Without smoothing, the slopes of weights that are zero are at most this much above one in the end.
 LARGEST_SLOPE = 1e-4
@@ -31,13 +30,7 @@ RIDGE = 1e-10
 
 
 def fit_users(
-    products: JointProducts,
-    counts: Floats,
-    value_buckets: int,
-    *,
-    smoothing: bool,
-    max_iterations: int,
-    progress: Progress | None = None,
+    products: JointProducts, counts: Floats, value_buckets: int, trace: Trace, *, smoothing: bool
 ) -> Fit:
     """The fixed point of EM or EMS over kinds of users, from the uniform distribution.
 
@@ -45,44 +38,38 @@ def fit_users(
         products: the products with the likelihoods of the kinds.
         counts: the number of users of each kind, shape (kinds,), all above zero.
         value_buckets: the number of value buckets; without smoothing, time grows with its cube.
+        trace: it counts the evaluations of all users; where it is full, the solver ends, not converged.
         smoothing: whether each update is smoothed (EMS); fewer than three buckets are not.
-        max_iterations: it stops after this many evaluations of all users, not converged.
-        progress: called after every evaluation.
     """
     start = np.full(value_buckets, 1.0 / value_buckets)
     if not smoothing or value_buckets < LEAST_SMOOTHED:
-        return _likeliest(products, counts, start, max_iterations, progress)
+        return _likeliest(products, counts, start, trace)
     curvature = curvature_of_users(products, counts, value_buckets)
-    return fixed_point(
-        products, counts, start, curvature=curvature, max_iterations=max_iterations, progress=progress
-    )
+    return fixed_point(products, counts, start, trace, curvature=curvature)
 
 
-def _likeliest(
-    products: JointProducts, counts: Floats, weights: Floats, most: int, progress: Progress | None
-) -> Fit:
+def _likeliest(products: JointProducts, counts: Floats, weights: Floats, trace: Trace) -> Fit:
     """The likeliest weights."""
     curvature = sampled_curvature(products, counts, len(weights), len(weights))
-    total, trace, best = counts.sum(), list[float](), -np.inf
+    total, best = counts.sum(), -np.inf
     before, step = weights, np.zeros_like(weights)
-    while len(trace) < most:
+    while not trace.is_full:
         probabilities, slopes = products.evaluate(weights, counts)
         slopes /= total
-        trace.append(float(counts @ np.log(probabilities)))
-        if progress is not None:
-            progress(len(trace), trace[-1])
+        likelihood = float(counts @ np.log(probabilities))
+        trace.tell(likelihood)
         change = np.abs(weights * slopes - weights).max()
         if change <= LARGEST_CHANGE and slopes.max() <= 1.0 + LARGEST_SLOPE:
-            return Fit(weights, np.array(trace), True)
-        if trace[-1] >= best:
-            best, before = trace[-1], weights
+            return trace.fit(weights, True)
+        if likelihood >= best:
+            best, before = likelihood, weights
             hessian = curvature(counts / probabilities**2 / total)
             step = _quadratic_maximum(hessian, weights, slopes) - weights
         else:
             step = step / 4.0
         weights = np.maximum(before + step, 0.0)
         weights = weights / weights.sum()
-    return Fit(weights, np.array(trace), False)
+    return trace.fit(weights, False)
 
 
 def _quadratic_maximum(hessian: Floats, weights: Floats, slopes: Floats) -> Floats:

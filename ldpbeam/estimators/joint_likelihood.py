@@ -10,7 +10,7 @@ import numpy as np
 from ldpbeam import joint_cells
 from ldpbeam.attributes import MOST_JOINT_CELLS, Attribute
 from ldpbeam.domains import Floats, Integers
-from ldpbeam.estimators.fixed_point import Products
+from ldpbeam.estimators.products import Products
 from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.user_rows import UserRows
 from ldpbeam.statistics import Statistic

@@ -14,6 +14,7 @@ from ldpbeam.domains import Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators.channel_means import channel_mean, least_noise, noise_at
 from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.estimators.iteration import Trace
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.ule import (
@@ -64,9 +65,9 @@ def _variances(question: Question, index: int) -> tuple[float, float]:
     fit = fit_channel(
         attribute.channel(index),
         question.statistic.histograms[index],
+        Trace(10_000),
         smoothing=True,
         tolerance=1e-3,
-        max_iterations=10_000,
     )
     x = bucket_midpoints(attribute.value_buckets)
     noise = float(fit.weights @ noise_at(mechanism, attribute.buckets, x))

@@ -16,8 +16,8 @@ from scipy.optimize import nnls
 from ldpbeam.channels import BandChannel, Channel, StackedChannel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.fixed_point import LARGEST_CHANGE
-from ldpbeam.estimators.iteration import Fit
-from ldpbeam.estimators.question import Progress
+from ldpbeam.estimators.iteration import Fit, Trace
+from ldpbeam.estimators.products import Products
 
 #: The buckets of the first support, evenly spaced.
 FIRST_SUPPORT = 16
@@ -31,43 +31,30 @@ MOST_STUCK = 3
 HALVINGS = 40
 
 
-def sparsest(
-    forward: Callable[[Floats], Floats],
-    backward: Callable[[Floats], Floats],
-    counts: Floats,
-    buckets: int,
-    *,
-    tolerance: float,
-    max_iterations: int,
-    progress: Progress | None = None,
-) -> Fit:
+def sparsest(products: Products, counts: Floats, buckets: int, trace: Trace, *, tolerance: float) -> Fit:
     """The weights of greatest likelihood.
 
     As the log-likelihood is concave, it is within n (greatest slope / n - 1) of its maximum. An iteration has
     one product with ``backward``, and one with ``forward`` for each bucket that is new in the support.
 
     Args:
-        forward: maps weights to the probability of each kind of observation, shape (kinds,).
-        backward: the transpose of ``forward``.
+        products: the products with the likelihoods of the kinds of observations.
         counts: the number of observations of each kind, shape (kinds,), all above zero.
         buckets: the number of value buckets.
+        trace: it counts the iterations; where it is full, the iteration ends, not converged.
         tolerance: the solver stops when the log-likelihood is within this of its maximum and a plain update
             changes no share by more than 1e-8, or when both are rounding errors.
-        max_iterations: the solver stops after this many, not converged.
-        progress: called after every iteration.
     """
     total = float(counts.sum())
     support = np.unique(np.linspace(0, buckets - 1, min(buckets, FIRST_SUPPORT)).astype(np.int64))
-    columns = _columns(forward, support, (len(counts), buckets))
+    columns = _columns(products.forward, support, (len(counts), buckets))
     weights = np.full(len(support), 1.0 / len(support))
-    trace: list[float] = []
-    converged, stuck = False, 0
-    while not converged and len(trace) < max_iterations:
+    converged, stuck, last = False, 0, -np.inf
+    while not converged and not trace.is_full:
         probabilities = columns @ weights
-        trace.append(float(counts @ np.log(probabilities)))
-        if progress is not None:
-            progress(len(trace), trace[-1])
-        slopes = backward(counts / probabilities) / total
+        likelihood = float(counts @ np.log(probabilities))
+        trace.tell(likelihood)
+        slopes = products.backward(counts / probabilities) / total
         change = np.abs(weights * (slopes[support] - 1.0)).max()
         gap = float(slopes.max()) - 1.0
         converged = gap <= max(tolerance / total, ROUNDING) and change <= LARGEST_CHANGE
@@ -75,17 +62,17 @@ def sparsest(
             break
         new = np.setdiff1d(_peaks(slopes), support)
         support = np.concatenate((support, new))
-        columns = np.hstack((columns, _columns(forward, new, (len(counts), buckets))))
+        columns = np.hstack((columns, _columns(products.forward, new, (len(counts), buckets))))
         weights = np.concatenate((weights, np.zeros(len(new))))
-        stuck = stuck + 1 if len(trace) > 1 and trace[-1] <= trace[-2] else 0
-        moved = _step(columns, weights, counts, probabilities, trace[-1]) if stuck < MOST_STUCK else None
+        stuck, last = stuck + 1 if likelihood <= last else 0, likelihood
+        moved = _step(columns, weights, counts, probabilities, likelihood) if stuck < MOST_STUCK else None
         if moved is None:
             break
         kept = moved > 0.0
         support, columns, weights = support[kept], columns[:, kept], moved[kept]
     shares = np.zeros(buckets)
     shares[support] = weights
-    return Fit(shares / shares.sum(), np.array(trace), converged)
+    return trace.fit(shares / shares.sum(), converged)
 
 
 def is_of_bands(channel: Channel) -> bool:

@@ -11,7 +11,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, KeyValues, Numeric
 from ldpbeam.estimators.em import convergence_warnings
 from ldpbeam.estimators.estimate import Estimate
-from ldpbeam.estimators.iteration import maximise
+from ldpbeam.estimators.iteration import Trace, maximise
 from ldpbeam.estimators.joint_fixed_point import fit_users
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.estimators.question import Question
@@ -106,26 +106,12 @@ def ule(
     likelihood = JointLikelihood(question)
     products, counts = likelihood.products, likelihood.counts.astype(np.float64)
     smoothing = smooth and isinstance(attribute.domain, Numeric)
+    trace = Trace(max_iterations, question.progress)
     if accelerated:
-        fit = fit_users(
-            products,
-            counts,
-            buckets,
-            smoothing=smoothing,
-            max_iterations=max_iterations,
-            progress=question.progress,
-        )
+        fit = fit_users(products, counts, buckets, trace, smoothing=smoothing)
     else:
-        fit = maximise(
-            products.forward,
-            products.backward,
-            counts,
-            np.full(buckets, 1.0 / buckets),
-            smoothing=smoothing,
-            tolerance=tolerance,
-            max_iterations=max_iterations,
-            progress=question.progress,
-        )
+        start = np.full(buckets, 1.0 / buckets)
+        fit = maximise(products, counts, start, trace, smoothing=smoothing, tolerance=tolerance)
     kept = information_kept(attribute, question.services, fit.weights)
     details: dict[str, object] = {
         "joint_buckets": shown_buckets(attribute, question.services),

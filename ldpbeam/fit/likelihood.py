@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,9 +9,9 @@ import numpy as np
 from ldpbeam.channels import Channel, DiagonalChannel
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.conjugate import is_nearly_orthogonal, most_likely
-from ldpbeam.estimators.em import products
 from ldpbeam.estimators.frequencies import maximum_likelihood
-from ldpbeam.estimators.iteration import Fit, accelerate
+from ldpbeam.estimators.iteration import Fit, Trace, accelerate
+from ldpbeam.estimators.products import Products, products
 from ldpbeam.estimators.sparse_likelihood import sparsest
 from ldpbeam.fit.deviance import Moments, checked, deviance, moments
 
@@ -56,13 +55,14 @@ def least_misfit(channel: Channel, counts: Floats, *, sparse: bool) -> Misfit:
     if isinstance(channel, DiagonalChannel):
         return _misfit(channel, maximum_likelihood(counts, channel), counts, 0.0)
     seen = np.flatnonzero(counts)
-    forward, backward = products(channel, seen)
+    with_rows = products(channel, seen)
+    forward, backward = with_rows
     observed, n = counts[seen], float(counts.sum())
     weights = np.full(channel.shape[1], 1.0 / channel.shape[1])
     if forward(weights).min() <= 0.0:
         return Misfit(np.inf, float(len(counts) - 1), 0.0)
     if is_nearly_orthogonal(channel):
-        fit = most_likely(channel, counts, tolerance=TOLERANCE, max_iterations=MOST_ITERATIONS)
+        fit = most_likely(channel, counts, Trace(MOST_ITERATIONS), tolerance=TOLERANCE)
     else:
         for update in range(MOST_UPDATES):
             if update and update % UPDATES == 0:
@@ -70,36 +70,21 @@ def least_misfit(channel: Channel, counts: Floats, *, sparse: bool) -> Misfit:
                 if misfit.p_value > CLEAR:
                     return misfit
             weights = weights * backward(observed / forward(weights)) / n
-        fit = _most_likely(forward, backward, observed, weights / weights.sum(), sparse)
+        fit = _most_likely(with_rows, observed, weights / weights.sum(), sparse)
     gap = n * (float((backward(observed / forward(fit.weights)) / n).max()) - 1.0)
     return _misfit(channel, fit.weights, counts, 2.0 * max(gap, 0.0))
 
 
-def _most_likely(
-    forward: Callable[[Floats], Floats],
-    backward: Callable[[Floats], Floats],
-    counts: Floats,
-    start: Floats,
-    sparse: bool,
-) -> Fit:
+def _most_likely(products: Products, counts: Floats, start: Floats, sparse: bool) -> Fit:
     """The weights of greatest likelihood, or near it: from its support, or by larger updates."""
     if sparse:
         try:
-            return sparsest(
-                forward, backward, counts, len(start), tolerance=TOLERANCE, max_iterations=MOST_ITERATIONS
-            )
+            return sparsest(products, counts, len(start), Trace(MOST_ITERATIONS), tolerance=TOLERANCE)
         except (RuntimeError, np.linalg.LinAlgError):
             # Its quadratic problem has no solution within the bounds of rounding; larger updates need none.
             pass
-    return accelerate(
-        forward,
-        backward,
-        counts,
-        start,
-        smoothing=False,
-        tolerance=0.1 * TOLERANCE,
-        max_iterations=MOST_ITERATIONS,
-    )
+    trace = Trace(MOST_ITERATIONS)
+    return accelerate(products, counts, start, trace, smoothing=False, tolerance=0.1 * TOLERANCE)
 
 
 def _misfit(channel: Channel, weights: Floats, counts: Floats, missing: float, check: bool = True) -> Misfit:

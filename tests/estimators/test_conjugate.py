@@ -13,7 +13,7 @@ from ldpbeam.channels import Channel, StackedChannel
 from ldpbeam.domains import Categories
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.conjugate import Likelihood, is_nearly_orthogonal, most_likely, nearest_shares
-from ldpbeam.estimators.iteration import Fit
+from ldpbeam.estimators.iteration import Fit, Trace
 from ldpbeam.mechanisms import LocalHashing, OptimisedUnaryEncoding, RandomisedResponse
 from ldpbeam.statistics import Answers, tally
 
@@ -54,7 +54,7 @@ class Evaluations:
 
 
 def solved(channel: Channel, counts: np.ndarray, tolerance: float = 1e-3, most: int = 500) -> Fit:
-    return most_likely(channel, counts, tolerance=tolerance, max_iterations=most)
+    return most_likely(channel, counts, tolerance=tolerance, trace=Trace(most))
 
 
 def updates(channel: Channel, counts: np.ndarray, change: float, most: int) -> tuple[np.ndarray, int]:
@@ -198,8 +198,8 @@ def test_the_limit_of_iterations_ends_it_unconverged_with_progress_told() -> Non
     mechanism = LocalHashing(1.0, 222)
     told: list[int] = []
     fit = most_likely(
-        mechanism.channel(222, 0), counted(mechanism, 10_000), tolerance=1e-3, max_iterations=5,
-        progress=lambda iteration, _: told.append(iteration),
+        mechanism.channel(222, 0), counted(mechanism, 10_000), tolerance=1e-3,
+        trace=Trace(5, lambda iteration, _: told.append(iteration)),
     )  # fmt: skip
     assert told == [1, 2, 3, 4, 5]
     assert not fit.converged

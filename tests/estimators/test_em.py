@@ -17,7 +17,8 @@ from ldpbeam import Attribute, Categories, Numeric, ServiceVersion, registered_e
 from ldpbeam.channels import Channel, StackedChannel
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.em import fit_channel
-from ldpbeam.estimators.iteration import maximise, smooth
+from ldpbeam.estimators.iteration import Trace, maximise, smooth
+from ldpbeam.estimators.products import ChannelProducts
 from ldpbeam.estimators.question import distribution_moments
 from ldpbeam.mechanisms import (
     Laplace,
@@ -99,14 +100,14 @@ def test_iterates_equal_those_of_loops(name: str, entries: str, monkeypatch: pyt
     counts = rng.integers(0, 30, channel.shape[0])
     counts[0] = 0  # a report bucket nobody hit
     for smoothing in (False, True):
-        fit = fit_channel(channel, counts, smoothing=smoothing, tolerance=-math.inf, max_iterations=12)
+        fit = fit_channel(channel, counts, smoothing=smoothing, tolerance=-math.inf, trace=Trace(12))
         weights, trace = brute_force(matrix, counts.tolist(), 12, smoothing)
         np.testing.assert_allclose(fit.weights, weights, atol=1e-12)
         np.testing.assert_allclose(fit.log_likelihoods, trace, rtol=1e-12)
 
 
 def use_structured_products(monkeypatch: pytest.MonkeyPatch, channel: Channel) -> ModuleType:
-    module = importlib.import_module("ldpbeam.estimators.em")
+    module = importlib.import_module("ldpbeam.estimators.products")
     monkeypatch.setattr(module, "DENSE_ENTRIES", 0)
 
     def dense(self: Channel) -> Floats:
@@ -146,13 +147,14 @@ def test_smoothing_weighs_neighbours_and_treats_both_ends_alike() -> None:
 def test_a_gain_below_the_tolerance_or_a_fall_stops(likelihoods: list[float], iterations: int) -> None:
     planned = iter(likelihoods)
     fit = maximise(
-        lambda weights: np.array([math.exp(next(planned))]),
-        lambda ratios: np.array([1.0, 1.0]),
+        ChannelProducts(
+            lambda weights: np.array([math.exp(next(planned))]), lambda ratios: np.array([1.0, 1.0])
+        ),
         np.array([1.0]),
         np.array([0.5, 0.5]),
         smoothing=False,
         tolerance=0.75,
-        max_iterations=100,
+        trace=Trace(100),
     )
     assert fit.converged
     np.testing.assert_allclose(fit.log_likelihoods, likelihoods[:iterations])

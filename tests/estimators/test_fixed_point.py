@@ -16,7 +16,7 @@ from ldpbeam.domains import Floats
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators import fixed_point as solver
 from ldpbeam.estimators.curvature import curvature_of
-from ldpbeam.estimators.em import ChannelProducts, fit_fixed_point, products
+from ldpbeam.estimators.em import fit_fixed_point
 from ldpbeam.estimators.fixed_point import (
     LARGEST_CHANGE,
     Curvature,
@@ -29,8 +29,9 @@ from ldpbeam.estimators.fixed_point import (
     shortened,
     with_the_update,
 )
-from ldpbeam.estimators.iteration import Fit, smooth
+from ldpbeam.estimators.iteration import Fit, Trace, smooth
 from ldpbeam.estimators.linearised import SHIFT, Linearised, Smoothing, block_starts
+from ldpbeam.estimators.products import ChannelProducts, products
 from ldpbeam.statistics import Answers
 
 UNIT = Numeric(0.0, 1.0)
@@ -97,7 +98,7 @@ def solved(channel: Channel, counts: Floats) -> tuple[Fit, int]:
         counts[seen],
         np.full(channel.shape[1], 1.0 / channel.shape[1]),
         curvature=curvature_of(channel, seen),
-        max_iterations=1_000,
+        trace=Trace(1_000),
     )
     return fit, max(forward.calls, backward.calls)
 
@@ -252,7 +253,7 @@ def test_two_services_are_stacked() -> None:
 
 def test_the_same_bits_again() -> None:
     channel, counts = counts_of("square_wave", 2.0, 300, 3_000)
-    one, other = (fit_fixed_point(channel, counts, max_iterations=100) for _ in range(2))
+    one, other = (fit_fixed_point(channel, counts, trace=Trace(100)) for _ in range(2))
     np.testing.assert_array_equal(one.weights, other.weights)
     np.testing.assert_array_equal(one.log_likelihoods, other.log_likelihoods)
 
@@ -262,7 +263,7 @@ def test_faint_weights_that_would_grow_are_no_fixed_point() -> None:
     channel = build_mechanism("square_wave", UNIT, 4.0).channel(100, 100)
     counts = np.zeros(100)
     counts[[20, 80]] = 3, 1
-    cold = fit_fixed_point(channel, counts, max_iterations=200)
+    cold = fit_fixed_point(channel, counts, trace=Trace(200))
     start = np.where(np.arange(100) < 50, 0.02, 1e-30)
     seen = np.flatnonzero(counts)
     warm = fixed_point(
@@ -270,7 +271,7 @@ def test_faint_weights_that_would_grow_are_no_fixed_point() -> None:
         counts[seen],
         start,
         curvature=curvature_of(channel, seen),
-        max_iterations=200,
+        trace=Trace(200),
     )
     assert cold.converged
     assert warm.converged
@@ -288,8 +289,8 @@ def test_faint_weights_that_would_grow_are_no_fixed_point() -> None:
 def test_any_start_gives_the_same_answer(seed: int) -> None:
     channel, counts = counts_of("piecewise", 2.0, 256, 1_000, seed)
     start = np.random.default_rng(seed).dirichlet(np.full(256, 0.05))
-    cold = fit_fixed_point(channel, counts, max_iterations=200)
-    warm = fit_fixed_point(channel, counts, max_iterations=200, start=start)
+    cold = fit_fixed_point(channel, counts, trace=Trace(200))
+    warm = fit_fixed_point(channel, counts, trace=Trace(200), start=start)
     assert cold.converged
     assert warm.converged
     np.testing.assert_allclose(warm.weights, cold.weights, atol=1e-7)
@@ -301,9 +302,8 @@ def test_a_curvature_that_is_wrong_changes_the_way_and_not_the_end() -> None:
     seen = np.flatnonzero(counts)
     given = curvature_of(channel, seen)
     wrongly = dataclasses.replace(given, means=lambda h: 1.5 * given.means(h))
-    arguments: dict[str, Any] = {"max_iterations": 2_000}
     start = np.full(64, 1 / 64)
-    wrong = fixed_point(products(channel, seen), counts[seen], start, curvature=wrongly, **arguments)
+    wrong = fixed_point(products(channel, seen), counts[seen], start, curvature=wrongly, trace=Trace(2_000))
     assert wrong.converged
     assert len(wrong.log_likelihoods) > evaluations
     np.testing.assert_allclose(wrong.weights, right.weights, atol=1e-6)
@@ -318,8 +318,7 @@ def test_where_newton_fails_larger_updates_go_on_to_the_fixed_point() -> None:
         counts[seen],
         np.full(32, 1 / 32),
         curvature=Curvature(lambda h: np.full((16, 16), np.nan)),
-        max_iterations=5_000,
-        progress=lambda i, value: told.append((i, value)),
+        trace=Trace(5_000, lambda i, value: told.append((i, value))),
     )
     assert fit.converged
     assert change(channel, counts, fit.weights) <= LARGEST_CHANGE
@@ -330,7 +329,7 @@ def test_where_newton_fails_larger_updates_go_on_to_the_fixed_point() -> None:
 @pytest.mark.parametrize("most", [1, 3])
 def test_too_few_iterations_are_not_converged(most: int) -> None:
     channel, counts = counts_of("square_wave", 1.0, 64, 20_000)
-    fit = fit_fixed_point(channel, counts, max_iterations=most)
+    fit = fit_fixed_point(channel, counts, trace=Trace(most))
     assert not fit.converged
     assert len(fit.log_likelihoods) == most
     assert change(channel, counts, fit.weights) > LARGEST_CHANGE
@@ -339,7 +338,7 @@ def test_too_few_iterations_are_not_converged(most: int) -> None:
 def test_without_steps_it_still_ends_and_says_that_it_has_not_converged(monkeypatch: Any) -> None:
     monkeypatch.setattr(solver, "MOST_STEPS", 1)
     channel, counts = counts_of("square_wave", 0.5, 256, 20_000)
-    fit = fit_fixed_point(channel, counts, max_iterations=20)
+    fit = fit_fixed_point(channel, counts, trace=Trace(20))
     assert not fit.converged
     assert len(fit.log_likelihoods) == 20
 

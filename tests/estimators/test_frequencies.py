@@ -16,6 +16,7 @@ from ldpbeam.channels import DiagonalChannel
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.frequencies import maximum_likelihood, norm_sub
+from ldpbeam.estimators.iteration import Trace
 from ldpbeam.mechanisms import Piecewise, RandomisedResponse
 from ldpbeam.statistics import Answers, Moments, Statistic, empty, tally
 
@@ -103,9 +104,7 @@ def test_maximum_likelihood_is_where_em_ends(counts: list[int], zeros: int) -> N
     mechanism = RandomisedResponse(1.0, size=5)
     best = maximum_likelihood(counts, diagonal(mechanism))
     assert (best == 0.0).sum() == zeros
-    fit = fit_channel(
-        mechanism.channel(5, 5), counts, smoothing=False, tolerance=1e-12, max_iterations=50_000
-    )
+    fit = fit_channel(mechanism.channel(5, 5), counts, smoothing=False, tolerance=1e-12, trace=Trace(50_000))
     assert fit.converged
     np.testing.assert_allclose(fit.weights, best, atol=1e-6)
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
 from ldpbeam.domains import KeyValuePairs, KeyValues
 from ldpbeam.estimators import Estimate, Question
+from ldpbeam.estimators.iteration import Trace
 from ldpbeam.estimators.key_values.key_value import check_key_value, key_value
 from ldpbeam.estimators.key_values.pckv import check_pckv_em, check_pckv_mr, pckv_em, pckv_mr
 from ldpbeam.estimators.key_values.privkv import (
@@ -114,7 +115,7 @@ def test_vectorised_em_is_the_papers_loop_over_reports(epsilon: float, eta: floa
     counts = np.array([[3, 9, 2], [10, 0, 0], [0, 7, 0], [1, 1, 1], [0, 0, 0], [5, 0, 4]])
     mechanism = PrivKV(epsilon, 6)
     np.testing.assert_allclose(mechanism.block, table, rtol=1e-12)
-    fit = fit_keys(counts.astype(float), mechanism.block, precision=eta, max_iterations=100_000)
+    fit = fit_keys(counts.astype(float), mechanism.block, precision=eta, trace=Trace(100_000))
     assert fit.converged.all()
     for key in (0, 1, 2, 3, 5):
         theta, iterations = paper_em(np.repeat([0, 1, 2], counts[key]).tolist(), table, eta)
@@ -192,7 +193,7 @@ def test_privkvs_maximum_is_where_em_of_three_states_ends(epsilon: float) -> Non
     counts = np.array([[50, 30, 20], [10, 80, 1], [90, 1, 9], [5, 5, 90], [30, 70, 0], [95, 3, 2]])
     found = privkv_maximum_likelihood(counts, mechanism)
     block = np.column_stack((mechanism.block[:, :2], mechanism.block[:, 2:].mean(axis=1)))
-    fit = fit_keys(counts.astype(float), block, precision=1e-13, max_iterations=400_000)
+    fit = fit_keys(counts.astype(float), block, precision=1e-13, trace=Trace(400_000))
     frequencies = fit.theta[:, :2].sum(axis=1)
     # EM creeps to the boundary: a state that should be zero is still about sqrt(precision).
     np.testing.assert_allclose(found[0], frequencies, atol=1e-4)

@@ -398,7 +398,7 @@ def test_structured_products_give_the_dense_estimate(kind: str, monkeypatch: pyt
         attribute = asked(UNIT, 48, Piecewise(2.0), SquareWave(2.0))
         question = answered(attribute, rng.beta(12, 4, 300), rng)
     dense = mr(question)
-    module = importlib.import_module("ldpbeam.estimators.em")
+    module = importlib.import_module("ldpbeam.estimators.products")
     monkeypatch.setattr(module, "DENSE_ENTRIES", 0)
 
     def refuse(self: Channel) -> Floats:

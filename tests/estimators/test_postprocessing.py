@@ -20,7 +20,7 @@ from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.conjugate import most_likely
 from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.frequencies import norm_cut, norm_mul, norm_sub
-from ldpbeam.estimators.iteration import Fit, accelerate, maximise, smooth
+from ldpbeam.estimators.iteration import Fit, Trace, accelerate, maximise, smooth
 from ldpbeam.mechanisms import (
     FrequencyMechanism,
     Haar,
@@ -432,7 +432,7 @@ def test_the_closed_form_of_unary_encodings_is_where_em_of_their_set_bits_ends(
     p, q = mechanism.support_probabilities  # type: ignore[attr-defined]
     matrix = np.where(np.eye(5, dtype=bool), p, q) / (p + 4 * q)
     fit = fit_channel(
-        DenseChannel(matrix), counts, smoothing=False, tolerance=1e-12, max_iterations=5000, accelerated=True
+        DenseChannel(matrix), counts, smoothing=False, tolerance=1e-12, trace=Trace(5000), accelerated=True
     )
     assert fit.converged
     assert closed.distribution is not None
@@ -635,7 +635,7 @@ def test_acceleration_stops_at_once_where_the_start_is_the_fixed_point() -> None
         [25] * 4,
         smoothing=False,
         tolerance=1e-9,
-        max_iterations=50,
+        trace=Trace(50),
         accelerated=True,
     )
     assert fit.converged
@@ -659,10 +659,10 @@ def test_only_composite_likelihoods_are_accelerated_unasked(accelerated: bool | 
         channel, histogram = attribute.channel(0), statistic.histograms[0]
         fit = fit_channel(
             channel, histogram, smoothing=False, tolerance=1e-3,
-            max_iterations=10_000, accelerated=own if accelerated is None else accelerated,
+            trace=Trace(10_000), accelerated=own if accelerated is None else accelerated,
         )  # fmt: skip
         if accelerated and not own:
-            fit = most_likely(channel, histogram.astype(np.float64), tolerance=1e-3, max_iterations=10_000)
+            fit = most_likely(channel, histogram.astype(np.float64), tolerance=1e-3, trace=Trace(10_000))
         assert found.n_iterations == len(fit.log_likelihoods)
         np.testing.assert_array_equal(found.distribution, fit.weights)
         assert ("composite" in found.details) == own

@@ -11,8 +11,9 @@ from ldpbeam import Attribute, Numeric, ServiceVersion, build_mechanism, tally
 from ldpbeam.channels import Channel, StackedChannel
 from ldpbeam.domains import Floats
 from ldpbeam.estimators import estimate
-from ldpbeam.estimators.em import fit_channel, products
-from ldpbeam.estimators.iteration import Fit
+from ldpbeam.estimators.em import fit_channel
+from ldpbeam.estimators.iteration import Fit, Trace
+from ldpbeam.estimators.products import ChannelProducts, products
 from ldpbeam.estimators.sparse_likelihood import is_of_bands, sparsest
 from ldpbeam.statistics import Answers
 
@@ -39,9 +40,8 @@ def solved(channel: Channel, counts: Floats, tolerance: float = 1e-3, most: int 
         calls += 1
         return forward(weights)
 
-    fit = sparsest(
-        counted, backward, counts[seen], channel.shape[1], tolerance=tolerance, max_iterations=most
-    )
+    given = ChannelProducts(counted, backward)
+    fit = sparsest(given, counts[seen], channel.shape[1], Trace(most), tolerance=tolerance)
     return fit, calls + len(fit.log_likelihoods)
 
 
@@ -76,7 +76,7 @@ def test_nothing_is_more_likely_and_an_update_changes_nothing(
 def test_it_is_as_likely_as_very_many_plain_updates_with_a_tenth_of_the_products() -> None:
     channel, counts = counts_of("square_wave", 1.0, 64, 10_000)
     fit, products_ = solved(channel, counts, 1e-6)
-    plain = fit_channel(channel, counts, smoothing=False, tolerance=-math.inf, max_iterations=20_000)
+    plain = fit_channel(channel, counts, smoothing=False, tolerance=-math.inf, trace=Trace(20_000))
     best, below, _ = certified(channel, counts, fit.weights)
     reached, missing, _ = certified(channel, counts, plain.weights)
     assert below < 1e-5 < missing

@@ -24,7 +24,7 @@ from ldpbeam import (
 from ldpbeam.domains import bucket_midpoints
 from ldpbeam.estimators import check, estimate, starts_warm
 from ldpbeam.estimators.em import above_zero, fit_channel
-from ldpbeam.estimators.iteration import accelerate, maximise, smooth
+from ldpbeam.estimators.iteration import Trace, accelerate, maximise, smooth
 from ldpbeam.mechanisms import RandomisedResponse, build_mechanism
 from ldpbeam.statistics import Answers, empty
 
@@ -148,7 +148,7 @@ def test_the_fixed_point_is_the_same_from_every_start(case: str) -> None:
 
 
 def test_no_weight_starts_at_zero() -> None:
-    start = above_zero(np.array([0.5, 0.0, 0.5, -0.1]))
+    start = above_zero(np.array([0.5, 0.0, 0.5, -0.1]), 4)
     np.testing.assert_allclose(start * (1.0 + 2 * 0.00025), [0.5, 0.00025, 0.5, 0.00025], rtol=1e-12)
     # EM alone would keep a weight at zero for ever.
     channel = RandomisedResponse(1.0, size=4).channel(4, 4)
@@ -159,7 +159,7 @@ def test_no_weight_starts_at_zero() -> None:
             counts,
             smoothing=False,
             tolerance=1e-12,
-            max_iterations=500,
+            trace=Trace(500),
             accelerated=True,
             start=given,
         )
@@ -172,7 +172,7 @@ def test_the_first_weights_are_those_of_the_start() -> None:
     attribute, _, everything = panes("square wave")
     start = np.linspace(0.0, 2.0 / 64, 64)
     found = estimate("ems", attribute, everything, options=FIXED, start=list(start))
-    probabilities = attribute.channel(0).dense() @ smooth(above_zero(start))
+    probabilities = attribute.channel(0).dense() @ smooth(above_zero(start, len(start)))
     expected = everything.histograms[0] @ np.log(probabilities)
     assert found.log_likelihoods[0] == pytest.approx(expected, rel=1e-12)
 

@@ -8,6 +8,7 @@ from ldpbeam.density.likelihoods import Exact, Quadratic
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.auto.counted import blocks_of
 from ldpbeam.estimators.curvature import SAMPLE
+from ldpbeam.estimators.iteration import Trace
 from ldpbeam.estimators.joint_fixed_point import fit_users
 from ldpbeam.estimators.joint_likelihood import JointLikelihood, JointProducts
 from ldpbeam.estimators.question import Question
@@ -103,7 +104,5 @@ class JoinedLikelihood:
 
     def first_centre(self) -> Floats:
         """The distribution to expand around first: that of EMS, shape (blocks,)."""
-        blocks = len(self.sizes)
-        return fit_users(
-            self._products, self._counts, blocks, smoothing=True, max_iterations=MOST_EVALUATIONS
-        ).weights
+        trace = Trace(MOST_EVALUATIONS)
+        return fit_users(self._products, self._counts, len(self.sizes), trace, smoothing=True).weights

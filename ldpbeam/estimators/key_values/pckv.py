@@ -17,6 +17,7 @@ from ldpbeam.channels import DenseChannel, StackedChannel
 from ldpbeam.domains import Floats, bucket_midpoints
 from ldpbeam.estimators.em import convergence_warnings, fit_channel
 from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.estimators.iteration import Trace
 from ldpbeam.estimators.key_values.key_value import answer_keys, check_key_value, mechanism_of
 from ldpbeam.estimators.mixture_reduction.merging import reduce_mixture
 from ldpbeam.estimators.mixture_reduction.neighbours import NeighbourChoice, bootstrap
@@ -55,11 +56,10 @@ def pckv_em(
     fit = fit_channel(
         attribute.stacked_channel(versions),
         np.concatenate([question.statistic.histograms[index] for index in versions]),
+        Trace(max_iterations, question.progress),
         smoothing=False,
         tolerance=tolerance,
-        max_iterations=max_iterations,
         accelerated=True,
-        progress=question.progress,
     )
     details: dict[str, object] = {
         "tolerance": tolerance,
@@ -72,9 +72,7 @@ def pckv_em(
         question,
         "pckv_em",
         *mechanism.key_values_of(fit.weights),
-        converged=fit.converged,
-        n_iterations=len(fit.log_likelihoods),
-        log_likelihoods=fit.log_likelihoods,
+        **fit.course,
         warnings=convergence_warnings(fit, tolerance),
         details=details,
     )
@@ -92,13 +90,12 @@ def _by_steps(question: Question, tolerance: float, max_iterations: int) -> Esti
         a, b, _ = mechanism.constants
         slots.append(SlotChannel(size, np.array([[1.0 - a], [a]]), np.array([1.0 - b, b])))
     present = [np.column_stack((counts[:, 0], counts[:, 1:].sum(axis=1))) for counts in histograms]
-    limits: dict[str, Any] = {"smoothing": False, "tolerance": tolerance, "max_iterations": max_iterations}
+    how: dict[str, Any] = {"smoothing": False, "tolerance": tolerance, "accelerated": True}
     fit = fit_channel(
         slots[0] if len(slots) == 1 else StackedChannel(slots),
         np.concatenate([counts.ravel() for counts in present]),
-        accelerated=True,
-        progress=question.progress,
-        **limits,
+        Trace(max_iterations, question.progress),
+        **how,
     )
     drawn = fit.weights[:-1]
     frequencies, _ = mechanisms[0].key_values_of(fit.weights)
@@ -117,7 +114,7 @@ def _by_steps(question: Question, tolerance: float, max_iterations: int) -> Esti
                 for real, distribution in zip(shares, values, strict=True)
             ]
         )
-        own_fit = fit_channel(DenseChannel(mixed), counts, accelerated=True, **limits)
+        own_fit = fit_channel(DenseChannel(mixed), counts, Trace(max_iterations), **how)
         means[key] = own_fit.weights @ bucket_midpoints(buckets)
         iterations += len(own_fit.log_likelihoods)
         unfinished += not own_fit.converged

@@ -11,6 +11,7 @@ import numpy as np
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.estimators.iteration import Trace
 from ldpbeam.estimators.key_values.key_value import (
     answer_keys,
     check_key_value,
@@ -18,7 +19,7 @@ from ldpbeam.estimators.key_values.key_value import (
     mechanism_of,
     unreported,
 )
-from ldpbeam.estimators.question import Progress, Question
+from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms.key_values.mechanism import shares_of
 from ldpbeam.mechanisms.key_values.privkv import ABSENT, MINUS, PLUS, PrivKV
 from ldpbeam.options import AboveZero, Iterations
@@ -41,14 +42,7 @@ class KeyFit:
     log_likelihoods: Floats
 
 
-def fit_keys(
-    counts: Floats,
-    block: Floats,
-    *,
-    precision: float,
-    max_iterations: int,
-    progress: Progress | None = None,
-) -> KeyFit:
+def fit_keys(counts: Floats, block: Floats, trace: Trace, *, precision: float) -> KeyFit:
     """EM for each key separately, computed for all keys at once (PrivKV-EM paper, Algorithm 1).
 
     A key starts with uniform states, and stops after the update that changes no state's probability by more
@@ -57,23 +51,17 @@ def fit_keys(
     Args:
         counts: the reports of each kind, shape (keys, kinds).
         block: P(kind | state), shape (kinds, states).
+        trace: it counts the iterations; where it is full, the iteration ends, not converged.
         precision: the paper's eta.
-        max_iterations: stop after this many iterations, not converged.
-        progress: called after every iteration.
     """
     keys, states = len(counts), block.shape[1]
     theta = np.full((keys, states), 1.0 / states)
     totals = counts.sum(axis=1)
     iterations = np.zeros(keys, dtype=np.int64)
     moving = np.flatnonzero(totals)
-    trace: list[float] = []
-    for iteration in range(max_iterations):
-        if not len(moving):
-            break
+    while len(moving) and not trace.is_full:
         probabilities = theta @ block.T
-        trace.append(float((counts * np.log(probabilities)).sum()))
-        if progress is not None:
-            progress(iteration + 1, trace[-1])
+        trace.tell(float((counts * np.log(probabilities)).sum()))
         old = theta[moving]
         ratios = counts[moving] / probabilities[moving]
         new = old * (ratios @ block) / totals[moving, None]
@@ -82,7 +70,7 @@ def fit_keys(
         moving = moving[np.abs(new - old).max(axis=1) > precision]
     converged = np.ones(keys, dtype=np.bool_)
     converged[moving] = False
-    return KeyFit(theta, iterations, converged, np.array(trace))
+    return KeyFit(theta, iterations, converged, np.array(trace.likelihoods))
 
 
 def privkv_maximum_likelihood(counts: Integers, mechanism: PrivKV) -> tuple[Floats, Floats]:
@@ -173,9 +161,8 @@ def privkv_em(
     fit = fit_keys(
         np.concatenate(counts, axis=1).astype(np.float64),
         np.vstack([mechanism.block for mechanism in mechanisms]),
+        Trace(max_iterations, question.progress),
         precision=precision,
-        max_iterations=max_iterations,
-        progress=question.progress,
     )
     warnings = unreported(question)
     if not fit.converged.all():

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
-from ldpbeam.estimators.em import products
-from ldpbeam.estimators.iteration import Fit, accelerate, maximise
+from ldpbeam.estimators.iteration import Fit, Trace, accelerate, maximise
+from ldpbeam.estimators.products import products
 from ldpbeam.estimators.question import Progress
 
 #: The names of the rules for the categories that a step merges.
@@ -144,19 +144,14 @@ def reduce_mixture(
     stages: list[Stage] = []
     done = 0
 
-    def tell(iteration: int, likelihood: float) -> None:
-        if progress is not None:
-            progress(done + iteration, likelihood)
-
     def fit(labels: Integers, start: Floats) -> Stage:
         fit = iterate(
-            *products(ReducedChannel(channel, labels), seen),
+            products(ReducedChannel(channel, labels), seen),
             observed[seen],
             start,
+            Trace(max_iterations, progress, done),
             smoothing=smoothing,
             tolerance=tolerance,
-            max_iterations=max_iterations,
-            progress=tell,
         )
         bic = -2.0 * float(fit.log_likelihoods[-1]) + (len(start) - 1) * math.log(reports)
         stages.append(Stage(labels, fit, bic))

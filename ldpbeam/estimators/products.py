@@ -1,0 +1,78 @@
+"""Products with the likelihoods of kinds of observations, as estimators iterate with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ldpbeam.channels import Channel
+from ldpbeam.domains import Floats, Integers
+
+#: A channel of at most this many entries is multiplied as a plain matrix: one BLAS call is then faster than
+#: the several NumPy calls of a structured product.
+DENSE_ENTRIES = 2**17
+
+
+class Products(Protocol):
+    """The likelihoods of kinds of observations, as a linear operator of shape (kinds, value buckets)."""
+
+    @property
+    def forward(self) -> Callable[[Floats], Floats]:
+        """From weights to the probability of each kind, shape (kinds,)."""
+        ...
+
+    @property
+    def backward(self) -> Callable[[Floats], Floats]:
+        """The transpose of :attr:`forward`, shape (value buckets,)."""
+        ...
+
+    def evaluate(self, weights: Floats, counts: Floats) -> tuple[Floats, Floats]:
+        """(``forward(weights)``, ``backward(counts / forward(weights))``)."""
+        ...
+
+
+class ChannelProducts(NamedTuple):
+    """The products with the rows of a channel that are report buckets with reports.
+
+    Attributes:
+        forward: from weights to the probability of each of these report buckets.
+        backward: the transpose of ``forward``.
+    """
+
+    forward: Callable[[Floats], Floats]
+    backward: Callable[[Floats], Floats]
+
+    def evaluate(self, weights: Floats, counts: Floats) -> tuple[Floats, Floats]:
+        """(``forward(weights)``, ``backward(counts / forward(weights))``)."""
+        probabilities = self.forward(weights)
+        return probabilities, self.backward(counts / probabilities)
+
+
+def products(channel: Channel, seen: Integers) -> ChannelProducts:
+    """The products with the rows of the report buckets ``seen``, ascending."""
+    if channel.shape[0] * channel.shape[1] <= DENSE_ENTRIES:
+        matrix = channel.dense()[seen]
+        transpose = np.ascontiguousarray(matrix.T)
+        return ChannelProducts(matrix.__matmul__, transpose.__matmul__)
+
+    if len(seen) == channel.shape[0]:
+        return ChannelProducts(channel.matvec, channel.rmatvec)
+
+    def forward(weights: Floats) -> Floats:
+        product: Floats = channel.matvec(weights)[seen]
+        return product
+
+    def backward(ratios: Floats) -> Floats:
+        product: Floats = channel.rmatvec(spread(channel, seen, ratios))
+        return product
+
+    return ChannelProducts(forward, backward)
+
+
+def spread(channel: Channel, seen: Integers, numbers: Floats) -> Floats:
+    """Numbers of the report buckets ``seen`` as numbers of all, with zeros for the others."""
+    every = np.zeros(channel.shape[0])
+    every[seen] = numbers
+    return every
