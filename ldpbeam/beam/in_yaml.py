@@ -3,12 +3,13 @@
 ``providers.yaml`` beside this file names them. The arguments are those of the classes without ``Ldp``.
 """
 
-# Annotations are not postponed here: Beam reads the types of the arguments.
-# ruff: noqa: UP045
+from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Optional, Union
+from typing import Any, Optional, Union, get_args
 
 import apache_beam as beam
 
@@ -17,11 +18,12 @@ from ldpbeam.beam.perturb import Perturb
 from ldpbeam.beam.read import ReadReports
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs.keys import read_key
+from ldpbeam.study import Study
 
 #: The file that a pipeline in YAML includes among its providers.
 PROVIDERS = str(Path(__file__).with_name("providers.yaml"))
-
-_Study = Union[str, Mapping[str, Any]]  # noqa: UP007
+#: The types of arguments that YAML cannot write.
+_NOT_IN_YAML = (Study, os.PathLike[str])
 
 
 class _Named(beam.PTransform):
@@ -42,94 +44,51 @@ class _Named(beam.PTransform):
         return shown
 
 
-def LdpReadReports(  # noqa: N802
-    study: _Study,
-    patterns: Union[str, Sequence[str]],  # noqa: UP007
-    attribute: Optional[str] = None,
-    service: Optional[str] = None,
-    columns: Optional[Mapping[str, str]] = None,
-    skip_bad_files: bool = False,
-    user_id_key_file: Optional[str] = None,
-    keep_bad_records: bool = False,
-) -> beam.PTransform:
-    """Read files of reports; the outputs are ``reports``, ``dead_letters`` and ``counts``."""
-    return _Named(
-        ReadReports(
-            study,
-            patterns,
-            attribute=attribute,
-            service=service,
-            columns=columns,
-            skip_bad_files=skip_bad_files,
-            user_id_key=_key(user_id_key_file),
-            keep_bad_records=keep_bad_records,
-        )
-    )
+def _in_yaml(
+    transform: Callable[..., beam.PTransform], about: str, *, named: bool = True
+) -> Callable[..., beam.PTransform]:
+    """A transform under its arguments, but a key is in a file.
+
+    Args:
+        transform: the class of the transform.
+        about: what it does, and its outputs, for Beam YAML.
+        named: whether it has several outputs, which need names.
+    """
+
+    def made(**given: Any) -> beam.PTransform:
+        if "user_id_key_file" in given:
+            given["user_id_key"] = _key(given.pop("user_id_key_file"))
+        return _Named(transform(**given)) if named else transform(**given)
+
+    parameters = inspect.signature(transform, eval_str=True).parameters.values()
+    made.__signature__ = inspect.Signature([_argument(parameter) for parameter in parameters])  # type: ignore[attr-defined]
+    made.__doc__ = about
+    return made
 
 
+def _argument(parameter: inspect.Parameter) -> inspect.Parameter:
+    """An argument as Beam YAML has it; its schemas know Union and no X | Y."""
+    if parameter.name == "user_id_key":
+        return parameter.replace(name="user_id_key_file", annotation=Optional[str])  # noqa: UP045
+    arms = tuple(arm for arm in get_args(parameter.annotation) if arm not in _NOT_IN_YAML)
+    kind = Union[arms] if arms else parameter.annotation  # noqa: UP007
+    return parameter.replace(annotation=kind, kind=parameter.KEYWORD_ONLY)
+
+
+_INPUT = "The input is a collection of reports, or all outputs of ``LdpReadReports``."
+LdpReadReports = _in_yaml(
+    ReadReports, "Read files of reports; the outputs are ``reports``, ``dead_letters`` and ``counts``."
+)
 LdpReadReports._yaml_requires_inputs = False  # type: ignore[attr-defined] # Beam YAML asks for it
-
-
-def _of_reports(transform: type[Estimate] | type[Statistics], about: str) -> Callable[..., beam.PTransform]:
-    """A transform of reports under the arguments that both have."""
-
-    def named(
-        study: _Study,
-        attribute: Optional[str] = None,
-        service: Optional[str] = None,
-        columns: Optional[Mapping[str, str]] = None,
-        event_time: Optional[str] = "event_time",
-        partitions: Optional[int] = None,
-        user_id_key_file: Optional[str] = None,
-        keep_bad_records: bool = False,
-    ) -> beam.PTransform:
-        return _Named(
-            transform(
-                study,
-                attribute=attribute,
-                service=service,
-                columns=columns,
-                event_time=event_time,
-                partitions=partitions,
-                user_id_key=_key(user_id_key_file),
-                keep_bad_records=keep_bad_records,
-            )
-        )
-
-    named.__doc__ = f"{about} The input is a collection of reports, or all outputs of ``LdpReadReports``."
-    return named
-
-
-LdpEstimate = _of_reports(
+LdpEstimate = _in_yaml(
     Estimate,
-    "Estimate; the outputs are ``estimates``, ``shares``, ``statistics``, ``dead_letters`` and ``counts``.",
+    "Estimate; the outputs are ``estimates``, ``shares``, ``statistics``, ``dead_letters`` and ``counts``. "
+    + _INPUT,
 )
-LdpStatistics = _of_reports(
-    Statistics, "Count; the outputs are ``statistics``, ``dead_letters``, ``counts``."
+LdpStatistics = _in_yaml(
+    Statistics, "Count; the outputs are ``statistics``, ``dead_letters``, ``counts``. " + _INPUT
 )
-
-
-def LdpPerturb(  # noqa: N802
-    study: _Study,
-    service: Optional[str] = None,
-    attribute: Optional[str] = None,
-    value: str = "value",
-    user_id: str = "user_id",
-    event_time: Optional[str] = "event_time",
-    version: Optional[str] = None,
-    clip: bool = False,
-) -> beam.PTransform:
-    """Perturb true values into reports, which are dicts."""
-    return Perturb(
-        study,
-        service,
-        attribute=attribute,
-        value=value,
-        user_id=user_id,
-        event_time=event_time,
-        version=version,
-        clip=clip,
-    )
+LdpPerturb = _in_yaml(Perturb, "Perturb true values into reports, which are dicts.", named=False)
 
 
 def _key(path: str | None) -> bytes | None:
