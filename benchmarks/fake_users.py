@@ -129,7 +129,7 @@ def seen(attribute: Attribute, statistic: Statistic) -> bool:
     if any(flagged([test.p_value for test in fit_tests(attribute, statistic)])):
         return True
     question = Question(attribute, statistic, ("s",))
-    return has_sums(question) and bool(mean_interval(question, 0.95).flag)
+    return has_sums(question) and bool(mean_interval(question, 0.95).flags)
 
 
 class Measured(NamedTuple):

@@ -31,11 +31,6 @@ class JointProducts(Products, Protocol):
     underflow.
     """
 
-    @property
-    def log_scales(self) -> Floats:
-        """The logarithm of the divisor of each kind's likelihoods, shape (kinds,)."""
-        ...
-
     def rows(self, chosen: Integers) -> Floats:
         """The (scaled) likelihoods of some kinds, shape (chosen, value buckets)."""
         ...
@@ -144,7 +139,7 @@ class JointLikelihood:
         kinds = len(self.counts)
         most = FEW_ENTRIES if attribute.keeps_rows else MATRIX_ENTRIES
         small = kinds * attribute.value_buckets <= most
-        self.products: JointProducts
+        self.products: Matrix | Table | UserRows
         if cells <= MOST_JOINT_CELLS and not (small and cells > TABLE_CELLS_PER_KIND * kinds):
             self.products = Table(self.log_axes, self.places)
         elif small:

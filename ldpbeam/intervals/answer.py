@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from ldpbeam.domains import Floats
 
@@ -58,8 +59,7 @@ class Intervals:
     flags: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
-class Parts:
+class Parts(NamedTuple):
     """The intervals that one statistic gives, for all estimates that are computed from it.
 
     Attributes:
@@ -68,6 +68,6 @@ class Parts:
         flags: why some may be wrong.
     """
 
-    ends: Mapping[str, object]
-    methods: Mapping[str, str]
-    flags: Mapping[str, str]
+    ends: dict[str, Any]
+    methods: dict[str, str]
+    flags: dict[str, str]

@@ -26,7 +26,7 @@ from ldpbeam.fit import FitTest, fit_tests
 from ldpbeam.intervals.answer import Intervals, Parts, WantedIntervals
 from ldpbeam.intervals.keys import explain_keys, keys_intervals
 from ldpbeam.intervals.means import has_sums, mean_interval
-from ldpbeam.intervals.numbers import UNBIASED_SUMS, explain_numbers, of_distribution
+from ldpbeam.intervals.numbers import explain_numbers, of_distribution
 from ldpbeam.intervals.shares import shares_interval
 from ldpbeam.statistics import Statistic
 
@@ -111,7 +111,7 @@ class StatisticIntervals:
             wanted.level,
             wanted.simultaneous,
             methods={name: text + how for name, text in parts.methods.items() if name in held},
-            **held,  # type: ignore[arg-type]
+            **held,
         )
         flags = {
             **dict.fromkeys(held, self._misfit(question)),
@@ -146,12 +146,8 @@ def _parts(question: Question, wanted: WantedIntervals, *, only_mean: bool) -> P
         shares = shares_interval(question, wanted.level, wanted.simultaneous)
         return Parts({"distribution": shares}, {"distribution": UNBIASED_SHARES}, {})
     if isinstance(domain, KeyValues):
-        return Parts(*keys_intervals(question, wanted))
-    if only_mean:
-        of_sums = mean_interval(question, wanted.level)
-        flags = {"mean": of_sums.flag} if of_sums.flag else {}
-        return Parts({"mean": of_sums.ends}, {"mean": UNBIASED_SUMS}, flags)
-    return of_distribution(question, wanted)
+        return keys_intervals(question, wanted)
+    return mean_interval(question, wanted.level) if only_mean else of_distribution(question, wanted)
 
 
 def _holds(estimate: Estimate, name: str) -> bool:

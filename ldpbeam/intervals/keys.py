@@ -13,7 +13,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, KeyValues
 from ldpbeam.estimators.key_values.key_value import mechanism_of, sums_of
 from ldpbeam.estimators.question import Question
-from ldpbeam.intervals.answer import WantedIntervals
+from ldpbeam.intervals.answer import Parts, WantedIntervals
 from ldpbeam.intervals.bounded import each_level, within_one
 from ldpbeam.mechanisms.key_values.mechanism import KeySums
 
@@ -51,29 +51,24 @@ def explain_keys(attribute: Attribute) -> str:
     return f"the frequency of every key ({FREQUENCIES}) and its mean ({MEANS}){none}"
 
 
-def keys_intervals(
-    question: Question, wanted: WantedIntervals
-) -> tuple[dict[str, object], dict[str, str], dict[str, str]]:
-    """(the parts of :class:`Intervals`, their methods, their flags) of keys with values."""
+def keys_intervals(question: Question, wanted: WantedIntervals) -> Parts:
+    """The intervals of keys with values."""
     domain = cast(KeyValues, question.attribute.domain)
     level = each_level(wanted.level, domain.size, wanted.simultaneous)
     if any(mechanism_of(question, index).round > 1 for index in question.versions):
         flag = f"{BIASED}; no intervals are computed"
-        return {}, {}, {"frequencies": flag, "key_means": flag}
+        return Parts({}, {}, {"frequencies": flag, "key_means": flag})
     all_told = _weighted([_unbiased(sums) for sums in sums_of(question)])
     errors = np.sqrt(all_told.of_frequency)
     known = np.isfinite(errors)
     frequencies = np.tile([0.0, 1.0], (domain.size, 1))
     frequencies[known] = within_one(all_told.frequency[known], errors[known], level)
     means, rare = fieller(all_told, level)
-    intervals: dict[str, object] = {
-        "frequencies": frequencies,
-        "key_means": domain.values.from_unit((1.0 + means) / 2.0),
-    }
+    intervals = {"frequencies": frequencies, "key_means": domain.values.from_unit((1.0 + means) / 2.0)}
     flags = {}
     if rare.mean() > MOST_RARE:
         flags["key_means"] = f"{rare.mean():.0%} of the keys are too rare to bound their means on both sides"
-    return intervals, {"frequencies": FREQUENCIES, "key_means": MEANS}, flags
+    return Parts(intervals, {"frequencies": FREQUENCIES, "key_means": MEANS}, flags)
 
 
 def _unbiased(sums: KeySums) -> KeyMoments:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 
@@ -11,9 +11,13 @@ from ldpbeam.estimators.channel_means import channel_mean
 from ldpbeam.estimators.means import far_outside
 from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.several_windows import mean_variance
+from ldpbeam.intervals.answer import Parts
 from ldpbeam.intervals.bounded import within_one
 from ldpbeam.joined_windows import JoinedCells
 from ldpbeam.mechanisms import NumericMechanism
+
+#: How the interval is computed, in words.
+UNBIASED_SUMS = "unbiased reports and their variance, within the domain"
 
 
 def has_sums(question: Question) -> bool:
@@ -46,20 +50,10 @@ def noise_variances(question: Question) -> tuple[Floats, Floats, float]:
     return means, noise, square - mean**2
 
 
-class MeanInterval(NamedTuple):
-    """The interval of a mean.
+def mean_interval(question: Question, level: float) -> Parts:
+    """The interval of the mean of all people who reported, in the attribute's unit, within the domain.
 
-    Attributes:
-        ends: the two ends, in the attribute's unit, within the domain.
-        flag: why the reports do not have the mean of honest people; empty if noise explains it.
-    """
-
-    ends: tuple[float, float]
-    flag: str
-
-
-def mean_interval(question: Question, level: float) -> MeanInterval:
-    """The interval of the mean of all people who reported.
+    It has a flag if noise does not explain why the mean of the reports lies outside.
 
     Services are weighted by the inverse of their noise variance. If they asked different people, the variance
     of people's values is added to it, and a weight that is not a service's share of the people adds a
@@ -80,4 +74,5 @@ def mean_interval(question: Question, level: float) -> MeanInterval:
     low, high = max(low - bias, 0.0), min(high + bias, 1.0)
     domain = cast(Numeric, question.attribute.domain)
     ends = float(domain.from_unit(low)), float(domain.from_unit(high))
-    return MeanInterval(ends, far_outside(domain, mean, error))
+    flag = far_outside(domain, mean, error)
+    return Parts({"mean": ends}, {"mean": UNBIASED_SUMS}, {"mean": flag} if flag else {})

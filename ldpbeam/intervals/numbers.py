@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaincc, ndtri
 
+from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
 from ldpbeam.density.averaging import average
 from ldpbeam.density.draws import draws, freedom, of_people
@@ -20,13 +20,12 @@ from ldpbeam.estimators.auto.numbers import by_bucket, fit
 from ldpbeam.estimators.by_user import added_noise
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import Parts, WantedIntervals
-from ldpbeam.intervals.means import has_sums, mean_interval
+from ldpbeam.intervals.means import UNBIASED_SUMS, has_sums, mean_interval
 from ldpbeam.intervals.spread import variance_interval
 from ldpbeam.joined_windows import JoinedCells
 from ldpbeam.mechanisms import NumericMechanism
 
 #: How the intervals are computed, in words.
-UNBIASED_SUMS = "unbiased reports and their variance, within the domain"
 SMOOTH = "posterior of a smooth density"
 #: If a fit this bad is less likely than this, no density that was tried explains the reports.
 UNLIKELY = 1e-3
@@ -134,33 +133,33 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     domain = cast(Numeric, question.attribute.domain)
     people = people_of(question)
     if people is None:
-        flags = {"distribution": "the counts have no likelihood of whole reports, so it has no intervals"}
-        if not has_sums(question):
-            return Parts({}, {}, flags)
-        of_sums = mean_interval(question, wanted.level)
-        flags |= {"mean": of_sums.flag} if of_sums.flag else {}
-        return Parts({"mean": of_sums.ends}, {"mean": UNBIASED_SUMS}, flags)
+        nothing = {"distribution": "the counts have no likelihood of whole reports, so it has no intervals"}
+        of_sums = mean_interval(question, wanted.level) if has_sums(question) else Parts({}, {}, {})
+        return of_sums._replace(flags=of_sums.flags | nothing)
     shares, level = people.shares, wanted.level
     x = bucket_midpoints(shares.shape[1])
     means = shares @ x
     variances = shares @ x**2 - means**2
-    intervals: dict[str, object] = {"distribution": share_ends(people.buckets, level, wanted.simultaneous)}
+    intervals: dict[str, Any] = {"distribution": share_ends(people.buckets, level, wanted.simultaneous)}
     intervals["mean"] = _pair(domain.from_unit(np.clip(ends(means[:, None], level), 0.0, 1.0)))
     intervals["variance"] = _pair(np.clip(ends(variances[:, None], level), 0.0, 0.25) * domain.width**2)
     if wanted.quantiles:
-        quantiles = ends(quantile_draws(shares, wanted.quantiles), level)
+        unit = np.linspace(0.0, 1.0, shares.shape[1] + 1)
+        quantiles = ends(
+            np.array([metrics.quantiles(draw, unit, wanted.quantiles) for draw in shares]), level
+        )
         intervals["quantiles"] = domain.from_unit(whole_buckets(quantiles, shares.mean(axis=0)))
     if wanted.ranges:
-        below = np.column_stack((np.zeros(len(shares)), np.cumsum(shares, axis=1)))
         edges = domain.edges(shares.shape[1])
-        inside = [
-            [_between(cumulative, edges, *ends_of) for ends_of in wanted.ranges] for cumulative in below
-        ]
+        inside = [[metrics.range_share(draw, edges, *of) for of in wanted.ranges] for draw in shares]
         intervals["ranges"] = np.clip(ends(np.array(inside), level), 0.0, 1.0)
     methods = dict.fromkeys(intervals, SMOOTH)
     false = ""
     if has_sums(question):
-        (intervals["mean"], false), methods["mean"] = mean_interval(question, level), UNBIASED_SUMS
+        of_sums = mean_interval(question, level)
+        false = of_sums.flags.get("mean", "")
+        intervals |= of_sums.ends
+        methods |= of_sums.methods
         variance = variance_interval(question, people.centre, level)
         if variance is not None:
             intervals["variance"], methods["variance"] = variance, UNBIASED_SUMS
@@ -173,11 +172,6 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
 def _pair(two: ArrayLike) -> tuple[float, float]:
     low, high = np.ravel(two)
     return float(low), float(high)
-
-
-def _between(below: Floats, edges: Floats, low: float, high: float) -> float:
-    under, over = np.interp([low, high], edges, below)
-    return float(over - under)
 
 
 def ends(draws: Floats, level: float) -> Floats:
@@ -218,19 +212,3 @@ def share_ends(draws: Floats, level: float, simultaneous: bool) -> Floats:
         bounds = ends(draws, level)
     clipped: Floats = np.clip(bounds, 0.0, 1.0)
     return clipped
-
-
-def quantile_draws(draws: Floats, levels: Sequence[float]) -> Floats:
-    """Quantiles on [0, 1] of each draw of shares, as in ``metrics``, shape (draws, levels)."""
-    below = np.cumsum(draws, axis=1)
-    reached = np.maximum.accumulate(below, axis=1)
-    buckets, each = draws.shape[1], np.arange(len(draws))
-    quantiles = np.empty((len(draws), len(levels)))
-    for index, level in enumerate(levels):
-        target = level * below[:, -1]
-        bucket = np.minimum((reached < target[:, None]).sum(axis=1), buckets - 1)
-        held = draws[each, bucket]
-        before = below[each, bucket] - held
-        inside = np.where(held > 0.0, (target - before) / np.where(held > 0.0, held, 1.0), 0.0)
-        quantiles[:, index] = (bucket + np.clip(inside, 0.0, 1.0)) / buckets
-    return quantiles

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ldpbeam.domains import Floats
-from ldpbeam.intervals.numbers import UNBIASED_SUMS
+from ldpbeam.intervals.means import UNBIASED_SUMS
 from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, IntervalsRecord, ManyEnds
 from ldpbeam.windows import Bounds
 

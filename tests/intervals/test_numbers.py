@@ -20,9 +20,8 @@ from ldpbeam.domains import Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.intervals import Intervals, WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.intervals.numbers import quantile_draws, whole_buckets
+from ldpbeam.intervals.numbers import whole_buckets
 from ldpbeam.mechanisms import build_mechanism, registered_mechanisms
-from ldpbeam.metrics import quantiles
 from ldpbeam.statistics import Answers, Statistic, tally
 
 MINUTES = Numeric(0.0, 60.0)
@@ -145,16 +144,6 @@ def test_the_people_who_reported_are_around_their_own_posteriors() -> None:
     # Means and covariances of 20,000 draws each: four standard errors of deviations below 0.05.
     np.testing.assert_allclose(told.mean(axis=1), drawn.mean(axis=0), atol=4 * 0.05 / math.sqrt(20_000) * 1.5)
     np.testing.assert_allclose(np.cov(told), np.cov(drawn.T), atol=4 * 0.05**2 * math.sqrt(2 / 20_000) * 1.5)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_quantiles_of_draws_are_those_of_each_distribution(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    draws = rng.dirichlet(np.full(20, 0.3), 30) - 0.01 * rng.random((30, 20))
-    levels = (0.05, 0.5, 0.9)
-    told = quantile_draws(draws, levels)
-    for own, expected in zip(told, draws, strict=True):
-        np.testing.assert_allclose(own, quantiles(expected, np.linspace(0.0, 1.0, 21), levels), atol=1e-9)
 
 
 def test_ends_of_quantiles_in_spikes_and_at_the_ends_of_the_range_take_whole_buckets() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from ldpbeam.density.likelihoods import Exact, Quadratic
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.auto.counted import blocks_of
-from ldpbeam.estimators.curvature import SAMPLE
+from ldpbeam.estimators.curvature import sampled_curvature
 from ldpbeam.estimators.iteration import Trace
 from ldpbeam.estimators.joint_fixed_point import fit_users
 from ldpbeam.estimators.joint_likelihood import JointLikelihood, JointProducts
@@ -32,11 +32,6 @@ class Blocked:
 
     def __init__(self, products: JointProducts, starts: Integers, sizes: Integers) -> None:
         self._products, self._starts, self._sizes = products, starts, sizes
-
-    @property
-    def log_scales(self) -> Floats:
-        """The logarithm of the divisor of each kind's likelihoods, shape (kinds,)."""
-        return self._products.log_scales
 
     def _even(self, shares: Floats) -> Floats:
         return np.repeat(shares / self._sizes, self._sizes)
@@ -90,17 +85,13 @@ class JoinedLikelihood:
     def near(self, centre: Floats) -> Quadratic:
         """The second-order expansion around a distribution, shape (blocks,).
 
-        Slopes are those of all users. The curvature is that of a sample of the kinds, evenly spaced, as in
-        :mod:`~ldpbeam.estimators.curvature`: its error is about a hundredth in every direction.
+        Slopes are those of all users. The curvature is that of a sample of the kinds
+        (:mod:`~ldpbeam.estimators.curvature`): its error is about a hundredth in every direction.
         """
         probabilities, slopes = self._products.evaluate(centre, self._counts)
-        size = min(len(self._counts), SAMPLE)
-        sample = np.linspace(0, len(self._counts) - 1, size).astype(np.int64)
-        total = float(self._counts.sum() / self._counts[sample].sum())
-        scaled = self._products.rows(sample)
-        scaled *= (np.sqrt(total * self._counts[sample]) / probabilities[sample])[:, None]
+        curvature = sampled_curvature(self._products, self._counts, len(centre), len(centre))
         value = float(self._counts @ np.log(probabilities))
-        return Quadratic(centre, value, slopes, scaled.T @ scaled, self.sizes)
+        return Quadratic(centre, value, slopes, curvature(self._counts / probabilities**2), self.sizes)
 
     def first_centre(self) -> Floats:
         """The distribution to expand around first: that of EMS, shape (blocks,)."""

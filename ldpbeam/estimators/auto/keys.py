@@ -8,6 +8,7 @@ has nearly the mean of the other keys. Means of PCKV-PM are those of ``pckv_em``
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy.special import betainc
 
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.auto.share_likelihood import Supports
-from ldpbeam.estimators.auto.share_prior import ANYWHERE, most_likely_prior
+from ldpbeam.estimators.auto.share_prior import averaged, ends_of, most_likely_prior, relative
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.key_values.key_value import answer_keys, key_value, mechanism_of, sums_of
 from ldpbeam.estimators.key_values.pckv import pckv_em
@@ -109,27 +110,19 @@ def key_reports(key_sums: KeySums) -> KeyReports:
 def frequencies_of(parts: list[KeyReports]) -> tuple[Floats, int]:
     """(the posterior mean of each key's frequency, shape (keys,), the steps of EM)."""
     atoms = np.linspace(0.0, 1.0, POINTS) ** 2
-    ends = np.concatenate(([0.0], (atoms[1:] + atoms[:-1]) / 2.0, [1.0]))
-    families = np.array(
-        [
-            np.diff(betainc(mean * size, (1.0 - mean) * size, ends))
-            for mean in BETA_MEANS
-            for size in BETA_SIZES
-        ]
-    )
+    ends, pairs = ends_of(atoms, 1.0), itertools.product(BETA_MEANS, BETA_SIZES)
+    families = np.array([np.diff(betainc(mean * size, (1.0 - mean) * size, ends)) for mean, size in pairs])
     # Frequencies of 0 and 1 would need chances of 0 and 1 at the largest epsilons.
     inside = atoms.clip(1e-12, 1.0 - 1e-12)
-    table = np.zeros((len(parts[0].sums), len(atoms)))
+    logs = np.zeros((len(parts[0].sums), len(atoms)))
     for part in parts:
         present = part.present
         known = np.broadcast_to(np.asarray(present.reports), present.supports.shape)[:, None]
-        table += Supports(present.supports[:, None], known, present.p, present.q).log_likelihood(inside)
-    table = np.exp(table - table.max(axis=1, keepdims=True))
+        logs += Supports(present.supports[:, None], known, present.p, present.q).log_likelihood(inside)
+    table, _ = relative(logs)
     log_likelihoods = np.log(np.maximum(table @ families.T, np.finfo(np.float64).tiny)).sum(axis=0)
     weights = np.exp(log_likelihoods - log_likelihoods.max())
-    start = (weights / weights.sum()) @ families
-    start = (1.0 - ANYWHERE) * start + ANYWHERE / len(atoms)
-    prior, steps = most_likely_prior(table, np.ones(len(table)), start)
+    prior, steps = most_likely_prior(table, np.ones(len(table)), averaged(families, weights))
     joint = table * prior
     frequencies: Floats = (joint @ atoms) / joint.sum(axis=1)
     return frequencies, steps

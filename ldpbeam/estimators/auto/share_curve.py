@@ -7,7 +7,6 @@ are averaged, each weighted by its evidence.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,19 +19,6 @@ from ldpbeam.estimators.auto.share_likelihood import Likelihood
 DEVIATIONS = np.geomspace(1e-2, 10.0**1.5, 12)
 #: The standard deviations of half the log-ratio of the last to the first share of a straight line.
 SLOPES = (0.35, 2.0)
-
-
-@dataclass(frozen=True)
-class Curve:
-    """The averaged curve.
-
-    Attributes:
-        shares: the share of each category, shape (categories,), with sum 1.
-        log_evidence: the log of the reports' average likelihood.
-    """
-
-    shares: Floats
-    log_evidence: float
 
 
 class _OfCategories:
@@ -53,12 +39,15 @@ class _OfCategories:
         return self._likelihood.slope(shares), moves.T @ (information[:, None] * moves)
 
 
-def curve(likelihood: Likelihood) -> Curve:
-    """The curve of categories whose likelihood has no groups."""
+def curve(likelihood: Likelihood) -> tuple[Floats, float]:
+    """(the averaged curve, shape (categories,) with sum 1; the log of the reports' average likelihood).
+
+    The likelihood has no groups of categories.
+    """
     families = [
         Family([Prior(2, float(deviation), polynomial=slope) for deviation in DEVIATIONS]) for slope in SLOPES
     ]
     fits = weigh(_OfCategories(likelihood), families)
     # Priors that were not tried have no evidence.
     tried = len(fits) / (len(DEVIATIONS) * len(SLOPES))
-    return Curve(average(fits), log_evidence(fits) + math.log(tried))
+    return average(fits), log_evidence(fits) + math.log(tried)

@@ -8,8 +8,9 @@ of the others. Reports of several services multiply.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 
@@ -24,22 +25,6 @@ from ldpbeam.mechanisms import CategoricalMechanism
 MOST_CATEGORIES, GROUP = 2048, 0.1
 #: The sum of unbiased shares is known to be one, up to rounding, if it differs by less.
 ROUNDING = 1e-6
-
-
-class Part(Protocol):
-    """The likelihood of one service's reports; shapes are (categories,) or broadcast with it."""
-
-    def log_likelihood(self, shares: Floats) -> Floats:
-        """The log-likelihood of each category's share, up to a constant of the reports."""
-        ...
-
-    def slope(self, shares: Floats) -> Floats:
-        """The derivative of the log-likelihood at each category's share."""
-        ...
-
-    def information(self, shares: Floats) -> Floats:
-        """The expected information at some shares, of any shape."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -59,6 +44,10 @@ class Supports:
     reports: float | Floats
     p: float
     q: float
+
+    def each(self, function: Callable[[Floats], Floats]) -> Supports:
+        """The likelihood of a function of the numbers of supports."""
+        return Supports(function(self.supports), self.reports, self.p, self.q)
 
     def log_likelihood(self, shares: Floats) -> Floats:
         """C log g + (n - C) log(1 - g) for C supports of n reports, g = q + (p - q) f."""
@@ -92,6 +81,10 @@ class Normal:
     shares: Floats
     variance: float
 
+    def each(self, function: Callable[[Floats], Floats]) -> Normal:
+        """The likelihood of a function of the unbiased shares."""
+        return Normal(function(self.shares), self.variance)
+
     def log_likelihood(self, shares: Floats) -> Floats:
         """Minus half the squared difference over the variance."""
         logs: Floats = -0.5 * (self.shares - shares) ** 2 / self.variance
@@ -105,6 +98,10 @@ class Normal:
     def information(self, shares: Floats) -> Floats:
         """One over the variance."""
         return np.full(np.shape(shares), 1.0 / self.variance)
+
+
+#: The likelihood of one service's reports; shapes are (categories,) or broadcast with it.
+Part = Supports | Normal
 
 
 @dataclass(frozen=True)
@@ -135,32 +132,24 @@ class Likelihood:
 
     def log_likelihood(self, shares: Floats) -> Floats:
         """The log-likelihood of one share for each group, shape (groups,)."""
-        total: Floats = sum((part.log_likelihood(shares) for part in self.parts), np.zeros(len(shares)))
-        return self.scale * total
+        return self._total([part.log_likelihood(shares) for part in self.parts])
 
     def table(self, atoms: Floats) -> Floats:
         """The log-likelihood of every share for every group, shape (groups, atoms)."""
-        columns = [_columns(part) for part in self.parts]
-        total: Floats = sum((part.log_likelihood(atoms) for part in columns), np.zeros((1, len(atoms))))
-        return self.scale * total
+        columns = [part.each(lambda reported: reported[:, None]) for part in self.parts]
+        return self._total([column.log_likelihood(atoms) for column in columns])
 
     def slope(self, shares: Floats) -> Floats:
         """The derivative at one share for each group, shape (groups,)."""
-        total: Floats = sum((part.slope(shares) for part in self.parts), np.zeros(len(shares)))
-        return self.scale * total
+        return self._total([part.slope(shares) for part in self.parts])
 
     def information(self, shares: Floats) -> Floats:
         """The expected information at some shares, of the same shape."""
-        total: Floats = sum((part.information(shares) for part in self.parts), np.zeros(len(shares)))
+        return self._total([part.information(shares) for part in self.parts])
+
+    def _total(self, of_parts: list[Floats]) -> Floats:
+        total: Floats = sum(of_parts[1:], of_parts[0])
         return self.scale * total
-
-
-def _columns(part: Part) -> Part:
-    """The likelihood with a row for each category."""
-    if isinstance(part, Supports):
-        return Supports(part.supports[:, None], part.reports, part.p, part.q)
-    assert isinstance(part, Normal)
-    return Normal(part.shares[:, None], part.variance)
 
 
 def likelihood_of(question: Question) -> Likelihood:
@@ -171,7 +160,8 @@ def likelihood_of(question: Question) -> Likelihood:
     if size > MOST_CATEGORIES:
         places = np.rint(shares / (GROUP * math.sqrt(variance)))
         _, members = np.unique(places, return_inverse=True)
-        grouped = tuple(_grouped(part, members) for part in parts)
+        # Supports enter linearly, so the likelihood of a group is the average one of its categories.
+        grouped = tuple(part.each(lambda reported: _means(reported, members)) for part in parts)
         return Likelihood(size, _means(shares, members), grouped, members=members)
     known = abs(float(shares.sum()) - 1.0) < ROUNDING
     return Likelihood(size, shares, parts, 1.0 - 1.0 / size if known else 1.0)
@@ -181,14 +171,6 @@ def _means(values: Floats, members: Integers) -> Floats:
     """The mean of each group, shape (groups,)."""
     means: Floats = np.bincount(members, values) / np.bincount(members)
     return means
-
-
-def _grouped(part: Part, members: Integers) -> Part:
-    """The likelihood of each group: the average one of its categories, as supports enter it linearly."""
-    if isinstance(part, Supports):
-        return Supports(_means(part.supports, members), part.reports, part.p, part.q)
-    assert isinstance(part, Normal)
-    return Normal(_means(part.shares, members), part.variance)
 
 
 def _part(question: Question, index: int) -> Part:

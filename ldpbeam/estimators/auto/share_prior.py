@@ -147,9 +147,7 @@ def posterior(likelihood: Likelihood) -> Posterior:
     atoms = np.unique([*atoms, *(share * part for share in common for part in (1.0 - NEXT, 1.0, 1.0 + NEXT))])
     # The first cell is zero itself.
     edges = np.concatenate(([0.0, 0.0], (atoms[2:] + atoms[1:-1]) / 2.0, [atoms[-1]]))
-    table = likelihood.table(atoms)
-    top = table.max(axis=1, keepdims=True)
-    table = np.exp(table - top)
+    table, top = relative(likelihood.table(atoms))
     sizes = likelihood.sizes
     families, chances = families_on(atoms, size, common)
     likely = np.maximum(table @ families.T, np.finfo(np.float64).tiny)
@@ -161,9 +159,7 @@ def posterior(likelihood: Likelihood) -> Posterior:
     )
     weights = chances * np.exp(log_likelihoods - log_likelihoods.max())
     log_evidence = float(log_likelihoods.max() + math.log(weights.sum()) + sizes @ top[:, 0])
-    start = (weights / weights.sum()) @ families
-    start = (1.0 - ANYWHERE) * start + ANYWHERE / len(atoms)
-    likeliest, steps = most_likely_prior(table, sizes, start)
+    likeliest, steps = most_likely_prior(table, sizes, averaged(families, weights))
     joint = table * likeliest
     return Posterior(edges, atoms, joint / joint.sum(axis=1, keepdims=True), log_evidence, steps)
 
@@ -179,9 +175,7 @@ def common_shares(likelihood: Likelihood, atoms: Floats) -> list[float]:
         atoms: the shares that a category may have, ascending, shape (atoms,).
     """
     size, sizes = likelihood.categories, likelihood.sizes
-    table = likelihood.table(atoms)
-    top = table.max(axis=1, keepdims=True)
-    table, tiny = np.exp(table - top), np.finfo(np.float64).tiny
+    (table, top), tiny = relative(likelihood.table(atoms)), np.finfo(np.float64).tiny
     common = [1.0 / size]
     for start in STARTS:
         share = start / size
@@ -199,13 +193,30 @@ def common_shares(likelihood: Likelihood, atoms: Floats) -> list[float]:
     return common
 
 
+def relative(logs: Floats) -> tuple[Floats, Floats]:
+    """(likelihoods over the largest of their row, shape (groups, atoms); the logs of these, (groups, 1))."""
+    top = logs.max(axis=1, keepdims=True)
+    return np.exp(logs - top), top
+
+
+def ends_of(atoms: Floats, last: float) -> Floats:
+    """The ends of the cells that atoms represent, from zero on, shape (atoms + 1,)."""
+    return np.concatenate(([0.0], (atoms[1:] + atoms[:-1]) / 2.0, [last]))
+
+
 def _above(atoms: Floats, point: float, mass: float, size: int) -> Floats:
     """A mass that is exponential above a point, such that the rest at the point makes the mean 1/size."""
-    ends = np.concatenate(([0.0], (atoms[1:] + atoms[:-1]) / 2.0, [np.inf]))
+    ends = ends_of(atoms, np.inf)
     mean = min((1.0 / size - (1.0 - mass) * point) / mass, 1.0)
     scale = max(mean - point, np.finfo(np.float64).tiny)
     spread: Floats = mass * np.diff(-np.exp(-np.maximum(ends - point, 0.0) / scale))
     return spread
+
+
+def averaged(families: Floats, weights: Floats) -> Floats:
+    """The average of families by weights, shape (atoms,), with a part of ``ANYWHERE`` over all atoms."""
+    average: Floats = (weights / weights.sum()) @ families
+    return (1.0 - ANYWHERE) * average + ANYWHERE / len(average)
 
 
 def most_likely_prior(table: Floats, sizes: Floats, start: Floats) -> tuple[Floats, int]:
@@ -259,7 +270,7 @@ def families_on(atoms: Floats, size: int, common: Sequence[float]) -> tuple[Floa
         size: the number of categories.
         common: the shares that most categories may have in common, each one of ``atoms``.
     """
-    ends = np.concatenate(([0.0], (atoms[1:] + atoms[:-1]) / 2.0, [np.inf]))
+    ends = ends_of(atoms, np.inf)
     gammas = [np.diff(gammainc(shape, shape * size * ends)) for shape in SHAPES]
     pointed = []
     for multiple in PLACES:

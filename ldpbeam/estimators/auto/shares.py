@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.auto.hashed_supports import with_all_counts
-from ldpbeam.estimators.auto.share_curve import Curve, curve
+from ldpbeam.estimators.auto.share_curve import curve
 from ldpbeam.estimators.auto.share_likelihood import Likelihood, likelihood_of
 from ldpbeam.estimators.auto.share_prior import Posterior, posterior
 from ldpbeam.estimators.em import em
@@ -32,13 +32,13 @@ class ShareBelief:
     Attributes:
         likelihood: of the reports.
         without_order: the model of categories without an order.
-        along_order: the model of a smooth curve; None if there are too many categories.
+        along_order: the shares of a smooth curve, shape (categories,); None if there are too many categories.
         weight: the probability of the smooth curve.
     """
 
     likelihood: Likelihood
     without_order: Posterior
-    along_order: Curve | None
+    along_order: Floats | None
     weight: float
 
     def _every(self, groups: Floats) -> Floats:
@@ -56,7 +56,7 @@ class ShareBelief:
         prior, sizes = self.without_order, self.likelihood.sizes
         shares = self._every(0.5 * (prior.means(1.0, sizes) + prior.summing_to(1.0, sizes)))
         if self.along_order is not None:
-            shares = self.weight * self.along_order.shares + (1.0 - self.weight) * shares
+            shares = self.weight * self.along_order + (1.0 - self.weight) * shares
         scaled: Floats = shares / shares.sum()
         return scaled
 
@@ -73,8 +73,8 @@ def _belief(likelihood: Likelihood) -> ShareBelief:
     without_order = posterior(likelihood)
     if likelihood.members is not None:
         return ShareBelief(likelihood, without_order, None, 0.0)
-    along = curve(likelihood)
-    odds = min(max(without_order.log_evidence - along.log_evidence, -700.0), 700.0)
+    along, log_evidence = curve(likelihood)
+    odds = min(max(without_order.log_evidence - log_evidence, -700.0), 700.0)
     return ShareBelief(likelihood, without_order, along, 1.0 / (1.0 + math.exp(odds)))
 
 
