@@ -31,12 +31,10 @@ class Misfit:
 
     Attributes:
         deviance: a lower bound of the deviance from the true distribution.
-        degrees: the mean of this deviance if the counts fit.
         p_value: an upper bound of the probability of such a deviance if the counts fit.
     """
 
     deviance: float
-    degrees: float
     p_value: float
 
 
@@ -60,7 +58,7 @@ def least_misfit(channel: Channel, counts: Floats, *, sparse: bool) -> Misfit:
     observed, n = counts[seen], float(counts.sum())
     weights = np.full(channel.shape[1], 1.0 / channel.shape[1])
     if forward(weights).min() <= 0.0:
-        return Misfit(np.inf, float(len(counts) - 1), 0.0)
+        return Misfit(np.inf, 0.0)
     if is_nearly_orthogonal(channel):
         fit = most_likely(channel, counts, Trace(MOST_ITERATIONS), tolerance=TOLERANCE)
     else:
@@ -96,4 +94,4 @@ def _misfit(channel: Channel, weights: Floats, counts: Floats, missing: float, c
     p_value = expected.p_value(observed)
     if check:
         p_value = checked(p_value, observed, counts, probabilities)
-    return Misfit(observed, expected.mean, p_value)
+    return Misfit(observed, p_value)

@@ -7,7 +7,7 @@ So a schema or a buffer that could exhaust memory is refused before it is used.
 from __future__ import annotations
 
 import io
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -60,51 +60,33 @@ class BadPart:
     data: bytes
 
 
-def decode_objects(
-    objects: Sequence[bytes], wanted: Columns, writer_schemas: Sequence[Any]
-) -> Iterator[pa.RecordBatch | BadPart]:
+def decode_objects(objects: Sequence[bytes], wanted: Columns) -> Iterator[pa.RecordBatch | BadPart]:
     """Decode Avro single objects, which begin with ``OBJECT_MAGIC``, to batches of reports.
 
     The column ``position`` has the index of a report's object. Fields have the names of columns, whatever
-    ``wanted.renamed`` says: the schemas are ours.
+    ``wanted.renamed`` says: the schema is ours, ``report.avsc``.
 
     Args:
         objects: one report each.
         wanted: which columns are read.
-        writer_schemas: the schemas that an object's fingerprint may name.
     """
-    wanted = replace(wanted, renamed=())
-    known = {_fingerprint(writer_schema): writer_schema for writer_schema in writer_schemas}
-    by_schema: dict[bytes, list[int]] = defaultdict(list)
-    for index, data in enumerate(objects):
-        by_schema[data[len(OBJECT_MAGIC) : _OBJECT_AT]].append(index)
-    for schema_fingerprint, places in by_schema.items():
-        if schema_fingerprint in known:
-            yield from _objects_of(known[schema_fingerprint], objects, places, wanted)
-            continue
-        names = ", ".join(f"{print_.hex()} of {schema['name']}" for print_, schema in known.items())
-        problem = f"its schema's fingerprint is {schema_fingerprint.hex()}; known are {names}"
-        for index in places:
-            yield BadPart(index, 1, UNKNOWN_SCHEMA, problem, objects[index])
-
-
-def _fingerprint(writer_schema: Any) -> bytes:
-    """The CRC-64-AVRO fingerprint of a schema, in the byte order of messages."""
-    return bytes.fromhex(fingerprint(to_parsing_canonical_form(writer_schema), "CRC-64-AVRO"))
-
-
-def _objects_of(
-    writer_schema: Any, objects: Sequence[bytes], places: Sequence[int], wanted: Columns
-) -> Iterator[pa.RecordBatch | BadPart]:
-    reader = RecordReader(writer_schema, measure(writer_schema), wanted)
+    ours = avro.schema("report")
+    # The CRC-64-AVRO fingerprint of the schema, in the byte order of messages.
+    known = bytes.fromhex(fingerprint(to_parsing_canonical_form(ours), "CRC-64-AVRO"))
+    reader = RecordReader(ours, measure(ours), replace(wanted, renamed=()))
     records: list[Any] = []
     whole: list[int] = []
-    for index in places:
+    for index, data in enumerate(objects):
+        given = data[len(OBJECT_MAGIC) : _OBJECT_AT]
+        if given != known:
+            problem = f"its schema's fingerprint is {given.hex()}; known is {known.hex()} of {ours['name']}"
+            yield BadPart(index, 1, UNKNOWN_SCHEMA, problem, data)
+            continue
         try:
-            for part in reader.parts([objects[index][_OBJECT_AT:]], 1):
+            for part in reader.parts([data[_OBJECT_AT:]], 1):
                 records += part.records
         except Exception as error:  # fastavro raises errors of many types
-            yield BadPart(index, 1, BAD_MESSAGE, f"it does not decode: {error!r}", objects[index])
+            yield BadPart(index, 1, BAD_MESSAGE, f"it does not decode: {error!r}", data)
             continue
         whole.append(index)
     positions = np.array(whole, dtype=np.int64)

@@ -14,14 +14,11 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files.json_lines import BYTE_ORDER_MARK, CHUNK_BYTES, BadLine, decode_lines
 from ldpbeam.schemas.messages.binary import (
     BAD_MESSAGE,
@@ -83,9 +80,7 @@ _Decoded = Iterator[pa.RecordBatch | BadMessage]
 _Decode = Callable[[Sequence[Message], Columns], _Decoded]
 
 
-def decode_messages(
-    messages: Sequence[Message], wanted: Columns, writer_schemas: Sequence[Any] = ()
-) -> Iterator[pa.RecordBatch | BadMessage]:
+def decode_messages(messages: Sequence[Message], wanted: Columns) -> Iterator[pa.RecordBatch | BadMessage]:
     """Decode messages to batches of reports, and the parts that do not decode to bad messages.
 
     No bytes raise an error. Messages of single reports and of JSON lines are decoded together, so the order
@@ -94,9 +89,7 @@ def decode_messages(
     Args:
         messages: messages of any content type.
         wanted: which columns are read, and the attribute and service for reports without one.
-        writer_schemas: further schemas, besides ``report.avsc``, that Avro single objects may have.
     """
-    objects = partial(_decode_objects, writer_schemas=[avro.schema("report"), *writer_schemas])
     together: dict[tuple[_Decode, object], list[Message]] = defaultdict(list)
     for message in messages:
         kind, data = _kind(message), message.data
@@ -105,7 +98,7 @@ def decode_messages(
         elif kind == LINES:
             together[_decode_lines, _texts_in(data.partition(b"\n")[0], wanted)].append(message)
         elif kind in AVRO and data.startswith(OBJECT_MAGIC):
-            together[objects, None].append(message)
+            together[_decode_objects, None].append(message)
         elif kind in AVRO:
             yield from _guarded(_decode_container, [message], wanted)
         elif kind == ARROW:
@@ -223,9 +216,9 @@ def _decode_text(
             yield placed(item, ids, which, row, wanted, single=single, data=data)
 
 
-def _decode_objects(messages: Sequence[Message], wanted: Columns, writer_schemas: Sequence[Any]) -> _Decoded:
+def _decode_objects(messages: Sequence[Message], wanted: Columns) -> _Decoded:
     ids, data = ids_of([message.id for message in messages]), [message.data for message in messages]
-    for item in decode_objects(data, wanted, writer_schemas):
+    for item in decode_objects(data, wanted):
         if isinstance(item, BadPart):
             yield _bad(messages[item.index], item, 0)
         else:
