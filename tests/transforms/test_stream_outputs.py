@@ -112,13 +112,22 @@ def test_the_accounting_is_written_now_and_then_and_at_the_end(
     clock = 1000.0
     monkeypatch.setattr(accounting, "time", SimpleNamespace(monotonic=lambda: clock))
     # By hand: the engine of this process copies the function for each bundle, and others keep it.
-    function, sums, end = accounting._WriteSums(str(tmp_path / "accounting.json")), State(), Mock()
+    function, sums = accounting._WriteSums(str(tmp_path / "accounting.json")), State()
+    soon, end = Mock(), Mock()
     for clock, so_far in ((1000.0, [1]), (1000.999, [1]), (1001.0, [1, 3]), (1001.5, [1, 3])):  # noqa: B007
-        function.process(("", json.dumps({"in": 1}).encode()), sums, end)
+        soon.set.reset_mock()
+        function.process(("", json.dumps({"in": 1}).encode()), sums, soon, end)
         assert [one["in"] for one in written] == so_far
+        assert soon.set.called == (clock % 1 > 0)
     end.set.assert_called_with(LAST)
-    function.on_end(sums)
+    # Nothing follows the fourth count, and it is written all the same.
+    function.on_soon(sums)
     assert [one["in"] for one in written] == [1, 3, 4]
+    function.on_end(sums)
+    assert [one["in"] for one in written] == [1, 3, 4, 4]
+    sums.write(b"")
+    function.on_soon(sums)
+    assert [one["in"] for one in written] == [1, 3, 4, 4]
 
 
 def test_the_accounting_is_text_that_a_person_can_read(tmp_path: Path) -> None:
