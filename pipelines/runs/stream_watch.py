@@ -188,9 +188,7 @@ def _print_rate_here(job: StreamJob, done: threading.Event) -> None:
         if reports == last:
             continue
         progress = reader.progress(job.run)
-        lag = (
-            "" if progress.published is None else f", {time.time() - progress.published / 1000:.1f} s behind"
-        )
+        lag = "" if progress.behind is None else f", {progress.behind / 1000:.1f} s behind"
         mark = (
             "" if progress.watermark is None else f", watermark {rfc3339(progress.watermark // 1000 * 1000)}"
         )

@@ -27,6 +27,7 @@ from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure
 from ldpbeam.transforms.sources import reader, shared_feed, source
 from ldpbeam.transforms.sources.feeds import Feed, FeedBatch, OpenFeed
 from ldpbeam.transforms.sources.journal import OpenWindow, ask_to_stop, ended_at, named_windows, stopped_at
+from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.reader import Progress, Taken, progress
 from ldpbeam.transforms.sources.reading import Reading
 from ldpbeam.transforms.sources.source import ReadStream, Unpack
@@ -65,6 +66,11 @@ class Opened(OpenFeed):
         self.closed = False
         self.answers = True
         self.before_acknowledging: Callable[[Sequence[str]], object] = lambda receipts: None
+        self.said: Lag | None = None
+
+    @property
+    def lag(self) -> Lag | None:
+        return self.said
 
     def take(self) -> FeedBatch | None:
         assert not self.closed
@@ -141,10 +147,10 @@ class Driven:
         taken: bool = self.reader.advance() if started else self.reader.start()
         return taken
 
-    def come(self, *seconds: float, **given: Any) -> str:
+    def come(self, *seconds: float, published: int | None = None, **given: Any) -> str:
         """Reports of these event times arrive where nothing was, and are taken."""
         self.reader.shared.look()
-        receipt = self.put(batch(*map(at, seconds), **given))
+        receipt = self.put(batch(*map(at, seconds), **given), published=published)
         assert self.take()
         return receipt
 
@@ -177,6 +183,7 @@ def _set_clocks(monkeypatch: pytest.MonkeyPatch, now: Callable[[], int]) -> None
     """Both clocks of the source, that of the machine and the monotonic one, are a test's."""
     monkeypatch.setattr(shared_feed, "now", now)
     monkeypatch.setattr(shared_feed, "elapsed", now)
+    monkeypatch.setattr(reader, "elapsed", now)
 
 
 @pytest.fixture(autouse=True)
@@ -552,17 +559,36 @@ def test_a_reader_that_has_ended_is_forgotten_when_all_is_safe(ending: str, driv
 def test_progress_is_of_all_readers_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _set_clocks(monkeypatch, lambda: NOW)
     runs = [Driven(tmp_path, run=run, reader=reader) for run, reader in (("one", 0), ("one", 1), ("two", 0))]
-    assert progress("one") == Progress(None, None, 0)
+    assert progress("one") == Progress(None, 0, None, None)
     runs[2].come(-500)
     for driven, second in zip(runs[:2], (-60, -50), strict=True):
         driven.reader.shared.look()
         driven.put(batch(at(second)), published=at(second + 1))
         driven.take()
-    assert progress("one") == Progress(at(-62), at(-49), 2)
+    assert progress("one") == Progress(at(-62), 2, Lag(59 * SECOND), NOW)
     runs[0].commit()
     runs[0].reader.get_watermark()
-    assert progress("one") == Progress(at(-62), at(-49), 1)
-    assert progress("three") == Progress(None, None, 0)
+    assert progress("one") == Progress(at(-62), 1, Lag(59 * SECOND), NOW)
+    assert progress("three") == Progress(None, 0, None, None)
+
+
+def test_what_has_all_been_taken_is_behind_by_the_time_since_the_last_empty_answer(drive: Drive) -> None:
+    driven = drive()
+    driven.come(-500, published=NOW - WEEK)
+    driven.now += 3 * SECOND
+    assert progress(driven.reading.run).lag == Lag(WEEK + 3 * SECOND)
+    # The feed is silent, so a week of lag was the age of the backlog alone.
+    assert not driven.take()
+    assert progress(driven.reading.run).lag == Lag(0)
+    driven.now += SECOND
+    assert progress(driven.reading.run).lag == Lag(SECOND)
+
+
+def test_a_feed_that_says_how_far_it_is_behind_is_believed(drive: Drive) -> None:
+    driven = drive()
+    driven.come(-500, published=NOW - WEEK)
+    driven.feed.said = Lag(7, 3)
+    assert progress(driven.reading.run).lag == Lag(7, 3)
 
 
 def test_a_parcel_is_unpacked_to_batches_dead_letters_and_counts() -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
+from ldpbeam.transforms.sources.lag import Lag
 
 #: A batch ends when it has this many decoded bytes: compressed input may decode to a thousand times its size.
 DECODED_BYTES = 128 * 2**20
@@ -99,6 +100,11 @@ class OpenFeed(ABC):
     def silences(self) -> Mapping[int, int | None]:
         """:attr:`silent` by partition. A feed without partitions has one, 0."""
         return {0: self.silent}
+
+    @property
+    def lag(self) -> Lag | None:
+        """How far it is behind its server; None if only publish times tell. Any thread may ask."""
+        return None
 
     @abstractmethod
     def acknowledge(self, receipts: Sequence[str]) -> None:

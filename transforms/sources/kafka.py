@@ -24,6 +24,7 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.decoding import Record
 from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, Offsets, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.kafka_client import client
+from ldpbeam.transforms.sources.lag import Ends, Lag, worst
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
@@ -104,8 +105,7 @@ class _Consumed(OpenFeed):
         #: The offset after the last message that was taken, by partition; that of the end, at the end.
         self._positions: dict[int, int] = {}
         self._silences: dict[int, int | None] = {}
-        #: How many messages there are after those that were taken, by partition, as of the last look.
-        self.behind: dict[int, int] = {}
+        self._ends: dict[int, Ends] = {}
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._problem: str | None = None
@@ -129,6 +129,7 @@ class _Consumed(OpenFeed):
                     self._positions[partition] = starts.get(partition, 0)
                     self._waiting[partition] = deque()
                     self._silences[partition] = None
+                    self._ends[partition] = Ends(elapsed())
             self._consumer.incremental_assign([self._at(partition) for partition in new])
 
     def _at(self, partition: int) -> Any:
@@ -224,7 +225,7 @@ class _Consumed(OpenFeed):
             position = None if self._waiting[partition] else self._positions[partition]
         _, end = self._consumer.get_watermark_offsets(self._at(partition), timeout=ANSWER_SECONDS)
         with self._lock:
-            self.behind[partition] = max(0, end - self._positions[partition])
+            self._ends[partition].look(begun, end)
             # It was empty when it was asked, and all before was taken.
             if position is not None and position >= end:
                 self._silences[partition] = begun
@@ -245,6 +246,12 @@ class _Consumed(OpenFeed):
     def silences(self) -> Mapping[int, int | None]:
         with self._lock:
             return dict(self._silences)
+
+    @property
+    def lag(self) -> Lag | None:
+        with self._lock:
+            lags = [ends.lag(self._positions[each], elapsed()) for each, ends in self._ends.items()]
+        return worst(lags)
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
         if self.feed.group is None:

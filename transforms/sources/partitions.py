@@ -107,6 +107,11 @@ class Watermarks:
         """For how many milliseconds no partition is known to have had anything to take."""
         return min((claim.watermark.idle for claim in self._claims.values()), default=0)
 
+    def behind(self, elapsed: int, now: int) -> int | None:
+        """The longest :meth:`Watermark.behind` of the partitions; None while none has any."""
+        behind = [claim.watermark.behind(elapsed, now) for claim in self._claims.values()]
+        return max((each for each in behind if each is not None), default=None)
+
     def clock(self, elapsed: int) -> int | None:
         """The server's clock or less, in epoch milliseconds; None before anything has arrived."""
         clocks = [claim.watermark.clock(elapsed) for claim in self._claims.values()]

@@ -21,8 +21,9 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 from ldpbeam.transforms.sources import shared_feed
 from ldpbeam.transforms.sources.arrivals import event_times, opened_windows
-from ldpbeam.transforms.sources.feeds import FeedBatch
+from ldpbeam.transforms.sources.feeds import FeedBatch, elapsed
 from ldpbeam.transforms.sources.journal import LOOKING_SECONDS, asked_to_stop
+from ldpbeam.transforms.sources.lag import Lag, worst
 from ldpbeam.transforms.sources.reading import Reading
 from ldpbeam.transforms.sources.shared_feed import Pending, SharedFeed
 from ldpbeam.transforms.sources.watermark import FINISHED, timestamp
@@ -68,22 +69,29 @@ class Progress:
 
     Attributes:
         watermark: the event time up to which windows are closed.
-        published: when the last batch that was taken had been published.
         pending: how many batches were taken and are not acknowledged.
+        lag: how far it is behind the server.
+        asked: when the engine last asked for a batch, on the clock
+            :func:`~ldpbeam.transforms.sources.feeds.elapsed`.
     """
 
     watermark: int | None
-    published: int | None
     pending: int
+    lag: Lag | None
+    asked: int | None
 
 
 def progress(run: str) -> Progress:
     """How far a run has come; its workers must be in this process."""
     readers = [reader for reader in list(_readers.values()) if reader.reading.run == run]
     watermarks = [reader.reported for reader in readers if reader.reported is not None]
-    published = [reader.published for reader in readers if reader.published is not None]
-    pending = sum(len(reader.pending) for reader in readers)
-    return Progress(min(watermarks, default=None), max(published, default=None), pending)
+    feeds = {reader.shared.key: reader.shared for reader in readers}.values()
+    return Progress(
+        watermark=min(watermarks, default=None),
+        pending=sum(len(reader.pending) for reader in readers),
+        lag=worst([lag for feed in feeds if (lag := feed.lag) is not None]),
+        asked=max((reader.asked for reader in readers if reader.asked is not None), default=None),
+    )
 
 
 def reader_in(reading: Reading, number: int, mark: Mark | None) -> Reader:
@@ -123,7 +131,8 @@ class Reader(UnboundedReader):
         self.ended = shared.finished
         #: The last watermark that this reader reported.
         self.reported: int | None = None
-        self.published: int | None = None
+        #: When the engine last asked for a batch, on the clock :func:`elapsed`.
+        self.asked: int | None = None
         self._number = 0
         self._looked = -LOOKING_SECONDS
         self._taken: Taken | None = None
@@ -146,6 +155,7 @@ class Reader(UnboundedReader):
         Raises:
             OSError: if the feed failed for good.
         """
+        self.asked = elapsed()
         if self.ended:
             return False
         if self.shared.retry():
@@ -167,7 +177,6 @@ class Reader(UnboundedReader):
         receipts, after = tuple(batch.receipts), batch.offsets.after if batch.offsets is not None else None
         pending = Pending(self.name, self._number, self._oldest, windows, receipts, batch.partition, after)
         self.shared.take(pending, times, batch)
-        self.published = batch.published
         self._taken = Taken(batch, self._watermark())
         return True
 

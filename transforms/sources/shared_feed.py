@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.journal import Journal, OpenWindow
+from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.partitions import Watermarks
 from ldpbeam.transforms.sources.reading import Reading
 
@@ -126,6 +127,16 @@ class SharedFeed:
     def clock(self) -> int:
         """The present in epoch milliseconds: the later of this machine's clock and the server's."""
         return max(now(), self._watermarks.clock(elapsed()) or 0)
+
+    @property
+    def lag(self) -> Lag | None:
+        """How far it is behind the server; None before any pull."""
+        lag = self.feed.lag
+        if lag is not None:
+            return lag
+        with self._lock:
+            behind = self._watermarks.behind(elapsed(), now())
+        return None if behind is None else Lag(behind)
 
     @property
     def idle(self) -> int:

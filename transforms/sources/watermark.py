@@ -101,6 +101,8 @@ class Watermark:
         self._delay = 0
         self._oldest: deque[int] = deque(maxlen=BATCHES)
         self._frontier: int | None = None
+        #: When the newest message of the last batch was published.
+        self._newest: int | None = None
         #: The server's clock minus ours, at most.
         self._ahead: int | None = None
         self._empty: int | None = None
@@ -116,7 +118,7 @@ class Watermark:
                 them, was published; None if older ones may be on their way.
             newest: when the newest of its messages was published.
         """
-        self._active = elapsed
+        self._active, self._newest = elapsed, newest
         self._ahead = newest - elapsed if self._ahead is None else max(self._ahead, newest - elapsed)
         if oldest is None:
             self._oldest.clear()
@@ -162,6 +164,17 @@ class Watermark:
     def idle(self) -> int:
         """For how many milliseconds nothing is known to have arrived, since the last batch was taken."""
         return 0 if self._empty is None else max(0, self._empty - self._active)
+
+    def behind(self, elapsed: int, now: int) -> int | None:
+        """How many milliseconds ago all that was published by then had been taken; None before any pull.
+
+        Args:
+            elapsed: the present.
+            now: the present in epoch milliseconds, by which the last batch says it while messages arrive.
+        """
+        if self._empty is not None and self.idle:
+            return elapsed - self._empty
+        return None if self._newest is None else max(0, now - self._newest)
 
     def clock(self, elapsed: int) -> int | None:
         """The server's clock or less, in epoch milliseconds; None before anything has arrived."""
