@@ -88,6 +88,8 @@ setup(
         "yaml": ["apache-beam[yaml]>=2.76"],
         "pubsub": ["google-cloud-pubsub>=2.18"],
         "kafka": ["confluent-kafka>=2.5"],
+        # The port on which a stream says how it is.
+        "metrics": ["prometheus-client>=0.20", "psutil>=5.9"],
         # Charts, and charts as files.
         "report": ["altair>=5.5", "vl-convert-python>=1.7"],
         # The site of the documentation.
@@ -124,6 +126,8 @@ setup(
             # Pages in a browser.
             "playwright>=1.48",
             "polars>=1.10",
+            "prometheus-client>=0.20",
+            "psutil>=5.9",
             "pyroma>=5.0",
             "pytest>=8",
             "pytest-timeout>=2.3",
@@ -133,6 +137,7 @@ setup(
             "setuptools>=77",
             "twine>=6.1",
             "types-PyYAML",
+            "types-psutil",
             "uv>=0.5",
             "vl-convert-python>=1.7",
             "xxhash",

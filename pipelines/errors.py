@@ -11,6 +11,8 @@ from ldpbeam.nearest import did_you_mean
 
 #: The command did what was asked.
 DONE = 0
+#: ``ldpbeam stream --log-json``: a bug of ldpbeam, whose traceback is in the log; as Python ends with one.
+BUG = 1
 #: ``ldpbeam diff``: what it compared differs.
 DIFFERS = 1
 #: ``ldpbeam check``: a number is beyond a threshold.

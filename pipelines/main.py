@@ -10,6 +10,7 @@ from importlib import metadata
 from typing import Any
 
 from ldpbeam.pipelines.errors import (
+    BUG,
     DONE,
     INTERRUPTED,
     OF_THE_MACHINE,
@@ -19,10 +20,12 @@ from ldpbeam.pipelines.errors import (
     meant_or_known,
 )
 from ldpbeam.pipelines.interrupts import interrupted_once
+from ldpbeam.pipelines.log_lines import lines, told_lines
 from ldpbeam.pipelines.options.catalogue import COMMANDS, SECTIONS
+from ldpbeam.pipelines.options.stream import LOG_JSON
+from ldpbeam.pipelines.printing import fail
 from ldpbeam.pipelines.standard_streams import standard_streams
 from ldpbeam.plugins import BrokenPlugin
-from ldpbeam.untrusted import shown
 
 _PYTHONS_OWN = warnings.formatwarning
 #: The characters that an error message keeps as they are: it may have several lines.
@@ -31,8 +34,18 @@ _LINES = "\n"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command of ``ldpbeam`` and return its exit code (:mod:`ldpbeam.pipelines.errors`)."""
-    with standard_streams(), interrupted_once():
-        return _run(list(sys.argv[1:] if arguments is None else arguments))
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    # Before the options are parsed, whose mistakes are lines of the log as well.
+    log_json = any(argument.replace("_", "-") == LOG_JSON for argument in given)
+    with standard_streams(log_json=log_json), interrupted_once():
+        try:
+            return _run(given)
+        except Exception as error:
+            log = lines()
+            if log is None:
+                raise
+            log.line("error", f"a bug of ldpbeam: {error!r}", traceback=told_lines(error))
+            return BUG
 
 
 def _run(given: list[str]) -> int:
@@ -52,24 +65,24 @@ def _run(given: list[str]) -> int:
             # A full disk is noticed here, and not when Python ends.
             print(end="", flush=True)
     except UserError as error:
-        print(f"ldpbeam: {shown(str(error), keep=_LINES)}", file=sys.stderr)
+        fail(str(error), keep=_LINES)
         return WRONG
     except KeyboardInterrupt as error:
         # The line end comes first because the terminal has printed ^C.
         advice = str(error) or "the same command starts it again"
-        print(f"\nldpbeam: {name} was interrupted; {advice}", file=sys.stderr)
+        print(file=sys.stderr)
+        fail(f"{name} was interrupted; {advice}")
         return INTERRUPTED
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "apache_beam":
             raise
-        print(
-            f"ldpbeam: {name} needs Apache Beam, which is not here: pip install ldpbeam installs it; "
-            "without it the library works",
-            file=sys.stderr,
+        fail(
+            f"{name} needs Apache Beam, which is not here: pip install ldpbeam installs it; without it the "
+            "library works"
         )
         return WRONG
     except OF_THE_MACHINE as error:
-        print(f"ldpbeam: {shown(machine_problem(error) or '')}", file=sys.stderr)
+        fail(machine_problem(error) or "")
         return WRONG
 
 

@@ -2,7 +2,8 @@
 
 ``--json`` makes stdout one JSON document (``ldpbeam stream``: one per line). What a command prints for people
 is then left out, whichever part of it prints. ``--quiet`` leaves out notes and progress; ``--verbose`` adds
-what the engine logs, and how long each step took. Warnings and errors are always printed.
+what the engine logs, and how long each step took. Warnings and errors are always printed. With ``--log-json``
+stderr is a log of JSON lines (:mod:`ldpbeam.pipelines.log_lines`).
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
+from ldpbeam.pipelines.log_lines import lines
 from ldpbeam.untrusted import shown
 
 if TYPE_CHECKING:
@@ -67,7 +69,9 @@ def _engine_logs_shown() -> Iterator[None]:
     root, handler = logging.getLogger(), logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
     before = root.level
-    root.addHandler(handler)
+    # A log of JSON lines has them as it is.
+    if lines() is None:
+        root.addHandler(handler)
     root.setLevel(logging.INFO)
     try:
         yield
@@ -89,15 +93,33 @@ def document(value: Any) -> bool:
     return True
 
 
-def note(text: str) -> None:
-    """Print on stderr what a user may want to know; not with ``--quiet``."""
+def note(text: str, **fields: object) -> None:
+    """Print on stderr what a user may want to know; not with ``--quiet``.
+
+    Args:
+        text: the sentence.
+        fields: its numbers, for a log of JSON lines.
+    """
     if not _asked[-1].quiet:
-        print(f"ldpbeam: {shown(text)}", file=sys.stderr, flush=True)
+        _say("info", text, f"ldpbeam: {shown(text)}", fields)
 
 
 def warn(text: str) -> None:
     """Print on stderr what a user must know."""
-    print(f"ldpbeam: warning: {shown(text)}", file=sys.stderr, flush=True)
+    _say("warning", text, f"ldpbeam: warning: {shown(text)}", {})
+
+
+def fail(text: str, keep: str = "") -> None:
+    """Print on stderr why a command ends; the characters in ``keep`` stay as they are."""
+    _say("error", text, f"ldpbeam: {shown(text, keep)}", {})
+
+
+def _say(level: str, text: str, printed: str, fields: Mapping[str, object]) -> None:
+    log = lines()
+    if log is None:
+        print(printed, file=sys.stderr, flush=True)
+    else:
+        log.line(level, text, **fields)
 
 
 @contextlib.contextmanager

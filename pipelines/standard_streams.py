@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Iterator
 from typing import Any
+
+from ldpbeam.pipelines.log_lines import JsonHandler, JsonLines
 
 
 class _Output:
@@ -47,8 +50,12 @@ class _Output:
 
 
 @contextlib.contextmanager
-def standard_streams() -> Iterator[None]:
-    """Inside, printing fails only on stdout, and only if it is still read: a file on a full disk, say."""
+def standard_streams(*, log_json: bool = False) -> Iterator[None]:
+    """Inside, printing fails only on stdout, and only if it is still read: a file on a full disk, say.
+
+    Args:
+        log_json: whether each line on stderr is a JSON object.
+    """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -57,5 +64,19 @@ def standard_streams() -> Iterator[None]:
         if sys.stdout is not None:
             until.enter_context(contextlib.redirect_stdout(_Output(sys.stdout, any_error=False)))
         if sys.stderr is not None:
-            until.enter_context(contextlib.redirect_stderr(_Output(sys.stderr, any_error=True)))
+            errors: Any = _Output(sys.stderr, any_error=True)
+            until.enter_context(contextlib.redirect_stderr(JsonLines(errors) if log_json else errors))
+            if log_json:
+                until.enter_context(_logged())
         yield
+
+
+@contextlib.contextmanager
+def _logged() -> Iterator[None]:
+    """Write what Python's loggers say as lines of the log."""
+    root, handler = logging.getLogger(), JsonHandler()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)

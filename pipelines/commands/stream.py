@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import tempfile
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from ldpbeam.fit.words import tally
 from ldpbeam.pipelines.commands.stream_options import Request, check_engine, request_of
-from ldpbeam.pipelines.errors import DONE, WITH_CARE
+from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.published import warnings_of
 from ldpbeam.pipelines.estimates.read import fit_of_panes
-from ldpbeam.pipelines.graphs.engines import engine_of
+from ldpbeam.pipelines.graphs.engines import Engine, engine_of
 from ldpbeam.pipelines.graphs.stream import StreamJob, build, run_name
 from ldpbeam.pipelines.pages.write import kept_current
 from ldpbeam.pipelines.printing import document, note, warn
@@ -35,7 +38,7 @@ from ldpbeam.pipelines.runs.stream_runs import (
     read_run_accounting,
     resume,
 )
-from ldpbeam.pipelines.runs.stream_watch import run_until_stopped, submit
+from ldpbeam.pipelines.runs.stream_watch import Watch, run_until_stopped, submit
 from ldpbeam.runners import dataflow
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.counts import NOT_BEGUN
@@ -58,10 +61,55 @@ def _run(request: Request, staged: Path) -> int:
     """Run the stream until it is stopped; ``staged`` is for files of the engine.
 
     Raises:
-        UserError: if the engine, the feed or the output folder cannot be used.
+        UserError: if the engine, the port of metrics, the feed or the output folder cannot be used.
     """
     engine = engine_of(request.engine, staged, streaming=True, given=request.beam_arguments)
     detached = check_engine(request, engine)
+    with _watched(request) as watch:
+        return _run_on(engine, request, detached, watch)
+
+
+@contextlib.contextmanager
+def _watched(request: Request) -> Iterator[Watch | None]:
+    """Serve the port that is asked for, and give what a run calls when its engine has started.
+
+    Raises:
+        UserError: if the port is taken, or its packages are not installed.
+    """
+    if request.metrics is None:
+        yield None
+        return
+    try:
+        from ldpbeam.pipelines.operating.server import answering, is_loopback
+        from ldpbeam.pipelines.operating.state import Watched
+    except ImportError:
+        raise UserError(
+            "--metrics-port needs prometheus_client and psutil: pip install 'ldpbeam[metrics]'"
+        ) from None
+    host, _ = request.metrics
+    with answering(*request.metrics) as (answers, url):
+        note(f"metrics are at {url}/metrics", event="metrics", url=url)
+        if not is_loopback(host):
+            note(f"--metrics-host {host}: whoever reaches the port can read the numbers of the run")
+
+        def watch(job: StreamJob, here: bool, result: Any) -> None:
+            answers.watched = Watched(job, here, result)
+
+        yield watch
+
+
+def _run_on(engine: Engine, request: Request, detached: bool, watch: Watch | None) -> int:
+    """Run the stream on an engine until it is stopped.
+
+    Args:
+        engine: the engine.
+        request: what is asked for.
+        detached: whether its job outlives this command.
+        watch: what is called when the engine has started.
+
+    Raises:
+        UserError: if the feed or the output folder cannot be used.
+    """
     name = request.resume or run_name(datetime.now(UTC))
     if request.resume:
         resume(request.output, request.resume)
@@ -110,7 +158,7 @@ def _run(request: Request, staged: Path) -> int:
             if not document(started):
                 print(shown(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C"), flush=True)
             with kept_current(request.page, job.output):
-                run_until_stopped(pipeline, job, engine.here)
+                run_until_stopped(pipeline, job, engine.here, watch)
     return _finished(job)
 
 

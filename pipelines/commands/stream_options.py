@@ -18,7 +18,7 @@ from ldpbeam.pipelines.commands.options import (
 )
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.graphs.engines import Engine, EngineRequest
-from ldpbeam.pipelines.options.stream import DISORDER
+from ldpbeam.pipelines.options.stream import DISORDER, METRICS_HOST
 from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.feed import FeedRequest
 from ldpbeam.pipelines.runs.kafka import EARLIEST, LATEST, KafkaTopic
@@ -49,6 +49,7 @@ class Request:
         ledger_key: the key of the ledger over periods; None if the study has none.
         resume: the run whose state a savepoint has; None for a new run.
         page: the file of the page that is kept current; None for none.
+        metrics: the interface and the port on which the run says how it is; None for none.
         for_own_source: the options among those given that only our own source can obey.
     """
 
@@ -65,6 +66,7 @@ class Request:
     ledger_key: bytes | None = field(repr=False)
     resume: str | None
     page: str | None
+    metrics: tuple[str, int] | None
     for_own_source: tuple[str, ...]
 
 
@@ -105,6 +107,7 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
         ledger_key=ledger_key(Output(study, output, ""), disclosure.user_id_key, shared=True),
         resume=options.resume,
         page=options.report,
+        metrics=_metrics_of(options),
         for_own_source=tuple(
             f"--{name.replace('_', '-')}" for name in own_source if getattr(options, name) is not None
         ),
@@ -149,6 +152,17 @@ def _begin_of(text: str | None) -> str | int:
     return time
 
 
+def _metrics_of(options: argparse.Namespace) -> tuple[str, int] | None:
+    host, port = options.metrics_host, options.metrics_port
+    if port is None:
+        if host is not None:
+            raise UserError(f"--metrics-host {host}: name a port, as in --metrics-port 9464")
+        return None
+    if not 0 <= port < 2**16:
+        raise UserError(f"--metrics-port {port}: a port is a number from 1 to 65535, and 0 takes a free one")
+    return (METRICS_HOST if host is None else host), port
+
+
 def check_engine(request: Request, engine: Engine) -> bool:
     """Check that an engine can do what is asked; whether its job outlives the command.
 
@@ -164,6 +178,8 @@ def check_engine(request: Request, engine: Engine) -> bool:
         raise UserError(
             "--report: the job outlives this command; `ldpbeam report` makes a page of its output"
         )
+    if detached and request.metrics:
+        raise UserError("--metrics-port: the job outlives this command; Dataflow has metrics of its own")
     if detached and request.feed.topic:
         raise UserError(
             "--topic: its subscription would end with this command, and the job goes on; name a "

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
@@ -22,6 +23,23 @@ from ldpbeam.transforms.sources.journal import asked_at
 STOPPING_SECONDS = 5.0
 #: When a run was asked to stop, on this process's monotonic clock, by output folder and run.
 _asked: dict[tuple[str, str], float] = {}
+
+
+class Solves(NamedTuple):
+    """The panes that were solved: how many, the seconds of all together, and those of the longest."""
+
+    panes: int = 0
+    seconds: float = 0.0
+    longest: float = 0.0
+
+    def and_one(self, seconds: float) -> Solves:
+        """With one more pane."""
+        return Solves(self.panes + 1, self.seconds + seconds, max(self.longest, seconds))
+
+
+#: What workers in this process solved, by output folder and run. Prism reports no distribution until it ends.
+solved_here: dict[tuple[str, str], Solves] = {}
+_solving = threading.Lock()
 
 
 class Solve(beam.PTransform):
@@ -104,7 +122,11 @@ class SolveWindow(beam.DoFn):
         estimates = [record for snapshot in estimated for record in self._solver.solve(snapshot)]
         estimates.sort(key=lambda record: sort_key(self.study, record))
         self._estimates.inc(len(estimates))
-        self._milliseconds.update(int(1000 * (time.monotonic() - started)))
+        seconds = time.monotonic() - started
+        self._milliseconds.update(int(1000 * seconds))
+        if self.stopped_by is not None:
+            with _solving:
+                solved_here[self.stopped_by] = solved_here.get(self.stopped_by, Solves()).and_one(seconds)
         yield Solved(snapshots, estimates)
 
     def _has_no_time(self) -> bool:

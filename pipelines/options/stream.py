@@ -12,6 +12,10 @@ from ldpbeam.pipelines.options.shared import (
 
 #: The default of --max-disorder.
 DISORDER = "1m"
+#: The option that makes standard error a log.
+LOG_JSON = "--log-json"
+#: The default of --metrics-host: only this machine reaches it.
+METRICS_HOST = "127.0.0.1"
 #: The default of --partitions: a few per core of one machine.
 PARTITIONS = 8
 
@@ -77,4 +81,14 @@ def add_options(parser: Parser) -> None:
         "--resume", metavar="RUN",
         help="Flink: continue this run from the --savepoint that it was stopped with",
     )  # fmt: skip
+    operating = parser.add_argument_group("how it is watched", "docs/operations.md says what to watch.")
+    operating.add_argument(
+        "--metrics-port", type=int, metavar="PORT",
+        help="serve /metrics (for Prometheus), /healthz and /readyz on this port; 0 takes a free one",
+    )  # fmt: skip
+    operating.add_argument(
+        "--metrics-host", metavar="ADDRESS",
+        help=f"the interface of that port (default: {METRICS_HOST}, which only this machine reaches)",
+    )  # fmt: skip
+    operating.add_argument(LOG_JSON, action="store_true", help="each line on stderr is a JSON object")
     add_engine_options(parser)

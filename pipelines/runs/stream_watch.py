@@ -20,13 +20,14 @@ from grpc import RpcError
 from ldpbeam.pipelines.errors import INTERRUPTED, UserError, end_of, machine_problem
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.interrupts import once_per_request
-from ldpbeam.pipelines.printing import note
+from ldpbeam.pipelines.log_lines import JsonHandler, lines
+from ldpbeam.pipelines.printing import fail, note
 from ldpbeam.pipelines.runs.output import ESTIMATES, STATISTICS, files_in
 from ldpbeam.pipelines.runs.stream_runs import read_run_accounting
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.estimates import read_estimates
-from ldpbeam.transforms.outputs.panes import PANES, pane_line
+from ldpbeam.transforms.outputs.panes import PANES, pane_fields, pane_line
 from ldpbeam.transforms.reports import emitted
 from ldpbeam.transforms.sources import reader
 from ldpbeam.transforms.sources.journal import ask_to_stop
@@ -35,6 +36,8 @@ from ldpbeam.untrusted import told
 
 #: Seconds between two lines about the rate.
 RATE_SECONDS = 10.0
+#: What is called when an engine has started: the run, whether its workers are here, and the engine's handle.
+Watch = Callable[[StreamJob, bool, Any], None]
 #: What the command prints when the user asks a second time to stop.
 _LOST_HERE = (
     "ended before it could stop: reports in open windows that were acknowledged are lost, and the next run "
@@ -60,7 +63,9 @@ def submit(pipeline: beam.Pipeline) -> str | None:
     return job
 
 
-def run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> None:
+def run_until_stopped(
+    pipeline: beam.Pipeline, job: StreamJob, here: bool, watch: Watch | None = None
+) -> None:
     """Run a stream until it ends; print its panes and its rate meanwhile.
 
     The first request (SIGINT or SIGTERM) asks the stream to stop. The second ends this process.
@@ -69,6 +74,7 @@ def run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> No
         pipeline: the pipeline that :func:`ldpbeam.pipelines.graphs.stream.build` wired.
         job: the run that the pipeline was built from.
         here: whether the workers are in this process; if not, the output folder shows what they do.
+        watch: what is called when the engine has started.
 
     Raises:
         UserError: if the engine fails.
@@ -90,6 +96,8 @@ def run_until_stopped(pipeline: beam.Pipeline, job: StreamJob, here: bool) -> No
     _keep_quiet_after(done)
     with _panes_shown(), _engine_quiet(), _stopped_by(ask, _LOST_HERE if here else _LOST_ELSEWHERE):
         result = pipeline.run()
+        if watch is not None:
+            watch(job, here, result)
         printer.start()
         try:
             result.wait_until_finish()
@@ -112,8 +120,10 @@ class _Lines(logging.Formatter):
 
 @contextlib.contextmanager
 def _panes_shown() -> Iterator[None]:
-    handler = logging.StreamHandler(sys.stdout)
+    handler: logging.Handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(_Lines("%(message)s"))
+    if lines() is not None:
+        handler = JsonHandler()
     logger = logging.getLogger("ldpbeam")
     level, propagate = logger.level, logger.propagate
     logger.addHandler(handler)
@@ -154,7 +164,8 @@ def _stopped_by(ask: Callable[[], None], lost: str) -> Iterator[None]:
     def stop() -> None:
         nonlocal asked
         if asked:
-            print(f"\nldpbeam: {lost}", file=sys.stderr, flush=True)
+            print(file=sys.stderr)
+            fail(lost)
             sys.stdout.flush()
             # Not sys.exit: it would wait for threads of the engine, and those may hang.
             os._exit(INTERRUPTED)
@@ -188,11 +199,15 @@ def _print_rate_here(job: StreamJob, done: threading.Event) -> None:
         if reports == last:
             continue
         progress = reader.progress(job.run)
-        lag = "" if progress.behind is None else f", {progress.behind / 1000:.1f} s behind"
-        mark = (
-            "" if progress.watermark is None else f", watermark {rfc3339(progress.watermark // 1000 * 1000)}"
-        )
-        note(f"{(reports - last) / (now - at):,.0f} reports/s{lag}{mark}")
+        rate, fields = (reports - last) / (now - at), dict[str, object]()
+        lag = mark = ""
+        if progress.lag is not None:
+            seconds = fields["lag_seconds"] = progress.lag.milliseconds / 1000
+            lag = f", {seconds:.1f} s behind"
+        if progress.watermark is not None:
+            reached = rfc3339(progress.watermark // 1000 * 1000)
+            mark, fields["watermark"] = f", watermark {reached}", reached
+        note(f"{rate:,.0f} reports/s{lag}{mark}", event="rate", reports_per_second=rate, **fields)
         last, at = reports, now
 
 
@@ -206,7 +221,8 @@ def _print_rate_elsewhere(job: StreamJob, done: threading.Event) -> None:
             _print_panes(job, printed)
             now, reports = time.monotonic(), read_run_accounting(job)["in"]
             if reports != last:
-                note(f"{(reports - last) / (now - at):,.0f} reports/s")
+                rate = (reports - last) / (now - at)
+                note(f"{rate:,.0f} reports/s", event="rate", reports_per_second=rate)
             last, at = reports, now
     with contextlib.suppress(BeamIOError, OSError, ValueError):
         _print_panes(job, printed)
@@ -220,5 +236,8 @@ def _print_panes(job: StreamJob, printed: dict[str, float]) -> None:
             estimates = list(read_estimates(entry.path))
             name = FileSystems.split(entry.path)[1].removesuffix(".jsonl")
             with open_raw(job.path(STATISTICS, f"{name}.avro")) as stream:
-                PANES.info(pane_line(list(read_snapshots(stream)), estimates))
+                snapshots = list(read_snapshots(stream))
+            PANES.info(
+                pane_line(snapshots, estimates), extra={"fields": pane_fields(snapshots, len(estimates))}
+            )
             printed[entry.path] = written

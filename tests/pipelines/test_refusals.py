@@ -154,6 +154,10 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--kafka localhost:9092 --topic t --kafka-config nothing", "--kafka-config nothing: No such file"),
         ("--kafka localhost:9092 --topic t --kafka-config in.jsonl", "in.jsonl, line 1: write name=value"),
         ("--input in/* --group g", "--group goes with --kafka BROKERS --topic T"),
+        ("--input in/* --metrics-host ::1", "--metrics-host ::1: name a port, as in --metrics-port 9464"),
+        ("--input in/* --metrics-port 65536", "--metrics-port 65536: a port is a number from 1 to 65535"),
+        ("--input in/* --metrics-port -1", "--metrics-port -1: a port is a number from 1 to 65535"),
+        ("--input in/* --metrics-port http", "--metrics-port http: a whole number in digits alone"),
     ],
     "perturb": [
         ("", "--value-column is missing: which column has the true values?"),

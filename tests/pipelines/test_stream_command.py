@@ -45,7 +45,7 @@ class Streaming:
             "stream", "--study", study or self.study, "--output", self.output, *located, *options
         )
 
-    def pretend(self, pipeline: Any, job: StreamJob, here: bool) -> None:
+    def pretend(self, pipeline: Any, job: StreamJob, here: bool, watch: Any) -> None:
         self.jobs.append(job)
         self.during()
 

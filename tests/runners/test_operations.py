@@ -132,6 +132,8 @@ LEFT_OUT = {
     "allow_open_ports": "for engines of this machine", "pool": "Flink's",
     "resume": "Flink's", "savepoint": "Flink's", "report": "a file of the machine that watches the stream",
     "json": "of a terminal", "quiet": "of a terminal", "verbose": "of a terminal",
+    "log_json": "of a terminal", "metrics_port": "refused there", "metrics_host": "refused there",
+    "kafka": "refused there", "from_offset": "Kafka's", "group": "Kafka's", "kafka_config": "Kafka's",
 }  # fmt: skip
 #: What Dataflow's launcher says itself.
 OWN = {

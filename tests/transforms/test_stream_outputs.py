@@ -114,7 +114,7 @@ def test_the_accounting_is_written_now_and_then_and_at_the_end(
     # By hand: the engine of this process copies the function for each bundle, and others keep it.
     function, sums = accounting._WriteSums(str(tmp_path / "accounting.json")), State()
     soon, end = Mock(), Mock()
-    for clock, so_far in ((1000.0, [1]), (1000.999, [1]), (1001.0, [1, 3]), (1001.5, [1, 3])):  # noqa: B007
+    for clock, so_far in ((1000.0, [1]), (1000.999, [1]), (1001.0, [1, 3]), (1001.5, [1, 3])):
         soon.set.reset_mock()
         function.process(("", json.dumps({"in": 1}).encode()), sums, soon, end)
         assert [one["in"] for one in written] == so_far

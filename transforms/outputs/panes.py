@@ -117,7 +117,10 @@ class WritePaneEstimates(beam.DoFn):
                 study, output, run, first.attribute, first.window, records, named_by_run=True
             )
         unsolved = "" if records else ", not estimated"
-        PANES.info(pane_line(pane.snapshots, records) + unsolved)
+        PANES.info(
+            pane_line(pane.snapshots, records) + unsolved,
+            extra={"fields": pane_fields(pane.snapshots, len(records))},
+        )
         yield from records
 
 
@@ -140,6 +143,24 @@ def pane_line(snapshots: Sequence[Snapshot], estimates: Sequence[EstimateRecord]
     return shown(
         f"{first.attribute} {start} to {end} {pane}{mark}: {counted(reports, 'report')}{of_users}{of_means}"
     )
+
+
+def pane_fields(snapshots: Sequence[Snapshot], estimates: int) -> dict[str, object]:
+    """What a log that programs read says of a pane; nothing of it is a text that a client wrote."""
+    first = snapshots[0]
+    assert first.window is not None
+    start, end = map(rfc3339, first.window)
+    return {
+        "event": "pane",
+        "attribute": first.attribute,
+        "window_start": start,
+        "window_end": end,
+        "pane_timing": first.pane_timing,
+        "pane_index": first.pane_index,
+        "complete": first.complete,
+        "reports": sum(snapshot.statistic.reports for snapshot in snapshots),
+        "estimates": estimates,
+    }
 
 
 def estimate_id(record: EstimateRecord) -> str:

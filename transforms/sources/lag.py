@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-#: The most looks at the end of a partition that are remembered one by one; of more, every second is forgotten.
+#: The most looks at the end of a partition that are remembered; of more, every second is forgotten.
 MOST = 1_000
 
 

@@ -1,0 +1,109 @@
+"""The metrics of a running stream, in the text format that Prometheus reads.
+
+The values of labels are names of the code and of the study; none comes from a report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
+
+from ldpbeam.pipelines.operating.state import State
+from ldpbeam.transforms.reports.counts import FATES, IN, OCCASIONAL
+
+#: The accounting's object of dead letters by reason.
+BY_REASON = "dead_letters_by_reason"
+
+
+class _Of:
+    """Gives a registry the metrics of one state."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def collect(self) -> Iterator[Metric]:
+        return metrics_of(self._state)
+
+
+def exposition(state: State) -> bytes:
+    """The metrics of a state, as an answer to a scrape."""
+    registry = CollectorRegistry()
+    registry.register(_Of(state))
+    return generate_latest(registry)
+
+
+def metrics_of(state: State) -> Iterator[Metric]:
+    """The metrics of a state; what is not known has no metric."""
+    about = {"run": state.run, "study": state.study, "version": version("ldpbeam")}
+    yield InfoMetricFamily("ldpbeam_run", "The run, its study and the version of ldpbeam", about)
+    yield from _counts(state)
+    if state.lag is not None:
+        yield GaugeMetricFamily(
+            "ldpbeam_lag_seconds",
+            "How long ago all that was published by then had been read",
+            state.lag.milliseconds / 1000,
+        )
+        if state.lag.messages is not None:
+            yield GaugeMetricFamily(
+                "ldpbeam_lag_messages", "Messages that are published and not read", state.lag.messages
+            )
+    if state.watermark is not None:
+        yield GaugeMetricFamily(
+            "ldpbeam_watermark_timestamp_seconds",
+            "The event time up to which windows are closed, as Unix time",
+            state.watermark / 1000,
+        )
+    if state.open_windows is not None:
+        yield GaugeMetricFamily(
+            "ldpbeam_open_windows",
+            "Windows that have acknowledged reports and accept more",
+            state.open_windows,
+        )
+    if state.solves is not None:
+        panes, seconds, longest = state.solves
+        yield SummaryMetricFamily(
+            "ldpbeam_solve_seconds", "The time that the estimates of a pane took", panes, seconds
+        )
+        yield GaugeMetricFamily(
+            "ldpbeam_longest_solve_seconds", "The longest time that the estimates of a pane took", longest
+        )
+    yield GaugeMetricFamily("ldpbeam_fit_tests", "Tests of fit", state.tests)
+    yield GaugeMetricFamily(
+        "ldpbeam_fit_flagged_tests",
+        "Tests that say that the reports are not what the study claims",
+        state.flagged,
+    )
+    resident = GaugeMetricFamily(
+        "ldpbeam_resident_memory_bytes",
+        "Memory of the command, and of the processes that it started",
+        labels=["process"],
+    )
+    resident.add_metric(["command"], state.memory.command)
+    resident.add_metric(["engine"], state.memory.engine)
+    yield resident
+
+
+def _counts(state: State) -> Iterator[Metric]:
+    """One counter for each field of the accounting."""
+    # From zero on: Prometheus does not see the first step of a counter that appears with it.
+    counts = {**dict.fromkeys(OCCASIONAL, 0), **state.accounting}
+    yield CounterMetricFamily("ldpbeam_reports_read", "Reports, and records that are none", counts.pop(IN))
+    fates = CounterMetricFamily("ldpbeam_reports", "What became of them", labels=["outcome"])
+    for fate in FATES:
+        fates.add_metric([fate], counts.pop(fate))
+    yield fates
+    reasons = CounterMetricFamily("ldpbeam_dead_letters", "Dead letters by reason", labels=["reason"])
+    for reason, letters in counts.pop(BY_REASON).items():
+        reasons.add_metric([reason], letters)
+    yield reasons
+    for name, number in counts.items():
+        yield CounterMetricFamily(f"ldpbeam_{name}", f"The field {name} of accounting.json", number)

@@ -1,0 +1,100 @@
+"""The alert rules for Prometheus: of metrics that exist, and each fires where it should and not elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ldpbeam.pipelines.estimates.solve_windows import Solves
+from ldpbeam.pipelines.operating.metrics import metrics_of
+from ldpbeam.pipelines.operating.state import Memory, State
+from ldpbeam.transforms.sources.lag import Lag
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "runners" / "prometheus" / "alerts.yaml"
+RULES = {rule["alert"]: rule for rule in yaml.safe_load(FILE.read_text())["groups"][0]["rules"]}
+PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+READ, LATE = "ldpbeam_reports_read_total", 'ldpbeam_reports_total{outcome="late"}'
+DEAD = 'ldpbeam_reports_total{outcome="dead_letters"}'
+MINUTES = 150  # one sample each
+#: A stream that is well: 6,000 reports per minute, of which half a percent cannot be used or are late.
+WELL = {
+    'up{job="ldpbeam"}': f"1+0x{MINUTES}",
+    READ: f"0+6000x{MINUTES}",
+    DEAD: f"0+30x{MINUTES}",
+    LATE: f"0+30x{MINUTES}",
+    "ldpbeam_lag_seconds": f"2+0x{MINUTES}",
+    "ldpbeam_watermark_timestamp_seconds": f"0+60x{MINUTES}",
+    "ldpbeam_solve_seconds_sum": f"0+20x{MINUTES}",
+    "ldpbeam_fit_flagged_tests": f"0+0x{MINUTES}",
+    "ldpbeam_damaged_files_total": f"0+0x{MINUTES}",
+    'ldpbeam_resident_memory_bytes{process="command"}': f"{2**30}+0x{MINUTES}",
+    'ldpbeam_resident_memory_bytes{process="engine"}': f"{2**30}+0x{MINUTES}",
+}
+#: What is otherwise where an alert should fire.
+ILL = {
+    "LdpbeamDown": {'up{job="ldpbeam"}': f"0+0x{MINUTES}"},
+    "LdpbeamBehind": {"ldpbeam_lag_seconds": f"301+0x{MINUTES}"},
+    "LdpbeamWatermarkStands": {"ldpbeam_watermark_timestamp_seconds": f"60+0x{MINUTES}"},
+    "LdpbeamSolvesTooSlow": {"ldpbeam_solve_seconds_sum": f"0+50x{MINUTES}"},
+    "LdpbeamDeadLetters": {DEAD: f"0+66x{MINUTES}"},
+    "LdpbeamLateReports": {LATE: f"0+66x{MINUTES}"},
+    "LdpbeamReportsDoNotFit": {"ldpbeam_fit_flagged_tests": f"1+0x{MINUTES}"},
+    "LdpbeamDamagedFiles": {"ldpbeam_damaged_files_total": f"0x{MINUTES - 10} 1x10"},
+    "LdpbeamNoReports": {READ: f"6000+0x{MINUTES}", DEAD: f"0x{MINUTES}", LATE: f"0x{MINUTES}"},
+    "LdpbeamMemory": {'ldpbeam_resident_memory_bytes{process="engine"}': f"{4 * 2**30}+0x{MINUTES}"},
+}
+
+
+def test_every_rule_is_of_metrics_that_a_stream_has() -> None:
+    counts: dict[str, Any] = {"in": 0, **dict.fromkeys(("used", "duplicates", "late"), 0)}
+    counts |= {"out_of_range": 0, "dead_letters": 0, "damaged_files": 0, "dead_letters_by_reason": {}}
+    state = State("r", "s", counts, 0, Lag(0, 0), 0, 0, 0, Solves(), Memory(0, 0))
+    names = {sample.name for metric in metrics_of(state) for sample in metric.samples}
+    for rule in RULES.values():
+        assert set(re.findall(r"\bldpbeam_\w+", rule["expr"])) <= names
+    assert {re.sub("{.*", "", series) for series in WELL} - {"up"} <= names
+
+
+def test_every_rule_has_a_row_in_the_page_for_operators() -> None:
+    assert re.findall(r"^\| `(Ldpbeam\w+)`", PAGE, re.MULTILINE) == list(RULES)
+
+
+@pytest.mark.parametrize("alert", [None, *RULES])
+def test_a_rule_fires_where_something_is_wrong_and_nowhere_else(alert: str | None, tmp_path: Path) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        sentence = "promtool is not here: it comes with Prometheus (apt-get install prometheus)"
+        if os.environ.get("LDPBEAM_REQUIRE_INTEGRATION") == "1":
+            pytest.fail(sentence, pytrace=False)
+        pytest.skip(sentence)
+    series = WELL if alert is None else {**WELL, **ILL[alert]}
+    case = {
+        "rule_files": [str(FILE)],
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": name, "values": values} for name, values in series.items()],
+                "promql_expr_test": [
+                    {
+                        "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
+                        "eval_time": f"{MINUTES}m",
+                        "exp_samples": [
+                            {"labels": f'{{alertname="{name}"}}', "value": 1} for name in [alert] if name
+                        ],
+                    }
+                ],
+            }
+        ],
+    }
+    (tmp_path / "case.yaml").write_text(yaml.safe_dump(case))
+    command = [promtool, "test", "rules", str(tmp_path / "case.yaml")]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
