@@ -24,7 +24,7 @@ class Faults:
     redelivered_after: float = 0.5  # seconds after the first time
     shuffled: float = 0.0  # seconds: a published message waits for a time drawn evenly up to this
     deadline: float | None = None  # seconds until a delivery expires, whatever extensions are asked
-    refuse_acks: bool = False  # acknowledgements fail, and on a stream are ignored
+    refuse_acks: bool = False  # acknowledgements fail
 
     def draw(self, what: str, message: str) -> float:
         """A number in [0, 1) of this message."""
@@ -41,22 +41,9 @@ class Counts:
     outstanding: int  # deliveries neither acknowledged nor given back nor expired
 
 
-@dataclass(eq=False)
-class Puller:
-    """A stream or a single pull, and what it holds."""
-
-    deadline: float  # seconds
-    most_messages: float = float("inf")
-    most_bytes: float = float("inf")
-    messages: int = 0
-    bytes: int = 0
-
-
 @dataclass
 class _Lease:
     message: Any
-    size: int
-    puller: Puller
     expires: float
 
 
@@ -76,8 +63,8 @@ class Subscription:
         """Let a message wait until ``due``, a time of the monotonic clock."""
         heapq.heappush(self.waiting, (due, next(self._numbers), message, first))
 
-    def take(self, puller: Puller, most: int, faults: Faults) -> list[Any]:
-        """Messages that are due, as many as the puller may hold and an answer should carry."""
+    def take(self, most: int, faults: Faults) -> list[Any]:
+        """Messages that are due, as many as an answer should carry."""
         now = time.monotonic()
         self.expire(now)
         taken: list[Any] = []
@@ -87,20 +74,16 @@ class Subscription:
             and self.waiting[0][0] <= now
             and len(taken) < most
             and (not taken or self.waiting[0][2].ByteSize() <= room)
-            and puller.messages < puller.most_messages
-            and puller.bytes < puller.most_bytes
         ):
             _, number, message, first = heapq.heappop(self.waiting)
             if first and faults.redelivered > faults.draw("redeliver", message.message_id):
                 self.put(message, now + faults.redelivered_after, first=False)
             ack_id = f"{self.config.name}:{number}"
-            size = message.ByteSize()
-            expires = now + (puller.deadline if faults.deadline is None else faults.deadline)
-            self.leases[ack_id] = _Lease(message, size, puller, expires)
+            deadline = self.config.ack_deadline_seconds if faults.deadline is None else faults.deadline
+            expires = now + deadline
+            self.leases[ack_id] = _Lease(message, expires)
             heapq.heappush(self.expiring, (expires, ack_id))
-            puller.messages += 1
-            puller.bytes += size
-            room -= size
+            room -= message.ByteSize()
             taken.append(types.ReceivedMessage.pb()(ack_id=ack_id, message=message))
         self.delivered += len(taken)
         return taken
@@ -118,11 +101,7 @@ class Subscription:
     def release(self, ack_id: str) -> str | None:
         """End a delivery: the id of its message, or None if it had ended before."""
         lease = self.leases.pop(ack_id, None)
-        if lease is None:
-            return None
-        lease.puller.messages -= 1
-        lease.puller.bytes -= lease.size
-        return str(lease.message.message_id)
+        return None if lease is None else str(lease.message.message_id)
 
     def give_back(self, ack_id: str, now: float) -> None:
         """End a delivery; the message waits again unless another of its deliveries was acknowledged."""

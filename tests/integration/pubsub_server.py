@@ -1,32 +1,30 @@
 """A Pub/Sub server in this process, which real clients reach over gRPC and which fails on demand.
 
 ``with PubSubServer() as server`` listens on ``server.address``, the value for ``PUBSUB_EMULATOR_HOST``. It
-knows topics, subscriptions, publish, pull, streaming pull, acknowledgements and deadlines, keeps the limits
-of the service, and is as strict as that may be: an acknowledgement after its deadline never counts.
+knows topics, subscriptions, publish, pull, acknowledgements and deadlines, keeps the limits of the service,
+and is as strict as that may be: an acknowledgement after its deadline never counts.
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
 from google.protobuf.empty_pb2 import Empty
 from google.pubsub_v1 import types
-from pubsub_deliveries import Counts, Faults, Puller, Subscription
+from pubsub_deliveries import Counts, Faults, Subscription
 
 Context = grpc.ServicerContext
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 NAME = re.compile(r"projects/[^/]+/(topics|subscriptions)/[a-zA-Z][\w.~+%-]{2,254}")
 GLANCE = 0.02  # seconds between two looks at what time alone changes: deadlines, late messages, ended calls
 EMPTY_PULL = 1.0  # seconds until a pull without messages is answered
-RESPONSE_MESSAGES = 500
 PUBLISH_MESSAGES, PUBLISH_BYTES = 1000, 10 * 2**20
 
 
@@ -57,7 +55,7 @@ class PubSubServer:
         return f"localhost:{self.port}"
 
     def pause(self) -> None:
-        """Let every call hang, and every stream fall silent, until ``resume``."""
+        """Let every call hang until ``resume``."""
         self._set_paused(True)
 
     def resume(self) -> None:
@@ -94,9 +92,6 @@ class PubSubServer:
             "GetSubscription": self._unary(self._get_subscription, types.GetSubscriptionRequest),
             "DeleteSubscription": self._unary(self._delete_subscription, types.DeleteSubscriptionRequest),
             "Pull": self._unary(self._pull, types.PullRequest),
-            "StreamingPull": grpc.stream_stream_rpc_method_handler(
-                self._streaming_pull, types.StreamingPullRequest.pb().FromString, _bytes
-            ),
             "Acknowledge": self._unary(self._acknowledge, types.AcknowledgeRequest),
             "ModifyAckDeadline": self._unary(self._modify_ack_deadline, types.ModifyAckDeadlineRequest),
         }
@@ -126,9 +121,9 @@ class PubSubServer:
 
     def _hang_while_paused(self, context: Context) -> None:
         while self._paused:
-            if not context.is_active():
-                context.abort(grpc.StatusCode.CANCELLED, "the caller has given up")
             self._changed.wait(GLANCE)
+            if not context.is_active() or context.time_remaining() == 0:
+                context.abort(grpc.StatusCode.CANCELLED, "the caller has given up")
 
     def _create_topic(self, request: Any, context: Context) -> Any:
         _check_new(request.name, self._topics, context)
@@ -186,59 +181,15 @@ class PubSubServer:
         subscription = _find(request.subscription, self._subscriptions, context)
         if request.max_messages < 1:
             context.abort(INVALID, "max_messages must be 1 or more")
-        puller = Puller(subscription.config.ack_deadline_seconds)
         end = time.monotonic() + (0 if request.return_immediately else EMPTY_PULL)
         taken: list[Any] = []
         while context.is_active():
             self._hang_while_paused(context)
-            taken = subscription.take(puller, request.max_messages, self.faults)
+            taken = subscription.take(request.max_messages, self.faults)
             if taken or time.monotonic() >= end:
                 break
             self._changed.wait(GLANCE)
         return types.PullResponse.pb()(received_messages=taken)
-
-    def _streaming_pull(self, requests: Iterator[Any], context: Context) -> Iterator[Any]:
-        first = next(requests)
-        with self._changed:
-            self._hang_while_paused(context)
-            subscription = _find(first.subscription, self._subscriptions, context)
-        if not 10 <= first.stream_ack_deadline_seconds <= 600:
-            context.abort(INVALID, "stream_ack_deadline_seconds must be between 10 and 600")
-        puller = Puller(
-            first.stream_ack_deadline_seconds,
-            first.max_outstanding_messages or float("inf"),
-            first.max_outstanding_bytes or float("inf"),
-        )
-        listening = self._workers.submit(self._listen, subscription, puller, requests, context)
-        while context.is_active() and not listening.done():
-            with self._changed:
-                self._hang_while_paused(context)
-                if self._subscriptions.get(first.subscription) is not subscription:
-                    context.abort(grpc.StatusCode.NOT_FOUND, f"{first.subscription} was deleted")
-                taken = subscription.take(puller, RESPONSE_MESSAGES, self.faults)
-                if not taken:
-                    self._changed.wait(GLANCE)
-                    continue
-            yield types.StreamingPullResponse.pb()(received_messages=taken)
-        listening.result()
-
-    def _listen(
-        self, subscription: Subscription, puller: Puller, requests: Iterator[Any], context: Context
-    ) -> None:
-        """Take what comes on a stream after its first request, until it ends."""
-        with contextlib.suppress(grpc.RpcError):
-            for request in requests:
-                with self._changed:
-                    self._hang_while_paused(context)
-                    puller.deadline = request.stream_ack_deadline_seconds or puller.deadline
-                    if not self.faults.refuse_acks:
-                        subscription.acknowledge(request.ack_ids)
-                    deadlines = zip(
-                        request.modify_deadline_ack_ids, request.modify_deadline_seconds, strict=True
-                    )
-                    for ack_id, seconds in deadlines:
-                        subscription.extend(ack_id, seconds, self.faults)
-                    self._changed.notify_all()
 
     def _acknowledge(self, request: Any, context: Context) -> Any:
         subscription = _find(request.subscription, self._subscriptions, context)

@@ -1,129 +1,212 @@
-"""What another account of this machine tries on a run: python stranger.py JOBS POOL FOLDER.
+"""What another account of this machine tries where somebody's engine listens; a program of its own.
 
-JOBS and POOL are where the engine takes jobs and where the pool starts workers, as gRPC names them. It says
-in JSON what came of it: ``connected`` (what kept it from reaching the two), ``listed`` (how many jobs it was
-shown), ``worker`` (whether the pool started a worker of its own), ``ran`` (whether its job ended well). Its
-job writes the user id of the process that runs it into FOLDER.
+It is told in JSON on its standard input: ``ports`` and ``sockets`` where processes listen, ``folders`` of
+theirs, a ``command`` and a ``jar`` that leave a mark where they are run. It becomes the ``account`` it is
+told, tries everything, and prints in JSON what worked.
 """
 
+from __future__ import annotations
+
+import contextlib
+import http.client
 import json
 import os
-import queue
-import socket
+import ssl
 import sys
-import tempfile
 import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from urllib.parse import unquote
+from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 import grpc
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import (
+    beam_artifact_api_pb2,
+    beam_artifact_api_pb2_grpc,
     beam_fn_api_pb2,
     beam_fn_api_pb2_grpc,
     beam_job_api_pb2,
     beam_job_api_pb2_grpc,
-    endpoints_pb2,
+    beam_provision_api_pb2,
+    beam_provision_api_pb2_grpc,
 )
 from apache_beam.runners.portability.portable_runner import PortableRunner
 
-NOBODY = 65534
-SECONDS = 60
+#: Seconds until an answer.
+PATIENCE = 5.0
+#: As engines name workers.
+WORKERS = [f"{factory}-{number}" for factory in range(1, 5) for number in range(1, 5)]
+#: What gRPC says of whoever does not speak it, or not with us.
+UNREACHED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNIMPLEMENTED)
 
 
-def connected(target: str) -> str:
-    """Empty if a connection can be made, else why not."""
-    path = unquote(target.removeprefix("unix://"))
-    host, _, port = target.rpartition(":")
+def become(account: int) -> None:
+    """Give up the rights of root, for good."""
+    os.setgroups([])
+    os.setresgid(account, account, account)
+    os.setresuid(account, account, account)
+
+
+def answers(call: Callable[[], Any]) -> bool:
+    """Whether a gRPC call reaches a service that has it."""
     try:
-        if target.startswith("unix:"):
-            with socket.socket(socket.AF_UNIX) as own:
-                own.connect(path)
-        else:
-            socket.create_connection((host, int(port)), SECONDS).close()
-    except OSError as error:
-        return type(error).__name__
-    return ""
-
-
-def listed(jobs: str) -> int | None:
-    """How many jobs the engine tells of."""
-    with grpc.insecure_channel(jobs) as channel:
-        stub = beam_job_api_pb2_grpc.JobServiceStub(channel)
-        try:
-            found = stub.GetJobs(beam_job_api_pb2.GetJobsRequest(), timeout=SECONDS)
-        except grpc.RpcError:
-            return None
-    return len(found.job_info)
-
-
-class Control(beam_fn_api_pb2_grpc.BeamFnControlServicer):
-    """A runner of the stranger's own, which waits for workers."""
-
-    def __init__(self) -> None:
-        self.came = threading.Event()
-
-    def Control(self, requests, context):  # noqa: N802
-        self.came.set()
-        yield from iter(queue.Queue().get, None)
-
-
-def worker(pool: str) -> bool:
-    """Whether the pool starts a worker for the stranger's own runner."""
-    server, control = grpc.server(ThreadPoolExecutor(4)), Control()
-    beam_fn_api_pb2_grpc.add_BeamFnControlServicer_to_server(control, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    where = endpoints_pb2.ApiServiceDescriptor(url=f"127.0.0.1:{port}")
-    request = beam_fn_api_pb2.StartWorkerRequest(worker_id="stranger", control_endpoint=where)
-    with grpc.insecure_channel(pool) as channel:
-        stub = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(channel)
-        try:
-            refused = stub.StartWorker(request, timeout=SECONDS).error
-        except grpc.RpcError as error:
-            refused = str(error)
-    return not refused and control.came.wait(SECONDS)
-
-
-def ran(jobs: str, pool: str, folder: str) -> bool:
-    """Whether a job of the stranger's runs in the run's own workers."""
-
-    def own(_: int) -> int:
-        import os
-        from pathlib import Path
-
-        (Path(folder) / "ran").write_text(str(os.getuid()))
-        return 0
-
-    options = [f"--job_endpoint={jobs}", "--environment_type=EXTERNAL", f"--environment_config={pool}"]
-    options += [f"--job_server_timeout={SECONDS}"]
-    try:
-        with beam.Pipeline(runner=PortableRunner(), options=PipelineOptions(options)) as pipeline:
-            _ = pipeline | beam.Create([0]) | beam.Map(own)
-    except Exception:
-        return False
+        call()
+    except grpc.RpcError as error:
+        # One that waits for us to say more has let us in.
+        return error.code() not in UNREACHED
     return True
 
 
+def takes_jobs(channel: grpc.Channel, target: str, command: str | None) -> bool:
+    """Whether a job server takes a job, whose workers are a command; without one, whether it listens."""
+    jobs = beam_job_api_pb2_grpc.JobServiceStub(channel)
+    request = beam_job_api_pb2.DescribePipelineOptionsRequest()
+    if not answers(lambda: jobs.DescribePipelineOptions(request, timeout=PATIENCE)):
+        return False
+    if command is None:
+        return True
+    options = [
+        f"--job_endpoint={target}",
+        "--environment_type=PROCESS",
+        f"--environment_config={json.dumps({'command': command})}",
+        "--job_server_timeout=60",
+    ]
+    pipeline = beam.Pipeline(runner=PortableRunner(), options=PipelineOptions(options))
+    _ = pipeline | beam.Create([1]) | beam.Map(str)
+    try:
+        result = pipeline.run()
+    except Exception as error:  # whatever it says: the job was not taken
+        print(f"{target}: {error!r}", file=sys.stderr)
+        return False
+    # The command is no worker, so the job fails in the end; it has run by then.
+    waiting = threading.Thread(target=lambda: _quietly(result.wait_until_finish), daemon=True)
+    waiting.start()
+    waiting.join(60)
+    return True
+
+
+def _quietly(wait: Callable[[], Any]) -> None:
+    with contextlib.suppress(Exception):
+        wait()
+
+
+def takes_artifacts(channel: grpc.Channel) -> bool:
+    """Whether someone hands out files of a job."""
+    files = beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceStub(channel)
+    request = beam_artifact_api_pb2.GetArtifactRequest()
+    return answers(lambda: next(files.GetArtifact(request, timeout=PATIENCE), None))
+
+
+def tells_of_jobs(channel: grpc.Channel) -> list[str]:
+    """The options of a job, as its workers are told them."""
+    service = beam_provision_api_pb2_grpc.ProvisionServiceStub(channel)
+    request = beam_provision_api_pb2.GetProvisionInfoRequest()
+    told = []
+    for worker in WORKERS:
+        with contextlib.suppress(grpc.RpcError):
+            found = service.GetProvisionInfo(request, timeout=PATIENCE, metadata=[("worker_id", worker)])
+            told += list(found.info.pipeline_options)
+    return told
+
+
+def takes_workers(channel: grpc.Channel) -> bool:
+    """Whether someone gives us the work of a job."""
+    control = beam_fn_api_pb2_grpc.BeamFnControlStub(channel)
+    more = threading.Event()
+
+    def said() -> Any:
+        more.wait(PATIENCE)
+        yield from ()
+
+    metadata = [("worker_id", "stranger")]
+    return answers(lambda: next(control.Control(said(), timeout=PATIENCE, metadata=metadata), None))
+
+
+def lends_workers(channel: grpc.Channel) -> bool:
+    """Whether a pool starts a worker for us, which would run what we say."""
+    pool = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(channel)
+    request = beam_fn_api_pb2.StartWorkerRequest(worker_id="stranger")
+    request.control_endpoint.url = "localhost:1"
+    try:
+        return not pool.StartWorker(request, timeout=PATIENCE).error
+    except grpc.RpcError as error:
+        return error.code() not in UNREACHED
+
+
+def runs_jars(port: int, jar: bytes) -> bool:
+    """Whether a REST API takes a jar and runs it."""
+    anybody = ssl.create_default_context()
+    anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+    line = "stranger"
+    head = f'--{line}\r\nContent-Disposition: form-data; name="jarfile"; filename="a.jar"\r\n'
+    body = (
+        f"{head}Content-Type: application/java-archive\r\n\r\n".encode()
+        + jar
+        + f"\r\n--{line}--\r\n".encode()
+    )
+    for scheme in ("http", "https"):
+        url = f"{scheme}://localhost:{port}"
+        multipart = {"Content-Type": f"multipart/form-data; boundary={line}"}
+        upload = urllib.request.Request(f"{url}/jars/upload", body, multipart)
+        try:
+            with urllib.request.urlopen(upload, timeout=PATIENCE, context=anybody) as answer:
+                name = json.load(answer)["filename"].rpartition("/")[2]
+            run = urllib.request.Request(
+                f"{url}/jars/{name}/run", b"{}", {"Content-Type": "application/json"}
+            )
+            # Our program starts no job of Flink's, which is an error; it has run by then.
+            with contextlib.suppress(urllib.error.HTTPError):
+                urllib.request.urlopen(run, timeout=60, context=anybody).close()
+            return True
+        except (OSError, ValueError, http.client.HTTPException):
+            continue
+    return False
+
+
+def readable(folder: str) -> list[str]:
+    """The files of a folder that we can read."""
+    found = []
+    for place, _, names in os.walk(folder):
+        found += [str(Path(place, name)) for name in names if os.access(Path(place, name), os.R_OK)]
+    return found
+
+
 def main() -> None:
-    """Try everything, and say what came of it."""
-    jobs, pool, folder = sys.argv[1:]
-    # What is imported on the way may lie where only this account can read it.
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        _ = pipeline | beam.Create([0]) | beam.Map(str)
-    os.setgroups([])
-    os.setresgid(NOBODY, NOBODY, NOBODY)
-    os.setresuid(NOBODY, NOBODY, NOBODY)
-    os.environ["HOME"] = tempfile.gettempdir()
-    reached = {"jobs": connected(jobs), "pool": connected(pool)}
-    found = {"uid": os.getuid(), "connected": reached, "listed": None, "worker": False, "ran": False}
-    if not reached["pool"]:
-        found["worker"] = worker(pool)
-    if not reached["jobs"]:
-        found["listed"] = listed(jobs)
-        found["ran"] = ran(jobs, pool, folder)
-    print(json.dumps(found), flush=True)
+    told = json.load(sys.stdin)
+    jar = Path(told["jar"]).read_bytes()
+    become(told["account"])
+    targets = [f"localhost:{port}" for port in told["ports"]] + [f"unix:{path}" for path in told["sockets"]]
+
+    def knock(target: str) -> dict[str, Any]:
+        channel = grpc.insecure_channel(target)
+        try:
+            # Who does not speak gRPC without a key is never ready.
+            grpc.channel_ready_future(channel).result(PATIENCE)
+        except grpc.FutureTimeoutError:
+            return {}
+        return {
+            "jobs": takes_jobs(channel, target, told["command"]),
+            "artifacts": takes_artifacts(channel),
+            "options": tells_of_jobs(channel),
+            "work": takes_workers(channel),
+            "lent": lends_workers(channel),
+        }
+
+    worked: dict[str, list[Any]] = {"jobs": [], "artifacts": [], "options": [], "work": [], "lent": []}
+    with ThreadPoolExecutor(16) as threads:
+        for target, found in zip(targets, threads.map(knock, targets), strict=True):
+            for kind, what in found.items():
+                worked[kind] += [f"{target}: {what}"] if what else []
+        jars = threads.map(lambda port: runs_jars(port, jar), told["ports"])
+        worked["jars"] = [port for port, ran in zip(told["ports"], jars, strict=True) if ran]
+    worked["files"] = [path for folder in told["folders"] for path in readable(folder)]
+    json.dump(worked, sys.stdout)
+    sys.stdout.flush()
+    # Channels of jobs that go on.
     os._exit(0)
 
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import io
 import json
 import os
+import shutil
 import socket
-import subprocess
-import sys
-import tarfile
 import time
-import zipfile
 from collections.abc import Callable, Iterator
-from importlib.metadata import Distribution
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -22,7 +16,6 @@ import pytest
 from apache_beam.internal.gcp import auth
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow import dataflow_runner
-from support.registries import fresh
 
 from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.commands.options import engine_request
@@ -46,9 +39,6 @@ except ImportError as error:
         raise
     pytest.skip(f"{error}, or pip install 'ldpbeam[test]'", allow_module_level=True)
 
-ROOT = Path(__file__).parents[2]
-#: What a source package has beside the folders.
-BESIDE = {"setup.py", "pyproject.toml", "README.md", "LICENSE"}
 PLACE = (
     "--runner",
     "dataflow",
@@ -59,27 +49,16 @@ PLACE = (
     "--temp-location",
     "gs://bucket/tmp",
 )
-#: What a package of another person has: a mechanism, and an estimator.
-PLUGIN = {
-    "setup.py": "from setuptools import setup\n"
-    "setup(name='ldp-widened', version='1.5', py_modules=['ldp_widened'], install_requires=['ldpbeam'],\n"
-    "      entry_points={'ldpbeam.GROUP': ['widened = ldp_widened:Widened']})\n",
-}
-WIDENED = {
-    "mechanisms": "import dataclasses\nfrom ldpbeam.mechanisms import Piecewise\n\n\n"
-    "@dataclasses.dataclass(frozen=True)\nclass Widened(Piecewise):\n"
-    "    name = 'widened'\n    summary = 'as another package ships it'\n",
-    "estimators": "from ldpbeam.estimators import Estimate, Estimator, Question, registered_estimators\n\n"
-    "ivw = registered_estimators()['ivw']\n"
-    "def widened(question: Question) -> Estimate:\n    return ivw.function(question)\n"
-    "Widened = Estimator('widened', 'as another package ships it', widened, ivw.check)\n",
-}
-#: What the study of the tests names in the place of which the package's own may stand.
-IN_PLACE_OF = {"mechanisms": "piecewise", "estimators": "ivw"}
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package of this checkout, which takes seconds to make."""
+    return wheels.ours(tmp_path_factory.mktemp("package"))
 
 
 @pytest.fixture
-def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[GoogleServer]:
+def google(package: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GoogleServer]:
     """A server for one test, and no way to any other."""
     from google_server import GoogleServer
 
@@ -93,6 +72,7 @@ def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[GoogleServer]:
     # As if credentials had been looked for, which takes Beam half a minute, and there were none.
     monkeypatch.setattr(auth._Credentials, "_credentials_init", True)
     monkeypatch.setattr(auth._Credentials, "_credentials", None)
+    monkeypatch.setattr(dataflow, "ours", lambda folder: Path(shutil.copy(package, folder)))
     # Between two looks at a job Beam sleeps for seconds.
     quick = SimpleNamespace(time=time.time, sleep=lambda seconds: time.sleep(seconds / 50))
     monkeypatch.setattr(dataflow_runner, "time", quick)
@@ -149,32 +129,8 @@ def estimate(google: GoogleServer, command: Any, study: Path) -> Callable[..., A
     return run
 
 
-def pip_install(package: Path, target: Path) -> Path:
-    """Install a package and nothing that it needs, from nowhere else; gives the target."""
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-cache-dir"]
-    command += ["--no-build-isolation", "--disable-pip-version-check", "--target", str(target), str(package)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return target
-
-
-def files_of_the_package() -> set[str]:
-    """What of this checkout's code is to be in every package of it, by its place once it is installed."""
-    folders = ("ldpbeam", "schemas", "transforms", "pipelines", "runners")
-    packages = [place.parent for folder in folders for place in (ROOT / folder).rglob("__init__.py")]
-    code = {str(file.relative_to(ROOT)) for package in packages for file in package.glob("*.py")}
-    data = {str(file.relative_to(ROOT)) for file in (ROOT / "schemas").glob("*.avsc")}
-    assert len(code) > 100 and len(data) >= 3
-    return set(map(installed, code | data | {"runners/flink/pom.xml", "ldpbeam/py.typed"}))
-
-
-def installed(file: str) -> str:
-    """Where a file of the checkout is once it is installed."""
-    return file if file.startswith("ldpbeam/") else f"ldpbeam/{file}"
-
-
-def check_submission(google: GoogleServer, ran: Any, *packages: str) -> dict[str, bytes]:
-    """See that one job arrived, with all that workers need, and ended; gives what was staged."""
+def check_submission(google: GoogleServer, ran: Any) -> None:
+    """See that one job arrived, with all that workers need, and ended."""
     assert (ran.code, ran.err) == (0, "")
     (job,) = google.jobs
     assert job.problem is None
@@ -189,11 +145,9 @@ def check_submission(google: GoogleServer, ran: Any, *packages: str) -> dict[str
     (pool,) = environment["workerPools"]
     staged = google.staged(job)
     assert {package["name"] for package in pool["packages"]} == set(staged) - {"pipeline.pb"}
-    assert set(staged) == {*packages, "extra_packages.txt", "pipeline.pb"}
-    # The order in which workers install them: a plugin after what it needs.
-    assert staged["extra_packages.txt"].decode().split() == list(packages)
+    assert set(staged) == {"ldpbeam-0.1.0.tar.gz", "extra_packages.txt", "pipeline.pb"}
+    assert staged["extra_packages.txt"].decode() == "ldpbeam-0.1.0.tar.gz\n"
     check_options(job)
-    return staged
 
 
 def check_options(job: Job) -> None:
@@ -262,32 +216,12 @@ def test_the_steps_of_a_job_have_our_names_its_combiners_are_whole_and_workers_g
     assert all(name.startswith("reports/") for name in google.objects)
 
 
+# What is in the package: tests/test_packages; installed code and plugins: tests/runners/test_wheels.
 def test_a_checkout_is_staged_as_a_source_package_and_its_job_is_a_local_run(
-    google: GoogleServer, put_reports: Any, estimate: Any, command: Any, study: Path, tmp_path: Path
+    google: GoogleServer, put_reports: Any, estimate: Any, command: Any, study: Path
 ) -> None:
     reports = put_reports(study.read_text())
-    staged = check_submission(google, estimate(), "ldpbeam-0.1.0.tar.gz")
-    source = tmp_path / "ldpbeam-0.1.0.tar.gz"
-    source.write_bytes(staged[source.name])
-    with tarfile.open(source) as package:
-        names = {name.partition("/")[2] for name in package.getnames()}
-    assert files_of_the_package() | BESIDE <= names
-    target = pip_install(source, tmp_path / "target")
-    told = (
-        "import ldpbeam.pipelines.main, ldpbeam.transforms.windows.unbounded as there\n"
-        "from ldpbeam.schemas.encodings.avro import schema; schema('report'); print(there.__file__)"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(target)}
-    said = subprocess.run(
-        [sys.executable, "-c", told],
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert said.stdout.strip() == str(target / "ldpbeam" / "transforms" / "windows" / "unbounded.py")
-
+    check_submission(google, estimate())
     local = command(
         "estimate", "--study", study, "--input", "gs://bucket/reports/*", "--output", "gs://bucket/local"
     )
@@ -299,105 +233,22 @@ def test_a_checkout_is_staged_as_a_source_package_and_its_job_is_a_local_run(
     assert f'"used": {reports}' in google.objects["out/accounting.json"].decode()
 
 
-def test_installed_code_is_staged_as_a_wheel(
-    google: GoogleServer,
-    put_reports: Any,
-    estimate: Any,
-    study: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    put_reports(study.read_text())
-    source = wheels.source_package(ROOT / "setup.py", tmp_path)
-    site = pip_install(source, tmp_path / "site")
-    monkeypatch.setattr(wheels, "checkout", lambda: None)
-    (about,) = site.glob("ldpbeam-*.dist-info")
-    monkeypatch.setattr(wheels, "distribution", lambda _: Distribution.at(about))
-    staged = check_submission(google, estimate(), "ldpbeam-0.1.0-py3-none-any.whl")
-    wheel = zipfile.ZipFile(io.BytesIO(staged["ldpbeam-0.1.0-py3-none-any.whl"]))
-    needed = files_of_the_package()
-    assert needed <= set(wheel.namelist())
-    for file in sorted(needed):
-        assert wheel.read(file) == (site / file).read_bytes()
-
-
-@pytest.mark.parametrize("group", ["mechanisms", "estimators"])
-def test_a_plugin_is_staged_after_the_code_that_it_adds_to(
-    group: str,
-    google: GoogleServer,
-    put_reports: Any,
-    estimate: Any,
-    study: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    project = tmp_path / "project"
-    project.mkdir()
-    registry = importlib.import_module(f"ldpbeam.{group}.registry")
-    for file, text in {**PLUGIN, "ldp_widened.py": WIDENED[group]}.items():
-        (project / file).write_text(text.replace("GROUP", group))
-    monkeypatch.delitem(sys.modules, "ldp_widened", raising=False)
-    monkeypatch.syspath_prepend(pip_install(project, tmp_path / "site"))
-    monkeypatch.setattr(registry, "_REGISTRY", fresh(registry._REGISTRY))
-    study.write_text(study.read_text().replace(IN_PLACE_OF[group], "widened"))
-    put_reports(study.read_text())
-    ran = estimate()
-    packages = ("ldpbeam-0.1.0.tar.gz", "ldp_widened-1.5-py3-none-any.whl")
-    staged = check_submission(google, ran, *packages)
-    wheel = zipfile.ZipFile(io.BytesIO(staged[packages[1]]))
-    assert wheel.read("ldp_widened.py").decode() == WIDENED[group]
-    assert b"widened = ldp_widened:Widened" in wheel.read("ldp_widened-1.5.dist-info/entry_points.txt")
-
-
-def test_a_plugin_that_cannot_be_staged_may_be_named(
-    google: GoogleServer, put_reports: Any, estimate: Any, study: Path, tmp_path: Path, monkeypatch: Any
-) -> None:
-    put_reports(study.read_text())
-    monkeypatch.setattr(dataflow, "plugins", lambda: [SimpleNamespace(name="ldp-widened")])
-
-    def refuse(*_: Any) -> Path:
-        raise ValueError("ldp-widened: an editable install; install it, or name a wheel of it")
-
-    monkeypatch.setattr(dataflow, "wheel_of", refuse)
-    ran = estimate()
-    assert (ran.code, ran.err) == (
-        2,
-        "ldpbeam: --runner dataflow: ldp-widened: an editable install; install it, or name a wheel of it\n",
-    )
-    wheel = tmp_path / "ldp_widened-1.5-py3-none-any.whl"
-    wheel.write_bytes(b"theirs")
-    staged = check_submission(
-        google, estimate("out", f"--extra_package={wheel}"), "ldpbeam-0.1.0.tar.gz", wheel.name
-    )
-    assert staged[wheel.name] == b"theirs"
-
-
-def test_a_dry_run_leaves_everything_as_it_was(
+def test_a_dry_run_and_a_template_that_cannot_be_leave_everything_as_it_was(
     google: GoogleServer, put_reports: Any, estimate: Any, study: Path
 ) -> None:
     put_reports(study.read_text())
-    assert estimate().code == 0
-    study.write_text(study.read_text().replace("buckets: 8", "buckets: 16"))
-    before, jobs = dict(google.objects), len(google.jobs)
+    google.objects["out/estimates.jsonl"] = b"{}\n"
+    before = dict(google.objects)
     ran = estimate("out", "--overwrite", "--dry_run=True")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == (
         "a dry run: the job was made and not submitted; no report was read, nothing was estimated, and "
         "gs://bucket/out is as it was\n"
     )
-    assert google.objects == before
-    assert len(google.jobs) == jobs
-
-
-def test_a_bounded_run_makes_no_template(
-    google: GoogleServer, put_reports: Any, estimate: Any, study: Path
-) -> None:
-    put_reports(study.read_text())
-    before = dict(google.objects)
-    ran = estimate("out", "--template_location=gs://bucket/template")
+    ran = estimate("out", "--overwrite", "--template_location=gs://bucket/template")
     assert ran.code == 2
     assert ran.err.startswith("ldpbeam: --template_location: this command estimates when its job has ended")
-    assert google.objects == before
+    assert (google.objects, google.jobs) == (before, [])
 
 
 def test_a_job_that_fails_is_one_message(
@@ -409,23 +260,6 @@ def test_a_job_that_fails_is_one_message(
     assert ran.code == 2
     assert ran.err.startswith("ldpbeam: the engine failed: Dataflow pipeline failed. State: FAILED")
     assert google.fails in ran.err
-
-
-@pytest.mark.parametrize("option", ["--input", "--output"])
-def test_files_of_this_machine_are_refused(
-    google: GoogleServer, put_reports: Any, command: Any, study: Path, tmp_path: Path, option: str
-) -> None:
-    put_reports(study.read_text())
-    told = {"--input": "gs://bucket/reports/*", "--output": "gs://bucket/out"}
-    told[option] = str(tmp_path / "here")
-    if option == "--input":
-        (tmp_path / "here").write_text("{}\n")
-    ran = command("estimate", "--study", study, *[word for pair in told.items() for word in pair], *PLACE)
-    assert (ran.code, ran.err) == (
-        2,
-        f"ldpbeam: {option} {told[option]}: workers on Dataflow cannot reach files of this machine; name gs://...\n",
-    )
-    assert not google.jobs
 
 
 @pytest.fixture
@@ -449,22 +283,18 @@ def stream(
     return run
 
 
-def test_a_dry_run_of_a_stream_leaves_everything_as_it_was(google: GoogleServer, stream: Any) -> None:
+def test_a_stream_is_submitted_and_goes_on_by_itself_and_may_be_tried_or_a_template(
+    google: GoogleServer, stream: Any
+) -> None:
     ran, _ = stream("--dry_run=True")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith("a dry run: the job was made and not submitted; nothing was read")
     assert not google.objects
-
-
-def test_a_stream_may_be_a_template(google: GoogleServer, stream: Any) -> None:
     ran, _ = stream("--template_location=gs://bucket/template")
     assert (ran.code, ran.err) == (0, "")
     assert "the job is the template gs://bucket/template, and was not started" in ran.out
     assert json.loads(google.objects["template"])["type"] == "JOB_TYPE_STREAMING"
     assert not google.jobs
-
-
-def test_a_stream_is_submitted_and_goes_on_by_itself(google: GoogleServer, stream: Any) -> None:
     ran, names = stream()
     assert (ran.code, ran.err) == (0, "")
     assert (

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +15,7 @@ import apache_beam as beam
 import flink as jobs
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from listeners import Listener, listeners
+from listeners import NOBODY, Listener, listeners, tried_as
 
 from ldpbeam.runners import flink as engine
 from ldpbeam.runners.flink.cluster import Cluster
@@ -26,7 +24,6 @@ pytestmark = pytest.mark.slow
 
 #: Seconds that tasks last, more than it takes to try everything.
 WORKING = 600.0
-NOBODY = 65534
 #: A program for Flink's REST API.
 MARKING = """
 public class Marking {
@@ -116,27 +113,12 @@ def _try_everything(folder: Path, listening: set[Listener], private: list[str]) 
         "folders": private,
         "command": str(command),
         "jar": str(_jar(folder, marks / "jar")),
-        "account": NOBODY,
     }
-    worked = _try_as(told)
+    worked = tried_as(NOBODY, **told)
     found = sorted(path.name for path in marks.iterdir())
     # No job is tried: its workers would be marks, not workers.
-    ours = _try_as({**told, "account": os.geteuid(), "ports": [], "command": None})
+    ours = tried_as(os.geteuid(), **{**told, "ports": [], "command": None})
     return Tried(listening, worked, found, ours)
-
-
-def _try_as(told: dict[str, Any]) -> dict[str, list[Any]]:
-    program = Path(__file__).with_name("flink_stranger.py")
-    done = subprocess.run(
-        [sys.executable, program],
-        input=json.dumps(told),
-        capture_output=True,
-        text=True,
-        timeout=jobs.PATIENCE,
-    )
-    assert done.returncode == 0, done.stderr
-    worked: dict[str, list[Any]] = json.loads(done.stdout)
-    return worked
 
 
 def _jar(folder: Path, mark: Path) -> Path:

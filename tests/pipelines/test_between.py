@@ -211,21 +211,3 @@ def test_windows_of_several_lengths_are_told_apart(copied: Callable[[str], Path]
     (folder / "estimates.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     said = command("diff", folder, "--windows", TEN, ELEVEN).out
     assert " 1h " in said and " 8h " in said
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (("--windows", TEN, TWELVE), "no window starts at"),
-        (("--groups", "north", "sout"), "no estimate is of group 'sout'"),
-        (("--groups", "north", "north", "--windows", TEN, ELEVEN), "not allowed with"),
-        ((), "diff compares two folders"),
-    ],
-)
-def test_the_command_refuses_what_is_not_there(
-    given: tuple[str, ...], said: str, folders: dict[str, Path], command: Any
-) -> None:
-    ran = command("diff", folders["batch"], *given)
-    assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err
-    assert command("diff", folders["batch"], folders["batch"], "--windows", TEN, ELEVEN).code == 2

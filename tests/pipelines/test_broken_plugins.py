@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable
+import importlib
+import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.registries import fresh
+
+from ldpbeam.pipelines.main import _formatted
+from ldpbeam.plugins import BrokenPlugin
+from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
 
 #: What the modules of some packages do when they are imported, by package; either kind of plug-in may.
 ANY = {
@@ -43,68 +47,39 @@ WORKS = {
 }
 #: A name in the study of the tests that each kind of plug-in may have instead.
 NAMED = {"mechanism": "piecewise", "estimator": "ivw"}
-Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture(params=["mechanism", "estimator"])
-def kind(request: pytest.FixtureRequest) -> str:
-    kind: str = request.param
-    return kind
-
-
-@pytest.fixture
-def ldpbeam(tmp_path: Path, kind: str) -> Run:
-    """Runs the command where these packages, and one that works, are installed."""
-    site = tmp_path / "site"
-    for package, code in {**BROKEN[kind], "works": WORKS[kind]}.items():
-        module = package.replace("-", "_")
-        about = site / f"{module}-1.0.dist-info"
-        about.mkdir(parents=True)
-        (site / f"{module}_code.py").write_text(code + "\n")
-        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-        (about / "entry_points.txt").write_text(f"[ldpbeam.{kind}s]\n{module} = {module}_code:fair\n")
-
-    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "ldpbeam.pipelines.main", *map(str, arguments)],
-            env={**os.environ, "PYTHONPATH": str(site)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    return run
-
-
+@pytest.mark.parametrize("kind", NAMED)
 def test_every_broken_package_is_named_once_and_all_else_goes_on(
-    ldpbeam: Run, kind: str, small_text: str, tmp_path: Path
+    kind: str, small_text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran = ldpbeam(f"{kind}s")
-    assert ran.returncode == 0, ran.stderr
-    listed = [line.split()[0] for line in ran.stdout.splitlines()]
-    assert {NAMED[kind], "fair_coin"} <= set(listed)
-    assert "half" not in listed
-    warnings = ran.stderr.splitlines()
-    assert len(warnings) == len(BROKEN[kind])
+    for package, code in {**BROKEN[kind], "works": WORKS[kind]}.items():
+        module = f"{package.replace('-', '_')}_{kind}"
+        about = tmp_path / f"{module}-1.0.dist-info"
+        about.mkdir()
+        (tmp_path / f"{module}.py").write_text(code + "\n")
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text(f"[ldpbeam.{kind}s]\n{module} = {module}:fair\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    module_of_registry: Any = importlib.import_module(f"ldpbeam.{kind}s.registry")
+    registry = fresh(module_of_registry._REGISTRY)
+    monkeypatch.setattr(module_of_registry, "_REGISTRY", registry)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        names = {*registry.all(), *registry.all()}
+    assert {NAMED[kind], "fair_coin"} <= names and "half" not in names
+    printed = [_formatted(warning.message, warning.category) for warning in caught]
+    assert {warning.category for warning in caught} == {BrokenPlugin}
+    assert len(printed) == len(BROKEN[kind])
     for package in BROKEN[kind]:
-        (warning,) = [line for line in warnings if f"of the installed package {package} " in line]
-        assert warning.startswith(f"ldpbeam: warning: the {kind} '")
+        (line,) = [line for line in printed if f"of the installed package {package} " in line]
+        assert line.startswith(f"ldpbeam: warning: the {kind} '") and line.count("\n") == 1
     for problem in ("ModuleNotFoundError: No module named 'a_module", "ZeroDivisionError: half a plugin"):
-        assert problem in ran.stderr
-
-    (tmp_path / "study.yaml").write_text(small_text)
-    ran = ldpbeam("explain", "--study", tmp_path / "study.yaml")
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.startswith("1. Study 'small'")
-
-
-def test_a_study_that_uses_a_broken_packages_plug_in_says_why_it_is_unknown(
-    ldpbeam: Run, kind: str, small_text: str, tmp_path: Path
-) -> None:
-    assert NAMED[kind] in small_text
-    (tmp_path / "study.yaml").write_text(small_text.replace(NAMED[kind], "raises"))
-    ran = ldpbeam("explain", "--study", tmp_path / "study.yaml")
-    assert ran.returncode == 2
-    (error,) = [line for line in ran.stderr.splitlines() if not line.startswith("ldpbeam: warning: ")]
-    assert f"unknown {kind} 'raises'" in error
-    assert "the installed package raises cannot be used (ZeroDivisionError: half a plugin)" in error
+        assert problem in "".join(printed)
+    # A study that uses none of them is read, and one that does says why it cannot be.
+    assert parse_study(small_text).name == "small"
+    with pytest.raises(StudyError, match=f"unknown {kind} 'raises'") as error:
+        parse_study(small_text.replace(NAMED[kind], "raises"))
+    assert "the installed package raises cannot be used (ZeroDivisionError: half a plugin)" in str(
+        error.value
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import shutil
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from ldpbeam.domains import Categories, KeyValuePairs, KeyValues, Numeric, Vector
+from ldpbeam.pipelines.commands.evaluate import draw_figures
 from ldpbeam.pipelines.simulated import evaluation
 from ldpbeam.pipelines.simulated.evaluation import with_epsilon
 from ldpbeam.populations import drawn, names_for
@@ -30,13 +32,31 @@ attributes:
 """
 
 
+SMALL = (
+    "--population", "skewed", "--epsilon", "1", "4", "--users", "300", "600", "--trials", "2", "--no-figures",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory, command: Callable[..., Any]) -> Path:
+    """A folder with the study and, in ``out``, what one process left of a small evaluation."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    (folder / "study.yaml").write_text(STUDY)
+    ran = evaluated(command, folder, *SMALL, "--processes", 1)
+    assert (ran.code, ran.err) == (0, "")
+    assert "8 trials" in ran.out
+    return folder
+
+
 @pytest.fixture
-def evaluate(command: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
-    """Runs ``ldpbeam evaluate`` on the study, into the folder ``out``."""
+def folder(tmp_path: Path) -> Path:
+    """A folder with the study."""
     (tmp_path / "study.yaml").write_text(STUDY)
-    return lambda *options: command(
-        "evaluate", "--study", tmp_path / "study.yaml", "--output", tmp_path / "out", *options
-    )
+    return tmp_path
+
+
+def evaluated(command: Callable[..., Any], folder: Path, *options: object) -> Any:
+    return command("evaluate", "--study", folder / "study.yaml", "--output", folder / "out", *options)
 
 
 def table(folder: Path) -> list[dict[str, str]]:
@@ -44,27 +64,8 @@ def table(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-SMALL = [
-    "--population",
-    "skewed",
-    "--epsilon",
-    "1",
-    "4",
-    "--users",
-    "300",
-    "600",
-    "--trials",
-    "2",
-    "--no-figures",
-]
-
-
-def test_a_table_has_a_row_for_every_case_estimate_and_error(
-    evaluate: Callable[..., Any], tmp_path: Path
-) -> None:
-    ran = evaluate(*SMALL)
-    assert (ran.code, ran.err) == (0, "")
-    rows = table(tmp_path)
+def test_a_table_has_a_row_for_every_case_estimate_and_error(small: Path) -> None:
+    rows = table(small)
     cases = {(row["epsilon"], row["users"]) for row in rows}
     assert cases == {(e, n) for e in ("1.0", "4.0") for n in ("300", "600")}
     kinds = {row["error"] for row in rows if row["estimate"] == "shape"}
@@ -73,107 +74,81 @@ def test_a_table_has_a_row_for_every_case_estimate_and_error(
     }  # fmt: skip
     assert {row["error"] for row in rows if row["estimate"] == "mean"} == {"mean"}
     assert {row["trials"] for row in rows} == {"2"}
-    assert "8 trials" in ran.out
 
 
-def test_what_is_there_is_not_computed_again(evaluate: Callable[..., Any], tmp_path: Path) -> None:
-    evaluate(*SMALL)
-    kept = tmp_path / "out" / "trials.jsonl"
-    whole, rows = kept.read_text(), table(tmp_path)
-    lines = whole.splitlines(keepends=True)
+def test_what_is_there_is_not_computed_again(
+    small: Path, tmp_path: Path, command: Callable[..., Any]
+) -> None:
+    folder = Path(shutil.copytree(small, tmp_path / "again"))
+    kept = folder / "out" / "trials.jsonl"
+    lines = kept.read_text().splitlines(keepends=True)
     # A kill in the middle of a line leaves a part of it.
     marked = json.loads(lines[0])
     marked["errors"]["mean"]["mean"] = 77.0
-    kept.write_text(json.dumps(marked) + "\n" + "".join(lines[1:4]) + lines[4][:30])
-    evaluate(*SMALL)
+    kept.write_text(json.dumps(marked) + "\n" + "".join(lines[1:7]) + lines[7][:30])
+    printed = json.loads(evaluated(command, folder, *SMALL, "--processes", 1, "--json").out)
+    assert (printed["trials"], printed["files"]) == (8, ["trials.jsonl", "table.csv"])
+    assert {row["estimate"] for row in printed["errors"]} == {"mean", "shape"}
     again = kept.read_text().splitlines(keepends=True)
     assert sorted(again[1:]) == sorted(lines[1:])
-    changed = [one for one, other in zip(table(tmp_path), rows, strict=True) if one != other]
-    assert len(changed) == 1
-    assert changed[0]["error"] == "mean"
+    changed = [one for one, other in zip(table(folder), table(small), strict=True) if one != other]
+    assert [row["error"] for row in changed] == ["mean"]
     assert float(changed[0]["mean"]) > 30
 
 
-def test_processes_change_no_number(evaluate: Callable[..., Any], tmp_path: Path) -> None:
-    evaluate(*SMALL, "--processes", "1")
-    rows = table(tmp_path)
-    (tmp_path / "out" / "trials.jsonl").unlink()
-    evaluate(*SMALL, "--processes", "2")
-    assert table(tmp_path) == rows
+def test_processes_change_no_number(small: Path, folder: Path, command: Callable[..., Any]) -> None:
+    evaluated(command, folder, *SMALL, "--processes", 2)
+    assert table(folder) == table(small)
 
 
-def test_other_people_come_from_a_file(evaluate: Callable[..., Any], tmp_path: Path) -> None:
-    (tmp_path / "people.csv").write_text("m\n" + "20\n" * 50)
-    ran = evaluate(
-        "--data", tmp_path / "people.csv", "--value-column", "m", "--epsilon", "10", "--users", "4000",
-        "--trials", "1", "--no-figures", "--estimators", "em",
-    )  # fmt: skip
-    assert (ran.code, ran.err) == (0, "")
-    [row] = [row for row in table(tmp_path) if row["error"] == "mean"]
-    assert (row["population"], row["estimate"], row["standard_error"]) == ("data", "em", "")
-    # Everybody has 20; a bucket is 3.1 wide, so half of that is the least that can be wrong with its middle.
-    assert float(row["mean"]) < 3.0
-
-
-def test_other_people_are_computed_again(evaluate: Callable[..., Any], tmp_path: Path) -> None:
-    means = []
-    for value in ("20", "70"):
-        (tmp_path / "people.csv").write_text("m\n" + f"{value}\n" * 50)
-        ran = evaluate(
-            "--data", tmp_path / "people.csv", "--value-column", "m", "--users", "300", "--trials", "1",
-            "--no-figures", "--estimators", "em",
-        )  # fmt: skip
-        assert (ran.code, ran.err) == (0, "")
-        means.append([row["mean"] for row in table(tmp_path)])
-        assert len((tmp_path / "out" / "trials.jsonl").read_text().splitlines()) == len(means)
-    assert means[0] != means[1]
-
-
-def test_rows_without_a_number_are_told(evaluate: Callable[..., Any], tmp_path: Path) -> None:
-    (tmp_path / "people.csv").write_text("m\n20\nmany\nnan\n30\n900\n")
-    asked = ("--value-column", "m", "--users", "50", "--trials", "1", "--no-figures")
-    ran = evaluate("--data", tmp_path / "people.csv", *asked)
-    assert ran.code == 0
-    assert "2 rows have no usable value and were left out" in ran.err
-    assert "1 values lie outside the domain and were clipped to it" in ran.err
-    (tmp_path / "people.csv").write_text("m\n900\n-3\n")
-    ran = evaluate("--data", tmp_path / "people.csv", *asked)
-    assert ran.code == 2
-    assert "every value lies outside of the domain of 'minutes'" in ran.err
-
-
-def test_a_number_given_twice_counts_once(evaluate: Callable[..., Any], tmp_path: Path) -> None:
-    ran = evaluate(
-        "--population", "even", "even", "--epsilon", "1", "1", "--users", "300", "300", "--trials", "1",
-        "--no-figures",
-    )  # fmt: skip
-    assert "1 trial;" in ran.out
-    assert {row["trials"] for row in table(tmp_path)} == {"1"}
-
-
-def test_an_interrupted_evaluation_says_what_is_kept(
-    evaluate: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_people_may_come_from_a_file_and_other_people_are_computed_again(
+    folder: Path, command: Callable[..., Any]
 ) -> None:
-    original, calls = evaluation._one, []
+    for count, value in enumerate((20, 70), 1):
+        (folder / "people.csv").write_text("m\n" + f"{value}\n" * 50)
+        ran = evaluated(
+            command, folder, "--data", folder / "people.csv", "--value-column", "m", "--epsilon", "10", "10",
+            "--users", "4000", "4000", "--trials", "1", "--no-figures", "--estimators", "em",
+        )  # fmt: skip
+        # A number that is given twice counts once.
+        assert (ran.code, ran.err, "1 trial;" in ran.out) == (0, "", True)
+        [row] = [row for row in table(folder) if row["error"] == "mean"]
+        assert (row["population"], row["estimate"], row["standard_error"]) == ("data", "em", "")
+        # Everybody has one value; a bucket is 3.1 wide, so its middle may be half of that off.
+        assert float(row["mean"]) < 3.0
+        assert len((folder / "out" / "trials.jsonl").read_text().splitlines()) == count
+
+
+def test_an_interrupted_evaluation_says_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = evaluation.evaluation(STUDY, "minutes", ["skewed"], None, [1.0, 4.0], [30], range(4))
+    calls: list[evaluation.Case] = []
 
     def interrupted(case: evaluation.Case) -> dict[str, dict[str, float]]:
         calls.append(case)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return original(case)
+        return {"mean": {"mean": 1.0}}
 
     monkeypatch.setattr(evaluation, "_one", interrupted)
-    ran = evaluate(*SMALL, "--processes", "1")
-    assert ran.code == 130
-    assert "2 of 8 trials are kept; the same command computes the rest" in ran.err
-    assert len((tmp_path / "out" / "trials.jsonl").read_text().splitlines()) == 2
-    assert evaluate(*SMALL, "--processes", "1").code == 0
+    kept = tmp_path / "trials.jsonl"
+    with pytest.raises(KeyboardInterrupt, match="2 of 8 trials are kept; the same command computes the rest"):
+        evaluation.run(wanted, kept, 1, lambda *_: None)
+    assert len(kept.read_text().splitlines()) == 2
+    assert len(evaluation.run(wanted, kept, 1, lambda *_: None)) == 8
     assert len(calls) == 3 + 6
 
 
-def test_figures_have_a_line_for_every_estimate(evaluate: Callable[..., Any], tmp_path: Path) -> None:
-    evaluate("--population", "even", "skewed", "--epsilon", "1", "2", "--users", "300", "--trials", "1")
-    figure = (tmp_path / "out" / "mean.svg").read_text()
+def test_figures_have_a_line_for_every_estimate(tmp_path: Path) -> None:
+    pytest.importorskip("altair"), pytest.importorskip("vl_convert")
+    rows = [
+        {"population": population, "epsilon": epsilon, "users": 300, "estimate": estimate, "error": "mean",
+         "mean": epsilon / 10}
+        for population in ("even", "skewed")
+        for epsilon in (1.0, 2.0)
+        for estimate in ("mean", "shape")
+    ]  # fmt: skip
+    (path,) = draw_figures([*rows, {**rows[0], "error": "variance", "mean": 0.0}], tmp_path)
+    figure = path.read_text()
     ElementTree.fromstring(figure)
     for text in ("even", "skewed", "shape", "absolute error of the mean"):
         assert f">{text}<" in figure

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ldpbeam.pipelines.estimates.fit import print_fit
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 TWO = """\
@@ -87,72 +88,43 @@ def test_another_epsilon_is_a_warning_and_no_other_exit_code(
     assert flags == {("wave",): True, ("sign",): False, ("wave", "sign"): True}
 
 
-def test_a_smaller_epsilon_sends_what_the_mechanism_cannot(
-    estimated: Callable[..., Any], simulate: Callable[..., Any]
+def test_reports_that_no_client_can_send_have_a_warning_of_their_own(
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The other reports fit so well that no test sees the epsilon."""
-    values = np.random.default_rng(3).beta(2, 5, PEOPLE)
-    alone = TWO.replace("      sign: {mechanism: stochastic_rounding, epsilon: 1.0}\n", "").replace(
-        "ule", "ems"
-    )
-    smaller = parse_study(alone.replace("epsilon: 1.0", "epsilon: 0.9"))
-    ran = estimated(alone, simulate(smaller, "x", values, seed=4, start=START, spread=1), kind="jsonl")
-    dropped = ran.accounting["dead_letters"]
-    assert 0 < dropped < PEOPLE / 50
-    told = f"ldpbeam: warning: {dropped:,} reports are outside of what the mechanism of the service can send"
-    assert told in ran.err
+    for dropped, said in ((1, "1 report is outside"), (1_200, "1,200 reports are outside")):
+        print_fit(parse_study(TWO), [], [], dropped)
+        assert f"ldpbeam: warning: {said} of what the mechanism of the service can" in capsys.readouterr().err
 
 
-def test_a_flipped_sign_is_a_warning_in_each_window_and_again_in_a_roll_up(
+def test_groups_are_tested_alone_and_together_few_warnings_are_printed_and_roll_ups_test_again(
     estimated: Callable[..., Any], sent: list[Any], command: Callable[..., Any], tmp_path: Path
-) -> None:
-    flipped = [sent[0], replace(sent[1], payloads=-sent[1].payloads)]
-    ran = estimated(TWO + WINDOWS, flipped)
-    assert ran.code == 0
-    first, *others = ran.err.splitlines()
-    assert first.startswith("ldpbeam: warning: x, window 2026-11-20T10:00:00Z: the reports of 6,")
-    assert "users to wave and sign do not go together (by chance: below 1e-12)" in first
-    assert len(others) == 2
-    (tmp_path / "study.yaml").write_text(TWO + WINDOWS)
-    rolled = command(
-        "rollup", "--study", tmp_path / "study.yaml", "--output", tmp_path / "rolled",
-        "--statistics", *sorted((ran.path / "statistics").glob("*.avro")),
-    )  # fmt: skip
-    assert rolled.code == 0
-    (warning,) = rolled.err.splitlines()
-    assert "the reports of 20,000 users to wave and sign do not go together" in warning
-    found = json.loads((tmp_path / "rolled" / "fit.json").read_text())
-    assert [entry["flagged"] for entry in found["tests"]] == [False, False, True]
-
-
-def test_groups_are_tested_alone_and_together_and_few_warnings_are_printed(
-    estimated: Callable[..., Any], sent: list[Any]
 ) -> None:
     regions = np.array([b"north", b"south", b"east"]).astype("S5")[np.arange(PEOPLE) % 3]
     flipped = [replace(sent[0], extras={"region": regions})]
     flipped.append(replace(sent[1], payloads=-sent[1].payloads, extras={"region": regions}))
     ran = estimated(TWO + WINDOWS + GROUPS, flipped)
-    found = [entry for entry in ran.json("fit.json")["tests"] if entry["test"] == "same_people"]
+    assert ran.code == 0
+    same_people = [entry for entry in ran.json("fit.json")["tests"] if entry["test"] == "same_people"]
     hours = [f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12)]
-    assert [(e["window_start"], e["group"]) for e in found] == [
+    assert [(e["window_start"], e["group"]) for e in same_people] == [
         (hour, group) for hour in hours for group in ("east", "north", "south", None)
     ]
-    assert all(entry["flagged"] for entry in found)
-    for of_hour in (found[:4], found[4:8], found[8:]):
+    assert all(entry["flagged"] for entry in same_people)
+    for of_hour in (same_people[:4], same_people[4:8], same_people[8:]):
         assert sum(entry["reports"] for entry in of_hour[:3]) == of_hour[3]["reports"]
     lines = ran.err.splitlines()
     assert len(lines) == 6
-    assert "x, window 2026-11-20T10:00:00Z, group east: the reports of" in lines[0]
+    assert lines[0].startswith(
+        "ldpbeam: warning: x, window 2026-11-20T10:00:00Z, group east: the reports of "
+    )
+    assert "users to wave and sign do not go together (by chance: below 1e-12)" in lines[0]
     assert lines[5] == "ldpbeam: warning: 7 more are in fit.json"
-
-
-def test_a_scheduled_run_has_its_tests_beside_its_accounting(
-    estimated: Callable[..., Any], sent: list[Any]
-) -> None:
-    span = ("--from", "2026-11-20T10:00:00Z", "--to", "2026-11-20T12:00:00Z")
-    ran = estimated(TWO + WINDOWS, sent, *span)
-    assert ran.code == 0
-    assert ran.own != ran.path
-    starts = {entry["window_start"] for entry in ran.json("fit.json")["tests"]}
-    assert starts == {"2026-11-20T10:00:00Z", "2026-11-20T11:00:00Z"}
-    assert not (ran.path / "fit.json").exists()
+    rolled = command(
+        "rollup", "--study", tmp_path / "run" / "study.yaml", "--output", tmp_path / "rolled", "--total",
+        "--statistics", ran.path / "statistics" / "*.avro",
+    )  # fmt: skip
+    assert rolled.code == 0
+    (warning,) = rolled.err.splitlines()
+    assert "the reports of 20,000 users to wave and sign do not go together" in warning
+    tests = json.loads((tmp_path / "rolled" / "fit.json").read_text())["tests"]
+    assert [entry["flagged"] for entry in tests] == [False, False, True]

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from support.guessed_ids import REASONS, bad_lines, guesses, looked_through, write_inputs
 
+from ldpbeam.pipelines.simulated.report_files import write_reports
+from ldpbeam.schemas.study.yaml_file import parse_study
+
 KEY = b"a key of thirty-two bytes, secret"
 WINDOWS = "windows: {size: 1h, allowed_lateness: 10m}\n"
 
@@ -118,24 +121,14 @@ def test_dead_letters_are_readable_by_their_owner_alone(
 
 @pytest.mark.parametrize("kind", ["avro", "parquet", "jsonl"])
 def test_perturbed_reports_are_readable_by_their_owner_alone(
-    kind: str,
-    command: Any,
-    make_people: Any,
-    small_text: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    kind: str, simulate: Any, small_text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = modes_while_written(monkeypatch, "x.a.")
-    (tmp_path / "study.yaml").write_text(small_text)
-    people = make_people(tmp_path / "people.csv", [0.1, 0.2])
     before = os.umask(0)
     try:
-        ran = command(
-            "perturb", "--study", tmp_path / "study.yaml", "--attribute", "x", "--input", people,
-            "--value-column", "value", "--output", tmp_path / "out", "--services", "a", "--format", kind,
-        )  # fmt: skip
+        for sent in simulate(parse_study(small_text), "x", [0.1, 0.2], services=["a"]):
+            write_reports(tmp_path, sent, kind)
     finally:
         os.umask(before)
-    assert ran.code == 0, ran.err
-    assert {mode(path) for path in (tmp_path / "out").iterdir()} == {"0o600"}
+    assert {mode(path) for path in tmp_path.iterdir()} == {"0o600"}
     assert seen == ["0o600"]

@@ -6,19 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from apache_beam.io import localfilesystem
 
-from ldpbeam.pipelines.commands import estimate
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs import locks
 from ldpbeam.pipelines.runs.locks import locked
-
-Held = Callable[..., Any]
 
 
 def named(folder: Path) -> set[str]:
@@ -143,47 +140,3 @@ def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
         with locked(str(folder), alone=True):
             pass
     assert named(folder) == set()
-
-
-# Through the command.
-
-
-@pytest.fixture
-def given(tmp_path: Path, small_text: str, write_lines: Callable[..., Path]) -> list[object]:
-    """A command with two hundred reports."""
-    (tmp_path / "study.yaml").write_text(small_text)
-    record = {"attribute": "x", "service": "a", "event_time": 1_800_000_000_000, "payload": 0.5}
-    reports = write_lines(tmp_path / "in.jsonl", [{**record, "user_id": f"u{i}"} for i in range(200)])
-    return ["estimate", "--study", tmp_path / "study.yaml", "--input", reports, "--output", tmp_path / "out"]
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def during(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
-    """Does something once, when a run has written its statistics."""
-    real, left = estimate.run_pipeline, iter([True])
-
-    def beside(*arguments: Any) -> None:
-        real(*arguments)
-        if next(left, False):
-            act()
-
-    monkeypatch.setattr(estimate, "run_pipeline", beside)
-
-
-def test_a_second_run_into_the_folder_is_refused_and_the_first_is_undisturbed(
-    given: list[object], command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    alone = command(*given)
-    assert alone.code == 0
-    before, second = contents(tmp_path / "out"), []
-    during(monkeypatch, lambda: second.append(command(*given, "--attribute", "x", "--overwrite")))
-    assert command(*given).code == 0
-    assert second[0].code == 2
-    assert second[0].err == (
-        f"ldpbeam: --output {tmp_path}/out: another run is writing there now; start this one when it has "
-        "ended, or name another folder\n"
-    )
-    assert contents(tmp_path / "out") == before

@@ -150,3 +150,16 @@ def test_who_replaces_what_is_there_waits_for_whoever_writes(
             with pytest.raises(UserError, match="another run is writing there now"):
                 take(other, sharing, overwrite)
     assert owner(one, first) == "a"
+
+
+@pytest.mark.parametrize("sharing", [NOBODY, SCHEDULED_RUNS, STREAMS])
+@pytest.mark.parametrize("output", ["", "foo://x", "file", "file/x"])
+def test_an_output_that_cannot_be_a_folder_is_one_sentence(
+    output: str, sharing: Sharing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UserError) as caught:
+        take(Output(STUDY, output, "a"), sharing)
+    assert str(caught.value).startswith(f"--output {output or repr(output)}: ")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,38 +62,45 @@ def test_estimate_and_rollup_as_json(
     perturb()
     folder = study.parent
     run = ("estimate", "--study", study, "--input", folder / "reports" / "*", "--output", folder / "out")
-    ran = command(*run, "--json")
-    found = json.loads(ran.out)
+    ran = command(*run)
+    assert f"estimates, statistics and accounting are in {folder / 'out'}" in ran.out
+    assert ran.err == ""
+    ran = command(*run, "--json", "--truth", folder / "people.csv", "--value-column", "price")
+    printed = json.loads(ran.out)
     lines = (folder / "out" / "estimates.jsonl").read_text().splitlines()
-    assert found["estimates"] == [json.loads(line) for line in lines]
-    assert found["accounting"] == json.loads((folder / "out" / "accounting.json").read_text())
-    assert found["fit"] == {"tests": found["fit"]["tests"], "flagged": 0}
-    compared = command(*run, "--json", "--truth", folder / "people.csv", "--value-column", "price")
-    assert [sorted(errors) for errors in json.loads(compared.out)["errors"]] == [
+    assert printed["estimates"] == [json.loads(line) for line in lines]
+    assert printed["accounting"] == json.loads((folder / "out" / "accounting.json").read_text())
+    assert printed["fit"] == {"tests": printed["fit"]["tests"], "flagged": 0}
+    assert [sorted(errors) for errors in printed["errors"]] == [
         ["mean"],
         ["jensen_shannon", "kolmogorov_smirnov", "mean", "wasserstein"],
     ]
     merged = ("--statistics", folder / "out" / "statistics" / "*", "--output", folder / "all")
-    found = json.loads(command("rollup", "--study", study, *merged, "--json").out)
-    assert (found["merged"], found["snapshots"], len(found["estimates"])) == (1, 1, 2)
+    printed = json.loads(command("rollup", "--study", study, *merged, "--json").out)
+    assert (printed["merged"], printed["snapshots"], len(printed["estimates"])) == (1, 1, 2)
 
 
-def test_quiet_leaves_out_notes_and_keeps_results_and_warnings(
-    perturb: Callable[..., Any], command: Callable[..., Any], study: Path
+@pytest.mark.parametrize(
+    ("asked", "said", "printed"),
+    [
+        ({}, ["note", "warning"], "for people\n"),
+        ({"quiet": True}, ["warning"], "for people\n"),
+        ({"verbose": True}, ["note", "warning", "reading: 0.0 s", "engine"], "for people\n"),
+        ({"json": True, "quiet": True}, ["warning"], '{"a": 1}\n'),
+    ],
+)
+def test_quiet_leaves_out_notes_and_verbose_adds_times_and_what_the_engine_logs(
+    asked: dict[str, bool], said: list[str], printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    loud, quiet = perturb(), perturb("--quiet")
-    assert quiet.out == loud.out
-    assert "drawn from a seed" in quiet.err
-    folder = study.parent
-    run = ("estimate", "--study", study, "--input", folder / "reports" / "*", "--output", folder / "out")
-    loud, quiet = command(*run), command(*run, "--quiet")
-    assert loud.out == quiet.out
-    assert f"estimates, statistics and accounting are in {folder / 'out'}" in loud.out
-    assert (loud.err, quiet.err) == ("", "")
-    verbose = command(*run, "--verbose")
-    assert verbose.out == loud.out
-    assert "ldpbeam: estimating: " in verbose.err
-    assert "apache_beam" in verbose.err
+    with printing.printing(argparse.Namespace(**asked)), printing.step("reading"):
+        printing.note("a note")
+        printing.warn("of something")
+        logging.getLogger("apache_beam").info("the engine logs")
+        if not printing.document({"a": 1}):
+            print("for people")
+    out, err = capsys.readouterr()
+    assert out == printed
+    assert [word for word in ("note", "warning", "reading: 0.0 s", "engine") if word in err] == said
 
 
 def test_what_there_is_as_json(command: Callable[..., Any], study: Path) -> None:
@@ -108,17 +117,6 @@ def test_what_there_is_as_json(command: Callable[..., Any], study: Path) -> None
     found = json.loads(ran.out)
     assert found["ready"] == (ran.code == 0)
     assert {"what", "found", "advice", "needed"} == set(found["checks"][0])
-
-
-def test_evaluate_as_json(command: Callable[..., Any], study: Path) -> None:
-    folder = study.parent / "evaluated"
-    ran = command(
-        "evaluate", "--study", study, "--output", folder, "--users", 100, "--trials", 1, "--population",
-        "skewed", "--no-figures", "--processes", 1, "--json",
-    )  # fmt: skip
-    found = json.loads(ran.out)
-    assert (found["trials"], found["files"]) == (1, ["trials.jsonl", "table.csv"])
-    assert {row["estimate"] for row in found["errors"]} == {"mean", "all"}
 
 
 def test_a_mistake_leaves_stdout_empty(command: Callable[..., Any], study: Path) -> None:

@@ -31,7 +31,6 @@ from ldpbeam.pipelines.estimates.processes import (
     progress_line,
     wanted_of,
 )
-from ldpbeam.pipelines.runs.output import Output, snapshot_counts
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -72,36 +71,6 @@ def asking(*estimators: str) -> Study:
 
 def computed(study: Study, number: int) -> list[EstimateRecord]:
     return in_processes(study, wanted_of(study, SNAPSHOTS), number, SolvingProgress())
-
-
-@pytest.mark.slow
-def test_the_outputs_of_a_run_have_the_same_bytes_with_any_number_of_processes(
-    tmp_path: Path, simulate: Any, write_reports: Any, run_estimate: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = (
-        "study: hours\nattributes:\n  x:\n    domain: {numeric: [0, 10]}\n    buckets: 32\n"
-        "    services: {a: {mechanism: piecewise, epsilon: 2.0}, b: {mechanism: square_wave, epsilon: 1.0}}\n"
-        "    estimates:\n      both: {estimator: ule}\n      alone: {estimator: ems, services: [a]}\n"
-        "      mean: {estimator: ivw}\n"
-        "windows: {size: 1h}\ngroups: {field: region, at_most: 3}\n"
-    )
-    values, groups = np.random.default_rng(1).triangular(0, 3, 10, 2000), [*"abcd"] * 500
-    sent = simulate(
-        parse_study(text), "x", values, start=1_795_132_800_000, spread=3 * 3_600_000, groups=groups
-    )
-    inputs = write_reports(tmp_path / "reports", sent)
-    monkeypatch.setattr(processes, "START_SECONDS", 0.0)
-    written = []
-    for number in (1, 2):
-        ran = run_estimate(tmp_path / str(number), text, inputs, "--processes", number)
-        assert ran.code == 0, ran.err
-        assert len(ran.estimates) == 3 * 4 * 3
-        written.append([(ran.path / f"estimates.{kind}").read_bytes() for kind in ("jsonl", "parquet")])
-        assert (
-            sum(snapshots for _, snapshots in snapshot_counts(Output(parse_study(text), str(ran.path), "")))
-            == 12
-        )
-    assert written[0] == written[1]
 
 
 @pytest.fixture(scope="module")

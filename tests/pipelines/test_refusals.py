@@ -82,6 +82,8 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("show out", "out: there is no such folder"),
         ("dead-letters out", "out: there is no such folder"),
         ("report out", "out: there is no such folder"),
+        ("diff out", "diff compares two folders"),
+        ("diff out --groups north north --windows a b", "not allowed with argument"),
     ],
     "estimate": [
         ("--job_nme x", "unknown option --job_nme; did you mean --job_name?"),

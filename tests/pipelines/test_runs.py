@@ -104,18 +104,6 @@ def test_a_folder_of_somebody_else_or_whose_mark_is_damaged_is_refused(
     assert files(tmp_path) == {name: text.encode()}
 
 
-@pytest.mark.parametrize("output", ["file", "file/x", "foo://x", ""])
-def test_a_folder_that_cannot_be_is_refused(
-    output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(UserError) as found:
-        claim_for_stream(job(output))
-    assert str(found.value).startswith(f"--output {output or repr(output)}: ")
-    assert files(tmp_path) == {"file": b"mine"}
-
-
 def test_what_earlier_runs_left_open_stands_in_the_runs_folder(tmp_path: Path) -> None:
     left = frozenset([window(2, "y"), window(1)])
     claim_for_stream(job(tmp_path, incomplete=left))

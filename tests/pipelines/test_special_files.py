@@ -13,8 +13,8 @@ import pytest
 
 from ldpbeam.domains import Numeric
 from ldpbeam.pipelines.commands.options import study_of
+from ldpbeam.pipelines.commands.rollup import read_all
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.rollup import read_all
 from ldpbeam.pipelines.runs.inputs import find_input
 from ldpbeam.pipelines.runs.keys import read_key
 from ldpbeam.pipelines.simulated.people import PeopleColumns, read_people

@@ -1,4 +1,7 @@
-"""Files that ``ldpbeam perturb`` stamps are refused by a study that says otherwise."""
+"""Files that ``ldpbeam perturb`` stamps are refused by a study that says otherwise.
+
+What stamps say, and of which reports: tests/schemas/test_stamps, tests/transforms/test_validate.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
 from ldpbeam.schemas.files import avro_headers
 from ldpbeam.schemas.messages.decode import Message, decode_messages
 from ldpbeam.schemas.reports import stamps
@@ -29,6 +33,7 @@ attributes:
     estimates:
       mean: {estimator: ivw, services: [a]}
 """
+OTHER = STUDY.replace("piecewise, epsilon: 1.0", "piecewise, epsilon: 0.5")
 DATED = """\
 study: dated
 attributes:
@@ -45,25 +50,19 @@ attributes:
     estimates:
       mean: {estimator: ivw}
 """
+BEFORE_2026 = 1_767_223_800_000  # half an hour before
 
 
 @pytest.fixture
-def perturbed(
-    tmp_path: Path, command: Callable[..., Any], make_people: Callable[..., Path]
-) -> Callable[..., list[Path]]:
-    """Runs the command: gives the files that it wrote."""
+def written(tmp_path: Path, simulate: Callable[..., Any], write_reports: Callable[..., Any]) -> Any:
+    """Writes what clients of a study send: (the study, the format); gives the files."""
 
-    def run(study: str, *options: object) -> list[Path]:
-        people = make_people(tmp_path / "people.csv", np.linspace(0, 10, 200))
-        (tmp_path / "sent.yaml").write_text(study)
-        ran = command(
-            "perturb", "--study", tmp_path / "sent.yaml", "--attribute", "x", "--input", people, "--seed", 1,
-            "--value-column", "value", "--output", tmp_path / "reports", *options,
-        )  # fmt: skip
-        assert ran.code == 0, ran.err
-        return sorted((tmp_path / "reports").glob("*"))
+    def write(text: str, kind: str, **options: Any) -> list[Path]:
+        sent = simulate(parse_study(text), "x", [number / 20 for number in range(200)], seed=1, **options)
+        paths: list[Path] = write_reports(tmp_path, sent, kind)
+        return paths
 
-    return run
+    return write
 
 
 def metadata_of(path: Path) -> dict[str, str]:
@@ -73,89 +72,49 @@ def metadata_of(path: Path) -> dict[str, str]:
         return dict(avro_headers.read_header(stream).metadata)
 
 
+def check(text: str, paths: list[Path], **options: bool) -> None:
+    good, _ = find_input(list(map(str, paths)), "stop")
+    check_stamps(good, parse_study(text), None, None, **options)
+
+
 @pytest.mark.parametrize("kind", ["avro", "parquet"])
-def test_a_file_states_how_its_reports_were_made(perturbed: Callable[..., Any], kind: str) -> None:
+def test_a_file_states_how_its_reports_were_made(written: Any, kind: str) -> None:
     attribute = parse_study(STUDY).attribute("x")
-    for index, path in enumerate(perturbed(STUDY, "--format", kind)):
+    for index, path in enumerate(written(STUDY, kind)):
         assert metadata_of(path) == {
             "ldpbeam.attribute": "x", "ldpbeam.service": "ab"[index], **stamps.stamp_of(attribute, index)
         }  # fmt: skip
 
 
-def test_the_study_of_the_clients_reads_their_files(
-    perturbed: Callable[..., Any], run_estimate: Callable[..., Any], tmp_path: Path
-) -> None:
-    found = run_estimate(tmp_path / "run", STUDY, perturbed(STUDY, "--format", "parquet"))
-    assert (found.code, found.err, found.accounting["used"]) == (0, "", 400)
-
-
-# What else may differ: tests/schemas/test_stamps.
 @pytest.mark.parametrize("kind", ["avro", "parquet"])
-def test_another_study_refuses_the_file_and_says_what_differs(
-    perturbed: Callable[..., Any], run_estimate: Callable[..., Any], tmp_path: Path, kind: str
-) -> None:
-    other = STUDY.replace("piecewise, epsilon: 1.0", "piecewise, epsilon: 0.5")
-    paths = perturbed(STUDY, "--format", kind)
-    found = run_estimate(tmp_path / "run", other, paths, "--on-bad-file", "skip")
-    assert found.code == 2
-    said = (
-        f"x.a.00000-of-00001.{kind}: its stamp differs from the study's 'x' at a: epsilon 1.0 instead of 0.5"
-    )
-    assert said in found.err
-    assert not list(found.path.glob("*"))
+def test_the_clients_study_takes_their_files_and_another_says_what_differs(written: Any, kind: str) -> None:
+    paths = written(STUDY, kind)
+    check(STUDY, paths)
+    with pytest.raises(UserError) as caught:
+        check(OTHER, paths)
+    said = f"{paths[0]}: its stamp differs from the study's 'x' at a: epsilon 1.0 instead of 0.5"
+    assert str(caught.value).splitlines()[0] == said
+    with pytest.raises(
+        UserError, match=f"{paths[0]}: its stamp differs from the study, and is not shown"
+    ) as caught:
+        check(OTHER, paths, hidden=True)
+    assert "instead of" not in str(caught.value)
 
 
-def test_a_stamp_is_not_shown_where_a_key_hides_the_input(
-    perturbed: Callable[..., Any], run_estimate: Callable[..., Any], tmp_path: Path
-) -> None:
-    paths = perturbed(STUDY)
-    (tmp_path / "key").write_bytes(b"0123456789abcdef")
-    (tmp_path / "key").chmod(0o600)
-    other = STUDY.replace("epsilon: 1.0, bins", "epsilon: 0.75, bins")
-    found = run_estimate(tmp_path / "run", other, paths, "--user-id-key-file", tmp_path / "key")
-    assert found.code == 2
-    assert "x.b.00000-of-00001.avro: its stamp differs from the study, and is not shown" in found.err
-    assert "instead of" not in found.err
+def test_json_lines_have_no_stamp(written: Any) -> None:
+    check(OTHER, written(STUDY, "jsonl"))
 
 
-def test_json_lines_have_no_stamp_and_are_read(
-    perturbed: Callable[..., Any], run_estimate: Callable[..., Any], tmp_path: Path
-) -> None:
-    other = STUDY.replace("piecewise, epsilon: 1.0", "piecewise, epsilon: 0.9")
-    found = run_estimate(tmp_path / "run", other, perturbed(STUDY, "--format", "jsonl"))
-    # The wider range of the study has room for all of them; only the test of fit can notice.
-    assert found.code == 0
-    assert found.accounting["used"] == 400
-
-
-def test_versions_by_time_share_a_file_without_a_stamp_and_versions_by_a_field_have_one(
-    perturbed: Callable[..., Any], run_estimate: Callable[..., Any], tmp_path: Path
-) -> None:
-    options = ("--start", "2025-12-31T23:30:00Z", "--spread", "1h", "--versions", "app=new")
-    dated, app = perturbed(DATED, *options)
+def test_versions_by_time_share_a_file_without_a_stamp_and_versions_by_a_field_have_one(written: Any) -> None:
+    dated, app = written(DATED, "avro", start=BEFORE_2026, spread=3_600_000, versions={"app": "new"})
     assert metadata_of(dated) == {"ldpbeam.attribute": "x", "ldpbeam.service": "a"}
     assert metadata_of(app)["ldpbeam.epsilon"] == "2.0"
-    found = run_estimate(tmp_path / "run", DATED, [dated, app])
-    assert (found.code, found.accounting["used"]) == (0, 400)
+    check(DATED, [dated, app])
 
 
-def test_a_report_of_a_service_of_its_own_in_a_stamped_file_is_a_dead_letter(
-    perturbed: Callable[..., Any], run_estimate: Callable[..., Any], tmp_path: Path
-) -> None:
-    first = perturbed(STUDY, "--format", "parquet")[0]
-    table = pq.read_table(first)
-    services = pa.array(["a"] * 150 + ["b"] * 50)
-    pq.write_table(table.append_column("service", services), tmp_path / "mixed.parquet")
-    found = run_estimate(tmp_path / "run", STUDY, [tmp_path / "mixed.parquet"])
-    assert found.code == 3
-    assert found.accounting["dead_letters_by_reason"] == {"other_stamp": 50}
-    assert found.accounting["used"] == 150
-
-
-def test_a_container_in_a_message_keeps_its_stamp(perturbed: Callable[..., Any]) -> None:
-    path = perturbed(STUDY, "--format", "avro")[0]
-    message = Message("7", path.read_bytes(), "application/avro")
+def test_a_container_in_a_message_keeps_its_stamp(written: Any) -> None:
+    message = Message("7", written(STUDY, "avro")[0].read_bytes(), "application/avro")
     (batch,) = decode_messages([message], Columns())
     assert isinstance(batch, pa.RecordBatch)
-    found = {key.decode(): text.decode() for key, text in batch.schema.metadata.items()}
-    assert stamps.entries_in(found) == stamps.stamp_of(parse_study(STUDY).attribute("x"), 0)
+    metadata = {key.decode(): text.decode() for key, text in batch.schema.metadata.items()}
+    assert stamps.entries_in(metadata) == stamps.stamp_of(parse_study(STUDY).attribute("x"), 0)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import apache_beam as beam
 import pytest
@@ -18,6 +20,8 @@ from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner
 
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.graphs.engines import EngineRequest, engine_of
 from ldpbeam.runners import dataflow
 
 PLACE = ("project", "europe-west1", "gs://bucket/tmp")
@@ -76,6 +80,36 @@ def test_a_plugin_that_the_person_stages_is_not_staged_twice(packages: list[str]
         "dice.whl",
         "fair_coin-1-py3-none-any.whl",
     ]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"paths": (("--input", "here"),)},
+            "--input here: workers on Dataflow cannot reach files of this machine; ",
+        ),
+        (
+            {"paths": (("--input", "gs://b/in"), ("--output", "out"))},
+            "--output out: workers on Dataflow cannot",
+        ),
+        ({"region": None}, "--runner dataflow needs --region"),
+        ({}, "--runner dataflow: dice: an editable install; install it, or name a wheel of it"),
+    ],
+)
+def test_what_workers_could_not_have_is_refused(
+    change: dict[str, Any], said: str, packages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(package: SimpleNamespace, folder: Path) -> Path:
+        raise ValueError(f"{package.name}: an editable install; install it, or name a wheel of it")
+
+    packages.append("dice")
+    monkeypatch.setattr(dataflow, "wheel_of", refuse)
+    monkeypatch.setattr(dataflow, "runner", DataflowRunner)
+    asked = EngineRequest("dataflow", project=PLACE[0], region=PLACE[1], temp_location=PLACE[2])
+    with pytest.raises(UserError) as caught:
+        engine_of(replace(asked, **change), Path("folder"))
+    assert str(caught.value).startswith(said)
 
 
 def pipeline(runner: PipelineRunner, *given: str) -> beam.Pipeline:
