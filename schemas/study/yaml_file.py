@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -259,20 +259,27 @@ def _one_a_place(problems: Sequence[Any], root: yaml.Node) -> list[Any]:
     return kept
 
 
-def _place(parts: Sequence[Any], root: yaml.Node) -> list[Any]:
-    """The keys and indexes of a place, without the names pydantic gives to the types of a union."""
+def _walk(parts: Sequence[Any], root: yaml.Node) -> Iterator[tuple[Any, yaml.Node | None, yaml.Node | None]]:
+    """The keys and indexes of a place, without the names pydantic gives to the types of a union.
+
+    Beside each are the node where it stands and that of its value, or None beyond what the file has.
+    """
     node: yaml.Node | None = root
-    path = []
     for part in parts:
+        entry: tuple[yaml.Node | None, yaml.Node | None] = None, None
         if isinstance(node, yaml.MappingNode):
-            path.append(part)
-            node = next((value for key, value in node.value if key.value == str(part)), None)
+            entry = next(((key, value) for key, value in node.value if key.value == str(part)), entry)
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-            path.append(part)
-            node = node.value[part] if part < len(node.value) else None
-        elif node is None:
-            path.append(part)
-    return path
+            entry = (node.value[part],) * 2 if part < len(node.value) else entry
+        elif node is not None:
+            continue
+        yield part, *entry
+        node = entry[1]
+
+
+def _place(parts: Sequence[Any], root: yaml.Node) -> list[Any]:
+    """The keys and indexes of a place."""
+    return [part for part, _, _ in _walk(parts, root)]
 
 
 #: Pydantic's messages in the words of study files, by kind of problem.
@@ -344,11 +351,8 @@ def _instead(path: Sequence[Any], given: Any) -> str | None:
 
 def _text_at(root: yaml.Node, path: Sequence[Any]) -> str:
     """A value as it stands in the file."""
-    node: Any = root
-    for part in path:
-        entries = {key.value: value for key, value in node.value} if isinstance(part, str) else node.value
-        node = entries[part]
-    return str(node.value)
+    *_, (_, _, node) = _walk(path, root)
+    return "" if node is None else str(node.value)
 
 
 def _quoted(text: str, value: Any) -> str:
@@ -384,18 +388,9 @@ def _in_words(path: Sequence[Any]) -> str:
     return " of ".join(reversed(words))
 
 
-def _at(node: yaml.Node, path: list[Any], name: str) -> str:
+def _at(root: yaml.Node, path: list[Any], name: str) -> str:
     """The name and the line of the deepest part of a place that the file has; Python has no lines."""
-    if node.start_mark is None:
+    if root.start_mark is None:
         return name
-    line = node.start_mark.line + 1
-    for part in path:
-        entry = None
-        if isinstance(node, yaml.MappingNode):
-            entry = next(((k, v) for k, v in node.value if k.value == str(part)), None)
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-            entry = (node.value[part], node.value[part])
-        if entry is None:
-            break
-        line, node = entry[0].start_mark.line + 1, entry[1]
-    return f"{name}:{line}"
+    *_, deepest = root, *(node for _, node, _ in _walk(path, root) if node is not None)
+    return f"{name}:{deepest.start_mark.line + 1}"
