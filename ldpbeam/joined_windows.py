@@ -174,33 +174,19 @@ def _shape(supports: JoinedSupports) -> str:
     return f"{supports.table.shape[0]} categories in {supports.windows} windows"
 
 
-def joined_supports(rows: Integers, supported: NDArray[np.bool_], windows: int) -> JoinedSupports:
+def joined_supports(
+    rows: Integers,
+    reports: NDArray[Any],
+    windows: int,
+    supported: Callable[[NDArray[Any]], NDArray[np.bool_]] = np.asarray,
+) -> JoinedSupports:
     """The statistic of the reports of some users in several windows.
 
     Args:
         rows: the user of each report, any whole number, shape (reports,). Each has one report in a window.
-        supported: which categories each report supports, shape (reports, categories).
-        windows: how many windows there are.
-
-    Raises:
-        ValueError: if a user has more reports than there are windows.
-    """
-    return joined_reports(rows, supported, lambda reports: reports, windows)
-
-
-def joined_reports(
-    rows: Integers,
-    reports: NDArray[Any],
-    supported: Callable[[NDArray[Any]], NDArray[np.bool_]],
-    windows: int,
-) -> JoinedSupports:
-    """The statistic of :func:`joined_supports`, of reports whose supports are told block by block.
-
-    Args:
-        rows: the user of each report, any whole number, shape (reports,). Each has one report in a window.
         reports: shape (reports, ...).
-        supported: which categories some reports support, shape (n, categories).
         windows: how many windows there are.
+        supported: which categories some reports support, shape (n, categories); by default they are this.
 
     Raises:
         ValueError: if a user has more reports than there are windows.

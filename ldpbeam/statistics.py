@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ldpbeam import joint_cells
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
-from ldpbeam.joined_windows import JoinedWindows, joined_cells, joined_reports, merged_windows
+from ldpbeam.joined_windows import JoinedWindows, joined_cells, joined_supports, merged_windows
 from ldpbeam.mechanisms import CategoricalMechanism, Mechanism, NumericMechanism, UnbiasedMechanism
 from ldpbeam.resolution import ENOUGH
 
@@ -205,7 +205,7 @@ def tally(
 def _joined(attribute: Attribute, answer: Answers, windows: int) -> JoinedWindows:
     mechanism = attribute.versions[answer.version].mechanism
     if isinstance(mechanism, CategoricalMechanism):
-        return joined_reports(answer.rows, answer.payloads, mechanism.supported, windows)
+        return joined_supports(answer.rows, answer.payloads, windows, mechanism.supported)
     cells = mechanism.bucketise(answer.payloads, attribute.buckets)
     return joined_cells(answer.rows, cells, mechanism.cells(attribute.buckets))
 

@@ -19,13 +19,13 @@ from ldpbeam import Categories, Numeric, build_mechanism
 from ldpbeam.channels import (
     BandChannel,
     Channel,
+    DenseChannel,
     DiagonalChannel,
     StackedChannel,
 )
 from ldpbeam.domains import Floats
 from ldpbeam.mechanisms import Laplace, Piecewise, SquareWave
 from ldpbeam.mechanisms.numbers.laplace import LaplaceChannel
-from ldpbeam.mechanisms.numbers.stochastic_rounding import LinearChannel
 
 
 def make(name: str, epsilon: float, value_buckets: int, resolution: int) -> Channel:
@@ -49,7 +49,7 @@ def test_each_mechanism_has_the_structure_it_claims() -> None:
         "laplace": LaplaceChannel,
         "piecewise": BandChannel,
         "square_wave": BandChannel,
-        "stochastic_rounding": LinearChannel,
+        "stochastic_rounding": DenseChannel,
     }
     for name, kind in kinds.items():
         assert type(make(name, 1.0, 8, 8)) is kind

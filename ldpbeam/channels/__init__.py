@@ -9,7 +9,7 @@ A channel that only one mechanism uses is in that mechanism's file.
 """
 
 from ldpbeam.channels.band import BandChannel
-from ldpbeam.channels.channel import Channel, DenseChannel, DiagonalChannel, Slots
+from ldpbeam.channels.channel import Channel, DenseChannel, DiagonalChannel, SlotChannel, bits_channel
 from ldpbeam.channels.composed import BinnedChannel, MixtureChannel, StackedChannel, stacked
 
 __all__ = [
@@ -19,7 +19,8 @@ __all__ = [
     "DenseChannel",
     "DiagonalChannel",
     "MixtureChannel",
-    "Slots",
+    "SlotChannel",
     "StackedChannel",
+    "bits_channel",
     "stacked",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,27 +11,11 @@ from scipy.sparse.linalg import LinearOperator
 Floats = NDArray[np.float64]
 
 
-class Slots(NamedTuple):
-    """The outcomes of the slots of a report, each of which a histogram counts.
-
-    Attributes:
-        size: the number of slots.
-        own: P(outcome | value) in the slot of the report's own category, shape (outcomes, values).
-        other: P(outcome) in every other slot, shape (outcomes,).
-        dummies: whether a report may be about none of the slots.
-    """
-
-    size: int
-    own: Floats
-    other: Floats
-    dummies: bool
-
-
 class Channel(LinearOperator):
     """P(report bucket | value bucket), shape (report buckets, value buckets)."""
 
     #: The slots, if this is the channel of one uniformly drawn slot of a report.
-    slots: Slots | None = None
+    slots: SlotChannel | None = None
 
     def __init__(self, report_buckets: int, value_buckets: int) -> None:
         super().__init__(np.dtype(np.float64), (report_buckets, value_buckets))  # type: ignore[call-arg]
@@ -86,3 +69,47 @@ class DiagonalChannel(Channel):
         matrix = np.full(self.shape, self.other)
         np.fill_diagonal(matrix, self.keep)
         return matrix
+
+
+class SlotChannel(Channel):
+    """P(slot, outcome | column) for one slot drawn uniformly from the slots of a report; columns sum to one.
+
+    Rows are (slot, outcome). Columns are (slot, value), and last "no slot" if a report may be about none.
+
+    Args:
+        size: the number of slots.
+        own: P(outcome | value) in the slot of the report's own category or key, shape (outcomes, values).
+        other: P(outcome) in every other slot, shape (outcomes,).
+        dummies: whether a report may be about none of the slots.
+    """
+
+    def __init__(self, size: int, own: Floats, other: Floats, *, dummies: bool) -> None:
+        super().__init__(size * own.shape[0], size * own.shape[1] + dummies)
+        self.size, self.own, self.other, self.dummies = size, own, other, dummies
+        self.slots = self
+
+    def _matvec(self, x: Floats) -> Floats:
+        weights = np.ravel(x)
+        pairs = weights[: self.size * self.own.shape[1]].reshape(self.size, -1)
+        rest = weights.sum() - pairs.sum(axis=1)
+        product: Floats = (pairs @ self.own.T + rest[:, None] * self.other).ravel() / self.size
+        return product
+
+    def _rmatvec(self, x: Floats) -> Floats:
+        slots = np.ravel(x).reshape(self.size, -1)
+        others = slots @ self.other
+        pairs = (slots @ self.own + (others.sum() - others)[:, None]).ravel()
+        return (np.append(pairs, others.sum()) if self.dummies else pairs) / self.size
+
+    def dense(self) -> Floats:
+        """The matrix: blocks ``own`` on the diagonal, ``other`` elsewhere, all over ``size``."""
+        spread = np.outer(self.other, np.ones(self.own.shape[1]))
+        blocks = np.kron(np.eye(self.size), self.own) + np.kron(1.0 - np.eye(self.size), spread)
+        last = np.tile(self.other, self.size)[:, None]
+        matrix: Floats = (np.hstack((blocks, last)) if self.dummies else blocks) / self.size
+        return matrix
+
+
+def bits_channel(size: int, own: float, other: float, *, dummies: bool = False) -> SlotChannel:
+    """The slots of one bit each: it is set with ``own`` in the report's own slot, else with ``other``."""
+    return SlotChannel(size, np.array([[1.0 - own], [own]]), np.array([1.0 - other, other]), dummies=dummies)

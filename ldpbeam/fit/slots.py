@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betainc, ndtr
 
-from ldpbeam.channels import Slots
+from ldpbeam.channels import SlotChannel
 from ldpbeam.domains import Floats
 
 
-def slots_p_value(slots: Slots, counts: Floats, reports: int) -> float:
+def slots_p_value(slots: SlotChannel, counts: Floats, reports: int) -> float:
     """An upper bound of the probability of such counts, if the mechanism is as claimed.
 
     Args:
@@ -33,7 +33,7 @@ def slots_p_value(slots: Slots, counts: Floats, reports: int) -> float:
     return min(1.0, 2.0 * min(each, _sum_p_value(slots, float(table[:, 1:].sum()) / reports, reports)))
 
 
-def _sum_p_value(slots: Slots, mean: float, reports: int) -> float:
+def _sum_p_value(slots: SlotChannel, mean: float, reports: int) -> float:
     """Whether reports have, on average, as many slots as they should that are not absent or unset.
 
     Slots of one report are independent given its value, or at least pairwise.

@@ -10,7 +10,7 @@ import bz2
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import cramjam
 import pyarrow as pa
@@ -149,19 +149,7 @@ def _inflated(chunks: Iterable[bytes], *, wbits: int, members: bool) -> Iterator
         raise ValueError("it ends too early")
 
 
-class _Decompressor(Protocol):
-    """The common interface of the decompressors of ``bz2`` and ``lzma``."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
-
-
-def _streams(chunks: Iterable[bytes], new: Callable[[], _Decompressor]) -> Iterator[bytes]:
+def _streams(chunks: Iterable[bytes], new: Callable[[], Any]) -> Iterator[bytes]:
     """The plain bytes of all streams; other bytes after a stream are ignored, as bz2 and lzma ignore them."""
     current, ended, begun = new(), 0, False
     try:

@@ -32,7 +32,6 @@ from ldpbeam.mechanisms.numbers.discrete_square_wave import DiscreteSquareWave
 from ldpbeam.mechanisms.numbers.gaussian import Gaussian, hockey_stick
 from ldpbeam.mechanisms.numbers.general_wave import GeneralWave
 from ldpbeam.mechanisms.numbers.hybrid import Hybrid
-from ldpbeam.mechanisms.numbers.stochastic_rounding import LinearChannel
 
 Floats = NDArray[np.float64]
 UNIT = Numeric(0.0, 1.0)
@@ -61,7 +60,7 @@ def test_hybrids_channel_is_the_mixture_of_its_two(epsilon: float, shape: tuple[
 @pytest.mark.parametrize("epsilon", [1e-5, 0.5, 0.61])
 def test_hybrid_is_stochastic_rounding_at_small_epsilon(epsilon: float) -> None:
     hybrid, alone = Hybrid(epsilon), StochasticRounding(epsilon)
-    assert isinstance(hybrid.channel(9, 9), LinearChannel)
+    assert isinstance(hybrid.channel(9, 9), DenseChannel)
     np.testing.assert_array_equal(hybrid.channel(9, 7).dense(), alone.channel(9, 7).dense())
     values = np.random.default_rng(1).random(1000)
     reports = hybrid.perturb(values, np.random.default_rng(2))

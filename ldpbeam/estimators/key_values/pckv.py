@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.channels import DenseChannel, StackedChannel
+from ldpbeam.channels import DenseChannel, StackedChannel, bits_channel
 from ldpbeam.domains import Floats, bucket_midpoints
 from ldpbeam.estimators.em import convergence_warnings, fit_channel
 from ldpbeam.estimators.estimate import Estimate
@@ -24,7 +24,6 @@ from ldpbeam.estimators.mixture_reduction.neighbours import NeighbourChoice, boo
 from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms import NumericMechanism
 from ldpbeam.mechanisms.key_values.pckv import PaddedKeyValueMechanism
-from ldpbeam.mechanisms.key_values.pckv_slots import SlotChannel
 from ldpbeam.options import AboveZero, Iterations, Share
 
 
@@ -88,7 +87,7 @@ def _by_steps(question: Question, tolerance: float, max_iterations: int) -> Esti
     slots = []
     for mechanism in mechanisms:
         a, b, _ = mechanism.constants
-        slots.append(SlotChannel(size, np.array([[1.0 - a], [a]]), np.array([1.0 - b, b])))
+        slots.append(bits_channel(size, a, b, dummies=True))
     present = [np.column_stack((counts[:, 0], counts[:, 1:].sum(axis=1))) for counts in histograms]
     how: dict[str, Any] = {"smoothing": False, "tolerance": tolerance, "accelerated": True}
     fit = fit_channel(

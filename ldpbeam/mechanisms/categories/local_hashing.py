@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator, cg
 
-from ldpbeam.channels import Channel
+from ldpbeam.channels import Channel, bits_channel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.categories.hashing_channel import HashingChannel, HashTable
 from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
-from ldpbeam.mechanisms.categories.unary_encoding import BitsChannel
 from ldpbeam.mechanisms.categories.xxh32 import reduced, xxh32, xxh32_of_text
 from ldpbeam.mechanisms.mechanism import Uniforms
 from ldpbeam.mechanisms.registry import register
@@ -220,7 +219,7 @@ class LocalHashing(CategoricalMechanism):
         """
         if self.seeds != "any":
             return self.channel(value_buckets, resolution)
-        return BitsChannel(self.size, *self.support_probabilities)
+        return bits_channel(self.size, *self.support_probabilities)
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
         """The frequencies whose expected supports are the observed ones, shape (size,).

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldpbeam.channels import Channel, DenseChannel, DiagonalChannel, Slots
-from ldpbeam.domains import Floats, Integers
+from ldpbeam.channels import Channel, DenseChannel, DiagonalChannel, bits_channel
+from ldpbeam.domains import Integers
 from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
 from ldpbeam.mechanisms.mechanism import Uniforms
 from ldpbeam.mechanisms.registry import register
@@ -20,40 +20,6 @@ from ldpbeam.mechanisms.registry import register
 MOST_WHOLE = 16
 #: Bits are drawn and counted in blocks of about this many.
 BLOCK_BITS = 2**24
-
-
-class BitsChannel(Channel):
-    """P(bit, unset or set | category) for one uniformly drawn bit of ``size``; the columns sum to one.
-
-    The rows are (bit, unset) and (bit, set). A category's own bit is set with probability ``own``, every
-    other bit with ``other``.
-    """
-
-    def __init__(self, size: int, own: float, other: float) -> None:
-        super().__init__(2 * size, size)
-        self.own = own
-        self.other = other
-        self.slots = Slots(
-            size, np.array([[1.0 - own], [own]]), np.array([1.0 - other, other]), dummies=False
-        )
-
-    def _matvec(self, x: Floats) -> Floats:
-        weights = np.ravel(x)
-        total = weights.sum()
-        present = self.other * total + (self.own - self.other) * weights
-        return np.column_stack((total - present, present)).ravel() / self.shape[1]
-
-    def _rmatvec(self, x: Floats) -> Floats:
-        absent, present = np.ravel(x).reshape(-1, 2).T
-        total = absent.sum() + self.other * (present - absent).sum()
-        product: Floats = (total + (self.own - self.other) * (present - absent)) / self.shape[1]
-        return product
-
-    def dense(self) -> Floats:
-        """The matrix: in the two rows of a bit, the probabilities that it is unset and that it is set."""
-        size = self.shape[1]
-        present = np.where(np.eye(size, dtype=bool), self.own, self.other)
-        return np.stack((1.0 - present, present), axis=1).reshape(2 * size, size) / size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,7 +125,7 @@ class UnaryEncoding(CategoricalMechanism):
 
     def histogram_channel(self, value_buckets: int, resolution: int) -> Channel:
         """P(bit, unset or set | category) for one uniformly drawn bit."""
-        return BitsChannel(self.size, *self.support_probabilities)
+        return bits_channel(self.size, *self.support_probabilities)
 
     @property
     def name_channel(self) -> DiagonalChannel:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.channels import Channel, DenseChannel, Slots
+from ldpbeam.channels import Channel, DenseChannel, SlotChannel
 from ldpbeam.domains import Floats, Integers, KeyValuePairs
 from ldpbeam.mechanisms.key_values.pckv import PaddedKeyValueMechanism
 from ldpbeam.mechanisms.mechanism import Uniforms
@@ -23,45 +23,6 @@ MOST_CELLS = 2**20
 BLOCK_SLOTS = 2**22
 #: The outcomes of a slot; for piecewise values, outcomes from 1 on are buckets instead.
 ABSENT, PLUS, MINUS = 0, 1, 2
-
-
-class SlotChannel(Channel):
-    """P(slot, outcome | column) for one slot drawn uniformly from the d slots; the columns sum to one.
-
-    Rows are (slot, outcome). Columns are (key, value), and last "no key".
-
-    Args:
-        size: d, the number of slots and keys.
-        own: P(outcome | value) in the slot of the drawn key, shape (outcomes, values).
-        other: P(outcome) in every other slot, shape (outcomes,).
-    """
-
-    def __init__(self, size: int, own: Floats, other: Floats) -> None:
-        super().__init__(size * own.shape[0], size * own.shape[1] + 1)
-        self.size = size
-        self.own = own
-        self.other = other
-        self.slots = Slots(size, own, other, dummies=True)
-
-    def _matvec(self, x: Floats) -> Floats:
-        weights = np.ravel(x)
-        pairs = weights[:-1].reshape(self.size, -1)
-        rest = weights.sum() - pairs.sum(axis=1)
-        product: Floats = (pairs @ self.own.T + rest[:, None] * self.other).ravel() / self.size
-        return product
-
-    def _rmatvec(self, x: Floats) -> Floats:
-        slots = np.ravel(x).reshape(self.size, -1)
-        others = slots @ self.other
-        pairs = slots @ self.own + (others.sum() - others)[:, None]
-        return np.append(pairs.ravel(), others.sum()) / self.size
-
-    def dense(self) -> Floats:
-        """The matrix: blocks ``own`` on the diagonal, ``other`` elsewhere and in the last column, over d."""
-        spread = np.outer(self.other, np.ones(self.own.shape[1]))
-        blocks = np.kron(np.eye(self.size), self.own) + np.kron(1.0 - np.eye(self.size), spread)
-        matrix: Floats = np.column_stack((blocks, np.tile(self.other, self.size))) / self.size
-        return matrix
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,7 +138,7 @@ class SlotsKeyValueMechanism(PaddedKeyValueMechanism):
 
     def histogram_channel(self, value_buckets: int, resolution: int) -> Channel:
         """P(slot, outcome | column) for one uniformly drawn slot."""
-        return SlotChannel(self.size, *self.slot_probabilities(value_buckets, resolution))
+        return SlotChannel(self.size, *self.slot_probabilities(value_buckets, resolution), dummies=True)
 
 
 @register

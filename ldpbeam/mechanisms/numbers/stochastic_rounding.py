@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldpbeam.channels import Channel
-from ldpbeam.domains import Floats, Integers
+from ldpbeam.channels import Channel, DenseChannel
+from ldpbeam.domains import Floats, Integers, bucket_midpoints
 from ldpbeam.mechanisms.mechanism import SLACK, NumericMechanism, Uniforms
 from ldpbeam.mechanisms.numbers.grid import DRAWS, STEPS, exponential, places, whole_draws
 from ldpbeam.mechanisms.registry import register
@@ -79,41 +79,10 @@ class StochasticRounding(NumericMechanism):
         return np.array([-self.bound, self.bound])
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
-        """P(report | value bucket), linear in the value."""
-        half = 0.5 / self.bound
-        return LinearChannel(
-            value_buckets,
-            intercepts=np.array([0.5 + half, 0.5 - half]),
-            slopes=np.array([-2.0 * half, 2.0 * half]),
-        )
+        """P(report | value bucket), linear in the value: the average of a bucket is that of its midpoint."""
+        up = 0.5 + (bucket_midpoints(value_buckets) - 0.5) / self.bound
+        return DenseChannel(np.vstack((1.0 - up, up)))
 
     def output(self) -> str:
         """The two reports, in words."""
         return f"{-self.bound:.9g} or {self.bound:.9g}"
-
-
-class LinearChannel(Channel):
-    """A channel with few reports, whose probabilities are linear in the value: that of SR.
-
-    P(r | x) = intercepts[r] + slopes[r] x. At a bucket's midpoint this is the bucket's exact average.
-    """
-
-    def __init__(self, value_buckets: int, intercepts: Floats, slopes: Floats) -> None:
-        super().__init__(len(intercepts), value_buckets)
-        self.intercepts = intercepts
-        self.slopes = slopes
-        self.midpoints = (np.arange(value_buckets) + 0.5) / value_buckets
-
-    def _matvec(self, x: Floats) -> Floats:
-        weights = np.ravel(x)
-        product: Floats = self.intercepts * weights.sum() + self.slopes * (self.midpoints @ weights)
-        return product
-
-    def _rmatvec(self, x: Floats) -> Floats:
-        weights = np.ravel(x)
-        product: Floats = self.intercepts @ weights + (self.slopes @ weights) * self.midpoints
-        return product
-
-    def dense(self) -> Floats:
-        """The matrix: P(r | x) for each report r at the midpoint x of each bucket."""
-        return self.intercepts[:, None] + np.outer(self.slopes, self.midpoints)
