@@ -19,6 +19,7 @@ from ldpbeam.schemas.reports.columns import (
     STAMP_KEYS,
     Columns,
     decoded,
+    text_of,
 )
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
@@ -127,8 +128,7 @@ class _Decode(beam.DoFn):
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         if self.stamped:
             columns[self.event_time] = pa.array(np.full(batch.num_rows, milliseconds_of(time)))
-        given = batch.schema.metadata or {}
-        metadata = {key: given[key.encode()].decode() for key in _KEPT if key.encode() in given}
+        metadata = {key: text for key, text in text_of(batch.schema.metadata).items() if key in _KEPT}
         nowhere = pa.nulls(batch.num_rows, pa.int64())
         flat = [field.name for field in batch.schema if not pa.types.is_nested(field.type)]
         whole = pa.StructArray.from_arrays([batch.column(name) for name in flat], flat)

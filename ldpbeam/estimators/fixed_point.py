@@ -137,7 +137,7 @@ class Newton:
 
     def _at(self, before: Floats, last_move: float, steps: int, lifts: int) -> State:
         """The state of weights before they are smoothed, with one evaluation."""
-        weights, n = smoothed(before), self.counts.sum()
+        weights, n = smooth(before), self.counts.sum()
         probabilities, slopes = self.products.evaluate(weights, self.counts)
         slopes = np.maximum(slopes / n, np.finfo(np.float64).tiny)
         likelihood = float(self.counts @ np.log(probabilities))
@@ -154,13 +154,6 @@ class Newton:
         ahead = before * np.exp(bounded(step, before, shortened(steps, move)))
         ahead = at_least(ahead / ahead.sum())
         return State(before, weights, slopes, likelihood, ahead, move, rate_of(move, last_move), steps, lifts)
-
-
-def smoothed(before: Floats) -> Floats:
-    """The smoothed weights, with sum 1."""
-    weights = Smoothing(len(before))(before)
-    weights /= weights.sum()
-    return weights
 
 
 def change_of_update(weights: Floats, slopes: Floats) -> float:
@@ -235,7 +228,7 @@ def fixed_point(
     while True:
         trace.tell(state.likelihood)
         if state.is_done:
-            return trace.fit(smoothed(state.ahead), True)
+            return trace.fit(smooth(state.ahead), True)
         if len(trace.likelihoods) >= min(trace.most, MOST_STEPS) or np.isnan(state.move):
             break
         state = newton.step(state)

@@ -46,13 +46,6 @@ class Smoothing:
         self.columns[1:] += self.above
         self.columns[:-1] += self.below
 
-    def __call__(self, x: Floats) -> Floats:
-        """S x, not scaled."""
-        product: Floats = self.middle * x
-        product[:-1] += self.above * x[1:]
-        product[1:] += self.below * x[:-1]
-        return product
-
     def growing(self, weights: Floats, slopes: Floats) -> Floats | None:
         """Where faint weights would grow under updates of a fixed point: shares, or None if nowhere.
 

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from ldpbeam.library.times import WRITE
 from ldpbeam.nearest import did_you_mean
-from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns, decoded, is_without_zone
+from ldpbeam.schemas.reports.columns import (
+    ATTRIBUTE_KEY,
+    SERVICE_KEY,
+    Columns,
+    decoded,
+    is_without_zone,
+    text_of,
+)
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 
@@ -96,7 +103,7 @@ def _parts(table: Any, wanted: Columns) -> Iterator[_Part]:
         # pandas cannot hand on a column of objects of several types.
         yield from _of_columns({name: table[name] for name in table.columns}, wanted)
         return
-    metadata = {key.decode(): value.decode() for key, value in (reader.schema.metadata or {}).items()}
+    metadata = text_of(reader.schema.metadata)
     _check_names(reader.schema.names, wanted, metadata)
     names = [field for field in wanted.fields.values() if field in reader.schema.names]
     first = 0

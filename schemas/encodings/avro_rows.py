@@ -13,6 +13,7 @@ from ldpbeam.schemas.encodings import compression
 from ldpbeam.schemas.files.avro_blocks import Block
 from ldpbeam.schemas.files.avro_headers import Header
 from ldpbeam.schemas.reports.columns import Columns, binary_of_width, decoded
+from ldpbeam.schemas.reports.payloads import payload_column
 
 #: A batch has about this many reports, or about this many bytes if that is reached first.
 BATCH_REPORTS, BATCH_BYTES = 65_536, 2**24
@@ -98,14 +99,7 @@ class Rows:
         read = set(self._wanted.fields.values())
         for name in records.dtype.names or ():
             if name in read:
-                values = np.ascontiguousarray(records[name])
-                if values.dtype.kind == "V":
-                    width = values.dtype.itemsize
-                    columns[name] = pa.Array.from_buffers(
-                        pa.binary(width), len(values), [None, pa.py_buffer(values)]
-                    )
-                else:
-                    columns[name] = pa.array(values)
+                columns[name] = payload_column(np.ascontiguousarray(records[name]))
         lengths = [len(rows) for rows in self._rows]
         position = np.repeat(np.array(self._positions, dtype=np.int64), lengths)
         before = np.cumsum([0, *lengths[:-1]])

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from ldpbeam.schemas.encodings import parquet_pages
 from ldpbeam.schemas.encodings.arrow_sizes import expanded_bytes
 from ldpbeam.schemas.encodings.parquet_pages import BYTE_ARRAY, Footer, Leaf, Pages, most_bytes
-from ldpbeam.schemas.reports.columns import Columns, decoded
+from ldpbeam.schemas.reports.columns import Columns, decoded, text_of
 
 MAGIC = b"PAR1"
 #: The most reports of a batch, and about the most bytes.
@@ -54,14 +54,7 @@ def row_groups(stream: IO[bytes]) -> list[int]:
 def metadata_of(stream: IO[bytes]) -> dict[str, str]:
     """The metadata of a file for which :func:`row_groups` raises no error, as text."""
     stream.seek(0)
-    return _text_of(_opened(stream).schema_arrow.metadata)
-
-
-def _text_of(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
-    return {
-        key.decode("utf-8", "replace"): value.decode("utf-8", "replace")
-        for key, value in (metadata or {}).items()
-    }
+    return text_of(_opened(stream).schema_arrow.metadata)
 
 
 def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator[pa.RecordBatch]:
@@ -85,7 +78,7 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
         names, payload = list(read), wanted.fields["payload"]
         fields = sorted({leaf.name.partition(".")[0] for leaf in footer.leaves})
         file = _opened(stream)
-        metadata = _text_of(file.schema_arrow.metadata)
+        metadata = text_of(file.schema_arrow.metadata)
         shared, most = _ways(stream, index, read, rows)
         if shared:
             file = _opened(stream, shared)

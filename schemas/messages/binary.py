@@ -23,7 +23,7 @@ from ldpbeam.schemas.encodings.avro_records import RecordReader
 from ldpbeam.schemas.encodings.avro_schemas import measure
 from ldpbeam.schemas.files.avro_blocks import Block, read_blocks, refuse_damaged_marker
 from ldpbeam.schemas.files.avro_headers import read_header
-from ldpbeam.schemas.reports.columns import Columns, decoded
+from ldpbeam.schemas.reports.columns import Columns, decoded, text_of
 
 BAD_MESSAGE = "bad_message"
 CORRUPT_BLOCK = "corrupt_block"
@@ -150,12 +150,11 @@ def decode_stream(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | Bad
             if field.name in read
             or (wanted.whole and all_names[field.name] == 1 and not pa.types.is_nested(field.type))
         ]
-        entries = (reader.schema.metadata or {}).items()
+        metadata = text_of(reader.schema.metadata)
     except Exception as error:  # damage can raise any of Arrow's errors, or a name is not UTF-8
         raise ValueError(f"no Arrow stream: {error}") from None
     if len(set(names)) < len(names):
         raise ValueError(f"duplicate columns: {', '.join(sorted(names))}")
-    metadata = {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in entries}
     row, start, claimed, expanded = 0, source.tell(), 1, 0
     try:
         for batch in reader:

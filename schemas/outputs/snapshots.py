@@ -7,7 +7,7 @@ import io
 import json
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import IO, Any
 
 import fastavro
@@ -172,22 +172,11 @@ def statistic_of(fields: Mapping[str, Any]) -> Statistic:
     )
 
 
-def _own_fields() -> dict[str, Any]:
-    whole = schema("statistic")
-    fields = (
-        "fingerprint",
-        "reports",
-        "users",
-        "histograms",
-        "moments",
-        "joint_cells",
-        "joint_counts",
-        "joined",
-    )
-    return {**whole, "fields": [field for field in whole["fields"] if field["name"] in fields]}
-
-
-_WIRE = fastavro.parse_schema(_own_fields())
+_WHOLE, _OF_STATISTIC = schema("statistic"), {own.name for own in fields(Statistic)}
+#: The schema of a statistic by itself: the fields of a snapshot that come from it.
+_WIRE = fastavro.parse_schema(
+    {**_WHOLE, "fields": [own for own in _WHOLE["fields"] if own["name"] in _OF_STATISTIC]}
+)
 
 
 def encode_statistic(statistic: Statistic) -> bytes:

@@ -44,8 +44,10 @@ NEAR = "ldpbeam.near"
 #: The column with whole records, where :class:`Columns` asks for them: their bytes as they came or, of files
 #: and messages that hold columns, a struct of all fields that are not nested.
 RECORD = "ldpbeam.record"
+#: The columns that reports of every study have.
+OURS = ("user_id", "attribute", "service", "event_time", "report_id", "payload")
 #: The fields without which a record is no report; event_time where the study needs it.
-NEEDED = ("user_id", "attribute", "service", "event_time", "payload")
+NEEDED = tuple(name for name in OURS if name != "report_id")
 
 _RFC3339 = (
     r"^(19|20|21)\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt ]"
@@ -80,20 +82,18 @@ class Columns:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all columns that are read."""
-        return (
-            "user_id",
-            "attribute",
-            "service",
-            "event_time",
-            "report_id",
-            "payload",
-            *self.extras,
-        )
+        return (*OURS, *self.extras)
 
     @property
     def fields(self) -> dict[str, str]:
         """The field of the input that each column is read from, by the column's name."""
         return {name: name for name in self.names} | dict(self.renamed)
+
+
+def text_of(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
+    """The metadata of an Arrow schema as text; what is not UTF-8 is replaced."""
+    entries = (metadata or {}).items()
+    return {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in entries}
 
 
 def decoded(

@@ -18,7 +18,7 @@ from pydantic import (
 
 from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
-from ldpbeam.schemas.reports.columns import DELIVERY, NEAR, RECORD
+from ldpbeam.schemas.reports.columns import DELIVERY, NEAR, OURS, RECORD
 from ldpbeam.schemas.study.times import Duration, Time
 from ldpbeam.study import MOST_WINDOWS
 from ldpbeam.windows import FAR, Span, Windows
@@ -26,12 +26,7 @@ from ldpbeam.windows import FAR, Span, Windows
 #: The names of studies, attributes, services, versions and estimates.
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 #: What a group or version field cannot be: user keys, above all, must not become names of groups.
-OWN_COLUMNS = frozenset(
-    {
-        *("user_id", "attribute", "service", "event_time", "report_id", "payload", "position", "row"),
-        *(DELIVERY, NEAR, RECORD),
-    }
-)
+OWN_COLUMNS = frozenset({*OURS, "position", "row", DELIVERY, NEAR, RECORD})
 
 
 def _safe_name(value: str) -> str:

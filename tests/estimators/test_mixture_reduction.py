@@ -454,8 +454,6 @@ def test_a_smaller_least_share_merges_on() -> None:
     assert mr(question, strategy="halving").details["components"][-1] == 10
     assert mr(question, strategy="pool", keep=0.1).details["components"][-1] == 4
     assert mr(question, keep=1.0).details["components"] == [40]
-    with pytest.raises(ValueError, match="strategy is one of halving, greedy, pool, found 'binary'"):
-        mr(question, strategy="binary")
 
 
 MERGING: list[tuple[dict[str, Any], str, float]] = [

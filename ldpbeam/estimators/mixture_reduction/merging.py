@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,6 @@ from ldpbeam.estimators.question import Progress
 
 #: The names of the rules for the categories that a step merges.
 Strategy = Literal["halving", "greedy", "pool"]
-STRATEGIES: tuple[str, ...] = get_args(Strategy)
 
 #: A function of the components' weights, their numbers of value buckets, and the most components that may be
 #: merged. It returns the components to merge; fewer than two end the reduction.

@@ -13,7 +13,6 @@ from ldpbeam.estimators.em import convergence_warnings, default_tolerance
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.frequencies import check_frequencies, unbiased_shares
 from ldpbeam.estimators.mixture_reduction.merging import (
-    STRATEGIES,
     Choice,
     Strategy,
     merged_labels,
@@ -74,8 +73,6 @@ def mr(
         accelerated: for categories: whether EM continues to its fixed point by SQUAREM; by default only for
             unary encodings.
     """
-    if strategy is not None and strategy not in STRATEGIES:
-        raise ValueError(f"strategy is one of {', '.join(STRATEGIES)}, found {strategy!r}")
     attribute, versions = question.attribute, question.versions
     mechanisms = [attribute.versions[index].mechanism for index in versions]
     histograms = [question.statistic.histograms[index] for index in versions]

@@ -28,8 +28,6 @@ def oracle_over(size: int, name: str, epsilon: float) -> CategoricalMechanism:
     Raises:
         ValueError: for an unknown name, or a mechanism that is not for categories.
     """
-    if not isinstance(name, str):
-        raise ValueError(f"oracle is the name of a mechanism, found {name!r}")
     numbered = Categories(tuple(map(str, range(size))))
     oracle = build_mechanism(name, numbered, epsilon)
     assert isinstance(oracle, CategoricalMechanism)
