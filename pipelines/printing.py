@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from ldpbeam.pipelines.log_lines import lines
 from ldpbeam.untrusted import shown
@@ -131,28 +131,36 @@ def step(what: str) -> Iterator[None]:
         print(f"ldpbeam: {what}: {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
 
 
+class Show(Protocol):
+    """Shows how many are done, of how many (None: as before), and what is done now (None: as before)."""
+
+    def __call__(self, done: int | None, of: int | None = None, now: str | None = None) -> None:
+        """Show it."""
+
+
 @contextlib.contextmanager
-def progress_bar(what: str, total: int | None) -> Iterator[Callable[[int, int | None], None]]:
+def progress_bar(what: str, total: int | Callable[[], int] | None) -> Iterator[Show]:
     """A bar with the number done, the total and the time left, on a terminal; not with ``--quiet``.
 
     Args:
         what: what is counted, such as trials.
-        total: how many there are; None if it becomes known later.
+        total: how many there are, or what counts them if the bar is shown; None if it becomes known later.
 
-    Yields:
-        A function that shows how many are done, and of how many (None: as before).
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = progress_console()
+    disabled = console.quiet or not console.is_terminal
+    text = TextColumn("{task.description}", markup=False)
     with Progress(
-        TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=console, transient=True, disable=console.quiet or not console.is_terminal,
+        text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=console, transient=True, disable=disabled,
     ) as progress:  # fmt: skip
-        task = progress.add_task(what, total=total)
+        known = total() if callable(total) and not disabled else total
+        task = progress.add_task(what, total=None if callable(known) else known)
 
-        def show(done: int, of: int | None = None) -> None:
-            progress.update(task, completed=done, total=of)
+        def show(done: int | None, of: int | None = None, now: str | None = None) -> None:
+            progress.update(task, completed=done, total=of, description=now or what)
 
         yield show
 

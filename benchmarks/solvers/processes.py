@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.solvers.measure import REPEATS, table
 from ldpbeam import tally
-from ldpbeam.pipelines.estimates.processes import SolvingProgress, compute_all
+from ldpbeam.pipelines.estimates.processes import compute_all
 from ldpbeam.pipelines.estimates.solve import solve
 from ldpbeam.pipelines.processes import cores
 from ldpbeam.schemas.outputs.records import EstimateRecord
@@ -64,7 +64,7 @@ def snapshots() -> Iterator[Snapshot]:
 def timed(given: list[Snapshot], processes: int) -> tuple[float, float, list[EstimateRecord]]:
     """Seconds, seconds of CPU of this process and those it started, and the estimates."""
     start, before = time.monotonic(), _cpu()
-    found = compute_all(STUDY, given, lambda: 3 * len(given), SolvingProgress(), processes)
+    found = compute_all(STUDY, given, lambda: 3 * len(given), processes)
     return time.monotonic() - start, _cpu() - before, found
 
 

@@ -60,11 +60,7 @@ from ldpbeam.untrusted import shown
 
 
 def estimate_command(options: argparse.Namespace, beam_arguments: list[str]) -> int:
-    """Run ``ldpbeam estimate`` and return its exit code.
-
-    Raises:
-        UserError: if the options, the study, the input or the output folder cannot be used.
-    """
+    """Run ``ldpbeam estimate`` and return its exit code."""
     request = request_of(options, beam_arguments)
     with tempfile.TemporaryDirectory(prefix="ldpbeam-") as staged:
         return _run(request, Path(staged))
@@ -99,7 +95,7 @@ def _run(request: Request, staged: Path) -> int:
         with step("reading reports and adding them up"):
             run_pipeline(pipeline, progress, engine.here)
         with step("estimating"):
-            accounting, estimates = _estimated(request, progress)
+            accounting, estimates = _estimated(request)
         with step("testing the fit"):
             spenders = sum(entry["users_over_cap"] for entry in write_ledger(job))
             tests = write_fit(job)
@@ -150,7 +146,7 @@ def _held(request: Request) -> AbstractContextManager[None]:
     return owned(request.job, NOBODY, overwrite=request.overwrite, inputs=request.inputs)
 
 
-def _estimated(request: Request, console: Console) -> tuple[dict[str, Any], list[EstimateRecord]]:
+def _estimated(request: Request) -> tuple[dict[str, Any], list[EstimateRecord]]:
     """The accounting and the estimates of a run whose pipeline has finished.
 
     Raises:
@@ -164,7 +160,7 @@ def _estimated(request: Request, console: Console) -> tuple[dict[str, Any], list
         if request.stop_for_damage:
             stop_for_damage(job, accounting["damaged_files"])
         mark_incomplete(job)
-    estimates, left = estimate_all(job, console, job.estimate_on, request.processes)
+    estimates, left = estimate_all(job, job.estimate_on, request.processes)
     if left:
         accounting |= left
         write_json(job.path(ACCOUNTING), accounting)

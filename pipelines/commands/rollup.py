@@ -32,7 +32,7 @@ from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
 from ldpbeam.pipelines.estimates.published import warnings_of
 from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
-from ldpbeam.pipelines.printing import document, progress_console, step, warn
+from ldpbeam.pipelines.printing import document, step, warn
 from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.output import STATISTICS, Output, run_name, snapshots_in
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned, owner
@@ -52,11 +52,7 @@ MOST_LISTED = 10
 
 
 def rollup_command(options: argparse.Namespace) -> int:
-    """Run ``ldpbeam rollup`` and return its exit code.
-
-    Raises:
-        UserError: if the options, the study or the files of snapshots cannot be used.
-    """
+    """Run ``ldpbeam rollup`` and return its exit code."""
     check_processes(options.processes)
     study = study_of(options.study)
     refuse_endless(study)
@@ -65,12 +61,12 @@ def rollup_command(options: argparse.Namespace) -> int:
     output = Output(study, options.output, run)
     given = read_all(options.statistics)
     rolled = rolled_up(study, given, window=window, total=options.total)
-    console, progress = Console(), progress_console()
+    console = Console()
     owner(output, NOBODY, options.overwrite)
     with owned(output, NOBODY, overwrite=options.overwrite, inputs=options.statistics):
         write_all(output, rolled.snapshots)
         with step("estimating"):
-            estimates, left = estimate_all(output, progress, processes=options.processes)
+            estimates, left = estimate_all(output, processes=options.processes)
         tests = write_fit(output)
         write_estimates(output, estimates)
     if rolled.incomplete:

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import NamedTuple
-
-from rich.console import Console
-from rich.status import Status
 
 from ldpbeam.estimators import Progress
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.pipelines.estimates import child
+from ldpbeam.pipelines.printing import Show
 from ldpbeam.pipelines.processes import cores, results_of
 from ldpbeam.schemas.outputs.estimates import estimate_record
 from ldpbeam.schemas.outputs.records import EstimateRecord
@@ -33,6 +30,12 @@ START_SECONDS = 1.0
 MESSAGE_SECONDS = 1.0
 #: Each process is sent at least this many messages, so that all end at about the same time.
 MESSAGES = 8
+#: Every how many iterations of an estimator the progress is shown.
+ITERATIONS = 50
+
+
+def _nothing(done: int | None, of: int | None = None, now: str | None = None) -> None:
+    """Show nothing."""
 
 
 class Wanted(NamedTuple):
@@ -63,8 +66,8 @@ def compute_all(
     study: Study,
     snapshots: Iterable[Snapshot],
     total: Callable[[], int],
-    progress: SolvingProgress,
     processes: int | None = None,
+    show: Show = _nothing,
 ) -> list[EstimateRecord]:
     """Every estimate of the snapshots, in the order of :func:`wanted_of`.
 
@@ -75,9 +78,9 @@ def compute_all(
         study: the study.
         snapshots: the snapshots; they are read as they are needed.
         total: counts the estimates; called only after ``START_SECONDS``.
-        progress: shows what is done.
         processes: the largest number of processes; None for one per core that this process may use. With 1
             none is started.
+        show: shows how many are done, and how far a long one is.
 
     Raises:
         UserError: if a process was killed.
@@ -89,12 +92,12 @@ def compute_all(
             study.attribute(asked.snapshot.attribute),
             asked.snapshot.statistic,
             asked.how,
-            progress.iterations(f"{asked.snapshot.attribute}.{asked.name}"),
+            _shown(show, f"{asked.snapshot.attribute}.{asked.name}"),
             intervals=asked.intervals,
             windows=asked.snapshot.windows,
         )
         estimates.append(estimate_record(study, asked.snapshot, asked.name, answer))
-        progress.show(len(estimates))
+        show(len(estimates))
         taken = time.monotonic() - started
         if processes == 1 or taken < START_SECONDS:
             continue
@@ -102,10 +105,8 @@ def compute_all(
         if left > 1 and each * left >= START_SECONDS:
             processes = processes or cores()
             if processes > 1:
-                progress.restart(len(estimates))
                 together = min(int(MESSAGE_SECONDS / max(each, 1e-9)), left // (MESSAGES * processes))
-                estimates += in_processes(study, wanted, min(processes, left), progress, max(1, together))
-                break
+                return in_processes(study, wanted, min(processes, left), max(1, together), estimates, show)
     return estimates
 
 
@@ -113,30 +114,31 @@ def in_processes(
     study: Study,
     wanted: Iterable[Wanted],
     processes: int,
-    progress: SolvingProgress,
     together: int = 1,
+    before: Sequence[EstimateRecord] = (),
+    show: Show = _nothing,
 ) -> list[EstimateRecord]:
-    """The estimates in the order of ``wanted``, computed by processes.
+    """The estimates in the order of ``wanted``, computed by processes, after those that were computed before.
 
     Args:
         study: the study.
         wanted: what to compute; it is read as it is needed.
         processes: how many processes are started.
-        progress: shows what is done.
         together: the least number of estimates that are sent to a process in one message. With 2 or more the
             estimates of a snapshot stay together.
+        before: estimates that were computed before.
+        show: shows how many are done.
 
     Raises:
         UserError: if a process was killed.
     """
-    done = progress.done
     waiting: dict[int, list[Wanted]] = {}
-    # The estimates of each message, empty until they have come.
-    estimates: list[list[EstimateRecord]] = []
+    # The estimates that were computed before, and those of each message, empty until they have come.
+    estimates: list[list[EstimateRecord]] = [[*before]]
 
     def sent() -> Iterator[Sequence[tuple[str, Statistic, int, WantedEstimate]]]:
         for message in _messages(wanted, together):
-            waiting[len(estimates)] = message
+            waiting[len(estimates) - 1] = message
             estimates.append([])
             yield [
                 (one.snapshot.attribute, one.snapshot.statistic, one.snapshot.windows, one.how)
@@ -146,12 +148,22 @@ def in_processes(
     begin = functools.partial(child.begin, dict(study.compiled))
     with closing(results_of(child.compute_here, sent(), processes, begin)) as computed:
         for number, answers in computed:
-            estimates[number] = [
+            estimates[number + 1] = [
                 estimate_record(study, asked.snapshot, asked.name, answer)
                 for asked, answer in zip(waiting.pop(number), answers, strict=True)
             ]
-            progress.show(done + sum(map(len, estimates)))
+            show(sum(map(len, estimates)))
     return list(itertools.chain.from_iterable(estimates))
+
+
+def _shown(show: Show, name: str) -> Progress:
+    """A function that an estimator calls after each iteration."""
+
+    def progress(iteration: int, likelihood: float) -> None:
+        if iteration % ITERATIONS == 0:
+            show(None, now=f"{name}: iteration {iteration}, log-likelihood {likelihood:,.1f}")
+
+    return progress
 
 
 def _messages(wanted: Iterable[Wanted], together: int) -> Iterator[list[Wanted]]:
@@ -168,85 +180,3 @@ def _messages(wanted: Iterable[Wanted], together: int) -> Iterator[list[Wanted]]
             message = []
     if message:
         yield message
-
-
-#: Every how many iterations of an estimator the line is renewed.
-_ITERATIONS = 50
-
-
-class SolvingProgress:
-    """Shows how many estimates are done and about how long the rest takes; nothing without a status.
-
-    Args:
-        status: the line on the terminal; None where there is none.
-        total: counts the estimates of the run.
-    """
-
-    def __init__(self, status: Status | None = None, total: Callable[[], int] = lambda: 0) -> None:
-        self.done = 0
-        self._status, self._total = status, total
-        self._since = 0, time.monotonic()
-        self._line = "estimating"
-
-    def restart(self, done: int) -> None:
-        """Measure the rate from now on, because other processes begin to compute."""
-        self._since = done, time.monotonic()
-
-    def show(self, done: int) -> None:
-        """Show that this many estimates are done."""
-        self.done = done
-        if self._status is not None:
-            since, start = self._since
-            rate = (done - since) / max(time.monotonic() - start, 1e-9)
-            self._line = progress_line(done, self._total(), rate)
-            self._status.update(self._line)
-
-    def iterations(self, name: str) -> Progress | None:
-        """A function that an estimator calls after each iteration; None without a status."""
-        status = self._status
-        if status is None:
-            return None
-
-        def progress(iteration: int, likelihood: float) -> None:
-            if iteration % _ITERATIONS == 0:
-                status.update(
-                    f"{self._line}; {name}: iteration {iteration}, log-likelihood {likelihood:,.1f}"
-                )
-
-        return progress
-
-
-@contextmanager
-def solving_progress(console: Console, total: Callable[[], int]) -> Iterator[SolvingProgress]:
-    """Progress on a console; it shows nothing if the console is no terminal.
-
-    Args:
-        console: where the line is shown.
-        total: counts the estimates of the run; called only for a terminal.
-    """
-    if not console.is_terminal:
-        yield SolvingProgress()
-        return
-    with console.status("estimating") as status:
-        yield SolvingProgress(status, total)
-
-
-def progress_line(done: int, total: int, rate: float) -> str:
-    """As in "solved 1,200 of 7,200 estimates, about 40 s left".
-
-    Args:
-        done: how many are done.
-        total: how many there are.
-        rate: estimates per second; 0 if it is not known.
-    """
-    line = f"solved {done:,} of {total:,} estimates"
-    return f"{line}, about {_rounded((total - done) / rate)} left" if rate > 0 and done < total else line
-
-
-def _rounded(seconds: float) -> str:
-    """A duration with one or two digits that are worth reading."""
-    if seconds < 60:
-        return f"{max(1, math.ceil(seconds)):.0f} s" if seconds < 10 else f"{math.ceil(seconds / 5) * 5} s"
-    if seconds < 3600:
-        return f"{math.ceil(seconds / 60)} min"
-    return f"{seconds / 3600:.1f} h"

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from apache_beam.io.filesystems import FileSystems
-from rich.console import Console
 
-from ldpbeam.pipelines.estimates.processes import compute_all, solving_progress
+from ldpbeam.pipelines.estimates.processes import compute_all
 from ldpbeam.pipelines.estimates.published import Size, chosen, size_of, smallest
 from ldpbeam.pipelines.estimates.solve import sort_key
+from ldpbeam.pipelines.printing import progress_bar
 from ldpbeam.pipelines.runs.output import (
     ESTIMATES,
     STATISTICS,
@@ -30,7 +30,7 @@ from ldpbeam.transforms.storage import literal, replacing
 
 
 def estimate_all(
-    job: Output, console: Console, on: str = "driver", processes: int | None = None
+    job: Output, on: str = "driver", processes: int | None = None
 ) -> tuple[list[EstimateRecord], dict[str, int]]:
     """(every estimate of the run, in the order of :func:`sort_key`; counts of what is not estimated).
 
@@ -38,7 +38,6 @@ def estimate_all(
 
     Args:
         job: the run; its snapshots are written.
-        console: where progress is shown.
         on: ``driver`` to compute them here, ``worker`` to read what the pipeline's workers computed.
         processes: how many processes compute them here; None for as many as there are cores.
 
@@ -46,7 +45,7 @@ def estimate_all(
         UserError: if a process was killed.
     """
     counts: Counter[str] = Counter()
-    estimates = _from_workers(job) if on == "worker" else _on_driver(job, console, processes, counts)
+    estimates = _from_workers(job) if on == "worker" else _on_driver(job, processes, counts)
     estimates.sort(key=lambda record: sort_key(job.study, record))
     return [replace(record, run=job.run) for record in estimates], {**+counts}
 
@@ -67,9 +66,7 @@ def _from_workers(job: Output) -> list[EstimateRecord]:
     return estimates
 
 
-def _on_driver(
-    job: Output, console: Console, processes: int | None, counts: Counter[str]
-) -> list[EstimateRecord]:
+def _on_driver(job: Output, processes: int | None, counts: Counter[str]) -> list[EstimateRecord]:
     study, least = job.study, dict[str, Size]()
     if len(names_in(job.path(STATISTICS), "*.avro")) > study.publish.windows:
         sizes: dict[str, list[Size]] = {}
@@ -91,5 +88,5 @@ def _on_driver(
             counts.update(picked.counts)
             yield from picked.snapshots
 
-    with solving_progress(console, total) as progress:
-        return compute_all(study, estimated(), total, progress, processes)
+    with progress_bar("estimates", total) as show:
+        return compute_all(study, estimated(), total, processes, show)

@@ -20,7 +20,7 @@ from ldpbeam.intervals.numbers import of_distribution
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.pipelines.estimates import child
 from ldpbeam.pipelines.estimates.child import compute
-from ldpbeam.pipelines.estimates.processes import SolvingProgress, compute_all
+from ldpbeam.pipelines.estimates.processes import compute_all
 from ldpbeam.pipelines.estimates.solve import Solver
 from ldpbeam.schemas.outputs.estimates import estimate_record
 from ldpbeam.schemas.outputs.records import EstimateRecord
@@ -83,7 +83,7 @@ COMPUTED = 2
 
 
 def here(snapshot: Snapshot) -> list[EstimateRecord]:
-    return compute_all(STUDY, [snapshot], lambda: 4, SolvingProgress(), 1)
+    return compute_all(STUDY, [snapshot], lambda: 4, 1)
 
 
 def in_a_process(snapshot: Snapshot) -> list[EstimateRecord]:

@@ -140,11 +140,11 @@ def test_progress_is_a_bar_with_a_total_on_a_terminal_and_nothing_elsewhere(
         monkeypatch.setattr(printing, "progress_console", lambda: Console(file=out, width=80, **settings))
         with printing.progress_bar("trials", None) as show:
             show(3, 8)
-            show(4, None)
+            show(4, now="a [long] one")
         return out.getvalue()
 
     bar = shown(force_terminal=True)
-    assert "trials" in bar
+    assert "a [long] one" in bar
     assert "4/8" in bar
     assert shown(force_terminal=False) == ""
     assert shown(force_terminal=True, quiet=True) == ""

@@ -25,10 +25,8 @@ from ldpbeam.pipelines.errors import UserError, machine_problem
 from ldpbeam.pipelines.estimates import processes
 from ldpbeam.pipelines.estimates.child import compute
 from ldpbeam.pipelines.estimates.processes import (
-    SolvingProgress,
     compute_all,
     in_processes,
-    progress_line,
     wanted_of,
 )
 from ldpbeam.schemas.outputs.records import EstimateRecord
@@ -70,7 +68,7 @@ def asking(*estimators: str) -> Study:
 
 
 def computed(study: Study, number: int) -> list[EstimateRecord]:
-    return in_processes(study, wanted_of(study, SNAPSHOTS), number, SolvingProgress())
+    return in_processes(study, wanted_of(study, SNAPSHOTS), number)
 
 
 @pytest.fixture(scope="module")
@@ -87,8 +85,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "together"), [(1, 1), (2, 4), (3, 2)])
 def test_the_estimates_and_their_order_are_those_of_one_process(number: int, together: int) -> None:
-    here = compute_all(STUDY, SNAPSHOTS, lambda: 15, SolvingProgress(), 1)
-    there = in_processes(STUDY, wanted_of(STUDY, SNAPSHOTS), number, SolvingProgress(), together)
+    here = compute_all(STUDY, SNAPSHOTS, lambda: 15, 1)
+    there = in_processes(STUDY, wanted_of(STUDY, SNAPSHOTS), number, together)
     assert there == here
 
 
@@ -235,18 +233,16 @@ def test_processes_start_when_the_rest_is_worth_it(
         clock.now += clock.seconds
         return Estimate("ems", ("a",), 1, 1)
 
-    def elsewhere(_: Study, wanted: Iterator[Any], __: int, ___: Any, sent_together: int) -> list[Any]:
+    def elsewhere(_: Study, wanted: Iterator[Any], __: int, sent_together: int, before: Any, ___: Any) -> Any:
         assert sent_together == together
         there.extend(wanted)
-        return there
+        return [*before, *there]
 
     monkeypatch.setattr(processes, "time", clock)
     monkeypatch.setattr(processes.child, "compute", compute)
     monkeypatch.setattr(processes, "in_processes", elsewhere)
     total = 3 * snapshots
-    found = compute_all(
-        STUDY, itertools.repeat(SNAPSHOTS[0], snapshots), lambda: total, SolvingProgress(), number
-    )
+    found = compute_all(STUDY, itertools.repeat(SNAPSHOTS[0], snapshots), lambda: total, number)
     assert len(found) == total
     assert len(found) - len(there) == here
 
@@ -286,32 +282,15 @@ attributes:
     assert len(bits) == 1
 
 
-@pytest.mark.parametrize(
-    ("done", "total", "rate", "line"),
-    [
-        (1200, 7200, 150.0, "solved 1,200 of 7,200 estimates, about 40 s left"),
-        (1, 5, 0.0, "solved 1 of 5 estimates"),
-        (5, 5, 2.0, "solved 5 of 5 estimates"),
-        (1, 2, 100.0, "solved 1 of 2 estimates, about 1 s left"),
-        (10, 100, 2.1, "solved 10 of 100 estimates, about 45 s left"),
-        (10, 100, 0.5, "solved 10 of 100 estimates, about 3 min left"),
-        (10, 100, 0.01, "solved 10 of 100 estimates, about 2.5 h left"),
-    ],
-)
-def test_progress_in_words(done: int, total: int, rate: float, line: str) -> None:
-    assert progress_line(done, total, rate) == line
-
-
 def test_progress_counts_every_estimate_and_names_long_ones() -> None:
-    lines: list[str] = []
+    counted: list[int] = []
+    long: list[str] = []
 
-    class Status:
-        update = staticmethod(lines.append)
+    def show(done: int | None, of: int | None = None, now: str | None = None) -> None:
+        assert (done is None) != (now is None) and of is None
+        counted.extend([] if done is None else [done])
+        long.extend([] if now is None else [now])
 
-    progress = SolvingProgress(Status(), lambda: 15)  # type: ignore[arg-type]
-    compute_all(STUDY, SNAPSHOTS, lambda: 15, progress, 1)
-    counted = [
-        line.partition(" estimates")[0] for line in lines if line.startswith("solved") and ";" not in line
-    ]
-    assert counted == [f"solved {number} of 15" for number in range(1, 16)]
-    assert any("; x.both: iteration 50, log-likelihood -" in line for line in lines)
+    compute_all(STUDY, SNAPSHOTS, lambda: 15, 1, show)
+    assert counted == list(range(1, 16))
+    assert any(text.startswith("x.both: iteration 50, log-likelihood -") for text in long)
