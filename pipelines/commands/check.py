@@ -29,11 +29,7 @@ _KEYS = ("attribute", "window", "group", "estimate", "condition")
 
 
 def check_command(options: argparse.Namespace) -> int:
-    """Run ``ldpbeam check`` and return its exit code: DONE, or BEYOND.
-
-    Raises:
-        UserError: if the folder cannot be read, a condition is invalid, or no estimate has its number.
-    """
+    """Run ``ldpbeam check`` and return its exit code: DONE, or BEYOND."""
     results = read_results(options.folder)
     rows = checked(results, options.conditions, estimate=options.estimate, latest=options.latest)
     alarms = ("certainly", "possibly") if options.possibly else ("certainly",)

@@ -79,9 +79,6 @@ def dead_letters_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam dead-letters`` and return its exit code.
 
     Records that ``--keep-bad-records`` kept are not printed: they hold user ids.
-
-    Raises:
-        UserError: if the folder cannot be read, or has no dead letters of the reason.
     """
     if options.examples < 0:
         raise UserError(f"--examples {options.examples}: it is 0 or more")

@@ -25,11 +25,7 @@ _KEYS = ("attribute", "window", "group", "estimate", "number")
 
 
 def diff_command(options: argparse.Namespace) -> int:
-    """Run ``ldpbeam diff`` and return its exit code: DONE, or DIFFERS.
-
-    Raises:
-        UserError: if one of the folders cannot be read, or a window or a group is not there.
-    """
+    """Run ``ldpbeam diff`` and return its exit code: DONE, or DIFFERS."""
     folders = options.folders
     between = _between(folders, options.windows, options.groups)
     if between is None:

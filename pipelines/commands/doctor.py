@@ -27,11 +27,7 @@ from ldpbeam.runners.wheels import ours, plugins, wheel_of
 
 
 def doctor_command(options: argparse.Namespace) -> int:
-    """Run ``ldpbeam doctor`` and return its exit code: DONE, or WRONG if something needed is missing.
-
-    Raises:
-        UserError: if an option does not belong to the engine.
-    """
+    """Run ``ldpbeam doctor`` and return its exit code: DONE, or WRONG if something needed is missing."""
     only_for_flink(engine_request(options), "flink_master", "pool")
     checks = list(checks_of(options.runner, options.flink_master, options.pool, options.prism_location))
     lacking = any(check.needed and check.found is None for check in checks)

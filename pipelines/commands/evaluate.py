@@ -37,11 +37,7 @@ from ldpbeam.untrusted import shown
 
 
 def evaluate_command(options: argparse.Namespace) -> int:
-    """Run ``ldpbeam evaluate`` and return its exit code.
-
-    Raises:
-        UserError: if an option, the study or the file of people cannot be used.
-    """
+    """Run ``ldpbeam evaluate`` and return its exit code."""
     text = study_text(options.study)
     study = parse_study(text, options.study)
     name = _attribute(study, options.attribute)

@@ -12,11 +12,7 @@ from ldpbeam.untrusted import shown
 
 
 def explain_command(options: argparse.Namespace) -> int:
-    """Run ``ldpbeam explain`` and return its exit code.
-
-    Raises:
-        StudyError: if the study cannot be read.
-    """
+    """Run ``ldpbeam explain`` and return its exit code."""
     study = study_of(options.study)
     sentences = explain(study)
     if document({"study": study.name, "sentences": sentences}):

@@ -32,11 +32,7 @@ _FOR_NUMBERS, _FOR_CATEGORIES = "square_wave", "auto"
 
 
 def init_command(options: argparse.Namespace) -> int:
-    """Run ``ldpbeam init`` and return its exit code.
-
-    Raises:
-        UserError: if the study exists, the file or an option cannot be used, or something is not answered.
-    """
+    """Run ``ldpbeam init`` and return its exit code."""
     path = Path(options.output)
     schema = path.with_suffix(".schema.json")
     if path.exists():

@@ -34,11 +34,7 @@ from ldpbeam.study import Study
 
 
 def perturb_command(options: argparse.Namespace) -> int:
-    """Run ``ldpbeam perturb`` and return its exit code.
-
-    Raises:
-        UserError: if the options, the study or the file of people cannot be used.
-    """
+    """Run ``ldpbeam perturb`` and return its exit code."""
     study = study_of(options.study, options.attribute)
     attribute = study.attribute(options.attribute)
     columns = people_columns(options, attribute.domain)

@@ -17,12 +17,7 @@ from ldpbeam.untrusted import shown
 
 
 def report_command(options: argparse.Namespace) -> int:
-    """Run ``ldpbeam report`` and return its exit code.
-
-    Raises:
-        UserError: if an output folder cannot be read, the truth is not of its study, the page cannot be
-            written, or the extra is missing.
-    """
+    """Run ``ldpbeam report`` and return its exit code."""
     check_extra()
     with step("reading"):
         outputs = [read_results(output) for output in options.outputs]

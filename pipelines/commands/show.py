@@ -29,12 +29,7 @@ from ldpbeam.untrusted import shown
 
 
 def show_command(options: argparse.Namespace) -> int:
-    """Run ``ldpbeam show`` and return its exit code.
-
-    Raises:
-        UserError: if it is no output folder, its run has not finished, one of its files is damaged,
-            or --csv and --json are both given.
-    """
+    """Run ``ldpbeam show`` and return its exit code."""
     if options.csv and options.json:
         raise UserError("--csv and --json: choose one")
     results = read_results(options.folder)

@@ -13,9 +13,6 @@ def vectors_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam vectors`` and return its exit code.
 
     It prints a JSON array with one object per line.
-
-    Raises:
-        UserError: if there are no test vectors of the mechanism.
     """
     name = options.mechanism
     file = "memo_vectors.json" if options.memoised else "test_vectors.json"

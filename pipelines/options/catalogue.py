@@ -2,7 +2,7 @@
 
 A new command is one line here, a function in a module beside this one that adds its options (if it has any),
 and a module in :mod:`ldpbeam.pipelines.commands` with a function that takes the parsed options and returns an
-exit code.
+exit code. For a mistake in them, or in what they name, the function raises UserError or StudyError.
 """
 
 from __future__ import annotations
