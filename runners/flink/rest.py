@@ -77,10 +77,6 @@ class Rest:
         """Flink's version, such as 1.19.3."""
         return str(self.get("config")["flink-version"])
 
-    def settings(self) -> dict[str, str]:
-        """The configuration of the job manager, by key."""
-        return {entry["key"]: entry["value"] for entry in self.get("jobmanager/config")}
-
     def task_managers(self) -> dict[str, int]:
         """The slots of each task manager by its name; a killed one is listed until the cluster notices it."""
         return {entry["id"]: entry["slotsNumber"] for entry in self.get("taskmanagers")["taskmanagers"]}

@@ -58,7 +58,7 @@ def get(location: str | None, *, allow_open: bool) -> Prism | None:
 
     Raises:
         FileNotFoundError: if the named file does not exist or is not a program.
-        ValueError: if the named program is not Prism, or the binary of the wheel is damaged.
+        ValueError: if the named program is not Prism.
     """
     if location is not None:
         return find.named(location)

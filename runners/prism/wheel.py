@@ -2,8 +2,7 @@
 
     python -m ldpbeam.runners.prism.wheel FOLDER
 
-The binary needs no library of the system. The wheel's SHA-256 is written next to the wheel. The wheel
-contains the SHA-256 of the binary, which is compared before the binary is run.
+The binary needs no library of the system. The wheel's SHA-256 is written next to the wheel.
 """
 
 from __future__ import annotations
@@ -53,11 +52,9 @@ def pack(binary: bytes, folder: Path) -> Path:
     """
     tag = f"py3-none-{_platforms()}"
     information = f"{WHEEL}-{BEAM}.dist-info"
-    digest = hashlib.sha256(binary).hexdigest()
     files = [
         (f"{WHEEL}/__init__.py", b'"""A binary of Prism, which ldpbeam finds here."""\n', False),
         (f"{WHEEL}/prism", binary, True),
-        (f"{WHEEL}/prism.sha256", f"{digest}  prism\n".encode(), False),
         (f"{information}/METADATA", _ABOUT.encode(), False),
         (f"{information}/WHEEL", _wheel_file(tag).encode(), False),
     ]
