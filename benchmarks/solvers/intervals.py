@@ -10,8 +10,7 @@ import numpy as np
 
 from benchmarks.solvers.measure import medians, pairs, table
 from ldpbeam import tally
-from ldpbeam.pipelines.estimates.blas import limit_blas
-from ldpbeam.pipelines.estimates.child import compute
+from ldpbeam.pipelines.estimates.child import compute, limit_blas
 from ldpbeam.pipelines.estimates.solve import answers
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study

@@ -20,7 +20,7 @@ from ldpbeam.library.tables import decoded_batches
 from ldpbeam.library.tally import Tally, usable
 from ldpbeam.library.times import milliseconds_of
 from ldpbeam.mechanisms import CategoricalMechanism, UnbiasedMechanism
-from ldpbeam.pipelines.estimates.blas import one_blas_thread
+from ldpbeam.pipelines.estimates.child import one_blas_thread
 from ldpbeam.pipelines.estimates.difference import FALSE_ALARMS, Difference
 from ldpbeam.pipelines.estimates.numbers import WITHOUT_INTERVALS
 from ldpbeam.study import Study

@@ -11,7 +11,7 @@ from ldpbeam.library.result import Estimates
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.library.tally import Tally, tally_of
 from ldpbeam.library.times import milliseconds_of
-from ldpbeam.pipelines.estimates.blas import one_blas_thread
+from ldpbeam.pipelines.estimates.child import one_blas_thread
 from ldpbeam.pipelines.estimates.published import Size, chosen, cut_windows, size_of, smallest, warnings_of
 from ldpbeam.pipelines.estimates.solve import solve, sort_key
 from ldpbeam.schemas.outputs.snapshots import Snapshot

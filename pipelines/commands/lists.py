@@ -1,15 +1,19 @@
-"""``ldpbeam mechanisms``, ``estimators`` and ``schema``: what a study can name."""
+"""What prints texts about studies and clients: explain, mechanisms, estimators, schema and vectors."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from importlib.resources import files
 
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms.registry import KINDS, registered_mechanisms
-from ldpbeam.pipelines.errors import DONE
+from ldpbeam.pipelines.commands.options import study_of
+from ldpbeam.pipelines.errors import DONE, UserError, meant_or_known
+from ldpbeam.pipelines.estimates.explain import explain
 from ldpbeam.pipelines.printing import document
 from ldpbeam.schemas.study.json_schema import study_schema
+from ldpbeam.untrusted import shown
 
 
 def mechanisms_command(_: argparse.Namespace) -> int:
@@ -39,4 +43,33 @@ def estimators_command(_: argparse.Namespace) -> int:
 def schema_command(_: argparse.Namespace) -> int:
     """Print the JSON Schema of study files."""
     print(json.dumps(study_schema(), indent=2))
+    return DONE
+
+
+def explain_command(options: argparse.Namespace) -> int:
+    """Run ``ldpbeam explain`` and return its exit code."""
+    study = study_of(options.study)
+    sentences = explain(study)
+    if document({"study": study.name, "sentences": sentences}):
+        return DONE
+    for number, sentence in enumerate(sentences, 1):
+        print(f"{number}. {shown(sentence)}")
+    return DONE
+
+
+def vectors_command(options: argparse.Namespace) -> int:
+    """Run ``ldpbeam vectors`` and return its exit code.
+
+    It prints a JSON array with one object per line.
+    """
+    name = options.mechanism
+    file = "memo_vectors.json" if options.memoised else "test_vectors.json"
+    vectors = json.loads((files("ldpbeam.schemas") / file).read_text(encoding="utf-8"))
+    if name is not None:
+        known = list(dict.fromkeys(vector["mechanism"] for vector in vectors))
+        vectors = [vector for vector in vectors if vector["mechanism"] == name]
+        if not vectors:
+            hint = meant_or_known(name, known)
+            raise UserError(f"there are no test vectors of mechanism {name!r}; {hint}")
+    print("[\n" + ",\n".join(map(json.dumps, vectors)) + "\n]")
     return DONE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,14 +22,14 @@ from ldpbeam.pipelines.commands.options import (
     time_of,
     warn_of_rows,
 )
-from ldpbeam.pipelines.errors import DONE, UserError
+from ldpbeam.pipelines.errors import DONE, UserError, naming
 from ldpbeam.pipelines.printing import document, note, progress_bar, warn
 from ldpbeam.pipelines.runs.keys import read_key
 from ldpbeam.pipelines.simulated.people import read_people
 from ldpbeam.pipelines.simulated.perturb import simulate
 from ldpbeam.pipelines.simulated.report_files import make_room, write_reports
-from ldpbeam.schemas.files.local_files import refuse_special
 from ldpbeam.study import Study
+from ldpbeam.transforms.outputs.estimates import read_estimates
 
 
 def perturb_command(options: argparse.Namespace) -> int:
@@ -174,38 +173,27 @@ def read_means(path: str, study: Study, attribute: Attribute) -> Floats:
     Exactly one estimate in the file must have means of the attribute's keys in this study.
 
     Raises:
-        UserError: if the file cannot be read, has no such estimate or several, or its means are malformed.
+        UserError: if the file cannot be read, has no such estimate or several, or its means are out of range.
     """
-    try:
-        refuse_special(path)
-        records = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError) as error:
-        raise UserError(f"--means {path}: {error}") from None
     domain = attribute.domain
     if not isinstance(domain, KeyValues):
         raise UserError(f"--means: attribute {attribute.name} has no keys")
-    wanted = {"study": study.name, "attribute": attribute.name, "keys": list(domain.keys)}
-    estimates = [
-        record["key_means"]
-        for record in records
-        if isinstance(record, dict)
-        and record.get("key_means") is not None
-        and all(record.get(field) == value for field, value in wanted.items())
-    ]
+    wanted = study.name, attribute.name, domain.keys
+    with naming(f"--means {path}"):
+        estimates = [
+            record.key_means
+            for record in read_estimates(path)
+            if record.key_means is not None and (record.study, record.attribute, record.keys) == wanted
+        ]
     if len(estimates) != 1:
         raise UserError(
             f"--means {path}: it has {len(estimates) or 'no'} estimates of the means of {attribute.name} in "
             f"study {study.name}; keep only the line of the window, group and estimate meant"
         )
-    try:
-        means = np.array(estimates[0], dtype=np.float64)
-    except (TypeError, ValueError):
-        means = np.zeros(0)
+    means = np.array(estimates[0])
     slack = 1e-9 * domain.values.width
-    within = (means >= domain.values.low - slack) & (means <= domain.values.high + slack)
-    if means.shape != (domain.size,) or not within.all():
+    if not ((means >= domain.values.low - slack) & (means <= domain.values.high + slack)).all():
         raise UserError(
-            f"--means {path}: key_means must be {domain.size} numbers in [{domain.values.low:g}, "
-            f"{domain.values.high:g}]"
+            f"--means {path}: key_means must be numbers in [{domain.values.low:g}, {domain.values.high:g}]"
         )
     return domain.values.to_unit(means)

@@ -9,12 +9,12 @@ standard errors add (``docs/decisions/50-differences.md``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.estimates.difference import Comparison, comparison
-from ldpbeam.pipelines.estimates.numbers import WITHOUT_INTERVALS, Numbers, by_place
+from ldpbeam.pipelines.estimates.numbers import WITHOUT_INTERVALS, by_place
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study
 from ldpbeam.times import milliseconds, rfc3339
@@ -144,17 +144,10 @@ def _windows(text: str, windows: list[Bounds]) -> list[Bounds]:
 def _between(ours: _Side, theirs: _Side, study: Study | None, *, overlap: bool = False) -> Between:
     attributes = dict.fromkeys(record.attribute for record in (*ours.values(), *theirs.values()))
     shared = {attribute: why for attribute in attributes if (why := _in_common(study, attribute, overlap))}
-    compared = comparison(ours, theirs, _apart(shared), flagged=False)
+    compared = comparison(ours, theirs, shared, flagged=False)
     intervals = [record.intervals for record in ours.values() if record.intervals]
     level = intervals[0].level if intervals else WITHOUT_INTERVALS
     return Between(compared, level, (FOR_THE_PEOPLE, *_conservative(shared)))
-
-
-def _apart(shared: Mapping[str, str]) -> Callable[[EstimateRecord, Numbers], bool]:
-    def apart(record: EstimateRecord, part: Numbers) -> bool:
-        return part.summed or record.attribute not in shared
-
-    return apart
 
 
 def _in_common(study: Study | None, attribute: str, overlap: bool) -> str:

@@ -1,14 +1,24 @@
 """What a process that computes estimates runs.
 
 It imports the statistics only, neither Beam nor file formats, so that it starts in about a second.
+
+BLAS has one thread there. It splits a product among its threads, and the last bits of the result depend on their
+number, which is that of the machine's cores. With one thread an estimate has the same bits whatever the number of
+cores, and processes that compute estimates side by side do not compete for them.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
+
+import scipy.linalg  # noqa: F401 - loads SciPy's own BLAS, so that the controller finds it
+from threadpoolctl import ThreadpoolController
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats
@@ -16,10 +26,32 @@ from ldpbeam.estimators import Estimate, Progress, estimate, registered_estimato
 from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.several_windows import of_several_windows
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.pipelines.estimates.blas import limit_blas
 from ldpbeam.plugins import BrokenPlugin
 from ldpbeam.statistics import Statistic
 from ldpbeam.study import WantedEstimate
+
+
+def limit_blas() -> None:
+    """Limit BLAS to one thread in this process, from now on.
+
+    The limit is not lifted after an estimate, because all threads of Python share it, and others may still be
+    computing.
+    """
+    _controller().limit(limits=1, user_api="blas")
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread during the block, for a program that computes more than estimates."""
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+@functools.cache
+def _controller() -> Any:
+    # Finding the libraries takes milliseconds.
+    return ThreadpoolController()
+
 
 _attributes: Mapping[str, Attribute] = {}
 

@@ -14,7 +14,7 @@ Where the errors of both may depend on each other in any way, these distances ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -91,15 +91,10 @@ def compared(first: Results, second: Results) -> Comparison:
     return comparison(by_place(first.estimates), by_place(second.estimates))
 
 
-def independent(record: EstimateRecord, part: Numbers) -> bool:
-    """Whether the errors of numbers on both sides are taken for independent: always."""
-    return True
-
-
 def comparison(
     ours: Mapping[_Key, EstimateRecord],
     theirs: Mapping[_Key, EstimateRecord],
-    apart: Callable[[EstimateRecord, Numbers], bool] = independent,
+    dependent: Collection[str] = (),
     *,
     flagged: bool = True,
 ) -> Comparison:
@@ -108,8 +103,8 @@ def comparison(
     Args:
         ours: the estimates of the first side.
         theirs: those of the second.
-        apart: whether variances of these numbers add; if not, their errors may depend on each other in any
-            way, so that standard errors add.
+        dependent: the attributes whose errors on both sides may depend on each other in any way, so that
+            standard errors add; variances of the others add, and of sums over reports.
         flagged: whether differences of numbers with flagged intervals can be beyond the error.
     """
     pairs: list[tuple[EstimateRecord, EstimateRecord, Numbers, Numbers, Floats]] = []
@@ -123,7 +118,7 @@ def comparison(
             if other is None:
                 unlike.append(record.place)
                 continue
-            added = np.hypot if apart(record, part) else np.add
+            added = np.add if record.attribute in dependent and not part.summed else np.hypot
             ends = ends_of(part, other, added)
             columns = np.column_stack((part.values, other.values, *ends, added(part.errors, other.errors)))
             pairs.append((record, theirs[key], part, other, columns))

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ldpbeam.fit import FALSE_ALARMS, fit_tests, flagged, not_tested
 from ldpbeam.fit.words import misfit, tally
-from ldpbeam.pipelines.estimates.blas import limit_blas
+from ldpbeam.pipelines.estimates.child import limit_blas
 from ldpbeam.pipelines.runs.output import FIT, Output, windows_of
 from ldpbeam.schemas.outputs.records import FitEntry
 from ldpbeam.schemas.outputs.snapshots import Snapshot

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.fit import flagged
 from ldpbeam.fit.spending import Spending
-from ldpbeam.pipelines.estimates.blas import limit_blas
+from ldpbeam.pipelines.estimates.child import limit_blas
 from ldpbeam.pipelines.estimates.fit import (
     misfit_sentence,
     tests_of_window,
@@ -28,22 +28,22 @@ from ldpbeam.untrusted import shown
 _PANES = logging.getLogger("ldpbeam.panes")
 
 
+@dataclass(eq=False)
 class PaneFit(beam.DoFn):
     """Test (attribute, snapshots of one pane), and write the tests of its window to a file.
 
     The file has the tests of the last pane, and those of earlier panes that were flagged: a later pane with
     more reports takes no warning back.
 
-    Args:
+    Attributes:
         study: the study.
         folder: the folder of the run's tests.
         spending: the limits of the run.
     """
 
-    def __init__(self, study: Study, folder: str, spending: Spending) -> None:
-        self.study = study
-        self.folder = folder
-        self.spending = spending
+    study: Study
+    folder: str
+    spending: Spending
 
     def setup(self) -> None:
         """Compute on one core, as estimates do."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -42,22 +43,21 @@ solved_here: dict[tuple[str, str], Solves] = {}
 _solving = threading.Lock()
 
 
+@dataclass(eq=False)
 class Solve(beam.PTransform):
     """(attribute, snapshots of one window or pane) to :class:`Solved`, and counts of what is not estimated.
 
     Beam's counter ``estimates`` counts them, and the distribution ``solve_milliseconds`` has the time that
     each window took.
 
-    Args:
+    Attributes:
         study: the study.
         stopped_by: the output folder and the name of a stream's run, which may be asked to stop; None for a
             run that is not.
     """
 
-    def __init__(self, study: Study, stopped_by: tuple[str, str] | None = None) -> None:
-        super().__init__()
-        self.study = study
-        self.stopped_by = stopped_by
+    study: Study
+    stopped_by: tuple[str, str] | None = None
 
     def expand(
         self, snapshots: beam.PCollection[tuple[str, list[Snapshot]]]
@@ -66,34 +66,23 @@ class Solve(beam.PTransform):
         least: Any = {}
         # The largest windows are known only when all windows are there, in a bounded collection.
         if snapshots.is_bounded and self.study.windows is not None:
-            least = beam.pvalue.AsDict(snapshots | "Largest" >> _Smallest(self.study))
+            smallest_of_each = (
+                snapshots
+                | "Sizes" >> beam.MapTuple(lambda name, window: (name, tuple(size_of(window))))
+                | "LargestSizes" >> beam.combiners.Top.PerKey(self.study.publish.windows + 1)
+                | "SmallestSize" >> beam.FlatMap(_smallest, self.study)
+            )
+            least = beam.pvalue.AsDict(smallest_of_each)
         solved = snapshots | "SolveWindows" >> beam.ParDo(
             SolveWindow(self.study, self.stopped_by), least
         ).with_output_types(Solved).with_outputs(COUNTS, main="solved")
         return solved.solved, solved[COUNTS]
 
 
-class _Smallest(beam.PTransform):
-    """(attribute, the smallest window that is estimated) for each attribute with too many windows."""
-
-    def __init__(self, study: Study) -> None:
-        super().__init__()
-        self.study = study
-
-    def expand(
-        self, snapshots: beam.PCollection[tuple[str, list[Snapshot]]]
-    ) -> beam.PCollection[tuple[str, tuple[int, int]]]:
-        return (
-            snapshots
-            | "Sizes" >> beam.MapTuple(lambda name, size: (name, tuple(size_of(size))))
-            | "LargestSizes" >> beam.combiners.Top.PerKey(self.study.publish.windows + 1)
-            | "SmallestSize" >> beam.FlatMap(_smallest, self.study)
-        )
-
-
 def _smallest(
     element: tuple[str, list[tuple[int, int]]], study: Study
 ) -> Iterator[tuple[str, tuple[int, int]]]:
+    """(attribute, the smallest window that is estimated), if the attribute has too many windows."""
     name, sizes = element
     yield from smallest(study, {name: [Size(*fields) for fields in sizes]}).items()
 

@@ -35,7 +35,7 @@ class Command:
         summary: what it does, in one line.
         example: a command line of it, or several.
         function: the module in ``ldpbeam.pipelines.commands`` and the function that runs it, as in
-            ``explain:explain_command``. It is imported when the command runs.
+            ``diff:diff_command``. It is imported when the command runs.
         add_options: adds the command's own options to its parser.
         takes_beams: whether options of Beam pass through; the function gets them as its second argument.
         printing: which of ``--json``, ``--quiet`` and ``--verbose`` it has.
@@ -86,7 +86,7 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
         Command(
             "explain", "what a study will do, in plain sentences",
             "ldpbeam explain --study study.yaml",
-            "explain:explain_command", studies.explain, printing=("json",),
+            "lists:explain_command", studies.explain, printing=("json",),
         ),
         Command(
             "plan", "how precise a study's estimates will be, before any report is collected",
@@ -118,7 +118,7 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
         Command(
             "vectors", "test vectors for clients in any language, as JSON",
             "ldpbeam vectors --mechanism grr",
-            "vectors:vectors_command", studies.vectors,
+            "lists:vectors_command", studies.vectors,
         ),
     ),
     "Estimate": (
