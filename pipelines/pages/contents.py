@@ -8,7 +8,7 @@ from ldpbeam.pipelines.estimates.results import Results
 from ldpbeam.pipelines.estimates.truth import Truth, truth_of
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.changes import changes_of
-from ldpbeam.pipelines.pages.figures import Figure, Table
+from ldpbeam.pipelines.pages.figures import Figure, Table, table_of
 from ldpbeam.pipelines.pages.means import means
 from ldpbeam.pipelines.pages.names import frequencies, key_means
 from ldpbeam.pipelines.pages.numbers import distributions
@@ -188,7 +188,5 @@ def _estimates(subject: Subject, most: int) -> Table:
                     "95%": words.number(quantiles.get("0.95")),
                 }
             )
-    rows = rows[-most:]
-    columns = [name for name in rows[0] if any(row[name] for row in rows)]
     texts = {"window", "group", "estimate", "estimator"}
-    return Table(columns, [[row[name] for name in columns] for row in rows], frozenset(columns) - texts)
+    return table_of(rows[-most:], rows[0].keys() - texts, optional=rows[0])

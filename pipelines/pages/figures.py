@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -39,6 +39,15 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     numbers: frozenset[str] = frozenset()
+
+
+def table_of(
+    rows: Sequence[Mapping[str, str]], numbers: Collection[str] = (), optional: Collection[str] = ()
+) -> Table:
+    """A table of rows by column, without the optional columns that no row fills."""
+    names = rows[0] if rows else ()
+    columns = [name for name in names if name not in optional or any(row[name] for row in rows)]
+    return Table(columns, [[row[name] for name in columns] for row in rows], frozenset(numbers))
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import altair as alt
 
 from ldpbeam.pipelines.estimates.truth import Truth
 from ldpbeam.pipelines.pages import words
-from ldpbeam.pipelines.pages.figures import Figure, Key, Panel, Table, columns_of
-from ldpbeam.pipelines.pages.panels import TRUTH, colour, has_legend, keys_of
+from ldpbeam.pipelines.pages.figures import Figure, Key, Panel, Table, columns_of, table_of
+from ldpbeam.pipelines.pages.panels import TRUTH, colour, drawn, has_legend, keys_of, tips
 from ldpbeam.pipelines.pages.subject import Place, Subject, level_of, mean_ends
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
@@ -89,20 +89,17 @@ def _chart(name: str, keys: Sequence[Key], groups: Sequence[str]) -> dict[str, A
         y = alt.Y("estimate:N", title=None, sort=list(labels), axis=None)
     offset = {"yOffset": alt.YOffset("estimate:N", sort=list(labels))} if len(groups) > 1 else {}
     base = alt.Chart(alt.NamedData("means"))
-    tips = [
+    shown = [
         *(["group:N"] if len(groups) > 1 else []),
         "estimate:N",
-        *(
-            alt.Tooltip(f"{field}:Q", title=title, format=",.4~g")
-            for field, title in (("value", "mean"), ("low", "low"), ("high", "high"))
-        ),
+        *tips(",.4~g", ("value", "mean"), ("low", "low"), ("high", "high")),
     ]
-    drawn = alt.layer(
+    layers = [
         base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q", y=y, color=tint, **offset),
-        base.mark_circle(size=75, opacity=1).encode(x=x, y=y, color=tint, tooltip=tips, **offset),
-    )
+        base.mark_circle(size=75, opacity=1).encode(x=x, y=y, color=tint, tooltip=shown, **offset),
+    ]
     step = 14 * len(labels) + 8 if len(groups) > 1 else 26 * len(labels)
-    return dict(drawn.properties(width="container", height=step * len(groups)).to_dict(validate=False))
+    return drawn(layers, step * len(groups))
 
 
 def _said(place: Place, records: Sequence[EstimateRecord]) -> str:
@@ -117,18 +114,14 @@ def _said(place: Place, records: Sequence[EstimateRecord]) -> str:
 
 
 def _table(records: Sequence[tuple[Place, EstimateRecord]], groups: Sequence[str]) -> Table:
-    many = len(groups) > 1
-    return Table(
-        [*(["group"] if many else []), "estimate", "mean", "interval", "reports"],
-        [
-            [
-                *([place.group_name] if many else []),
-                record.name,
-                words.number(record.mean),
-                words.interval(_ends(record)),
-                f"{record.reports:,}",
-            ]
-            for place, record in records
-        ],
-        frozenset(("mean", "interval", "reports")),
-    )
+    rows = [
+        {
+            "group": place.group_name if len(groups) > 1 else "",
+            "estimate": record.name,
+            "mean": words.number(record.mean),
+            "interval": words.interval(_ends(record)),
+            "reports": f"{record.reports:,}",
+        }
+        for place, record in records
+    ]
+    return table_of(rows, ("mean", "interval", "reports"), optional=("group",))

@@ -11,7 +11,16 @@ from ldpbeam.domains import Floats
 from ldpbeam.pipelines.estimates.truth import Truth
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.figures import Figure, Key, Panel, Table, columns_of
-from ldpbeam.pipelines.pages.panels import TRUTH, chosen_places, colour, has_legend, keys_of, most_frequent
+from ldpbeam.pipelines.pages.panels import (
+    TRUTH,
+    chosen_places,
+    colour,
+    drawn,
+    has_legend,
+    keys_of,
+    most_frequent,
+    tips,
+)
 from ldpbeam.pipelines.pages.subject import STATES, Place, Subject, level_of, many, state_of
 from ldpbeam.schemas.outputs.records import EstimateRecord, Numbers
 
@@ -166,32 +175,25 @@ def _chart(
     y = alt.Y("label:N", title=None, axis=axis, sort=None)
     tint = colour(keys, has_legend(keys, alone))
     spelled = ".3~%" if shares else ".4~g"
-    tips = ["label:N", "estimate:N", alt.Tooltip("value:Q", title="value", format=spelled)]
-    with_ends = [
-        *tips,
-        alt.Tooltip("low:Q", title="low", format=spelled),
-        alt.Tooltip("high:Q", title="high", format=spelled),
-    ]
+    shown = ["label:N", "estimate:N", *tips(spelled, ("value", "value"))]
+    with_ends = [*shown, *tips(spelled, ("low", "low"), ("high", "high"))]
     main = alt.Chart(alt.NamedData("main"))
     mark = (
         main.mark_circle(size=85, opacity=1)
         if of_keys
         else main.mark_bar(height={"band": 0.62}, opacity=0.75)
     )
-    layers = alt.layer(
+    layers = [
         mark.encode(x=x, y=y, color=tint, tooltip=with_ends),
         main.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q", y=y),
         alt.Chart(alt.NamedData("others"))
         .mark_point(size=34, strokeWidth=1.75, opacity=1)
-        .encode(x=x, y=y, color=tint, tooltip=tips),
+        .encode(x=x, y=y, color=tint, tooltip=shown),
         alt.Chart(alt.NamedData("truth"))
         .mark_tick(thickness=2.5, size=17)
-        .encode(x=x, y=y, color=tint, tooltip=tips),
-    )
-    step = 24 if alone else 19
-    return dict(
-        layers.properties(width="container", height=max(60, step * len(order))).to_dict(validate=False)
-    )
+        .encode(x=x, y=y, color=tint, tooltip=shown),
+    ]
+    return drawn(layers, max(60, (24 if alone else 19) * len(order)))
 
 
 def _sentence(place: Place, record: EstimateRecord, field: Field) -> str:

@@ -9,12 +9,20 @@ from typing import Any
 
 import altair as alt
 import numpy as np
-from numpy.typing import NDArray
 
 from ldpbeam.pipelines.estimates.truth import Truth
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.figures import Columns, Figure, Key, Panel, Table, columns_of
-from ldpbeam.pipelines.pages.panels import TRUTH, chosen_places, colour, has_legend, keys_of, ticks
+from ldpbeam.pipelines.pages.panels import (
+    TRUTH,
+    chosen_places,
+    colour,
+    drawn,
+    has_legend,
+    keys_of,
+    ticks,
+    tips,
+)
 from ldpbeam.pipelines.pages.subject import (
     STATES,
     Place,
@@ -36,8 +44,6 @@ TABLE_ROWS = 16
 #: The quantiles of the strip below a distribution, by the column that has them.
 _STRIP = {"q05": "0.05", "q25": "0.25", "q50": "0.5", "q75": "0.75", "q95": "0.95"}
 _BANDS = ("estimate", "low", "share_low", "share_high")
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,7 @@ def distributions(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | N
         title=f"Distribution of {subject.name}",
         chart=_chart(subject, keys, top, depth, len(names), unit, alone),
         panels=made,
-        summary=[sentence for panel in panels for sentence in _said(panel)],
+        summary=[_sentence(str(panel.place), record) for panel in panels for record in panel.records],
         table=_table(panels, names),
         caption=" ".join([_caption(panels, unit), *left_out]),
         keys=keys,
@@ -187,15 +193,11 @@ def _chart(
     truth = alt.Chart(alt.NamedData("truth"))
     level = alt.Y("level:Q")
     columns = [("truth" if key.colour < 0 else f"e{key.colour}", key.label) for key in keys]
-    tips = [
-        alt.Tooltip("low:Q", title="from", format=",.5~g"),
-        alt.Tooltip("high:Q", title="to", format=",.5~g"),
-        *(alt.Tooltip(f"{code}:Q", title=label, format=".3~%") for code, label in columns),
-    ]
+    shown = [*tips(",.5~g", ("low", "from"), ("high", "to")), *tips(".3~%", *columns)]
     flagged = alt.Chart(alt.NamedData("flagged")).mark_line(
         interpolate="step-after", strokeWidth=1, strokeDash=[4, 3], opacity=0.8
     )
-    layers = alt.layer(
+    layers = [
         alt.Chart(alt.NamedData("bands"))
         .mark_area(interpolate="step-after", opacity=0.2)
         .encode(x=x, y=alt.Y("share_low:Q"), y2="share_high:Q", color=tint),
@@ -213,14 +215,9 @@ def _chart(
         steps.transform_filter("datum.low < datum.high")
         .transform_pivot("code", value="share", groupby=["low", "high"])
         .mark_rect(opacity=0)
-        .encode(x="low:Q", x2="high:Q", tooltip=tips),
-    )
-    return dict(layers.properties(width="container", height=320 if alone else 170).to_dict(validate=False))
-
-
-def _said(panel: _Drawn) -> list[str]:
-    """One sentence per estimate."""
-    return [_sentence(str(panel.place), record) for record in panel.records]
+        .encode(x="low:Q", x2="high:Q", tooltip=shown),
+    ]
+    return drawn(layers, 320 if alone else 170)
 
 
 def _sentence(where: str, record: EstimateRecord) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from ldpbeam.pipelines.estimates.truth import Truth
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.figures import Columns, Figure, Key, Panel, Table, columns_of
-from ldpbeam.pipelines.pages.panels import TRUTH, colour, has_legend, keys_of, most_frequent
+from ldpbeam.pipelines.pages.panels import TRUTH, colour, drawn, has_legend, keys_of, most_frequent, tips
 from ldpbeam.pipelines.pages.subject import (
     STATES,
     Place,
@@ -193,12 +193,10 @@ def _chart(
     )
     tint = colour(keys, has_legend(keys, alone), field="line")
     spelled = ".3~%" if shares else ",.4~g"
-    tips = [
+    shown = [
         "window:N",
         alt.Tooltip("line:N", title="estimate"),
-        alt.Tooltip("value:Q", title="value", format=spelled),
-        alt.Tooltip("low:Q", title="low", format=spelled),
-        alt.Tooltip("high:Q", title="high", format=spelled),
+        *tips(spelled, ("value", "value"), ("low", "low"), ("high", "high")),
         "state:N",
     ]
     bands, points, whole, open_ = (
@@ -207,7 +205,7 @@ def _chart(
     layers = [
         bands.mark_area(opacity=0.16).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=tint),
         points.mark_line(strokeWidth=1.75).encode(x=x, y=y, color=tint),
-        whole.mark_circle(size=44, opacity=1).encode(x=x, y=y, color=tint, tooltip=tips),
+        whole.mark_circle(size=44, opacity=1).encode(x=x, y=y, color=tint, tooltip=shown),
         open_.mark_point(filled=False, size=80, strokeWidth=2, opacity=1).encode(
             x=x,
             y=y,
@@ -217,15 +215,10 @@ def _chart(
                 scale=alt.Scale(domain=[STATES[state] for state in STATES], range=["triangle-up", "square"]),
                 legend=None,
             ),
-            tooltip=tips,
+            tooltip=shown,
         ),
     ]
-    height = 300 if alone else 170
-    return dict(
-        alt.layer(*layers[: 4 if states else 3])
-        .properties(width="container", height=height)
-        .to_dict(validate=False)
-    )
+    return drawn(layers[: 4 if states else 3], 300 if alone else 170)
 
 
 def _said(points: Sequence[_Point], lines: Sequence[str], shares: bool, alone: bool) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import altair as alt
 
@@ -71,6 +72,17 @@ def colour(keys: Sequence[Key], legend: bool, field: str = "estimate") -> alt.Co
     shown = alt.Legend(orient="top", direction="vertical", title=None, columns=1, symbolOpacity=1)
     scale = alt.Scale(domain=[key.label for key in keys])
     return alt.Color(f"{field}:N", scale=scale, legend=shown if legend else None)
+
+
+def tips(spelled: str, *fields: tuple[str, str]) -> list[alt.Tooltip]:
+    """What a pointer shows of numbers: (field, title) each, in one format."""
+    return [alt.Tooltip(f"{field}:Q", title=title, format=spelled) for field, title in fields]
+
+
+def drawn(layers: Sequence[alt.Chart], height: int) -> dict[str, Any]:
+    """The Vega-Lite specification of layers, from back to front, as wide as the page."""
+    chart = alt.layer(*layers).properties(width="container", height=height)
+    return dict(chart.to_dict(validate=False))
 
 
 def has_legend(keys: Sequence[Key], alone: bool) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ldpbeam.fit.words import tally
 from ldpbeam.pipelines.estimates.results import Results
 from ldpbeam.pipelines.pages import words
-from ldpbeam.pipelines.pages.figures import Table
+from ldpbeam.pipelines.pages.figures import Table, table_of
 from ldpbeam.pipelines.pages.page import Part
 from ldpbeam.pipelines.pages.subject import Place
 from ldpbeam.transforms.reports.counts import FATES
@@ -76,18 +76,18 @@ def _fit(results: Results) -> Iterator[Part]:
     tests.sort(key=lambda test: (not test.flagged, test.p_value))
     several = len({test.window_start for test in tests}) > 1 or any(test.group for test in tests)
     rows = [
-        (
-            TESTS.get(test.test, test.test),
-            words.listed(test.services),
-            *([str(Place(test.window_start, test.window_end, test.group, 0))] if several else []),
-            f"{test.reports:,}",
-            f"{test.p_value:.2g}",
-            "flagged" if test.flagged else "no surprise",
-        )
+        {
+            "test": TESTS.get(test.test, test.test),
+            "services": words.listed(test.services),
+            "where": str(Place(test.window_start, test.window_end, test.group, 0)) if several else "",
+            "reports": f"{test.reports:,}",
+            "p at most": f"{test.p_value:.2g}",
+            "result": "flagged" if test.flagged else "no surprise",
+        }
         for test in tests[:MOST_ROWS]
     ]
-    columns = ("test", "services", *(["where"] if several else []), "reports", "p at most", "result")
-    yield Part("Do the reports fit?", sentences, Table(columns, rows, frozenset(("reports", "p at most"))))
+    table = table_of(rows, ("reports", "p at most"), optional=("where",))
+    yield Part("Do the reports fit?", sentences, table)
 
 
 def _ledger(results: Results) -> Iterator[Part]:
@@ -95,22 +95,20 @@ def _ledger(results: Results) -> Iterator[Part]:
     if not entries:
         return
     rows = [
-        (
-            entry.attribute,
-            str(Place(entry.window_start, entry.window_end, entry.group, 0)),
-            f"{spent.epsilon:g}" + (f", delta {spent.delta:g}" if spent.delta else ""),
-            f"{spent.users:,}",
-        )
+        {
+            "attribute": entry.attribute,
+            "where": str(Place(entry.window_start, entry.window_end, entry.group, 0)),
+            "epsilon": f"{spent.epsilon:g}" + (f", delta {spent.delta:g}" if spent.delta else ""),
+            "users": f"{spent.users:,}",
+        }
         for entry in entries
         for spent in entry.spent
     ]
-    where = any(row[1] for row in rows)
-    shown = [row if where else (row[0], *row[2:]) for row in rows[-MOST_ROWS:]]
     sentences = ["The epsilon of each user's kept reports, added up for each attribute, window and group."]
     if len(rows) > MOST_ROWS:
         sentences.append(f"The last {MOST_ROWS} of {len(rows):,} entries are listed; ledger.json has all.")
-    columns = ("attribute", *(["where"] if where else []), "epsilon", "users")
-    yield Part("What users spent", sentences, Table(columns, shown, frozenset(("epsilon", "users"))))
+    table = table_of(rows[-MOST_ROWS:], ("epsilon", "users"), optional=("where",))
+    yield Part("What users spent", sentences, table)
 
 
 def _periods(results: Results) -> Iterator[Part]:
@@ -126,14 +124,22 @@ def _periods(results: Results) -> Iterator[Part]:
             ("changes included", period.changes_included),
         ):
             if line == "about values" or remembered:
-                rows += [(span, line, f"{level.at_most:g}", f"{level.users:,}") for level in levels]
+                rows += [
+                    {
+                        "period": span if several else "",
+                        "line": line if remembered else "",
+                        "epsilon at most": f"{level.at_most:g}",
+                        "users": f"{level.users:,}",
+                    }
+                    for level in levels
+                ]
     sentences = [
         "What each user's reports spent over a period, in all windows, services and attributes: all that "
         "were received, used or not. Periods begin at multiples of their length from 1970 on, so any time "
         "of that length may hold the epsilons of two periods."
     ]
     if not several:
-        sentences.append(f"The period is {rows[0][0]}.")
+        sentences.append(f"The period is {span}.")
     if remembered:
         sentences.append(
             "Clients remember their noise: about values is what reports reveal of the values a user had, "
@@ -146,17 +152,8 @@ def _periods(results: Results) -> Iterator[Part]:
         sentences.append(
             f"The last {MOST_ROWS} of {len(rows):,} rows are listed; ledger_periods.json has all."
         )
-    kept = [i for i, wanted in enumerate((several, remembered, True, True)) if wanted]
-    columns = ("period", "line", "epsilon at most", "users")
-    yield Part(
-        "What users spent over periods",
-        sentences,
-        Table(
-            [columns[i] for i in kept],
-            [[row[i] for i in kept] for row in rows[-MOST_ROWS:]],
-            frozenset(("epsilon at most", "users")),
-        ),
-    )
+    table = table_of(rows[-MOST_ROWS:], ("epsilon at most", "users"), optional=("period", "line"))
+    yield Part("What users spent over periods", sentences, table)
 
 
 def _runs(results: Results) -> Part:
@@ -165,12 +162,7 @@ def _runs(results: Results) -> Part:
         about = run.about
         span = words.window(about.from_, about.to) if about.from_ and about.to else ""
         state = {True: "finished", False: "not finished", None: "a stream"}[run.finished]
-        rows.append((about.run, span, ", ".join(about.input) or about.reads, state))
-    columns = ["run", "span", "input", "state"]
-    kept = [index for index in range(len(columns)) if any(row[index] for row in rows)]
+        given = ", ".join(about.input) or about.reads
+        rows.append({"run": about.run, "span": span, "input": given, "state": state})
     study = f"Study {results.about.study}, fingerprint {results.about.study_fingerprint}."
-    return Part(
-        "Runs" if len(rows) > 1 else "The run",
-        [study],
-        Table([columns[index] for index in kept], [[row[index] for index in kept] for row in rows]),
-    )
+    return Part("Runs" if len(rows) > 1 else "The run", [study], table_of(rows, optional=rows[0]))
